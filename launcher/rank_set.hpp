@@ -4,9 +4,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
+
+#include "rendezvous/system/number_text.hpp"
 
 namespace ddprun::inline launch {
 
@@ -26,7 +27,7 @@ class RankSet {
   private:
     friend std::variant<RankSet, std::string> parse_rank_set(std::string_view text);
 
-    std::vector<std::pair<int, int>> ranges_;  // first and last, both inside, as they were written
+    std::vector<NumberSpan> spans_;  // as they were written
 };
 
 // The largest number taken; beyond it a number is a typing error.

@@ -12,11 +12,11 @@
 
 #include "apps/cli/option_values.hpp"
 #include "apps/cli/print.hpp"
-#include "launcher/agent/job_terms.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/jobs/deciding_variables.hpp"
 #include "launcher/plan/rank_command.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline app {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "launcher/agent/job_terms.hpp"
 #include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline app {

@@ -8,7 +8,7 @@
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/agent/rank_limits.hpp"
 #include "launcher/cluster/cluster_table.hpp"
-#include "launcher/cluster/slurm.hpp"
+#include "launcher/cluster/family.hpp"
 #include "launcher/health/health_port.hpp"
 #include "launcher/plan/own_address.hpp"
 #include "launcher/plan/program.hpp"

@@ -2,11 +2,8 @@
 
 #include <fmt/core.h>
 #include <signal.h>
-#include <sys/random.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <filesystem>
 #include <set>
 
@@ -17,6 +14,7 @@
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/system/cpus.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline app {
@@ -79,14 +77,11 @@ RankOrder find_rank_order(const std::string& by, const Environment& environment,
 
 // A random UUID, as torchrun's.
 std::string fresh_id() {
-    std::array<unsigned char, 16> random{};
-    if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
-        fail_errno(errno, "cannot get random bytes for the job's id (getrandom)");
-    random[6] = static_cast<unsigned char>((random[6] & 0x0f) | 0x40);
-    random[8] = static_cast<unsigned char>((random[8] & 0x3f) | 0x80);
-    std::string id;
-    for (std::size_t i = 0; i < random.size(); ++i)
-        id += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", random[i]);
+    auto random = random_bytes<16>("the job's id");
+    random[6] = static_cast<std::uint8_t>((random[6] & 0x0f) | 0x40);
+    random[8] = static_cast<std::uint8_t>((random[8] & 0x3f) | 0x80);
+    std::string id = hex_text(random);
+    for (const std::size_t place : {20U, 16U, 12U, 8U}) id.insert(place, 1, '-');
     return id;
 }
 

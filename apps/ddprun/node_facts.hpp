@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/ddprun/command_line.hpp"
-#include "launcher/cluster/rank_order.hpp"
+#include "launcher/cluster/host_list.hpp"
 #include "launcher/plan/node_placement.hpp"
 #include "launcher/plan/program.hpp"
 #include "rendezvous/net/local_addresses.hpp"

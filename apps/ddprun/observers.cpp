@@ -7,8 +7,8 @@
 #include <variant>
 
 #include "apps/cli/option_values.hpp"
-#include "launcher/agent/job_terms.hpp"
 #include "launcher/health/health_port.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline app {
 namespace {

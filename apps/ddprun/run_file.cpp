@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <variant>
 
-#include "launcher/agent/job_terms.hpp"
 #include "launcher/jobs/deciding_variables.hpp"
 #include "launcher/jobs/run_record.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline app {

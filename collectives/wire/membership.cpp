@@ -6,6 +6,7 @@
 #include <concepts>
 #include <numeric>
 
+#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline detail {
@@ -70,7 +71,7 @@ int Membership::lanes() const { return std::ranges::min(members, {}, &Member::so
 
 std::string hex_of(const Nonce& nonce) {
     std::string text;
-    for (const std::uint8_t byte : nonce) text += fmt::format("{:02x}", byte);
+    text += hex_text(nonce);
     return text;
 }
 

@@ -25,6 +25,7 @@
 #include "rendezvous/link/rendezvous_link.hpp"
 #include "rendezvous/net/late_name.hpp"
 #include "rendezvous/system/deadline.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline launch {
 namespace {

@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include "launcher/agent/job_terms.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/process/sweeper.hpp"
 #include "launcher/report/error_file.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/culprit.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline launch {
 namespace {

@@ -1,13 +1,9 @@
 #include "launcher/agent/job_terms.hpp"
 
 #include <fmt/core.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <climits>
 
 #include "launcher/judge/failure_question.hpp"
 #include "launcher/process/open_files.hpp"
@@ -15,17 +11,13 @@
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline launch {
 namespace {
 
 std::string make_job_id(const std::string& run_id) {
-    std::array<unsigned char, 16> random{};
-    if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
-        fail_errno(errno, "cannot get random bytes for the job's id (getrandom)");
-    std::string id = run_id + "-";
-    for (unsigned char byte : random) id += fmt::format("{:02x}", byte);
-    return id;
+    return fmt::format("{}-{}", run_id, hex_text(random_bytes<16>("the job's id")));
 }
 
 // Of an agent whose host is elected in etcd.
@@ -61,12 +53,6 @@ std::vector<std::string> own_addresses(const LaunchOptions& options) {
 }
 
 }  // namespace
-
-std::string host_name() {
-    std::array<char, HOST_NAME_MAX + 1> name{};
-    if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-    return name.data();
-}
 
 Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
     return {.version = DDPRUN_VERSION,

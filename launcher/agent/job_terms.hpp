@@ -14,9 +14,6 @@
 
 namespace ddprun::inline launch {
 
-// Of this machine.
-std::string host_name();
-
 // `wants_rank_ends`: see Hello.
 Hello hello_of(const LaunchOptions& options, bool wants_rank_ends);
 

@@ -4,10 +4,10 @@
 
 #include <utility>
 
-#include "launcher/agent/job_terms.hpp"
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/culprit.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline launch {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "launcher/cluster/cluster_refusal.hpp"
+#include "launcher/harmless_text.hpp"
 #include "rendezvous/job/digest.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -17,7 +17,7 @@ struct Found {
     FamilyFacts facts;
 };
 
-// Of the nodes' count, number and place one family speaks alone.
+// One family speaks alone of the nodes' count, number and place.
 constexpr std::array<Fact, 4> kNodeFacts = {Fact::nnodes, Fact::node_rank, Fact::master_addr,
                                             Fact::master_port};
 
@@ -35,7 +35,7 @@ std::vector<Found> find_families(const ClusterView& view, const std::string& sch
     std::vector<Found> found;
     for (const Family& family : families()) {
         if (scheduler != "auto" && scheduler != family.name) continue;
-        auto facts = family.read(view);
+        auto facts = read_family(family, view);
         if (!facts) continue;
         refuse_false_names(*facts);
         for (auto* claims : {&facts->claims, &facts->rivals}) {
@@ -68,11 +68,91 @@ const Found* choose_platform(const std::vector<Found>& found) {
     return first;
 }
 
-// What starts single processes is believed of itself only: a pod or a Slurm allocation of several nodes may be around it.
+// A launcher of single processes is believed of itself only: a pod or a Slurm allocation of several nodes may be around it.
 const Found* choose_family(const std::vector<Found>& found) {
     if (const Found* launcher = choose_launcher(found)) return launcher;
     if (const Found* platform = choose_platform(found)) return platform;
     return found.empty() ? nullptr : &found.front();
+}
+
+// --- the lines that refuse a start: which variable says what, and the way out
+
+constexpr std::string_view kAlone = "--standalone for a job of this node alone";
+
+std::string_view words_for(Fact fact) {
+    if (fact == Fact::nnodes) return "the number of its nodes";
+    return fact == Fact::node_rank ? "the number of this node" : "the place where its nodes meet";
+}
+
+std::string_view option_for(Fact fact) {
+    if (fact == Fact::node_rank) return "--nnodes and --node-rank";
+    if (fact == Fact::master_addr) return "--master-addr";
+    return fact == Fact::master_port ? "--master-port" : "--nnodes";
+}
+
+// Refuses a --scheduler that is not here.
+std::string no_sign(std::string_view scheduler) {
+    std::string signs;
+    for (const Family& family : families()) {
+        if (family.name == scheduler) signs += fmt::format("{}{}", signs.empty() ? "" : "; ", family.signs);
+    }
+    return fmt::format("--scheduler {}: the environment has no sign of it ({})", scheduler, signs);
+}
+
+std::string contradiction(const Family& family, const std::string& conflict) {
+    return fmt::format("this is {}, but its variables cannot be used: {}; --scheduler none passes them over",
+                       family.title, conflict);
+}
+
+// Refuses tasks each of which would be a job of its own; `launcher` is "a Slurm step".
+std::string advice(std::string_view launcher, const Tasks& tasks) {
+    const int nodes = tasks.nodes.value_or(tasks.count);
+    std::string line = fmt::format("this is {} of {} ({}), and each would run a job of its own: ",
+                                   tasks.task ? fmt::format("task {} of {}", *tasks.task, tasks.count)
+                                              : fmt::format("one of {} tasks", tasks.count),
+                                   launcher, tasks.evidence);
+    if (nodes == 1)
+        line += fmt::format("start one ddprun with --nproc-per-node={0} in place of {0} tasks", tasks.count);
+    else
+        line += fmt::format("start one task on each node ({})", tasks.one_per_node);
+    return line +
+           ", or give --adapt to run the program itself in each task, or --standalone for a job of its own in each";
+}
+
+// Refuses an allocation of several hosts, or of one that is not this machine; empty: this machine is all of it.
+std::string refused_allocation(const ClusterView& view, const Family& family, const FamilyFacts& facts) {
+    const auto told = facts.claims.find(Fact::nnodes);
+    const auto way_out = facts.ways_out.find(Fact::nnodes);
+    if (told == facts.claims.end())
+        return way_out == facts.ways_out.end()
+                   ? ""
+                   : fmt::format("this is {}, but {} is not told: {}; or give {}", family.title,
+                                 words_for(Fact::nnodes), way_out->second, kAlone);
+    const auto& [nodes, source, belief] = told->second;
+    if (nodes != "1" && facts.hosts.empty() && way_out != facts.ways_out.end())
+        return fmt::format("this is one process in {} of {} nodes ({}), but {}; or give {}", family.title,
+                           nodes, source, way_out->second, kAlone);
+    if (nodes != "1")
+        return fmt::format(
+            "this is one process in {} of {} nodes ({}), and nobody has started ddprun on the others: start it on each "
+            "by {}, or from here by --hosts, or give {}",
+            family.title, nodes, source, facts.start_others, kAlone);
+    if (!facts.must_be_listed || facts.hosts.empty() || facts.claims.contains(Fact::node_rank)) return "";
+    return fmt::format("this is {} of {} ({}), but this machine is {}: start ddprun there by {}, or give {}",
+                       family.title, harmless_line(facts.hosts.front().name), facts.hosts_source,
+                       harmless_line(view.host_name), facts.start_others, kAlone);
+}
+
+std::string missing_fact(const Family& family, const FamilyFacts& facts, Fact fact) {
+    const auto way_out = facts.ways_out.find(fact);
+    const std::string way =
+        way_out != facts.ways_out.end() ? way_out->second : fmt::format("give {}", option_for(fact));
+    return fmt::format("this is {}, but {} is not told: {}", family.title, words_for(fact), way);
+}
+
+std::string number_beyond(const Claim& number, const Claim& nodes) {
+    return fmt::format("this is node {} by {}, which must be less than the number of nodes, {} by {}",
+                       number.value, number.source, nodes.value, nodes.source);
 }
 
 class Derivation {
@@ -129,7 +209,7 @@ class Derivation {
         if (request_.numbered) check_numbers(own);
     }
 
-    // What the user has said is said: a list of other hosts, or of others' numbers, is none of this job.
+    // The user's word stands: a list of other hosts, or of others' numbers, is none of this job.
     bool may_number(const Found& own) const {
         if (!table_.started_by.empty()) return true;
         if (own.family->belief != Belief::allocation || !is_said(Fact::nnodes)) return true;
@@ -210,7 +290,7 @@ class Derivation {
     }
 
     void check_numbers(const Found& own) {
-        // As it was before anything was derived: who names the nodes' count in an allocation may start them by hand.
+        // A user who names the nodes' count in an allocation may start them by hand, as before anything was derived.
         if (own.family->belief == Belief::allocation || table_.situation == Situation::process_per_gpu)
             return;
         for (const Fact fact : {Fact::node_rank, Fact::master_addr}) {

@@ -1,7 +1,7 @@
-// Which job this process is in and which node of it this machine is: each value with where it comes from, and with the
-// rivals that said otherwise. Pure.
+// A ClusterTable says which job this process is in and which node of it this machine is: each value with where it comes
+// from, and with the rivals that said otherwise. Pure.
 //
-// Of each value the first hit counts, in the order of Belief:
+// The first hit counts for each value, in the order of Belief:
 //   1  what the user says: command line, DDPRUN_*, PET_*, configuration file
 //   2  the process launcher that started this process: Flux, PALS, Open MPI, …, a Slurm step. Of several the innermost
 //      whose facts fit this machine
@@ -37,10 +37,10 @@ struct SaidFact {
     Claim claim;
 };
 
-// Where ports derived from a job's identity are unless the user says: below those that the kernel gives to clients
+// Ports derived from a job's identity are here unless the user says: below those that the kernel gives to clients
 // (ip_local_port_range).
 inline constexpr PortRange kDerivedPortRange{20'000, 28'999};
-// Of these one job may have as many, from its own one on, where that is taken; fewer in a small range, which other
+// One job may have as many of these, from its own one on, where that is taken; fewer in a small range, which other
 // listeners need, too.
 inline constexpr int kDerivedPorts = 8;
 constexpr int derived_ports(const PortRange& range) { return std::clamp(range.size() / 4, 1, kDerivedPorts); }
@@ -68,18 +68,18 @@ struct ClusterTable {
     bool many_addresses = false;  // as FamilyFacts has it
     std::string family;           // what this process is in, "a Slurm step"; empty: nothing that is known
     std::optional<Tasks> tasks;   // of that
-    // In an allocation whose agents this process is to start: by which remote shell it reaches the hosts. Otherwise empty.
+    // It names the remote shell by which this process reaches an allocation's hosts whose agents it is to start; else empty.
     std::string started_by;
-    bool is_outside = false;  // likewise, FamilyFacts'
+    bool is_outside = false;  // as FamilyFacts has it
     std::string refusal;      // one line: why no job can be made of it, and the way out; empty: one can
 };
 
-// So that all of them are within the range.
+// Returns a job's own port, from which on all of its ports are within the range.
 std::uint16_t port_of_job(const std::string& job_id, const PortRange& range = kDerivedPortRange);
 
 ClusterTable derive_cluster(const ClusterView& view, const ClusterRequest& request);
 
-// Null where nobody says.
+// Returns null where nobody says.
 const Claim* chosen(const ClusterTable& table, Fact fact);
 std::optional<int> chosen_number(const ClusterTable& table, Fact fact);
 

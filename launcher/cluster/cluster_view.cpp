@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
@@ -12,36 +11,9 @@
 namespace ddprun::inline launch {
 namespace {
 
-// They hold the path of a file with the job's hosts.
-constexpr std::array<std::string_view, 9> kFileVariables = {
-    "PBS_NODEFILE",    "PE_HOSTFILE",           "LSB_DJOB_HOSTFILE",
-    "COBALT_NODEFILE", "OAR_NODEFILE",          "LOADL_HOSTFILE",
-    "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile"};
-
 constexpr std::size_t kMaxNumberShown = 80;
 
-// A file that is always at one place, where a variable tells what kind of machine this is.
-struct FixedFile {
-    std::string_view sign;
-    std::string_view path;
-};
-constexpr std::array<FixedFile, 2> kFixedFiles = {
-    {{"JOB_COMPLETION_INDEX", "/etc/hosts"},
-     {"TRAINING_JOB_NAME", "/opt/ml/input/config/resourceconfig.json"}}};
-
 }  // namespace
-
-std::vector<std::string> cluster_files(const Environment& environment) {
-    std::vector<std::string> paths;
-    for (const std::string_view variable : kFileVariables) {
-        const std::string* path = find_variable(environment, variable);
-        if (path != nullptr && !path->empty()) paths.push_back(*path);
-    }
-    for (const auto& [sign, path] : kFixedFiles) {
-        if (find_variable(environment, sign) != nullptr) paths.emplace_back(path);
-    }
-    return paths;
-}
 
 const std::string* text_of(const ClusterView& view, std::string_view variable) {
     if (variable.empty()) return nullptr;

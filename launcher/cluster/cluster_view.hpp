@@ -1,5 +1,5 @@
-// What of this machine says which job it is in: the environment, its own names, and files that schedulers name. Plain
-// values, and small questions to them. Pure.
+// A ClusterView is what says on this machine which job it is in: the environment, its own names, and files that schedulers
+// name. Plain values, and small questions to them. Pure.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace ddprun::inline launch {
 
-// Of a file that a scheduler names; a longer one counts as one that cannot be read.
+// A longer file that a scheduler names counts as one that cannot be read.
 inline constexpr std::size_t kMaxClusterFile = 4 * 1024 * 1024;
 
 struct ClusterView {
@@ -22,13 +22,10 @@ struct ClusterView {
     std::map<std::string, std::string> files;  // path -> text; what is not in it could not be read
 };
 
-// The paths of those files that a reader may ask for.
-std::vector<std::string> cluster_files(const Environment& environment);
-
-// Null for what is not set, or empty, and for no name.
+// Returns null for what is not set, or empty, and for no name.
 const std::string* text_of(const ClusterView& view, std::string_view variable);
 
-// A whole number of at least `lowest`; nothing for anything else.
+// Reads a whole number of at least `lowest`; nothing for anything else.
 std::optional<int> number_of(const ClusterView& view, std::string_view variable, int lowest);
 
 // One line about a variable that is set, but to no such number; empty: none.
@@ -44,7 +41,7 @@ std::optional<Named> first_of(const ClusterView& view, const std::vector<std::st
 // Whether a name or an address is this machine's: gpu07 and gpu07.example are one host.
 bool is_own_name(const ClusterView& view, const std::string& name);
 
-// Where this machine is in the list: by the name of its host, else by one of its addresses. Nothing where it is not, or
+// Finds where this machine is in the list: by the name of its host, else by one of its addresses. Nothing where it is not, or
 // several entries may be meant.
 std::optional<int> own_position(const ClusterView& view, const std::vector<std::string>& hosts);
 

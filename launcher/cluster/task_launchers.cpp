@@ -1,19 +1,18 @@
-// The process launchers that tell their tasks nothing but numbers: who hosts the rendezvous a list has to say, or the user.
-#include <array>
+// This file reads what started this process as one of several tasks: mpirun and its kind, srun, blaunch.
+#include <fmt/core.h>
 
-#include "launcher/cluster/lsf.hpp"
-#include "launcher/cluster/task_names.hpp"
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <boost/asio/ip/address_v4.hpp>
+
+#include "launcher/cluster/readers.hpp"
+#include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/system/split.hpp"
 
 namespace ddprun::inline launch {
 namespace {
 
-constexpr TaskNames kFlux{.size = "FLUX_JOB_SIZE",
-                          .rank = "FLUX_TASK_RANK",
-                          .local_rank = "FLUX_TASK_LOCAL_ID",
-                          .nodes = "FLUX_JOB_NNODES",
-                          .job_id = "FLUX_JOB_ID",
-                          .job_name = "flux",
-                          .one_per_node = "flux run --tasks-per-node=1"};
 constexpr TaskNames kPals{.size = "PMI_SIZE",
                           .rank = "PALS_RANKID",
                           .local_size = "PMI_LOCAL_SIZE",
@@ -22,11 +21,7 @@ constexpr TaskNames kPals{.size = "PMI_SIZE",
                           .job_id = "PALS_APID",
                           .job_name = "pals",
                           .one_per_node = "mpiexec --ppn 1"};
-constexpr TaskNames kMvapich{.size = "MV2_COMM_WORLD_SIZE",
-                             .rank = "MV2_COMM_WORLD_RANK",
-                             .local_size = "MV2_COMM_WORLD_LOCAL_SIZE",
-                             .local_rank = "MV2_COMM_WORLD_LOCAL_RANK",
-                             .one_per_node = "mpiexec -ppn 1"};
+
 constexpr TaskNames kJsrun{.size = "JSM_NAMESPACE_SIZE",
                            .rank = "JSM_NAMESPACE_RANK",
                            .local_size = "JSM_NAMESPACE_LOCAL_SIZE",
@@ -34,38 +29,227 @@ constexpr TaskNames kJsrun{.size = "JSM_NAMESPACE_SIZE",
                            .job_id = "PMIX_NAMESPACE",
                            .job_name = "jsrun",
                            .one_per_node = "jsrun --rs_per_host=1 --tasks_per_rs=1"};
-constexpr TaskNames kHorovod{.size = "HOROVOD_SIZE",
-                             .rank = "HOROVOD_RANK",
-                             .local_size = "HOROVOD_LOCAL_SIZE",
-                             .local_rank = "HOROVOD_LOCAL_RANK",
-                             .nodes = "HOROVOD_CROSS_SIZE",
-                             .node_rank = "HOROVOD_CROSS_RANK",
-                             .one_per_node = "horovodrun -H HOST:1,…"};
-constexpr TaskNames kHydra{.size = "PMI_SIZE",
-                           .rank = "PMI_RANK",
-                           .local_size = "MPI_LOCALNRANKS",
-                           .local_rank = "MPI_LOCALRANKID",
-                           .one_per_node = "mpiexec -ppn 1"};
+
+// Counts the nodes of tasks that are spread evenly; the source is what tells so.
+std::optional<Claim> nodes_of_tasks(const ClusterView& view, const TaskNames& names, int tasks,
+                                    std::optional<int> local) {
+    if (const auto told = number_of(view, names.nodes, 1))
+        return Claim{std::to_string(std::min(*told, tasks)), std::string(names.nodes), Belief::assumed};
+    if (!local || tasks % *local != 0) return std::nullopt;
+    const std::string source =
+        *local == 1 ? std::string(names.size) : fmt::format("{}/{}", names.size, names.local_size);
+    return Claim{std::to_string(tasks / *local), source, Belief::assumed};
+}
+
+void claim_number_of_node(const ClusterView& view, const TaskNames& names, FamilyFacts& facts) {
+    if (const auto number = number_of(view, names.node_rank, 0))
+        return claim(facts, Fact::node_rank, std::to_string(*number), std::string(names.node_rank));
+    const Tasks& tasks = *facts.tasks;
+    if (tasks.task && tasks.nodes == tasks.count)
+        claim(facts, Fact::node_rank, std::to_string(*tasks.task), std::string(names.rank));
+}
+
+// OMPI_COMM_WORLD_NODE_RANK is the rank on the node over all jobs, not the number of the node.
+constexpr TaskNames kOpenMpi{.size = "OMPI_COMM_WORLD_SIZE",
+                             .rank = "OMPI_COMM_WORLD_RANK",
+                             .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE",
+                             .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
+                             .host = "PMIX_HOSTNAME",
+                             .job_id = "PMIX_NAMESPACE",
+                             .job_name = "openmpi",
+                             .one_per_node = "mpirun --map-by ppr:1:node"};
+// This tells where mpirun is, until version 4: "1106640896.0;tcp://10.0.2.15,192.168.1.4:36347;tcp6://[fd00::2]:55765".
+constexpr const char* kMpirunPlace = "OMPI_MCA_orte_hnp_uri";
+
+std::vector<std::string> addresses_of_uri(std::string_view uri) {
+    std::vector<std::string> addresses;
+    for (std::string_view part : split_at(uri, ';')) {
+        constexpr std::string_view kScheme = "tcp://";
+        if (!part.starts_with(kScheme)) continue;
+        part.remove_prefix(kScheme.size());
+        for (const std::string_view address : split_at(part.substr(0, part.rfind(':')), ',')) {
+            if (is_valid_host(address)) addresses.emplace_back(address);
+        }
+    }
+    return addresses;
+}
+
+// Counts the leading bits that two addresses share; none where one of them is a name.
+int shared_bits(const std::string& one, const std::string& other) {
+    boost::system::error_code wrong, also_wrong;
+    const auto first = boost::asio::ip::make_address_v4(one, wrong);
+    const auto second = boost::asio::ip::make_address_v4(other, also_wrong);
+    return wrong || also_wrong ? 0 : std::countl_zero(first.to_uint() ^ second.to_uint());
+}
+
+// Chooses that address of mpirun's machine which looks most like one of this machine's.
+std::string nearest_address(const ClusterView& view, const std::vector<std::string>& addresses) {
+    std::string best = addresses.front();
+    int most = 0;
+    for (const std::string& address : addresses) {
+        for (const std::string& own : view.addresses) {
+            const int shared = shared_bits(address, own);
+            if (shared <= most) continue;
+            most = shared;
+            best = address;
+        }
+    }
+    return best;
+}
+
+constexpr const char* kStepList = "SLURM_STEP_NODELIST";
+constexpr const char* kStepNodes = "SLURM_STEP_NUM_NODES";
+constexpr const char* kStepTasks = "SLURM_STEP_NUM_TASKS";
+constexpr const char* kStepCounts = "SLURM_STEP_TASKS_PER_NODE";
+
+// The shell of salloc, the batch script and what pam_slurm adopts are steps of these numbers (slurm.h), in which srun has
+// started nobody.
+constexpr std::array<std::string_view, 3> kShellSteps = {"4294967290", "4294967291", "4294967292"};
+
+bool is_shell_step(const ClusterView& view) {
+    const auto step = first_of(view, {"SLURM_STEP_ID", "SLURM_STEPID"});
+    return step && std::find(kShellSteps.begin(), kShellSteps.end(), step->text) != kShellSteps.end();
+}
+
+// Claims the place in the step, which only the node itself is told.
+void claim_step_place(const ClusterView& view, FamilyFacts& facts) {
+    const std::string* name = text_of(view, "SLURMD_NODENAME");
+    claim_told(view, facts, Fact::own_name, "SLURMD_NODENAME");
+    facts.fits = name == nullptr || is_own_name(view, *name);
+    const auto names = names_of(facts.hosts);
+    const auto number = number_of(view, "SLURM_NODEID", 0);
+    if (number) {
+        claim(facts, Fact::node_rank, std::to_string(*number), "SLURM_NODEID");
+    } else if (const auto place = name != nullptr ? position_of(*name, names) : std::nullopt) {
+        claim(facts, Fact::node_rank, std::to_string(*place), "SLURMD_NODENAME");
+    }
+    const auto position = own_position(view, names);
+    if (number && position && *position != *number)
+        facts.conflict = fmt::format(
+            "SLURM_NODEID={}, but this machine, {}, is number {} of {}: the step's variables are another node's, "
+            "as ssh may pass them on",
+            *number, view.host_name, *position, kStepList);
+}
+
+// The sum of what the nodes have is that of the step.
+void check_step_counts(const ClusterView& view, FamilyFacts& facts, int tasks) {
+    long sum = 0;
+    for (const ListedHost& host : facts.hosts) sum += host.slots;
+    if (sum != 0 && sum != tasks)
+        facts.conflict = fmt::format("{}={} is {} tasks, but {}={}", kStepCounts, *text_of(view, kStepCounts),
+                                     sum, kStepTasks, tasks);
+}
+
+Tasks read_step_tasks(const ClusterView& view, const FamilyFacts& facts, std::optional<int> nodes) {
+    const auto tasks = number_of(view, kStepTasks, 1);
+    Tasks read{.count = tasks.value_or(nodes.value_or(1)),
+               .task = number_of(view, "SLURM_PROCID", 0),
+               .local_task = number_of(view, "SLURM_LOCALID", 0),
+               .local_count = {},
+               .nodes = nodes,
+               .evidence = {},
+               .one_per_node = "srun --ntasks-per-node=1"};
+    read.evidence = fmt::format("{}={}", tasks ? kStepTasks : kStepNodes, read.count);
+    const auto number = number_of(view, "SLURM_NODEID", 0);
+    if (number && static_cast<std::size_t>(*number) < facts.hosts.size())
+        read.local_count = facts.hosts[static_cast<std::size_t>(*number)].slots;
+    if (read.local_count == 0) read.local_count.reset();
+    if (!read.local_count && nodes && read.count % *nodes == 0) read.local_count = read.count / *nodes;
+    return read;
+}
+
+// srun starts the components of a heterogeneous job in one step, and each may know of itself only.
+void check_components(const ClusterView& view, FamilyFacts& facts) {
+    const int components = slurm_components(view);
+    if (components < 2) return;
+    std::vector<std::string> all;
+    for (int i = 0; i < components && all.size() <= kMaxListedHosts; ++i) {
+        const std::string* list = text_of(view, fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", i));
+        if (list == nullptr) break;
+        const auto hosts = expand_host_list(*list);
+        if (const auto* names = std::get_if<std::vector<std::string>>(&hosts))
+            all.insert(all.end(), names->begin(), names->end());
+    }
+    if (names_of(facts.hosts) == all) return;
+    facts.conflict = fmt::format(
+        "the job is heterogeneous (SLURM_HET_SIZE={}), and {} may name one of its components only: give --nnodes, --node-rank and --master-addr",
+        components, kStepList);
+}
 
 }  // namespace
 
-std::optional<FamilyFacts> read_flux(const ClusterView& view) { return read_tasks(view, kFlux); }
+std::optional<FamilyFacts> read_tasks(const ClusterView& view, const TaskNames& names) {
+    const auto size = number_of(view, names.size, 1);
+    const auto told_nodes = number_of(view, names.nodes, 1);
+    if (!size && !told_nodes) return std::nullopt;
+    FamilyFacts facts;
+    Tasks tasks{.count = size ? *size : *told_nodes,
+                .task = number_of(view, names.rank, 0),
+                .local_task = number_of(view, names.local_rank, 0),
+                .local_count = number_of(view, names.local_size, 1),
+                .nodes = {},
+                .evidence = fmt::format("{}={}", size ? names.size : names.nodes, size ? *size : *told_nodes),
+                .one_per_node = std::string(names.one_per_node)};
+    if (tasks.count == 1) tasks.local_count = 1;
+    if (tasks.task && *tasks.task >= tasks.count) {
+        facts.conflict = fmt::format("{}={} is not below {}", names.rank, *tasks.task, tasks.evidence);
+        tasks.task.reset();
+    }
+    if (const auto nodes = nodes_of_tasks(view, names, tasks.count, tasks.local_count)) {
+        facts.claims[Fact::nnodes] = *nodes;
+        tasks.nodes = std::stoi(nodes->value);
+        if (!tasks.local_count && tasks.count % *tasks.nodes == 0)
+            tasks.local_count = tasks.count / *tasks.nodes;
+    }
+    facts.tasks = std::move(tasks);
+    claim_number_of_node(view, names, facts);
+    claim_told(view, facts, Fact::own_name, names.host);
+    if (const std::string* host = text_of(view, names.host)) facts.fits = is_own_name(view, *host);
+    claim_told(view, facts, Fact::job_id, names.job_id, fmt::format("{}-", names.job_name));
+    facts.ways_out[Fact::node_rank] = "give --node-rank on each node";
+    facts.ways_out[Fact::master_addr] =
+        "give --master-addr HOST, the node of task 0, or name the nodes by --hosts";
+    return facts;
+}
 
 std::optional<FamilyFacts> read_pals(const ClusterView& view) {
     if (text_of(view, kPals.rank) == nullptr) return std::nullopt;
     if (auto facts = read_tasks(view, kPals)) return facts;
-    // Started without PMI, a task has a number of many.
+    // A task that was started without PMI has a number, and is not told of how many.
     FamilyFacts facts;
-    if (const auto number = number_of(view, kPals.node_rank, 0))
-        claim(facts, Fact::node_rank, std::to_string(*number), std::string(kPals.node_rank));
+    claim_number(view, facts, Fact::node_rank, kPals.node_rank, 0);
     facts.ways_out[Fact::nnodes] =
-        "PMI_SIZE is not set, so give --nnodes and --master-addr, or --standalone for a job of its own in "
-        "each "
-        "task";
+        "PMI_SIZE is not set, so give --nnodes and --master-addr, or --standalone for a job of its own in each task";
     return facts;
 }
 
-std::optional<FamilyFacts> read_mvapich(const ClusterView& view) { return read_tasks(view, kMvapich); }
+std::optional<FamilyFacts> read_open_mpi(const ClusterView& view) {
+    auto facts = read_tasks(view, kOpenMpi);
+    if (!facts) return facts;
+    // This node has one task, and others may have more.
+    const auto nodes = number_of(view, "OMPI_MCA_orte_num_nodes", 1);
+    Tasks& tasks = *facts->tasks;
+    if (nodes && tasks.local_count == 1 && *nodes < tasks.count) {
+        tasks.nodes = *nodes;
+        facts->claims[Fact::nnodes] = {std::to_string(*nodes), "OMPI_MCA_orte_num_nodes", Belief::assumed};
+        facts->claims.erase(Fact::node_rank);
+    }
+    const std::string* uri = text_of(view, kMpirunPlace);
+    auto addresses = uri != nullptr ? addresses_of_uri(*uri) : std::vector<std::string>{};
+    if (addresses.empty()) return facts;
+    facts->many_addresses = addresses.size() > 1;
+    // One address may be on every machine, a bridge of containers has it: mpirun is here where all are.
+    const auto is_own = [&view](const std::string& address) { return is_own_name(view, address); };
+    const bool is_here = std::all_of(addresses.begin(), addresses.end(), is_own);
+    if (!is_here) std::erase_if(addresses, is_own);
+    // mpirun may run where none of its tasks does.
+    if (tasks.task == 0 && !is_here)
+        facts->ways_out[Fact::master_addr] =
+            "mpirun runs on another machine (OMPI_MCA_orte_hnp_uri), so give --master-addr HOST, this one's address";
+    else
+        claim(*facts, Fact::master_addr, nearest_address(view, addresses), kMpirunPlace);
+    return facts;
+}
 
 // The first host of LSF's list is the one where the script runs, and none of these tasks.
 std::optional<FamilyFacts> read_jsrun(const ClusterView& view) {
@@ -85,12 +269,68 @@ std::optional<FamilyFacts> read_jsrun(const ClusterView& view) {
     return facts;
 }
 
-std::optional<FamilyFacts> read_horovod(const ClusterView& view) { return read_tasks(view, kHorovod); }
-
 std::optional<FamilyFacts> read_hydra(const ClusterView& view) {
     return first_of(view, {kHydra.local_size, "HYDI_CONTROL_FD"}) ? read_tasks(view, kHydra) : std::nullopt;
 }
 
-std::optional<FamilyFacts> read_bare_pmi(const ClusterView& view) { return read_tasks(view, kHydra); }
+std::optional<FamilyFacts> read_slurm_step(const ClusterView& view) {
+    if (is_shell_step(view)) return std::nullopt;
+    auto nodes = number_of(view, kStepNodes, 1);
+    const auto tasks = number_of(view, kStepTasks, 1);
+    if (!tasks && !first_of(view, {kStepNodes, kStepList})) return std::nullopt;
+    FamilyFacts facts;
+    claim_number(view, facts, Fact::nnodes, kStepNodes, 1);
+    read_slurm_hosts(view, facts, kStepList, kStepCounts);
+    if (!facts.hosts.empty()) {
+        if (auto differ = count_conflict(kStepNodes, nodes, kStepList, facts.hosts); !differ.empty())
+            facts.conflict = std::move(differ);
+        nodes = nodes.value_or(static_cast<int>(facts.hosts.size()));
+        claim_listed(facts);
+    }
+    if (facts.conflict.empty()) facts.conflict = wrong_number(view, kStepNodes, 1);
+    if (facts.conflict.empty()) claim_step_place(view, facts);
+    if (facts.conflict.empty() && tasks) check_step_counts(view, facts, *tasks);
+    facts.tasks = read_step_tasks(view, facts, nodes);
+    if (facts.conflict.empty()) check_components(view, facts);
+    // "12000-12003" of --resv-ports.
+    if (const std::string* ports = text_of(view, "SLURM_STEP_RESV_PORTS")) {
+        if (const auto port = parse_port(ports->substr(0, ports->find_first_of("-,"))))
+            claim(facts, Fact::master_port, std::to_string(*port), "SLURM_STEP_RESV_PORTS");
+    }
+    claim_slurm_identity(view, facts, true);
+    claim_slurm_limits(view, facts);
+    facts.ways_out[Fact::master_addr] =
+        "SLURM_STEP_NODELIST is not set, so give --master-addr HOST, the node with SLURM_NODEID=0";
+    return facts;
+}
+
+// LSF_PM_TASKID counts from 1.
+std::optional<FamilyFacts> read_blaunch(const ClusterView& view) {
+    const auto task = number_of(view, "LSF_PM_TASKID", 1);
+    if (!task) return std::nullopt;
+    FamilyFacts facts;
+    facts.hosts = read_lsf_hosts(view, facts.hosts_source);
+    const int nodes = static_cast<int>(facts.hosts.size());
+    Tasks tasks{.count = std::max(nodes, *task),
+                .task = *task - 1,
+                .local_task = {},
+                .local_count = {},
+                .nodes = {},
+                .evidence = fmt::format("LSF_PM_TASKID={}", *task),
+                .one_per_node = "blaunch -z \"$HOSTS\""};
+    facts.ways_out[Fact::nnodes] = "give --nnodes, --node-rank and --master-addr";
+    if (nodes > 0) {
+        claim_listed(facts);
+        tasks.nodes = nodes;
+        if (*task <= nodes) tasks.local_count = 1;
+    }
+    if (const auto position = own_position(view, names_of(facts.hosts)))
+        claim(facts, Fact::node_rank, std::to_string(*position), facts.hosts_source);
+    else if (*task <= nodes)
+        claim(facts, Fact::node_rank, std::to_string(*task - 1), "LSF_PM_TASKID");
+    facts.tasks = std::move(tasks);
+    claim_told(view, facts, Fact::job_id, "LSB_JOBID", "lsf-");
+    return facts;
+}
 
 }  // namespace ddprun::inline launch

@@ -9,7 +9,7 @@
 #include <set>
 #include <tuple>
 
-#include "launcher/doctor/host_names.hpp"
+#include "launcher/cluster/host_list.hpp"
 
 namespace ddprun::inline launch {
 namespace {

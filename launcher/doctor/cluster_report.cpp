@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "launcher/doctor/host_names.hpp"
+#include "launcher/cluster/host_list.hpp"
 
 namespace ddprun::inline launch {
 namespace {

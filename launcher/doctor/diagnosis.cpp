@@ -8,6 +8,7 @@
 
 #include "launcher/report/failure_cause.hpp"
 #include "rendezvous/system/cpus.hpp"
+#include "rendezvous/system/number_text.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -24,8 +25,6 @@ constexpr const char* kShmRemedy =
     "give the container more (docker run --shm-size=8g, a medium: Memory volume at /dev/shm), or mount -o "
     "remount,size=50% /dev/shm";
 
-std::string amount_of(std::uint64_t bytes) { return size_text(static_cast<std::int64_t>(bytes)); }
-
 constexpr Amount kSharedMemory{"shared_memory", kLeastSharedMemory, kLittleSharedMemory, kShmRemedy};
 constexpr Amount kMemory{
     "memory", kLeastMemory, kLittleMemory,
@@ -33,7 +32,7 @@ constexpr Amount kMemory{
 constexpr Amount kProcesses{"processes", kLeastProcesses, kFewProcesses,
                             "ulimit -u unlimited, TasksMax= of the service, or nproc in limits.conf"};
 
-// Nothing: without a limit.
+// An amount of nothing stands for one without a limit.
 Finding amount_finding(const Amount& row, std::optional<std::uint64_t> amount, std::string text) {
     if (amount && *amount < row.least) return problem_finding(row.topic, std::move(text), row.remedy);
     if (amount && *amount < row.little) return warning_finding(row.topic, std::move(text), row.remedy);
@@ -104,7 +103,7 @@ Finding shared_memory_finding(const SpaceFacts& space) {
                                fmt::format("/dev/shm cannot be used: {}", std::strerror(space.error_number)),
                                "mount -t tmpfs tmpfs /dev/shm");
     const std::string text =
-        fmt::format("{} of {} in /dev/shm are free", amount_of(space.free), amount_of(space.size));
+        fmt::format("{} of {} in /dev/shm are free", size_text(space.free), size_text(space.size));
     if (space.free < kLeastSharedMemory)
         return problem_finding("shared_memory", text,
                                fmt::format("remove what is left there (ls -l /dev/shm), or {}", kShmRemedy));
@@ -125,7 +124,7 @@ Finding cpu_finding(const CapacityFacts& capacity) {
 Finding memory_finding(const CapacityFacts& capacity) {
     return amount_finding(
         kMemory, capacity.memory,
-        amount_of(capacity.memory) + ", the least of the machine's, the control groups' and ulimit -v");
+        size_text(capacity.memory) + ", the least of the machine's, the control groups' and ulimit -v");
 }
 
 Finding open_files_finding(const LimitsFacts& limits) {
@@ -142,7 +141,7 @@ Finding open_files_finding(const LimitsFacts& limits) {
 
 Finding locked_memory_finding(const LimitsFacts& limits) {
     const auto& soft = limits.locked_memory.soft;
-    const std::string text = soft ? amount_of(*soft) + " (ulimit -l)" : "unlimited (ulimit -l)";
+    const std::string text = soft ? size_text(*soft) + " (ulimit -l)" : "unlimited (ulimit -l)";
     if (!soft || !limits.has_rdma) return ok_finding("locked_memory", text);
     return warning_finding(
         "locked_memory", text + ", and there are InfiniBand or RoCE devices",
@@ -161,7 +160,7 @@ Finding core_finding(const LimitsFacts& limits) {
     const auto& soft = limits.core.soft;
     if (!soft) return ok_finding("core_files", "of any size (ulimit -c)");
     return ok_finding("core_files", *soft == 0 ? std::string("none are written (ulimit -c 0)")
-                                               : amount_of(*soft) + " at most (ulimit -c)");
+                                               : size_text(*soft) + " at most (ulimit -c)");
 }
 
 Finding proc_finding(bool sees_processes) {
@@ -256,8 +255,6 @@ Finding proxy_finding(const std::vector<std::string>& proxies) {
 
 namespace {
 
-std::string space_text(std::uint64_t bytes) { return size_text(static_cast<std::int64_t>(bytes)); }
-
 std::string elsewhere(const FolderFacts& folder) {
     return folder.role == "logs" ? "another folder for --log-dir" : "another folder by TMPDIR";
 }
@@ -287,7 +284,7 @@ Finding folder_finding(const FolderFacts& folder) {
     }
     if (!folder.is_written) return ok_finding("folder", what + "can be reached", about);
     const std::string text =
-        fmt::format("{}{} of {} are free", what, space_text(folder.free), space_text(folder.size));
+        fmt::format("{}{} of {} are free", what, size_text(folder.free), size_text(folder.size));
     const std::string remedy = "remove what is no longer needed, or " + other;
     if (folder.counts_files && folder.free_files < kLeastFolderFiles)
         return warning_finding(

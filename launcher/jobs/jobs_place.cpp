@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "launcher/agent/job_terms.hpp"
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline launch {

@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "launcher/harmless_text.hpp"
-#include "launcher/list_text.hpp"
 #include "rendezvous/system/small_file.hpp"
+#include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline launch {

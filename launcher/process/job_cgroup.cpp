@@ -2,16 +2,15 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <sstream>
 #include <utility>
 #include <vector>
 
+#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline launch {
@@ -105,8 +104,7 @@ std::optional<std::filesystem::path> own_cgroup_folder(const std::filesystem::pa
 std::optional<JobCgroup> JobCgroup::make(const std::filesystem::path& parent, int workers) {
     // A folder that is no cgroup would take our subfolder as well.
     if (::access((parent / "cgroup.procs").c_str(), W_OK) != 0) return std::nullopt;
-    std::uint32_t random = 0;
-    if (::getrandom(&random, sizeof random, 0) != sizeof random) return std::nullopt;
+    const std::string random = hex_text(random_bytes<4>("the job's cgroup"));
     JobCgroup job(parent / fmt::format("ddprun-{}-{}", ::getpid(), random), workers);
     if (::mkdir(job.path_.c_str(), kFolderMode) != 0) return std::nullopt;
     if (has_word(read_control(job.path_ / "cgroup.controllers"), "memory")) {

@@ -9,6 +9,7 @@
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/number_text.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline launch {

@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "launcher/harmless_text.hpp"
+#include "rendezvous/system/number_text.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -48,8 +49,10 @@ std::optional<std::int64_t> kills_between(std::optional<std::int64_t> before,
 
 std::string memory_text(const OomCounters& after) {
     std::string text;
-    if (after.worker_limit) text += "limit " + size_text(*after.worker_limit);
-    if (after.worker_peak) text += (text.empty() ? "peak " : ", peak ") + size_text(*after.worker_peak);
+    if (after.worker_limit) text += "limit " + size_text(static_cast<std::uint64_t>(*after.worker_limit));
+    if (after.worker_peak)
+        text +=
+            (text.empty() ? "peak " : ", peak ") + size_text(static_cast<std::uint64_t>(*after.worker_peak));
     return text.empty() ? text : " (" + text + ")";
 }
 
@@ -119,8 +122,9 @@ bool says(const Failure& failure, std::string_view text) {
 std::string bus_error_hint(const std::optional<Room>& shared_memory) {
     std::string room;
     if (shared_memory) {
-        room = fmt::format("{} of {} of /dev/shm are free now", size_text(shared_memory->free),
-                           size_text(shared_memory->size));
+        room = fmt::format("{} of {} of /dev/shm are free now",
+                           size_text(static_cast<std::uint64_t>(shared_memory->free)),
+                           size_text(static_cast<std::uint64_t>(shared_memory->size)));
         if (shared_memory->free <= shared_memory->size / kNearlyFull)
             return fmt::format("{}: {}", room, kSharedMemoryFull);
         room = " (" + room + ")";
@@ -172,15 +176,6 @@ std::optional<std::int64_t> parse_counter(std::string_view text, std::string_vie
             return parse_single(line.substr(blank + 1));
     }
     return std::nullopt;
-}
-
-std::string size_text(std::int64_t bytes) {
-    constexpr std::array<std::string_view, 4> kUnits = {"KiB", "MiB", "GiB", "TiB"};
-    if (bytes < 1024) return fmt::format("{} bytes", bytes);
-    double value = static_cast<double>(bytes) / 1024;
-    std::size_t unit = 0;
-    for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
-    return fmt::format("{:.1f} {}", value, kUnits.at(unit));
 }
 
 std::optional<Room> shared_memory_room() {

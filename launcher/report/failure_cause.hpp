@@ -48,9 +48,6 @@ std::string explain_kill(const OomCounters& before, const OomCounters& after);
 // The value of `name` in lines "name value", as memory.events and /proc/vmstat have them.
 std::optional<std::int64_t> parse_counter(std::string_view text, std::string_view name);
 
-// "1.5 GiB", "512 bytes".
-std::string size_text(std::int64_t bytes);
-
 // A file system of limited size holds so many bytes.
 struct Room {
     std::int64_t size = 0;

@@ -9,8 +9,8 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/job/exit_status.hpp"
-#include "rendezvous/job/rank_range.hpp"
 #include "rendezvous/system/check.hpp"
+#include "rendezvous/system/number_text.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -278,7 +278,7 @@ std::string shown_node(int node_rank, const std::string& host) {
 
 std::string ranks_text(std::vector<int> ranks) {
     const char* noun = ranks.size() == 1 ? "rank " : "ranks ";
-    return noun + to_text(ranges_of(std::move(ranks)));
+    return noun + number_set_text(spans_of(std::move(ranks)));
 }
 
 std::string failure_report(const ReportFacts& facts) {

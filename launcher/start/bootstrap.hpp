@@ -1,4 +1,4 @@
-// How a relay comes to a host: the line for its shell, and what that answers first. Pure.
+// This is how a relay comes to a host: the line for its shell, and what that answers first. Pure.
 //
 //   ddprun-relay have      by the relay itself: it takes frames from now on
 //   ddprun-relay need      by the shell: neither the file nor the ddprun on PATH is of this build; it takes the bytes of the
@@ -16,9 +16,9 @@ namespace ddprun::inline launch {
 
 inline constexpr std::string_view kRelayFlag = "--relay";
 inline constexpr std::string_view kHaveLine = "ddprun-relay have";
-// How a relay ends that is of another build than it was asked for. An older ddprun does not know the flag, and ends with 2.
+// A relay ends so that is of another build than it was asked for. An older ddprun does not know the flag, and ends with 2.
 inline constexpr int kExitOtherBuild = 89;
-// What a shell may say before one of the lines above.
+// A shell may say so much before one of the lines above.
 inline constexpr std::size_t kMaxNoise = 64 * 1024;
 
 struct BootstrapRequest {
@@ -42,7 +42,7 @@ class Handshake {
     // The next word in what has come.
     Word push(std::string_view bytes);
 
-    // What came behind `have`.
+    // Returns what came behind `have`.
     std::string take_rest() { return std::move(held_); }
 
     // The last line that was none of them, for an error.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kOwnLink = "/proc/self/exe";
 
-// In what is mapped of one note segment; empty: not there.
+// Looks in what is mapped of one note segment; empty: the id is not there.
 std::string id_in_notes(std::string_view notes) {
     const auto padded = [](std::size_t size) { return (size + 3) / 4 * 4; };
     ElfW(Nhdr) head{};

@@ -1,4 +1,4 @@
-// Which build of ddprun this process runs.
+// These tell which build of ddprun this process runs, and where its file is.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ std::string build_identity();
 // The file that this process runs, as it may be named on other hosts; empty where it is not there any more.
 std::string own_program();
 
-// By which this process can start itself again, removed or not.
+// Returns a name by which this process can start itself again, removed or not.
 std::string own_executable();
 
 // The file itself, whatever has its name now. No bytes where the system refuses.

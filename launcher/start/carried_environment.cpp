@@ -1,44 +1,28 @@
 #include "launcher/start/carried_environment.hpp"
 
-#include <algorithm>
-#include <array>
+#include "launcher/cluster/family.hpp"
 
 namespace ddprun::inline launch {
 namespace {
 
-// With an asterisk: all that begin so.
-constexpr std::array<std::string_view, 50> kHostBound{
-    "SSH_*", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_*", "XDG_SEAT",
-    "XDG_VTNR", "DBUS_SESSION_BUS_ADDRESS", "HOSTNAME", "HOST", "TMPDIR", "KRB5CCNAME", "GPG_TTY",
-    "GPG_AGENT_INFO", "WINDOWID", "TMUX", "TMUX_PANE", "STY", "INVOCATION_ID", "JOURNAL_STREAM",
-    "NOTIFY_SOCKET", "LISTEN_*",
-    // of a scheduler's step or of a process in it
-    "SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP*", "SLURM_PROCID",
-    "SLURM_LOCALID", "SLURM_NODEID", "SLURM_TASK_PID", "SLURM_GTIDS", "SLURM_CPU_BIND*", "SLURM_MEM_BIND*",
-    "SLURM_TOPOLOGY_ADDR*", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_*", "SLURMD_*", "SRUN_*", "OMPI_*",
-    "PMI_*", "PMIX_*", "PRTE_*", "PALS_*", "HYDI_*", "HYDRA_*", "MPI_LOCAL*", "JSM_*", "FLUX_*",
-    "PBS_NODENUM"};
+// An asterisk stands for all that begin so. The table of families has what a scheduler's step sets.
+constexpr std::string_view kHostBound =
+    "SSH_* DISPLAY WAYLAND_DISPLAY XAUTHORITY XDG_RUNTIME_DIR XDG_SESSION_* XDG_SEAT XDG_VTNR DBUS_SESSION_BUS_ADDRESS "
+    "HOSTNAME HOST TMPDIR KRB5CCNAME GPG_TTY GPG_AGENT_INFO WINDOWID TMUX TMUX_PANE STY INVOCATION_ID JOURNAL_STREAM NOTIFY_SOCKET LISTEN_*";
 
 // They may be another node's numbers.
-constexpr std::array<std::string_view, 5> kGpuMasks{"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-                                                    "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
-                                                    "GPU_DEVICE_ORDINAL"};
+constexpr std::string_view kGpuMasks =
+    "CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES ZE_AFFINITY_MASK GPU_DEVICE_ORDINAL";
 
-// Besides the masks; by the last one those of CUDA are counted.
-constexpr std::array<std::string_view, 13> kKeptClean{
-    "HOME",   "USER",     "LOGNAME",          "SHELL", "PATH", "TERM", "LANG", "LANGUAGE", "LC_*", "TZ",
-    "TMPDIR", "HOSTNAME", "CUDA_DEVICE_ORDER"};
-
-template <std::size_t kCount>
-bool is_listed(const std::array<std::string_view, kCount>& list, std::string_view name) {
-    return std::any_of(list.begin(), list.end(), [name](std::string_view entry) {
-        return entry.ends_with('*') ? name.starts_with(entry.substr(0, entry.size() - 1)) : name == entry;
-    });
-}
+// These stay besides the masks; by the last one those of CUDA are counted.
+constexpr std::string_view kKeptClean =
+    "HOME USER LOGNAME SHELL PATH TERM LANG LANGUAGE LC_* TZ TMPDIR HOSTNAME CUDA_DEVICE_ORDER";
 
 }  // namespace
 
-bool is_host_bound(std::string_view name) { return is_listed(kHostBound, name); }
+bool is_host_bound(std::string_view name) {
+    return matches_pattern(name, kHostBound) || is_bound_to_step(name);
+}
 
 Environment carried_environment(const Environment& environment) {
     Environment carried = environment;
@@ -50,7 +34,8 @@ Environment agent_environment(const Environment& carried, const Environment& own
     if (which.all) return own;
     Environment environment = carried;
     for (const auto& [name, value] : own) {
-        if (is_host_bound(name) || (which.gpus && is_listed(kGpuMasks, name))) environment[name] = value;
+        if (is_host_bound(name) || (which.gpus && matches_pattern(name, kGpuMasks)))
+            environment[name] = value;
     }
     return environment;
 }
@@ -58,7 +43,7 @@ Environment agent_environment(const Environment& carried, const Environment& own
 Environment clean_environment(const Environment& environment) {
     Environment clean = environment;
     std::erase_if(clean, [](const auto& variable) {
-        return !is_listed(kKeptClean, variable.first) && !is_listed(kGpuMasks, variable.first);
+        return !matches_pattern(variable.first, kKeptClean) && !matches_pattern(variable.first, kGpuMasks);
     });
     return clean;
 }

@@ -3,11 +3,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
 
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/system/number_text.hpp"
+#include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline launch {
@@ -38,7 +43,13 @@ std::optional<std::string> read_slots(std::string_view text, HostItem& item) {
                        kMaxWorkersPerNode);
 }
 
-// [fd00::1] or [fd00::1]:8
+// Finds the colon in front of the slots, which is outside brackets.
+std::size_t colon_of_slots(std::string_view text) {
+    const auto bracket = text.rfind(']');
+    return text.find(':', bracket == text.npos ? 0 : bracket);
+}
+
+// Reads [fd00::1] or [fd00::1]:8.
 std::optional<std::string> read_address(std::string_view text, std::size_t close, HostItem& item) {
     item.names = {std::string(text.substr(1, close - 1))};
     const std::string_view rest = text.substr(close + 1);
@@ -48,8 +59,7 @@ std::optional<std::string> read_address(std::string_view text, std::size_t close
 }
 
 std::optional<std::string> read_names(std::string_view text, HostItem& item) {
-    const auto bracket = text.rfind(']');
-    const auto colon = text.find(':', bracket == text.npos ? 0 : bracket);
+    const auto colon = colon_of_slots(text);
     auto names = names_of_item(text.substr(0, colon));
     if (const auto* wrong = std::get_if<std::string>(&names)) return *wrong;
     item.names = std::get<std::vector<std::string>>(std::move(names));
@@ -76,18 +86,147 @@ std::optional<std::string> read_host_item(std::string_view text, HostItem& item)
     return std::nullopt;
 }
 
-// Up to the next separator outside brackets.
+// Removes the item and the separators behind it from the text.
 std::string_view take_host_item(std::string_view& text) {
-    bool in_bracket = false;
-    const auto ends = [&in_bracket](char c) {
-        if (c == '[' || c == ']') in_bracket = c == '[';
-        return !in_bracket && kHostSeparators.find(c) != kHostSeparators.npos;
-    };
-    const auto end = static_cast<std::size_t>(std::find_if(text.begin(), text.end(), ends) - text.begin());
-    const std::string_view item = text.substr(0, end);
-    text.remove_prefix(end);
+    const std::string_view item = next_list_item(text, kHostSeparators);
+    text.remove_prefix(item.size());
     text.remove_prefix(std::min(text.find_first_not_of(kHostSeparators), text.size()));
     return item;
+}
+
+constexpr std::string_view kFileBlanks = " \t\r";
+
+std::string_view take_file_word(std::string_view& line) {
+    line.remove_prefix(std::min(line.find_first_not_of(kFileBlanks), line.size()));
+    const std::string_view word = line.substr(0, line.find_first_of(kFileBlanks));
+    line.remove_prefix(word.size());
+    return word;
+}
+
+std::optional<std::string> read_host_line(std::string_view line, HostCollection& hosts) {
+    line = line.substr(0, line.find('#'));
+    const std::string_view item = take_file_word(line);
+    if (item.empty()) return std::nullopt;
+    std::optional<int> slots;
+    for (auto word = take_file_word(line); !word.empty(); word = take_file_word(line)) {
+        const auto equals = std::min(word.find('='), word.size());
+        const std::string_view name = word.substr(0, equals);
+        const std::string_view value = word.substr(std::min(equals + 1, word.size()));
+        const bool is_slots = name == "slots";
+        if (!is_slots && name != "max_slots" && name != "max-slots")
+            return fmt::format("'{}' is not known here; write HOST slots=N",
+                               harmless_line(word, kMaxHostShown));
+        const auto number = parse_slots(value);
+        if (!number)
+            return fmt::format("'{}' is no number of slots; write slots=8",
+                               harmless_line(word, kMaxHostShown));
+        if (is_slots && slots) return "slots= stands there twice";
+        if (is_slots) slots = number;
+    }
+    const auto wrong = hosts.add(item, slots);
+    return wrong ? std::optional(named_item(item, *wrong)) : std::nullopt;
+}
+
+// Slots by host; an empty set stands for all of them.
+using Chosen = std::map<std::size_t, std::set<int>>;
+
+std::string shown_part(std::string_view text) { return harmless_line(text, kMaxHostShown); }
+
+// Hosts, and words of slots behind the colon; without one all slots are meant.
+struct ChosenItem {
+    std::string_view names;
+    std::vector<std::string_view> slots;
+};
+
+// An empty text counts, too: it is a word that was forgotten.
+bool is_slot_word(std::string_view text) { return text.find_first_not_of("0123456789-") == text.npos; }
+
+ChosenItem item_of(std::string_view text) {
+    const auto colon = colon_of_slots(text);
+    ChosenItem item{.names = text.substr(0, colon), .slots = {}};
+    if (colon != text.npos) item.slots.push_back(text.substr(colon + 1));
+    return item;
+}
+
+std::vector<ChosenItem> items_of(std::string_view text) {
+    std::vector<ChosenItem> items;
+    for (const std::string_view part : split_at(text, '@')) {
+        const std::size_t before = items.size();
+        for (std::size_t begin = 0; begin <= part.size();) {
+            const std::string_view word = next_list_item(part.substr(begin), ",");
+            const bool may_be_slot = items.size() > before && !items.back().slots.empty();
+            if (may_be_slot && is_slot_word(word))
+                items.back().slots.push_back(word);
+            else
+                items.push_back(item_of(word));
+            begin += word.size() + 1;
+        }
+    }
+    return items;
+}
+
+// Finds places by name; the first one counts of several that differ by the user.
+std::unordered_map<std::string, std::size_t> places_of(const std::vector<HostSlots>& hosts) {
+    std::unordered_map<std::string, std::size_t> places;
+    for (std::size_t place = 0; place < hosts.size(); ++place)
+        places.try_emplace(host_of(hosts[place].target), place);
+    return places;
+}
+
+std::variant<std::vector<std::string>, std::string> names_of(std::string_view text) {
+    const bool is_address = text.starts_with('[') && text.ends_with(']') && text.find(':') != text.npos;
+    if (is_address) return std::vector{std::string(text.substr(1, text.size() - 2))};
+    if (text.empty()) return std::vector{std::string()};
+    return names_of_item(text);
+}
+
+std::optional<std::string> read_chosen_slots(const std::vector<std::string_view>& words,
+                                             const HostSlots& host, std::set<int>& slots) {
+    if (words.empty()) return std::nullopt;
+    if (host.slots == kUnsaidSlots)
+        return fmt::format("{} has no number of slots in the list, so none can be chosen", host.target);
+    for (const std::string_view word : words) {
+        const auto span = parse_span(word, 0, kMaxWorkersPerNode);
+        if (!span || span->first > span->last)
+            return fmt::format("'{}' is no slot and no range", shown_part(word));
+        if (span->last >= host.slots)
+            return fmt::format("slot {} of {}, which has slots 0 to {}", span->last, host.target,
+                               host.slots - 1);
+        for (int slot = span->first; slot <= span->last; ++slot) slots.insert(slot);
+    }
+    return std::nullopt;
+}
+
+std::optional<std::string> read_selection(const std::vector<HostSlots>& hosts, std::string_view text,
+                                          Chosen& chosen) {
+    const auto places = places_of(hosts);
+    for (const ChosenItem& item : items_of(text)) {
+        const auto names = names_of(item.names);
+        if (const auto* wrong = std::get_if<std::string>(&names)) return named_item(item.names, *wrong);
+        for (const std::string& name : std::get<std::vector<std::string>>(names)) {
+            const auto place = places.find(name);
+            if (place == places.end()) return fmt::format("'{}' is none of the hosts", shown_part(name));
+            const HostSlots& host = hosts[place->second];
+            const auto [entry, is_new] = chosen.try_emplace(place->second);
+            if (!is_new) return fmt::format("{} stands there twice", host.target);
+            if (auto wrong = read_chosen_slots(item.slots, host, entry->second)) return wrong;
+        }
+    }
+    return std::nullopt;
+}
+
+std::set<int> other_slots(const HostSlots& host, const std::set<int>& slots) {
+    std::set<int> others;
+    for (int slot = 0; slot < host.slots; ++slot) {
+        if (!slots.contains(slot)) others.insert(slot);
+    }
+    return others;
+}
+
+HostSlots with_slots(HostSlots host, const std::set<int>& slots) {
+    host.slots = static_cast<int>(slots.size());
+    for (const int slot : slots) host.devices += fmt::format("{}{}", host.devices.empty() ? "" : ",", slot);
+    return host;
 }
 
 }  // namespace
@@ -149,6 +288,42 @@ std::variant<std::vector<HostSlots>, std::string> parse_hosts(std::string_view t
         if (wrong) return is_alone ? std::move(*wrong) : named_item(item, *wrong);
     }
     return hosts.take();
+}
+
+std::variant<std::vector<HostSlots>, std::string> parse_host_file(std::string_view text,
+                                                                  std::string_view file) {
+    HostCollection hosts;
+    std::size_t number = 0;
+    for (const std::string_view line : split_at(text, '\n')) {
+        ++number;
+        if (const auto wrong = read_host_line(line, hosts))
+            return fmt::format("{}:{}: {}", file, number, *wrong);
+    }
+    auto found = hosts.take();
+    if (found.empty()) return fmt::format("{}: names no host", file);
+    return found;
+}
+
+std::variant<std::vector<HostSlots>, std::string> select_hosts(const std::vector<HostSlots>& hosts,
+                                                               Selection way, std::string_view text) {
+    Chosen chosen;
+    if (auto wrong = read_selection(hosts, text, chosen)) return std::move(*wrong);
+    std::vector<HostSlots> left;
+    for (std::size_t place = 0; place < hosts.size(); ++place) {
+        const auto entry = chosen.find(place);
+        const bool is_named = entry != chosen.end();
+        if (way == Selection::include) {
+            if (!is_named) continue;
+            left.push_back(entry->second.empty() ? hosts[place] : with_slots(hosts[place], entry->second));
+        } else if (!is_named) {
+            left.push_back(hosts[place]);
+        } else if (!entry->second.empty()) {
+            const auto others = other_slots(hosts[place], entry->second);
+            if (!others.empty()) left.push_back(with_slots(hosts[place], others));
+        }
+    }
+    if (left.empty()) return "leaves no host";
+    return left;
 }
 
 }  // namespace ddprun::inline launch

@@ -1,4 +1,4 @@
-// The hosts on which a job is to be started, as a user writes them. Pure.
+// The hosts on which a job is to be started, and their slots, as a user writes them: a list, a file, and a choice from these. Pure.
 //
 //   list  = item { separator item }                      separator = a comma, blanks and newlines, or both
 //   item  = [ user "@" ] name [ ":" slots ]              gpu[01-04]:8
@@ -13,6 +13,8 @@
 #include <unordered_map>
 #include <variant>
 #include <vector>
+
+#include "launcher/start/host_slots.hpp"
 
 namespace ddprun::inline launch {
 
@@ -55,5 +57,30 @@ std::string named_item(std::string_view item, std::string_view wrong);
 
 // The hosts, at least one; or why there are none, which goes behind the list and its name.
 std::variant<std::vector<HostSlots>, std::string> parse_hosts(std::string_view text);
+
+// A file of hosts, as Open MPI, MPICH, PBS and DeepSpeed have it:
+//
+//   # a comment
+//   gpu01 slots=8         Open MPI, DeepSpeed; max_slots is passed over
+//   alice@gpu[02-04]:8    MPICH, and the brackets of a list
+//   gpu05                 one line for each slot, as in a file of PBS, or none said
+//
+// Returns the hosts, at least one; or "FILE:LINE: what is wrong".
+std::variant<std::vector<HostSlots>, std::string> parse_host_file(std::string_view text,
+                                                                  std::string_view file);
+
+// A selection names some hosts of a list, and some of their slots, as DeepSpeed's --include and --exclude do, or as lists of
+// hosts do:
+//
+//   selection = host [ ":" slots ] { separator host [ ":" slots ] }    gpu01@gpu02:0,2-3   gpu[01-03],big:0
+//   separator = "@" | ","                                              behind slots, a comma and a number is one more of these
+//
+// Hosts are named as host_list.hpp has them, without their users; an IPv6 address stands in brackets.
+enum class Selection { include, exclude };
+
+// The hosts that are left, in the list's order, at least one; or what is wrong, which goes behind the flag and its value.
+// A host whose slots were chosen has their number of workers and names the slots as its devices.
+std::variant<std::vector<HostSlots>, std::string> select_hosts(const std::vector<HostSlots>& hosts,
+                                                               Selection way, std::string_view text);
 
 }  // namespace ddprun::inline launch

@@ -44,7 +44,7 @@ class PipedProcess {
     // there is no child.
     std::optional<std::string> start(SessionLauncher& launcher, WorkerSpec spec, bool converses);
 
-    // Into its standard input, behind what waits there. Nothing is lost but what a child that ended has not read.
+    // Writes into its standard input, behind what waits there. Nothing is lost but what a child that ended has not read.
     void write(std::shared_ptr<const std::string> bytes);
     void write(std::string bytes) { write(std::make_shared<const std::string>(std::move(bytes))); }
 

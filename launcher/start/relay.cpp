@@ -7,31 +7,133 @@
 #include <unistd.h>
 
 #include <array>
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <string>
 
+#include "launcher/output/line_splitter.hpp"
 #include "launcher/start/bootstrap.hpp"
 #include "launcher/start/build_identity.hpp"
-#include "launcher/start/host_starts.hpp"
-#include "launcher/start/local_agent.hpp"
-#include "launcher/start/start_message.hpp"
+#include "launcher/start/carried_environment.hpp"
+#include "launcher/start/host_connection.hpp"
+#include "launcher/start/piped_process.hpp"
 #include "launcher/start/start_tree.hpp"
+#include "launcher/start/started_agent.hpp"
 #include "rendezvous/job/exit_code.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline launch {
 namespace {
 
-// What may wait for the one above; then nothing more is read until half of it has gone.
+constexpr std::string_view kPortWord = "port ";
+constexpr std::string_view kRunsWord = "runs";
+constexpr std::size_t kMaxAgentWord = 64;
+
+// LocalAgent: the agent beside a relay, as that sees it. Used on the thread of the executor, from where its events come.
+class LocalAgent {
+  public:
+    LocalAgent(const boost::asio::any_io_executor& executor, std::function<void(UpMessage)> on_message);
+
+    // Its end is a message, too, and so is a start that failed. `port` 0: it takes a free one and says which.
+    void start(const StartPlan& plan, const Environment& own, int port);
+
+    void signal(int signal) const { process_.signal(signal); }
+    void hold(bool is_held) { process_.hold(is_held); }
+    bool was_started() const { return rank_.has_value(); }
+    bool has_ended() const { return ended_; }
+    // It outlives this process.
+    void let_go() { process_.let_go(); }
+
+  private:
+    void said(LineSplitter& lines, bool is_error, std::string_view bytes);
+    void answered(std::string_view bytes);
+    void ended(const ExitStatus& status);
+
+    std::function<void(UpMessage)> on_message_;
+    SessionLauncher launcher_;
+    LineSplitter output_;
+    LineSplitter error_output_;
+    std::string words_;
+    std::optional<int> rank_;
+    bool ended_ = false;
+    PipedProcess process_;
+};
+
+LocalAgent::LocalAgent(const boost::asio::any_io_executor& executor,
+                       std::function<void(UpMessage)> on_message)
+    : on_message_(std::move(on_message)),
+      process_(
+          executor,
+          PipedEvents{.on_output = [this](std::string_view bytes) { said(output_, false, bytes); },
+                      .on_error_output = [this](std::string_view bytes) { said(error_output_, true, bytes); },
+                      .on_word = [this](std::string_view bytes) { answered(bytes); },
+                      .on_end = [this](const ExitStatus& status) { ended(status); }}) {}
+
+void LocalAgent::start(const StartPlan& plan, const Environment& own, int port) {
+    const StartNode& node = plan.nodes.front();
+    rank_ = node.rank;
+    WorkerSpec spec;
+    spec.argv = {own_executable()};
+    const auto words = agent_words(plan, node, port);
+    spec.argv.insert(spec.argv.end(), words.begin(), words.end());
+    spec.environment =
+        agent_environment(plan.environment, own, {.all = plan.clean_environment, .gpus = plan.own_gpus});
+    spec.environment[kStartedVariable] = std::to_string(node.slots);
+    std::string hosts;
+    for (const std::string& host : plan.host_names) hosts += (hosts.empty() ? "" : ",") + host;
+    if (!hosts.empty() && hosts.size() <= kMaxStartedHosts) spec.environment[kStartedHostsVariable] = hosts;
+    if (!plan.run_record.empty() && plan.run_record.size() <= kMaxStartedRun)
+        spec.environment[kStartedRunVariable] = plan.run_record;
+    if (!plan.secret.empty()) spec.environment["DDPRUN_SECRET"] = plan.secret;
+    if (!node.devices.empty()) spec.environment["CUDA_VISIBLE_DEVICES"] = node.devices;
+    spec.death_signal = 0;  // The agent notices by its line, and decides what that means.
+    if (const auto wrong = process_.start(launcher_, std::move(spec), true)) {
+        ended_ = true;
+        on_message_(HostFailed{{node.rank}, fmt::format("{}: {}", node.target, *wrong), true});
+    }
+}
+
+void LocalAgent::said(LineSplitter& lines, bool is_error, std::string_view bytes) {
+    lines.push(bytes, [&](std::string_view block) {
+        on_message_(AgentOutput{*rank_, is_error, std::string(block)});
+    });
+}
+
+void LocalAgent::answered(std::string_view bytes) {
+    words_ += bytes;
+    for (auto end = words_.find('\n'); end != std::string::npos; end = words_.find('\n')) {
+        const std::string word = words_.substr(0, end);
+        words_.erase(0, end + 1);
+        if (word == kRunsWord) on_message_(AgentRuns{*rank_});
+        if (!word.starts_with(kPortWord)) continue;
+        if (const auto port = whole_number<int>(std::string_view(word).substr(kPortWord.size()), 1, 65535))
+            on_message_(PortTaken{*port});
+    }
+    if (words_.size() > kMaxAgentWord) words_.clear();
+}
+
+void LocalAgent::ended(const ExitStatus& status) {
+    for (const bool is_error : {false, true}) {
+        std::string rest = (is_error ? error_output_ : output_).take_rest();
+        if (!rest.empty()) on_message_(AgentOutput{*rank_, is_error, std::move(rest)});
+    }
+    ended_ = true;
+    on_message_(AgentEnded{*rank_, shell_code(status), std::holds_alternative<Signaled>(status)});
+}
+
+// So much may wait for the process above; then nothing more is read until half of it has gone.
 constexpr std::size_t kMaxWaitingUp = 4 * 1024 * 1024;
 constexpr std::size_t kRelayReadAtOnce = 64 * 1024;
 constexpr const char* kShippedName = "ddprun";
 
-// Without making them non-blocking for others who have them.
+// Writes without making the stream non-blocking for others who have it.
 bool write_line(std::string_view line) {
     return ::write(STDOUT_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }
@@ -64,8 +166,8 @@ class Relay {
         });
     }
 
-    // A scheduler tells all of a job's processes alike. What the agent then says is still to be passed on; and where the relay is
-    // the task of a step, the agent would not outlive it.
+    // A scheduler tells all of a job's processes alike. The relay stays, to pass on what the agent then says; and where it is the
+    // task of a step, the agent would not outlive it.
     void await_end_of_host() {
         signals_.async_wait([this](const boost::system::error_code& cancelled, int signal) {
             if (cancelled) return;
@@ -150,7 +252,7 @@ class Relay {
             if (count < 0 && errno == EINTR) continue;
             if (count < 0 && errno == EAGAIN) break;
             if (count < 0) {
-                is_heard_ = false;  // The end of the input says what that means.
+                is_heard_ = false;  // The input's end says what that means.
                 written_ = waiting_.size();
                 break;
             }
@@ -196,9 +298,9 @@ class Relay {
     FrameReader frames_{kMaxFrameDown};
     std::optional<StartPlan> plan_;
     LocalAgent agent_{context_.get_executor(), [this](const UpMessage& message) { heard(message); }};
-    HostStarts branches_{context_.get_executor(),
-                         {.on_message = [this](const UpMessage& message) { pass_up(message); },
-                          .on_over = [this] { look_for_end(); }}};
+    HostConnections branches_{context_.get_executor(),
+                              {.on_message = [this](const UpMessage& message) { pass_up(message); },
+                               .on_over = [this] { look_for_end(); }}};
     std::string waiting_;
     std::size_t written_ = 0;
     int exit_code_ = 0;

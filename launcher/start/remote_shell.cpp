@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "launcher/harmless_text.hpp"
+
 namespace ddprun::inline launch {
 namespace {
 
@@ -13,7 +15,7 @@ constexpr std::string_view kSrun = "srun";
 constexpr std::string_view kBlaunch = "blaunch";
 constexpr std::string_view kQrsh = "qrsh";
 
-// Those of Slurm's variables that name the job, the cluster and the user to srun; with an asterisk: all that begin so.
+// These of Slurm's variables name the job, the cluster and the user to srun; an asterisk stands for all that begin so.
 constexpr std::array<std::string_view, 7> kKeptForSrun{
     "SLURM_CONF*", "SLURM_CLUSTER*", "SLURM_WORKING_CLUSTER", "SLURM_JOB_ID", "SLURM_JOBID",
     "SLURM_JWT",   "SLURM_HET_*"};
@@ -48,6 +50,38 @@ std::string filled_word(std::string_view word, ShellPlaces& places) {
     return filled;
 }
 
+// ssh's, for all that goes wrong before there is a shell.
+constexpr int kSshFailed = 255;
+
+struct KnownCause {
+    std::string_view words;
+    std::string_view remedy;
+};
+// Trying again does not help there.
+constexpr std::array<KnownCause, 4> kKnownCauses{{
+    {"Permission denied",
+     "ssh is not let ask for a password (BatchMode); set up a key, so that `ssh HOST true` works"},
+    {"Host key verification failed",
+     "ssh is not let ask whether to trust a new host (BatchMode); connect to it once by hand, or see "
+     "ssh-keyscan"},
+    {"Unable to create step",
+     "a node may have other GPUs than its even share of the job's; ask for --gpus-per-node, or start ddprun by srun "
+     "--ntasks-per-node=1"},
+    {"Too many authentication failures", "name one key for this host in ~/.ssh/config (IdentitiesOnly)"},
+}};
+
+const KnownCause* known_cause(std::string_view line) {
+    const auto* found =
+        std::find_if(kKnownCauses.begin(), kKnownCauses.end(),
+                     [line](const KnownCause& cause) { return line.find(cause.words) != line.npos; });
+    return found == kKnownCauses.end() ? nullptr : found;
+}
+
+std::string end_text(const ExitStatus& status) {
+    if (const auto* exited = std::get_if<Exited>(&status)) return fmt::format("exit {}", exited->code);
+    return to_string(status);
+}
+
 }  // namespace
 
 std::string shell_name(const std::vector<std::string>& command) {
@@ -57,7 +91,7 @@ std::string shell_name(const std::vector<std::string>& command) {
 std::vector<std::string> remote_shell(std::vector<std::string> command) {
     if (command.empty()) command = {std::string(kSsh)};
     const std::string name = shell_name(command);
-    // What the user has said before counts for ssh; what follows is no option.
+    // The user's options stand before these and count for ssh; what follows is no option.
     if (name == kSsh)
         command.insert(command.end(),
                        {"-o", "BatchMode=yes", "-o", fmt::format("ConnectTimeout={}", kConnectSeconds), "-o",
@@ -104,6 +138,26 @@ Environment shell_environment(const std::vector<std::string>& command, Environme
 bool is_schedulers(const std::vector<std::string>& command) {
     const std::string name = shell_name(command);
     return name == kSrun || name == kBlaunch || name == kQrsh;
+}
+
+std::string rsh_failure_text(std::string_view target, std::string_view command, const RshEnd& end) {
+    std::string text =
+        fmt::format("{}: {} {}", target, command.substr(command.rfind('/') + 1), end_text(end.status));
+    const std::string line = harmless_output_line(end.last_line);
+    if (!line.empty()) text += ": " + line;
+    if (const KnownCause* cause = known_cause(line)) text += fmt::format(" ({})", cause->remedy);
+    return text;
+}
+
+bool is_worth_another(const RshEnd& end) {
+    const auto* exited = std::get_if<Exited>(&end.status);
+    return exited != nullptr && exited->code == kSshFailed && known_cause(end.last_line) == nullptr;
+}
+
+std::chrono::milliseconds pause_before_next(int failed, double chance) {
+    const auto least = kFirstConnectPause * (1 << std::clamp(failed - 1, 0, kMaxConnects));
+    return least +
+           std::chrono::duration_cast<std::chrono::milliseconds>(least * std::clamp(chance, 0.0, 1.0));
 }
 
 }  // namespace ddprun::inline launch

@@ -1,12 +1,146 @@
-// Which relay starts which others. Pure.
+// The tree of relays that starts a job: which relay starts which others, and what they say to each other. Pure.
+//
+// They talk by the standard input and output of the remote shell, in frames, after the lines of the handshake (bootstrap.hpp).
+// All of them run one build.
+//
+//   frame = length, four bytes, the lowest first + the message as binary_codec.hpp has it + a newline
+//
+// The newline is for those on the way that pass on whole lines only, as srun does.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
-#include "launcher/start/start_message.hpp"
+#include "rendezvous/codec/description.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun::inline launch {
+
+// A piece of output is smaller (LineSplitter::kMaxLine, twice at most).
+inline constexpr std::size_t kMaxFrameUp = 1024 * 1024;
+// An environment of some megabytes and a long list of hosts.
+inline constexpr std::size_t kMaxFrameDown = 32 * 1024 * 1024;
+
+// One node of the job, on its host.
+struct StartNode {
+    int rank = 0;
+    std::string target;    // for the remote shell
+    int workers = -1;      // -1: as the options say
+    std::string devices;   // empty: as the host has them
+    bool is_here = false;  // the starter's own machine, which needs no remote shell
+    // Nobody has said how many workers there are: one for each GPU, or so many on a host without; 0: that is said.
+    int slots = 0;
+    int gpus = 0;  // ListedHost's
+};
+BOOST_DESCRIBE_STRUCT(StartNode, (), (rank, target, workers, devices, is_here, slots, gpus))
+
+// --- down
+
+// The first one: what the relay's agent is and what stands behind the relay.
+struct StartPlan {
+    std::vector<StartNode> nodes;  // the relay's own one first
+    int fan_out = 2;
+    std::string directory;
+    Environment environment;
+    bool clean_environment = false;  // the agent has the host's own one
+    bool own_gpus = false;           // which GPUs it sees is the host's own, too
+    std::vector<std::string> options;
+    std::vector<std::string> program;
+    std::string nnodes;
+    std::vector<std::string> host_names;  // of nodes 0, 1, …; for node 0's agent alone
+    std::string master_addr;
+    int master_port = 0;  // 0: node 0 takes a free one and says so
+    std::string secret;
+    std::vector<std::string> rsh;
+    bool ships = true;
+    std::string run_record;  // what the starter was started with, for run.json; empty: nobody writes that
+};
+BOOST_DESCRIBE_STRUCT(StartPlan, (),
+                      (nodes, fan_out, directory, environment, clean_environment, own_gpus, options, program,
+                       nnodes, host_names, master_addr, master_port, secret, rsh, ships, run_record))
+
+// Node 0 has this port: the other agents may begin.
+struct BeginAgents {
+    int port = 0;
+};
+BOOST_DESCRIBE_STRUCT(BeginAgents, (), (port))
+// The signal is for the agent of the relay that is told, or for all behind it, too.
+struct PassSignal {
+    int signal = 0;
+    bool to_all = false;
+};
+BOOST_DESCRIBE_STRUCT(PassSignal, (), (signal, to_all))
+// The job is not wanted any more: SIGTERM to all agents.
+struct EndAgents {};
+BOOST_DESCRIBE_STRUCT(EndAgents, (), ())
+using DownMessage = std::variant<StartPlan, BeginAgents, PassSignal, EndAgents>;
+
+// --- up
+
+// Whole lines, but where one is too long.
+struct AgentOutput {
+    int rank = 0;  // of the node
+    bool is_error = false;
+    std::string text;
+};
+BOOST_DESCRIBE_STRUCT(AgentOutput, (), (rank, is_error, text))
+struct PortTaken {
+    int port = 0;
+};
+BOOST_DESCRIBE_STRUCT(PortTaken, (), (port))
+// Its workers run, and so do those of all others.
+struct AgentRuns {
+    int rank = 0;
+};
+BOOST_DESCRIBE_STRUCT(AgentRuns, (), (rank))
+struct AgentEnded {
+    int rank = 0;
+    int code = 0;  // as a shell shows it
+    bool by_signal = false;
+};
+BOOST_DESCRIBE_STRUCT(AgentEnded, (), (rank, code, by_signal))
+// Nobody is heard any more of this node and of those behind it.
+struct HostFailed {
+    std::vector<int> ranks;
+    std::string text;
+    bool was_there = false;  // its relay had begun
+};
+BOOST_DESCRIBE_STRUCT(HostFailed, (), (ranks, text, was_there))
+using UpMessage = std::variant<AgentOutput, PortTaken, AgentRuns, AgentEnded, HostFailed>;
+
+std::string frame_of(const DownMessage& message);
+std::string frame_of(const UpMessage& message);
+
+// The messages in a frame's bytes; nothing for bytes that are none.
+std::optional<DownMessage> parse_down(std::string_view body);
+std::optional<UpMessage> parse_up(std::string_view body);
+
+// Cuts a stream into the bodies of frames. Holds no more than one frame and what came with it.
+class FrameReader {
+  public:
+    explicit FrameReader(std::size_t limit) : limit_(limit) {}
+
+    void push(std::string_view bytes) { held_ += bytes; }
+
+    // The next body, valid until push(); nothing where it has not come whole, or is_broken().
+    std::optional<std::string_view> next();
+
+    // A frame is longer than any that is sent, or has no end.
+    bool is_broken() const { return broken_; }
+
+  private:
+    std::size_t limit_;
+    std::string held_;
+    std::size_t taken_ = 0;
+    bool broken_ = false;
+};
+
+// --- the tree
 
 inline constexpr int kDefaultFanOut = 32;
 inline constexpr int kMaxFanOut = 4096;
@@ -14,16 +148,16 @@ inline constexpr int kMaxFanOut = 4096;
 // Nodes that are reached by way of the first of them.
 using StartBranch = std::vector<StartNode>;
 
-// At most `fan_out` (≥ 2) branches of nearly the same size, in the nodes' order; none is empty.
+// Makes at most `fan_out` (≥ 2) branches of nearly the same size, in the nodes' order; none is empty.
 std::vector<StartBranch> branches_of(const std::vector<StartNode>& nodes, int fan_out);
 
-// Those of the starter: node 0 and the nodes of its own machine alone, the others as above. Node 0 comes first.
+// Makes the branches of the starter: node 0 and the nodes of its own machine alone, the others as above. Node 0 comes first.
 std::vector<StartBranch> branches_of_starter(const std::vector<StartNode>& nodes, int fan_out);
 
-// What the first node's relay is told of a branch.
+// Returns what the first node's relay is told of a branch.
 StartPlan plan_of_branch(const StartPlan& whole, StartBranch branch);
 
-// The words behind the launcher's name for a node's agent: the plan's options, but for those that the plan itself decides.
+// Returns the words behind the launcher's name for a node's agent: the plan's options, but for those that the plan itself decides.
 // `port` 0: not known.
 std::vector<std::string> agent_words(const StartPlan& plan, const StartNode& node, int port);
 

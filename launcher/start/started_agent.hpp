@@ -1,4 +1,4 @@
-// StartedAgent: what an agent does besides its work that a relay has started: it says which port it has and that its workers
+// StartedAgent: what an agent that a relay has started does besides its work: it says which port it has and that its workers
 // run, and ends when nobody wants the job any more. Its line is a socket that it has for its standard input.
 //
 //   port 29871      first of all; node 0's, which has taken a free one
@@ -20,12 +20,12 @@ namespace ddprun::inline launch {
 // Set for an agent that a relay starts, besides the line: StartNode's slots.
 inline constexpr const char* kStartedVariable = "DDPRUN_STARTED";
 
-// Likewise, for node 0's: the names of all hosts, separated by commas, where they are of at most kMaxStartedHosts bytes. (One
+// Node 0's agent has this, too: the names of all hosts, separated by commas, where they are of at most kMaxStartedHosts bytes. (One
 // variable may have twice as many.)
 inline constexpr const char* kStartedHostsVariable = "DDPRUN_STARTED_HOSTS";
 inline constexpr std::size_t kMaxStartedHosts = 64 * 1024;
 
-// Likewise: StartPlan's run_record, where that is of at most kMaxStartedRun bytes.
+// An agent has StartPlan's run_record in this, where that is of at most kMaxStartedRun bytes.
 inline constexpr const char* kStartedRunVariable = "DDPRUN_STARTED_RUN";
 inline constexpr std::size_t kMaxStartedRun = 120 * 1024;
 

@@ -1,27 +1,130 @@
 #include "launcher/start/starter.hpp"
 
 #include <fmt/core.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <string_view>
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/interrupts.hpp"
 #include "launcher/launcher_mark.hpp"
-#include "launcher/start/echo_filter.hpp"
-#include "launcher/start/host_starts.hpp"
-#include "launcher/start/start_console.hpp"
+#include "launcher/output/console_writer.hpp"
+#include "launcher/start/host_connection.hpp"
 #include "launcher/start/start_tree.hpp"
 #include "rendezvous/job/exit_code.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline launch {
 namespace {
 
+bool are_one_console(int a, int b) {
+    struct stat first {};
+    struct stat second {};
+    return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino && first.st_rdev == second.st_rdev;
+}
+
+// StartConsole: the starter's own stdout and stderr, which it never waits for. Used on the thread of the executor.
+class StartConsole {
+  public:
+    // So much may wait in it; beyond that nothing more should come.
+    static constexpr std::size_t kMaxWaiting = 4 * 1024 * 1024;
+    // How long a console may take nothing once the job is over.
+    static constexpr std::chrono::seconds kPatience{60};
+
+    // `on_room` is called when is_full() or is_empty() may have changed.
+    StartConsole(const boost::asio::any_io_executor& executor, std::function<void()> on_room);
+
+    void write(bool is_error, std::string_view text);
+    bool is_full() const;
+    bool is_empty() const;
+    // Throws away what waits.
+    void give_up();
+    std::uint64_t written() const;
+
+  private:
+    struct Screen {
+        Screen(const boost::asio::any_io_executor& executor, int fd) : writer(fd), room(executor) {}
+        ConsoleWriter writer;
+        boost::asio::posix::stream_descriptor room;  // readable while the console takes something
+        bool is_awaited = false;
+    };
+
+    void await_room(Screen& screen);
+
+    std::function<void()> on_room_;
+    std::deque<Screen> screens_;  // stdout, and stderr if it is not the same thing
+};
+
+StartConsole::StartConsole(const boost::asio::any_io_executor& executor, std::function<void()> on_room)
+    : on_room_(std::move(on_room)) {
+    screens_.emplace_back(executor, STDOUT_FILENO);
+    if (!are_one_console(STDOUT_FILENO, STDERR_FILENO)) screens_.emplace_back(executor, STDERR_FILENO);
+}
+
+void StartConsole::write(bool is_error, std::string_view text) {
+    Screen& screen = is_error ? screens_.back() : screens_.front();
+    screen.writer.write(text);
+    await_room(screen);
+}
+
+// Asio would make the console non-blocking, also for the others who have it; by an epoll set of its own it stays as it is.
+void StartConsole::await_room(Screen& screen) {
+    if (!screen.writer.blocked() || screen.is_awaited) return;
+    if (!screen.room.is_open()) {
+        OwnedDescriptor set(::epoll_create1(EPOLL_CLOEXEC));
+        epoll_event event{EPOLLOUT, {}};
+        // A console that cannot be waited for is always ready.
+        if (::epoll_ctl(set.get(), EPOLL_CTL_ADD, screen.writer.poll_fd(), &event) != 0)
+            return screen.writer.flush();
+        screen.room.assign(set.release());
+    }
+    screen.is_awaited = true;
+    screen.room.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                           [this, &screen](const boost::system::error_code& error) {
+                               screen.is_awaited = false;
+                               if (error) return;
+                               screen.writer.flush();
+                               await_room(screen);
+                               on_room_();
+                           });
+}
+
+bool StartConsole::is_full() const {
+    return std::any_of(screens_.begin(), screens_.end(), [](const Screen& screen) {
+        return screen.writer.blocked() && screen.writer.waiting() > kMaxWaiting;
+    });
+}
+
+bool StartConsole::is_empty() const {
+    return std::none_of(screens_.begin(), screens_.end(),
+                        [](const Screen& screen) { return screen.writer.blocked(); });
+}
+
+void StartConsole::give_up() {
+    for (Screen& screen : screens_) screen.writer.give_up();
+}
+
+std::uint64_t StartConsole::written() const {
+    std::uint64_t sum = 0;
+    for (const Screen& screen : screens_) sum += screen.writer.written();
+    return sum;
+}
+
 // How much longer than one grace period agents may take to end that were told to.
 constexpr std::chrono::seconds kEndTime{30};
-// Likewise, and than what they give each other, where node 0 has ended and nobody else was told anything.
+// How much longer they may take where node 0 has ended and nobody else was told anything: they give each other time, too.
 constexpr std::chrono::seconds kStragglerTime{90};
 
 // How long hosts that are still being connected to may take to fail, once one has.
@@ -68,7 +171,7 @@ class JobStarter {
     }
 
     void receive(const AgentOutput& output) {
-        // That an agent was ended which nobody needs any more is no news.
+        // An agent that nobody needs any more says nothing new by its end.
         if (output.is_error && is_ending_ && !ledger_.has_begun()) return;
         console_.write(output.is_error, output.is_error
                                             ? echoes_.fresh(output.rank, output.text, speaker(output.rank))
@@ -89,7 +192,7 @@ class JobStarter {
     void receive(const AgentRuns& runs) { ledger_.learn(runs); }
     void receive(const AgentEnded& ended) { ledger_.learn(ended); }
     void receive(const HostFailed& failed) {
-        if (is_ending_) return;  // That follows from it.
+        if (is_ending_) return;  // The failure follows from it.
         if (const auto line = ledger_.learn(failed)) say(*line);
     }
 
@@ -169,9 +272,9 @@ class JobStarter {
     boost::asio::steady_timer limit_{context_};
     StartConsole console_{context_.get_executor(), [this] { look_for_end(); }};
     EchoFilter echoes_;
-    HostStarts starts_{context_.get_executor(),
-                       {.on_message = [this](const UpMessage& message) { heard(message); },
-                        .on_over = [this] { look_for_end(); }}};
+    HostConnections starts_{context_.get_executor(),
+                            {.on_message = [this](const UpMessage& message) { heard(message); },
+                             .on_over = [this] { look_for_end(); }}};
     std::uint64_t written_ = 0;
     int signal_ = 0;
     Interrupts interrupts_;
@@ -182,6 +285,78 @@ class JobStarter {
 };
 
 }  // namespace
+
+std::string EchoFilter::fresh(int node, std::string_view text, std::string_view host) {
+    std::string kept;
+    while (!text.empty()) {
+        const auto newline = text.find('\n');
+        std::string_view line = text.substr(0, newline == text.npos ? newline : newline + 1);
+        text.remove_prefix(line.size());
+        if (line.starts_with(kLauncherMark)) {
+            if (first_.size() >= kMaxEchoes) first_.clear();
+            if (first_.try_emplace(std::string(line), node).first->second != node) continue;
+            // One that is indented belongs to that before it.
+            const std::string_view said = line.substr(kLauncherMark.size());
+            if (!host.empty() && !said.starts_with(' ')) {
+                kept.append(kLauncherMark).append(host).append(": ");
+                line = said;
+            }
+        }
+        kept += line;
+    }
+    return kept;
+}
+
+bool StartLedger::is_gone(int rank) const {
+    return nodes_.at(static_cast<std::size_t>(rank)) != Node::awaited;
+}
+
+int StartLedger::gone() const {
+    return static_cast<int>(
+        nodes_.size() - static_cast<std::size_t>(std::count(nodes_.begin(), nodes_.end(), Node::awaited)));
+}
+
+std::optional<std::string> StartLedger::learn(const HostFailed& failed) {
+    int news = 0;
+    for (const int rank : failed.ranks) {
+        if (rank < 0 || rank >= terms_.nodes || is_gone(rank)) continue;
+        nodes_[static_cast<std::size_t>(rank)] = Node::failed;
+        ++news;
+    }
+    if (news == 0) return std::nullopt;
+    std::string line = failed.text;
+    if (!begun_) unstarted_ += news;
+    if (begun_) line += "; what its agent says is not shown any more";
+    if (news > 1) line += fmt::format(", nor that of {} hosts behind it", news - 1);
+    return line;
+}
+
+void StartLedger::learn(const AgentRuns&) { begun_ = true; }
+
+void StartLedger::learn(const AgentEnded& ended) {
+    if (ended.rank < 0 || ended.rank >= terms_.nodes) return;
+    nodes_[static_cast<std::size_t>(ended.rank)] = Node::ended;
+    last_code_ = ended.code;
+    if (ended.rank == 0 && !(ended.by_signal && terms_.may_outlive_0)) code_of_0_ = ended.code;
+    if (!begun_ && !first_code_) first_code_ = ended.code;
+}
+
+bool StartLedger::is_hopeless() const {
+    return !begun_ && (is_gone(0) || terms_.nodes - gone() < terms_.least);
+}
+
+int StartLedger::exit_code() const {
+    if (!begun_ && unstarted_ > 0 && terms_.nodes - unstarted_ < terms_.least) return kExitSystem;
+    if (!begun_ && first_code_) return *first_code_;
+    if (code_of_0_) return *code_of_0_;
+    return last_code_.value_or(kExitSystem);
+}
+
+std::optional<std::string> StartLedger::why_not_begun() const {
+    if (begun_ || unstarted_ == 0 || terms_.nodes - unstarted_ >= terms_.least) return std::nullopt;
+    return fmt::format("{} of {} hosts could not be started, so the job is not run", unstarted_,
+                       terms_.nodes);
+}
 
 int run_starter(const StarterOptions& options) { return JobStarter(options).run(); }
 

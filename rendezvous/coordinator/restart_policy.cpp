@@ -6,9 +6,6 @@
 #include <charconv>
 #include <cmath>
 
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
-
 namespace ddprun::inline job {
 namespace {
 
@@ -16,23 +13,15 @@ constexpr long kMaxDurationMs = 10'000'000'000;  // 115 days: longer is a typing
 
 bool contains(const std::vector<CodeRange>& ranges, int code) {
     return std::any_of(ranges.begin(), ranges.end(),
-                       [&](const CodeRange& range) { return code >= range.low && code <= range.high; });
+                       [&](const CodeRange& range) { return code >= range.first && code <= range.last; });
 }
-
-std::optional<int> parse_code(std::string_view text) { return whole_number<int>(text, 1, 255); }
 
 }  // namespace
 
 std::optional<std::vector<CodeRange>> parse_code_ranges(const std::string& text) {
-    std::vector<CodeRange> ranges;
-    for (const std::string_view item : split_at(text, ',')) {
-        const std::size_t dash = item.find('-');
-        const auto low = parse_code(item.substr(0, dash));
-        const auto high = dash == item.npos ? low : parse_code(item.substr(dash + 1));
-        if (!low || !high || *high < *low) return std::nullopt;
-        ranges.push_back({*low, *high});
-    }
-    return ranges;
+    const auto ranges = parse_number_set(text, 1, 255);
+    const auto* spans = std::get_if<std::vector<NumberSpan>>(&ranges);
+    return spans != nullptr ? std::optional(*spans) : std::nullopt;
 }
 
 std::optional<std::chrono::milliseconds> parse_duration(const std::string& text) {

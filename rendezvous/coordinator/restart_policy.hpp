@@ -24,15 +24,12 @@
 #include <vector>
 
 #include "rendezvous/control/control_message.hpp"
+#include "rendezvous/system/number_text.hpp"
 
 namespace ddprun::inline job {
 
-// A closed range of exit codes as a shell reports them (128+n for signal n).
-struct CodeRange {
-    int low = 0;
-    int high = 0;
-    bool operator==(const CodeRange&) const = default;
-};
+// Exit codes as a shell reports them (128+n for signal n).
+using CodeRange = NumberSpan;
 
 // "2", "2,64-78": nothing for another form or for codes outside 1..255.
 std::optional<std::vector<CodeRange>> parse_code_ranges(const std::string& text);

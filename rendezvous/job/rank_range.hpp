@@ -1,10 +1,11 @@
 // RankRange: neighbouring ranks as one, so that many fit a message and a line. Plain values, pure functions.
 #pragma once
 
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/job/number_limits.hpp"
+#include "rendezvous/system/number_text.hpp"
 
 namespace ddprun::inline job {
 
@@ -18,10 +19,9 @@ constexpr NumberRange range_of(Of<&RankRange::first>) { return kRankRange; }
 constexpr NumberRange range_of(Of<&RankRange::last>) { return kRankRange; }
 inline bool is_sound(const RankRange& range) { return range.first <= range.last; }
 
-// In order, none touching another; ranks may come in any order and more than once.
-std::vector<RankRange> ranges_of(std::vector<int> ranks);
-
-// "0-2,4".
-std::string to_text(const std::vector<RankRange>& ranges);
+// Joins neighbours; the ranks may come in any order and more than once.
+inline std::vector<RankRange> ranges_of(std::vector<int> ranks) {
+    return spans_of<RankRange>(std::move(ranks));
+}
 
 }  // namespace ddprun::inline job

@@ -8,6 +8,7 @@
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/number_text.hpp"
 
 namespace ddprun::inline base {
 namespace {
@@ -31,11 +32,9 @@ constexpr std::uint64_t kPortsBetween = 8;
 }  // namespace
 
 std::optional<PortRange> parse_port_range(std::string_view text) {
-    const auto dash = text.find('-');
-    if (dash == std::string_view::npos) return std::nullopt;
-    const auto first = parse_port(text.substr(0, dash)), last = parse_port(text.substr(dash + 1));
-    if (!first || !last || *first == 0 || *first > *last) return std::nullopt;
-    return PortRange{*first, *last};
+    const auto span = text.find('-') == text.npos ? std::nullopt : parse_span(text, 1, 65535);
+    if (!span || span->first > span->last) return std::nullopt;
+    return PortRange{static_cast<std::uint16_t>(span->first), static_cast<std::uint16_t>(span->last)};
 }
 
 std::string to_string(const PortRange& range) { return fmt::format("{}-{}", range.first, range.last); }

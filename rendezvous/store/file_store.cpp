@@ -18,6 +18,7 @@
 #include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/number_text.hpp"
 
 namespace ddprun::inline base {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/check.hpp"
+#include "rendezvous/system/number_text.hpp"
 
 namespace ddprun::inline base {
 

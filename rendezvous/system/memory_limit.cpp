@@ -22,7 +22,7 @@ std::optional<std::string> text_of(const std::string& path) {
     return text ? std::optional(std::move(*text)) : std::nullopt;
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view without_line_end(std::string_view text) {
     while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
     return text;
 }
@@ -35,7 +35,7 @@ std::optional<std::size_t> control_group_limit(
     const auto learn = [&](const std::string& path) {
         const auto text = read(path);
         // Without a limit version 2 says "max", and version 1 the largest number of pages.
-        const auto bytes = text ? whole_number<std::size_t>(trimmed(*text)) : std::nullopt;
+        const auto bytes = text ? whole_number<std::size_t>(without_line_end(*text)) : std::nullopt;
         if (bytes && *bytes > 0) least = std::min(least.value_or(*bytes), *bytes);
     };
     for (const std::string_view line : split_at(own_groups, '\n')) {

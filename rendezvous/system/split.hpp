@@ -17,4 +17,12 @@ inline std::vector<std::string_view> split_at(std::string_view text, char separa
     }
 }
 
+// The text without the blanks and tabs around it, which people write around the entries of a list.
+inline std::string_view trimmed(std::string_view text) {
+    constexpr std::string_view kBlanks = " \t";
+    const auto first = text.find_first_not_of(kBlanks);
+    if (first == std::string_view::npos) return {};
+    return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
 }  // namespace ddprun::inline base

@@ -32,7 +32,7 @@ std::string text(const std::vector<int>& values) {
 std::string text(const std::vector<CodeRange>& ranges) {
     std::string all;
     for (const CodeRange& range : ranges)
-        all += std::to_string(range.low) + "-" + std::to_string(range.high) + " ";
+        all += std::to_string(range.first) + "-" + std::to_string(range.last) + " ";
     return all;
 }
 std::string text(const ExitWaitOptions& wait) {

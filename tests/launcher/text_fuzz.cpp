@@ -18,7 +18,6 @@
 #include "launcher/jobs/job_record.hpp"
 #include "launcher/jobs/run_record.hpp"
 #include "launcher/judge/failure_question.hpp"
-#include "launcher/list_text.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/plan/device_binding.hpp"
@@ -44,6 +43,7 @@
 #include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/cpus.hpp"
+#include "rendezvous/system/number_text.hpp"
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/worker/accusation.hpp"
 #include "rendezvous/worker/life_table.hpp"
@@ -102,8 +102,8 @@ void read_code_ranges(Text text) {
     if (!ranges) return;
     std::string printed;
     for (const CodeRange& range : *ranges) {
-        must(1 <= range.low && range.low <= range.high && range.high <= 255, "codes that no failure has");
-        printed += fmt::format("{}{}-{}", printed.empty() ? "" : ",", range.low, range.high);
+        must(1 <= range.first && range.first <= range.last && range.last <= 255, "codes that no failure has");
+        printed += fmt::format("{}{}-{}", printed.empty() ? "" : ",", range.first, range.last);
     }
     must(parse_code_ranges(printed) == ranges, "codes are others after they were printed");
 }

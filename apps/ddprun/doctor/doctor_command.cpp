@@ -11,11 +11,12 @@
 #include "apps/ddprun/launcher_words.hpp"
 #include "apps/ddprun/option_rows.hpp"
 #include "launcher/agent/job_terms.hpp"
+#include "launcher/cluster/host_list.hpp"
 #include "launcher/doctor/diagnosis.hpp"
-#include "launcher/doctor/host_names.hpp"
 #include "launcher/output/log_file.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/plan/program.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline app {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "launcher/cluster/cluster_text.hpp"
 #include "launcher/cluster/host_list.hpp"
-#include "launcher/cluster/task_counts.hpp"
 #include "rendezvous/system/split.hpp"
 #include "tests/launcher/text_checks.hpp"
 

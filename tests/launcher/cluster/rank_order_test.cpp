@@ -1,4 +1,4 @@
-#include "launcher/cluster/rank_order.hpp"
+#include "launcher/cluster/host_list.hpp"
 
 #include <fmt/core.h>
 

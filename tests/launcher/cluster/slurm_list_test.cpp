@@ -1,4 +1,4 @@
-#include "launcher/cluster/slurm.hpp"
+#include "launcher/cluster/family.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,3 @@
-#include "launcher/cluster/task_counts.hpp"
 
 #include "launcher/cluster/host_list.hpp"
 #include "tests/support/catch.hpp"

@@ -5,8 +5,8 @@
 
 #include <fstream>
 
-#include "launcher/agent/job_terms.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/machine.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 

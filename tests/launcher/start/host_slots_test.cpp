@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include "launcher/start/host_file.hpp"
-#include "launcher/start/host_selection.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

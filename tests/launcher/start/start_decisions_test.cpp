@@ -2,11 +2,9 @@
 #include "launcher/start/bootstrap.hpp"
 #include "launcher/start/build_identity.hpp"
 #include "launcher/start/carried_environment.hpp"
-#include "launcher/start/echo_filter.hpp"
 #include "launcher/start/remote_shell.hpp"
-#include "launcher/start/rsh_failure.hpp"
-#include "launcher/start/start_ledger.hpp"
 #include "launcher/start/started_agent.hpp"
+#include "launcher/start/starter.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

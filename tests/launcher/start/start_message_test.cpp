@@ -1,4 +1,4 @@
-#include "launcher/start/start_message.hpp"
+#include "launcher/start/start_tree.hpp"
 
 #include <algorithm>
 #include <random>

@@ -3,9 +3,8 @@
 
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/start/bootstrap.hpp"
-#include "launcher/start/host_file.hpp"
-#include "launcher/start/host_selection.hpp"
-#include "launcher/start/start_message.hpp"
+#include "launcher/start/host_slots.hpp"
+#include "launcher/start/start_tree.hpp"
 #include "rendezvous/job/failure.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/system/split.hpp"

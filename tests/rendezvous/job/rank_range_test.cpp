@@ -1,4 +1,5 @@
 #include "rendezvous/job/rank_range.hpp"
+#include "rendezvous/system/number_text.hpp"
 
 #include "tests/support/catch.hpp"
 
@@ -11,7 +12,7 @@ TEST_CASE("rank ranges: neighbours become one") {
     } rows[] = {
         {{}, ""}, {{4}, "4"}, {{4, 5}, "4-5"}, {{0, 2, 1, 7, 5, 6}, "0-2,5-7"}, {{3, 3, 1, 3}, "1,3"},
     };
-    for (const auto& row : rows) CHECK(to_text(ranges_of(row.ranks)) == row.text);
+    for (const auto& row : rows) CHECK(number_set_text(ranges_of(row.ranks)) == row.text);
 }
 
 }  // namespace ddprun

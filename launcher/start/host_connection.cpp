@@ -1,34 +1,34 @@
-#include "launcher/start/host_start.hpp"
+#include "launcher/start/host_connection.hpp"
 
 #include <fmt/core.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <random>
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/start/build_identity.hpp"
 #include "launcher/start/remote_shell.hpp"
-#include "launcher/start/rsh_failure.hpp"
 #include "launcher/start/start_tree.hpp"
 
 namespace ddprun::inline launch {
 
-std::shared_ptr<const std::string> StartTools::program_bytes() {
+std::shared_ptr<const std::string> ConnectionTools::program_bytes() {
     if (!bytes_) bytes_ = std::make_shared<const std::string>(own_program_bytes());
     return bytes_;
 }
 
-HostStart::HostStart(const boost::asio::any_io_executor& executor, StartTools& tools, StartPlan plan,
-                     HostStartEvents events)
+HostConnection::HostConnection(const boost::asio::any_io_executor& executor, ConnectionTools& tools,
+                               StartPlan plan, HostEvents events)
     : executor_(executor),
       tools_(tools),
       plan_(std::move(plan)),
       events_(std::move(events)),
       timer_(executor) {}
 
-void HostStart::begin() { connect(); }
+void HostConnection::begin() { connect(); }
 
-WorkerSpec HostStart::spec_of_shell() {
+WorkerSpec HostConnection::spec_of_shell() {
     WorkerSpec spec;
     if (node().is_here) {
         spec.environment = tools_.environment;
@@ -43,7 +43,7 @@ WorkerSpec HostStart::spec_of_shell() {
     return spec;
 }
 
-void HostStart::connect() {
+void HostConnection::connect() {
     state_ = State::connecting;
     ++connects_;
     handshake_ = Handshake();
@@ -63,13 +63,13 @@ void HostStart::connect() {
     }));
 }
 
-void HostStart::heard(std::string_view bytes) {
+void HostConnection::heard(std::string_view bytes) {
     if (!trouble_.empty()) return;
     if (state_ == State::connecting) return shake_hands(bytes);
     take_frames(bytes);
 }
 
-void HostStart::shake_hands(std::string_view bytes) {
+void HostConnection::shake_hands(std::string_view bytes) {
     switch (handshake_.push(bytes)) {
         case Handshake::Word::none: return;
         case Handshake::Word::have: return lead();
@@ -81,7 +81,7 @@ void HostStart::shake_hands(std::string_view bytes) {
     }
 }
 
-void HostStart::ship() {
+void HostConnection::ship() {
     if (!plan_.ships) {
         trouble_ = fmt::format("no ddprun of this build there ({}, or on PATH), and --no-ship", tools_.file);
         shell_->signal(SIGKILL);
@@ -90,7 +90,7 @@ void HostStart::ship() {
     shell_->write(tools_.program_bytes());
 }
 
-void HostStart::lead() {
+void HostConnection::lead() {
     state_ = State::led;
     timer_.cancel();
     shell_->write(frame_of(DownMessage(plan_)));
@@ -99,7 +99,7 @@ void HostStart::lead() {
     take_frames(handshake_.take_rest());
 }
 
-void HostStart::take_frames(std::string_view bytes) {
+void HostConnection::take_frames(std::string_view bytes) {
     frames_.push(bytes);
     while (const auto body = frames_.next()) {
         auto message = parse_up(*body);
@@ -117,11 +117,11 @@ void HostStart::take_frames(std::string_view bytes) {
 }
 
 // A greeting, a warning: what a remote shell says is of interest only if it fails.
-void HostStart::complained(std::string_view bytes) {
+void HostConnection::complained(std::string_view bytes) {
     complaints_.push(bytes, [this](std::string_view block) { last_complaints_.add(block); });
 }
 
-std::string HostStart::last_complaint() const {
+std::string HostConnection::last_complaint() const {
     const auto lines = last_complaints_.lines(complaints_.unfinished());
     for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
         if (!line->empty()) return *line;
@@ -129,7 +129,7 @@ std::string HostStart::last_complaint() const {
     return {};
 }
 
-void HostStart::ended(const ExitStatus& status) {
+void HostConnection::ended(const ExitStatus& status) {
     timer_.cancel();
     const RshEnd end{status, last_complaint()};
     if (state_ == State::connecting && trouble_.empty() && !is_unwanted_ && connects_ < kMaxConnects &&
@@ -150,19 +150,19 @@ void HostStart::ended(const ExitStatus& status) {
     fail(std::move(text));
 }
 
-void HostStart::fail(std::string text) {
+void HostConnection::fail(std::string text) {
     HostFailed failed{{}, std::move(text), state_ == State::led};
     for (const StartNode& one : plan_.nodes) failed.ranks.push_back(one.rank);
     events_.on_message(std::move(failed));
     be_over();
 }
 
-void HostStart::be_over() {
+void HostConnection::be_over() {
     state_ = State::over;
     events_.on_over();
 }
 
-void HostStart::send(const DownMessage& message) {
+void HostConnection::send(const DownMessage& message) {
     if (state_ == State::over) return;
     const bool is_end = std::holds_alternative<EndAgents>(message);
     is_unwanted_ = is_unwanted_ || is_end;
@@ -171,11 +171,11 @@ void HostStart::send(const DownMessage& message) {
     waiting_.push_back(frame_of(message));
 }
 
-void HostStart::hold(bool is_held) {
+void HostConnection::hold(bool is_held) {
     if (shell_ && state_ == State::led) shell_->hold(is_held);
 }
 
-void HostStart::kill() {
+void HostConnection::kill() {
     is_unwanted_ = true;
     hold(false);
     if (shell_ && shell_->is_running()) return shell_->signal(SIGKILL);
@@ -183,6 +183,57 @@ void HostStart::kill() {
     // Between two connections.
     timer_.cancel();
     be_over();
+}
+
+HostConnections::HostConnections(const boost::asio::any_io_executor& executor, HostEvents events)
+    : executor_(executor), events_(std::move(events)) {
+    tools_.environment = current_environment();
+    tools_.identity = build_identity();
+    tools_.file = own_program();
+}
+
+void HostConnections::begin(const StartPlan& whole, std::vector<std::vector<StartNode>> branches) {
+    for (auto& branch : branches)
+        starts_.push_back(std::make_unique<HostConnection>(
+            executor_, tools_, plan_of_branch(whole, std::move(branch)), events_));
+    for (const auto& start : starts_) start->begin();
+}
+
+void HostConnections::send(const DownMessage& message) {
+    for (const auto& start : starts_) start->send(message);
+}
+
+void HostConnections::send_to(int rank, const DownMessage& message) {
+    for (const auto& start : starts_) {
+        if (start->node().rank == rank) start->send(message);
+    }
+}
+
+void HostConnections::hold(bool is_held) {
+    if (is_held == is_held_) return;
+    is_held_ = is_held;
+    for (const auto& start : starts_) start->hold(is_held);
+}
+
+void HostConnections::kill() {
+    for (const auto& start : starts_) start->kill();
+}
+
+bool HostConnections::are_over() const {
+    return std::all_of(starts_.begin(), starts_.end(), [](const auto& start) { return start->is_over(); });
+}
+
+bool HostConnections::are_settled() const {
+    return std::none_of(starts_.begin(), starts_.end(),
+                        [](const auto& start) { return start->is_connecting(); });
+}
+
+std::vector<std::string> HostConnections::left() const {
+    std::vector<std::string> targets;
+    for (const auto& start : starts_) {
+        if (!start->is_over()) targets.push_back(start->node().target);
+    }
+    return targets;
 }
 
 }  // namespace ddprun::inline launch

@@ -1,5 +1,5 @@
-// HostStart: one branch of the tree that starts a job: brings a relay to its first host, by connections that are tried again
-// within bounds, tells it what to do, and passes on what it says.
+// HostConnection: one branch of the tree that starts a job. It brings a relay to its first host, by connections that are tried
+// again within bounds, tells it what to do, and passes on what it says.
 //
 //   connecting ── have ──► led ── the remote shell ends ──► over
 //     │   ▲ └─── need: the program's bytes ───┘
@@ -19,13 +19,13 @@
 #include "launcher/process/session_launcher.hpp"
 #include "launcher/start/bootstrap.hpp"
 #include "launcher/start/piped_process.hpp"
-#include "launcher/start/start_message.hpp"
+#include "launcher/start/start_tree.hpp"
 #include "rendezvous/system/alive.hpp"
 
 namespace ddprun::inline launch {
 
-// What the starts of one process have in common.
-struct StartTools {
+// What the connections of one process have in common.
+struct ConnectionTools {
     SessionLauncher launcher;
     Environment environment;  // of remote shells: this process's own
     std::string identity;
@@ -37,24 +37,24 @@ struct StartTools {
     std::shared_ptr<const std::string> bytes_;
 };
 
-struct HostStartEvents {
+struct HostEvents {
     std::function<void(UpMessage)> on_message;
     // Nothing more comes. A host that failed has said so before.
     std::function<void()> on_over;
 };
 
-class HostStart {
+class HostConnection {
   public:
-    HostStart(const boost::asio::any_io_executor& executor, StartTools& tools, StartPlan plan,
-              HostStartEvents events);
-    HostStart(const HostStart&) = delete;
-    HostStart& operator=(const HostStart&) = delete;
+    HostConnection(const boost::asio::any_io_executor& executor, ConnectionTools& tools, StartPlan plan,
+                   HostEvents events);
+    HostConnection(const HostConnection&) = delete;
+    HostConnection& operator=(const HostConnection&) = delete;
 
     void begin();
     // Reaches the relay behind the plan, also if it is not there yet.
     void send(const DownMessage& message);
     void hold(bool is_held);
-    // Without waiting for anything; on_over comes all the same. A relay that is there has EOF then.
+    // Does not wait for anything; on_over comes all the same. A relay that is there has EOF then.
     void kill();
     bool is_connecting() const { return state_ == State::connecting; }
     bool is_over() const { return state_ == State::over; }
@@ -77,9 +77,9 @@ class HostStart {
     std::string last_complaint() const;
 
     boost::asio::any_io_executor executor_;
-    StartTools& tools_;
+    ConnectionTools& tools_;
     StartPlan plan_;
-    HostStartEvents events_;
+    HostEvents events_;
     boost::asio::steady_timer timer_;
     std::unique_ptr<PipedProcess> shell_;
     State state_ = State::idle;
@@ -93,6 +93,33 @@ class HostStart {
     bool is_unwanted_ = false;
     bool has_ended_ = false;  // the agent of its own node
     Alive alive_;
+};
+
+// HostConnections: the branches that one process starts, and the agents behind them as one. It is used as HostConnection is.
+class HostConnections {
+  public:
+    HostConnections(const boost::asio::any_io_executor& executor, HostEvents events);
+
+    // Begins all of them at once.
+    void begin(const StartPlan& whole, std::vector<std::vector<StartNode>> branches);
+
+    void send(const DownMessage& message);
+    // Tells the relay of this node alone, if that is the first of a branch.
+    void send_to(int rank, const DownMessage& message);
+    void hold(bool is_held);
+    void kill();
+    bool are_over() const;
+    // No connection is being tried any more.
+    bool are_settled() const;
+    // The targets of those that are not over.
+    std::vector<std::string> left() const;
+
+  private:
+    boost::asio::any_io_executor executor_;
+    HostEvents events_;
+    ConnectionTools tools_;
+    std::vector<std::unique_ptr<HostConnection>> starts_;
+    bool is_held_ = false;
 };
 
 }  // namespace ddprun::inline launch

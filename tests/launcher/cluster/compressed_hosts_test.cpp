@@ -1,4 +1,3 @@
-#include "launcher/doctor/host_names.hpp"
 
 #include <fmt/core.h>
 

@@ -1,0 +1,294 @@
+// Platforms that tell a node its number and where the nodes meet by variables, and what is told by MASTER_ADDR and its like.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "launcher/cluster/readers.hpp"
+#include "launcher/harmless_text.hpp"
+#include "rendezvous/net/endpoint.hpp"
+
+namespace ddprun::inline launch {
+namespace {
+
+// Claims the host of HOST:PORT, whose port somebody else listens at.
+void claim_host_of_place(const ClusterView& view, FamilyFacts& facts, std::string_view variable) {
+    constexpr std::uint16_t kAnyPort = 0;
+    const std::string* place = text_of(view, variable);
+    if (const auto endpoint = place != nullptr ? parse_endpoint(*place, kAnyPort) : std::nullopt)
+        claim(facts, Fact::master_addr, endpoint->host, variable);
+}
+
+constexpr std::string_view kHostsPrefix = "VC_";
+constexpr std::string_view kHostsSuffix = "_HOSTS";
+
+// VC_<TASK>_HOSTS: pods of one task.
+std::vector<std::string> host_variables(const ClusterView& view) {
+    std::vector<std::string> names;
+    for (auto entry = view.environment.lower_bound(std::string(kHostsPrefix));
+         entry != view.environment.end() && entry->first.starts_with(kHostsPrefix); ++entry) {
+        const bool is_long = entry->first.size() > kHostsPrefix.size() + kHostsSuffix.size();
+        if (is_long && entry->first.ends_with(kHostsSuffix) && !entry->second.empty())
+            names.push_back(entry->first);
+    }
+    return names;
+}
+
+// The pod's own line of /etc/hosts, which has its domain where there is one: "10.1.2.3 job-1.svc.ns job-1".
+std::string own_domain(const ClusterView& view) {
+    const auto file = view.files.find("/etc/hosts");
+    if (file == view.files.end()) return {};
+    const std::string wanted = view.host_name.substr(0, view.host_name.find('.')) + ".";
+    for (const std::string_view line : lines_of(file->second)) {
+        for (const std::string_view word : words_between_blanks(line)) {
+            if (word.starts_with('#')) break;
+            if (word.starts_with(wanted)) return std::string(word.substr(wanted.size()));
+        }
+    }
+    return {};
+}
+
+// A pod is called <job>-<index>, and one of a JobSet <set>-<replicated job>-<job index>-<index>.
+std::string job_of_pod(const ClusterView& view, int index) {
+    const std::string name = view.host_name.substr(0, view.host_name.find('.'));
+    const std::string end = fmt::format("-{}", index);
+    return name.ends_with(end) ? name.substr(0, name.size() - end.size()) : "";
+}
+
+// Reads RANK and WORLD_SIZE of a process, which a launcher of processes has started.
+Tasks read_processes(const ClusterView& view, int size, std::optional<int> rank) {
+    Tasks tasks{.count = size,
+                .task = rank,
+                .local_task = number_of(view, "LOCAL_RANK", 0),
+                .local_count = number_of(view, "LOCAL_WORLD_SIZE", 1),
+                .nodes = {},
+                .evidence = fmt::format("WORLD_SIZE={}", size),
+                .one_per_node = "without LOCAL_RANK and LOCAL_WORLD_SIZE"};
+    if (tasks.local_count && size % *tasks.local_count == 0) tasks.nodes = size / *tasks.local_count;
+    return tasks;
+}
+
+// MosaicML counts processes in WORLD_SIZE and nodes in NODE_RANK, and starts one process on each node.
+bool claim_nodes_of_processes(const ClusterView& view, FamilyFacts& facts, int size) {
+    const auto node = number_of(view, "NODE_RANK", 0);
+    const auto each = number_of(view, "LOCAL_WORLD_SIZE", 1);
+    if (!node || !each || size % *each != 0 || text_of(view, "LOCAL_RANK") != nullptr) return false;
+    claim(facts, Fact::nnodes, std::to_string(size / *each), "WORLD_SIZE");
+    claim_number(view, facts, Fact::node_rank, "NODE_RANK", 0);
+    claim_number(view, facts, Fact::workers, "LOCAL_WORLD_SIZE", 1);
+    return true;
+}
+
+void claim_master(const ClusterView& view, FamilyFacts& facts) {
+    claim_told(view, facts, Fact::master_addr, "MASTER_ADDR");
+    claim_port(view, facts, "MASTER_PORT");
+    facts.ways_out[Fact::master_addr] = "MASTER_ADDR is not set, so give --master-addr";
+}
+
+}  // namespace
+
+std::optional<FamilyFacts> read_told(const ClusterView& view, const ToldNames& names) {
+    const auto nodes = number_of(view, names.nodes, 1);
+    const bool is_listed = names.nodes.empty() && text_of(view, names.list) != nullptr;
+    if (!nodes && !number_of(view, names.number, 0) && !is_listed) return std::nullopt;
+    FamilyFacts facts;
+    claim_number(view, facts, Fact::nnodes, names.nodes, 1);
+    claim_number(view, facts, Fact::node_rank, names.number, 0);
+    if (take_host_list(view, facts, names.list)) {
+        claim(facts, Fact::master_addr, facts.hosts.front().name, facts.hosts_source);
+        facts.conflict = count_conflict(names.nodes, nodes, names.list, facts.hosts);
+        if (names.nodes.empty()) claim_listed(facts);
+    }
+    claim_told(view, facts, Fact::master_addr, names.address);
+    claim_number(view, facts, Fact::workers, names.workers, 1);
+    if (const auto id = first_of(view, {names.job_ids[0], names.job_ids[1]}))
+        claim(facts, Fact::job_id, fmt::format("{}-{}", names.job_name, id->text), id->name);
+    facts.ways_out[Fact::nnodes] = fmt::format("{} is not set, so give --nnodes", names.nodes);
+    facts.ways_out[Fact::node_rank] = fmt::format("{} is not set, so give --node-rank", names.number);
+    facts.ways_out[Fact::master_addr] = fmt::format("{} is not set, so give --master-addr",
+                                                    names.address.empty() ? names.list : names.address);
+    return facts;
+}
+
+std::optional<FamilyFacts> read_lepton(const ClusterView& view) {
+    auto facts = read_told(view, {.nodes = "LEPTON_JOB_TOTAL_WORKERS",
+                                  .number = "LEPTON_JOB_WORKER_INDEX",
+                                  .workers = "LEPTON_RESOURCE_ACCELERATOR_NUM"});
+    if (!facts) return facts;
+    const std::string* prefix = text_of(view, "LEPTON_JOB_WORKER_PREFIX");
+    const std::string* domain = text_of(view, "LEPTON_SUBDOMAIN");
+    if (prefix != nullptr && domain != nullptr)
+        claim(*facts, Fact::master_addr, fmt::format("{}-0.{}", *prefix, *domain),
+              "LEPTON_JOB_WORKER_PREFIX");
+    if (prefix != nullptr) {
+        const std::string* failures = text_of(view, "LEPTON_JOB_FAILURE_COUNT");
+        claim(*facts, Fact::job_id,
+              fmt::format("lepton-{}{}", *prefix, failures != nullptr ? "-r" + *failures : ""),
+              "LEPTON_JOB_WORKER_PREFIX");
+    }
+    facts->ways_out[Fact::master_addr] =
+        "LEPTON_JOB_WORKER_PREFIX or LEPTON_SUBDOMAIN is not set, so give --master-addr";
+    return facts;
+}
+
+// Each of several slices counts its own machines.
+std::optional<FamilyFacts> read_tpu(const ClusterView& view) {
+    if (text_of(view, "TPU_WORKER_HOSTNAMES") == nullptr) return std::nullopt;
+    auto facts = read_told(view, {.nodes = {}, .number = "TPU_WORKER_ID", .list = "TPU_WORKER_HOSTNAMES"});
+    const auto slices = number_of(view, "MEGASCALE_NUM_SLICES", 2);
+    if (facts && slices && facts->conflict.empty())
+        facts->conflict = fmt::format(
+            "MEGASCALE_NUM_SLICES={}, and TPU_WORKER_ID counts the machines of one slice, so give --nnodes, --node-rank and --master-addr",
+            *slices);
+    return facts;
+}
+
+// The main node need not be number 0, and is not told its own address.
+std::optional<FamilyFacts> read_aws_batch(const ClusterView& view) {
+    auto facts = read_told(view, {.nodes = "AWS_BATCH_JOB_NUM_NODES",
+                                  .number = "AWS_BATCH_JOB_NODE_INDEX",
+                                  .address = "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"});
+    if (!facts) return facts;
+    const auto index = number_of(view, "AWS_BATCH_JOB_NODE_INDEX", 0);
+    const int main = number_of(view, "AWS_BATCH_JOB_MAIN_NODE_INDEX", 0).value_or(0);
+    if (index) {
+        const int rank = *index == main ? 0 : *index < main ? *index + 1 : *index;
+        if (rank != *index)
+            facts->claims[Fact::node_rank] = {std::to_string(rank),
+                                              "AWS_BATCH_JOB_NODE_INDEX, counted from the main node",
+                                              Belief::assumed};
+    }
+    if (index == main && !view.addresses.empty())
+        claim(*facts, Fact::master_addr, view.addresses.front(), "this main node's own address");
+    if (const std::string* job = text_of(view, "AWS_BATCH_JOB_ID")) {
+        const std::string* attempt = text_of(view, "AWS_BATCH_JOB_ATTEMPT");
+        // The nodes of a job differ in what is behind the '#'.
+        claim(*facts, Fact::job_id,
+              fmt::format("awsbatch-{}{}", job->substr(0, job->find('#')),
+                          attempt != nullptr ? "-r" + *attempt : ""),
+              "AWS_BATCH_JOB_ID");
+    }
+    return facts;
+}
+
+// Azure ML sets LOCAL_RANK if it starts a process for each GPU; then the bare variables say the rest.
+std::optional<FamilyFacts> read_azure_ml(const ClusterView& view) {
+    const bool is_here = first_of(view, {"AZUREML_EXPERIMENT_ID", "AZUREML_RUN_ID"}).has_value();
+    if (!is_here || !number_of(view, "NODE_RANK", 0) || first_of(view, {"LOCAL_RANK"})) return std::nullopt;
+    FamilyFacts facts;
+    claim_number(view, facts, Fact::node_rank, "NODE_RANK", 0);
+    claim_number(view, facts, Fact::nnodes, "AZUREML_NODE_COUNT", 1);
+    claim_told(view, facts, Fact::master_addr, "MASTER_ADDR");
+    claim_port(view, facts, "MASTER_PORT");
+    claim_host_of_place(view, facts, "AZ_BATCH_MASTER_NODE");
+    claim_told(view, facts, Fact::job_id, "AZUREML_RUN_ID", "azureml-");
+    facts.ways_out[Fact::nnodes] = "Azure ML tells this node's number only, so give --nnodes";
+    facts.ways_out[Fact::master_addr] =
+        "neither MASTER_ADDR nor AZ_BATCH_MASTER_NODE is set, so give --master-addr";
+    return facts;
+}
+
+// A master and its workers are two tasks, each of which counts from 0; who is which then says the PyTorch plug-in.
+std::optional<FamilyFacts> read_volcano(const ClusterView& view) {
+    const auto index = first_of(view, {"VC_TASK_INDEX", "VK_TASK_INDEX"});
+    if (!index || first_of(view, {"MASTER_ADDR"})) return std::nullopt;
+    FamilyFacts facts;
+    const auto variables = host_variables(view);
+    facts.ways_out[Fact::nnodes] =
+        variables.empty()
+            ? "there is no VC_…_HOSTS, so give --nnodes, --node-rank and --master-addr"
+            : fmt::format("{} and {} each count from 0, so give --nnodes, --node-rank and --master-addr",
+                          variables.front(), variables.back());
+    if (variables.size() != 1) return facts;
+    const std::string& list = variables.front();
+    if (!take_host_list(view, facts, list)) return facts;
+    claim_listed(facts);
+    claim_number(view, facts, Fact::node_rank, index->name, 0);
+    const std::string count = list.substr(0, list.size() - kHostsSuffix.size()) + "_NUM";
+    facts.conflict = count_conflict(count, number_of(view, count, 1), list, facts.hosts);
+    const std::string& first = facts.hosts.front().name;
+    claim(facts, Fact::job_id, "volcano-" + first.substr(0, first.find('.')), list);
+    return facts;
+}
+
+// A pod is told its own index, and not how many pods there are.
+std::optional<FamilyFacts> read_indexed_pod(const ClusterView& view) {
+    const auto index = number_of(view, "JOB_COMPLETION_INDEX", 0);
+    if (text_of(view, "JOB_COMPLETION_INDEX") == nullptr) return std::nullopt;
+    FamilyFacts facts;
+    facts.conflict = wrong_number(view, "JOB_COMPLETION_INDEX", 0);
+    if (!index) return facts;
+    facts.ways_out[Fact::nnodes] =
+        "a pod is told its index only (JOB_COMPLETION_INDEX), so give --nnodes; where each pod is a job of its own, --standalone";
+    facts.ways_out[Fact::master_addr] =
+        "a pod of an indexed Job is known to others where its template has a subdomain and a headless service; with "
+        "these, or with --master-addr, they meet";
+    claim_told(view, facts, Fact::master_addr, "MASTER_ADDR");
+    claim_port(view, facts, "MASTER_PORT");
+    const std::string job = job_of_pod(view, *index);
+    const std::string* set = text_of(view, "JOBSET_NAME");
+    const std::string* group = text_of(view, "REPLICATED_JOB_NAME");
+    if (set != nullptr && group != nullptr && job != fmt::format("{}-{}-0", *set, *group) && !job.empty()) {
+        facts.ways_out[Fact::node_rank] = fmt::format(
+            "this pod is of another job than {}-{}-0 of its JobSet, and each counts from 0, so give --node-rank",
+            *set, *group);
+    } else {
+        claim(facts, Fact::node_rank, std::to_string(*index), "JOB_COMPLETION_INDEX");
+    }
+    if (set != nullptr && group != nullptr) {
+        claim(facts, Fact::master_addr, fmt::format("{0}-{1}-0-0.{0}", *set, *group), "JOBSET_NAME");
+        claim(facts, Fact::job_id, "jobset-" + *set, "JOBSET_NAME");
+    }
+    const std::string domain = own_domain(view);
+    if (!job.empty() && !domain.empty())
+        claim(facts, Fact::master_addr, fmt::format("{}-0.{}", job, domain), "/etc/hosts");
+    if (!job.empty()) claim(facts, Fact::job_id, "job-" + job, "the pod's name");
+    return facts;
+}
+
+// WORLD_SIZE and RANK count processes for torchrun's kind, and nodes for Kubeflow's.
+std::optional<FamilyFacts> read_bare_master(const ClusterView& view) {
+    const auto size = number_of(view, "WORLD_SIZE", 1);
+    const auto rank = number_of(view, "RANK", 0);
+    if (!size || *size == 1) return std::nullopt;
+    FamilyFacts facts;
+    const bool has_nodes = claim_nodes_of_processes(view, facts, *size);
+    if (!has_nodes && !rank) return std::nullopt;
+    claim_master(view, facts);
+    if (rank && *rank >= *size)
+        facts.conflict = fmt::format("RANK={} is not below WORLD_SIZE={}", *rank, *size);
+    if (has_nodes) return facts;
+    if (first_of(view, {"LOCAL_RANK", "LOCAL_WORLD_SIZE"})) {
+        facts.tasks = read_processes(view, *size, rank);
+    } else if (first_of(view, {"KUBERNETES_SERVICE_HOST", "NPROC_PER_NODE"})) {
+        claim_number(view, facts, Fact::nnodes, "WORLD_SIZE", 1);
+        claim_number(view, facts, Fact::node_rank, "RANK", 0);
+    }
+    claim_told(view, facts, Fact::workers, "NPROC_PER_NODE");
+    const bool has_place = facts.claims.contains(Fact::master_addr);
+    facts.ways_out[Fact::nnodes] = fmt::format(
+        "WORLD_SIZE={} may count nodes or processes, so give {}, or --standalone for a job of this node alone",
+        *size, has_place ? "--nnodes and --node-rank" : "--nnodes, --node-rank and --master-addr");
+    return facts;
+}
+
+// A process is a node in a pod, unless it has been given some of the devices only.
+std::optional<FamilyFacts> read_jax(const ClusterView& view) {
+    const auto count = number_of(view, "JAX_NUM_PROCESSES", 1);
+    if (!count || *count == 1) return std::nullopt;
+    FamilyFacts facts;
+    // JAX itself listens at the port that stands there.
+    claim_host_of_place(view, facts, "JAX_COORDINATOR_ADDRESS");
+    facts.ways_out[Fact::nnodes] = fmt::format(
+        "JAX_NUM_PROCESSES={} may count nodes or processes, so give --nnodes, --node-rank and "
+        "--master-addr, or --standalone for a job of this node alone",
+        *count);
+    facts.ways_out[Fact::node_rank] = "JAX_PROCESS_ID is no number, so give --node-rank";
+    facts.ways_out[Fact::master_addr] = "JAX_COORDINATOR_ADDRESS is no HOST:PORT, so give --master-addr";
+    if (!first_of(view, {"KUBERNETES_SERVICE_HOST"}) || first_of(view, {"JAX_LOCAL_DEVICE_IDS"}))
+        return facts;
+    claim_number(view, facts, Fact::nnodes, "JAX_NUM_PROCESSES", 1);
+    claim_number(view, facts, Fact::node_rank, "JAX_PROCESS_ID", 0);
+    return facts;
+}
+
+}  // namespace ddprun::inline launch

@@ -1,0 +1,87 @@
+#include "launcher/cluster/readers.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "rendezvous/job/failure.hpp"
+#include "rendezvous/net/endpoint.hpp"
+
+namespace ddprun::inline launch {
+
+void claim(FamilyFacts& facts, Fact fact, std::string value, std::string_view source) {
+    facts.claims.try_emplace(fact, Claim{std::move(value), std::string(source), Belief::assumed});
+}
+
+void claim_told(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
+                std::string_view before) {
+    if (const std::string* text = text_of(view, variable))
+        claim(facts, fact, std::string(before) + *text, variable);
+}
+
+void claim_number(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
+                  int lowest) {
+    if (const auto number = number_of(view, variable, lowest))
+        claim(facts, fact, std::to_string(*number), variable);
+}
+
+void claim_port(const ClusterView& view, FamilyFacts& facts, std::string_view variable) {
+    if (const std::string* port = text_of(view, variable); port != nullptr && parse_port(*port))
+        claim(facts, Fact::master_port, *port, variable);
+}
+
+bool take_host_list(const ClusterView& view, FamilyFacts& facts, std::string_view variable) {
+    const std::string* text = text_of(view, variable);
+    if (text == nullptr) return false;
+    const auto hosts = expand_host_list(*text);
+    if (const auto* wrong = std::get_if<std::string>(&hosts)) {
+        facts.conflict = fmt::format("{}: {}", variable, *wrong);
+        return false;
+    }
+    for (const std::string& name : std::get<std::vector<std::string>>(hosts))
+        facts.hosts.push_back({name, 0});
+    facts.hosts_source = variable;
+    return true;
+}
+
+void claim_listed(FamilyFacts& facts) {
+    if (facts.hosts.empty()) return;
+    claim(facts, Fact::nnodes, std::to_string(facts.hosts.size()), facts.hosts_source);
+    claim(facts, Fact::master_addr, facts.hosts.front().name, facts.hosts_source);
+}
+
+void claim_listed_hosts(const ClusterView& view, FamilyFacts& facts) {
+    claim_listed(facts);
+    if (const auto position = own_position(view, names_of(facts.hosts)))
+        claim(facts, Fact::node_rank, std::to_string(*position), facts.hosts_source);
+}
+
+const std::string* named_file(const ClusterView& view, std::string_view variable) {
+    const std::string* path = text_of(view, variable);
+    if (path == nullptr) return nullptr;
+    const auto file = view.files.find(*path);
+    return file == view.files.end() ? nullptr : &file->second;
+}
+
+std::vector<ListedHost> count_repeats(const std::vector<std::string_view>& words) {
+    std::vector<ListedHost> hosts;
+    std::unordered_map<std::string_view, std::size_t> places;
+    for (const std::string_view word : words) {
+        if (word.size() > kMaxHostText) return {};
+        const auto [place, is_new] = places.try_emplace(word, hosts.size());
+        if (is_new && hosts.size() == kMaxListedHosts) return {};
+        if (is_new) hosts.push_back({std::string(word), 0});
+        ++hosts[place->second].slots;
+    }
+    return hosts;
+}
+
+std::string count_conflict(std::string_view variable, std::optional<int> count, std::string_view list,
+                           const std::vector<ListedHost>& hosts) {
+    if (!count || hosts.empty() || static_cast<std::size_t>(*count) == hosts.size()) return {};
+    return fmt::format("{}={}, but {} has {} hosts", variable, *count, list, hosts.size());
+}
+
+}  // namespace ddprun::inline launch

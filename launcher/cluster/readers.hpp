@@ -1,0 +1,101 @@
+// These functions read what a family's variables tell; first stands what they share. Pure; for the sources of this folder.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/cluster/family.hpp"
+#include "launcher/cluster/host_list.hpp"
+
+namespace ddprun::inline launch {
+
+// --- what the readers share
+
+// The first claim of a fact stays.
+void claim(FamilyFacts& facts, Fact fact, std::string value, std::string_view source);
+// These claim what the variable says, if it is set and such a value; a text may have something in front of it.
+void claim_told(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
+                std::string_view before = {});
+void claim_number(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
+                  int lowest);
+void claim_port(const ClusterView& view, FamilyFacts& facts, std::string_view variable);
+
+// Takes the hosts that the variable lists; one that is set and lists none becomes a conflict. Returns whether there are any.
+bool take_host_list(const ClusterView& view, FamilyFacts& facts, std::string_view variable);
+// Claims how many listed hosts there are, and that they meet at the first.
+void claim_listed(FamilyFacts& facts);
+// Claims also which of them this machine is, as in a batch system's list.
+void claim_listed_hosts(const ClusterView& view, FamilyFacts& facts);
+
+// Returns the text of the file whose path the variable holds; null where it is not set, or could not be read.
+const std::string* named_file(const ClusterView& view, std::string_view variable);
+
+// Counts a word for each slot: the hosts in the order in which they come first, and how often each comes.
+std::vector<ListedHost> count_repeats(const std::vector<std::string_view>& words);
+
+// Returns one line where a variable counts other hosts than a list has; empty: they agree, or one of them is not there.
+std::string count_conflict(std::string_view variable, std::optional<int> count, std::string_view list,
+                           const std::vector<ListedHost>& hosts);
+
+// Returns LSF's hosts of the job in their order, and the slots of each. `source` becomes the variable that named them.
+std::vector<ListedHost> read_lsf_hosts(const ClusterView& view, std::string& source);
+
+// The two readers of Slurm's variables share these. Those of the step and those of the job are never mixed: in a step that
+// is smaller than its job, SLURM_JOB_NODELIST still names the whole allocation.
+//
+// Takes the hosts that one of Slurm's lists names, with the tasks of each where `counts` tells these.
+void read_slurm_hosts(const ClusterView& view, FamilyFacts& facts, const std::string& list,
+                      const std::string& counts);
+// Claims the job, perhaps its step, and how often it was requeued: "slurm-4711.0-r1".
+void claim_slurm_identity(const ClusterView& view, FamilyFacts& facts, bool with_step);
+// Returns 2 and more for a heterogeneous job.
+int slurm_components(const ClusterView& view);
+// Claims when the job has to end, and the GPUs that it has here.
+void claim_slurm_limits(const ClusterView& view, FamilyFacts& facts);
+
+// --- the three shapes
+
+std::optional<FamilyFacts> read_told(const ClusterView& view, const ToldNames& names);
+std::optional<FamilyFacts> read_tasks(const ClusterView& view, const TaskNames& names);
+std::optional<FamilyFacts> read_host_file(const ClusterView& view, const HostFileNames& names);
+
+// MPI's processes have these names from Hydra, and from Slurm, Flux and PALS beside their own.
+inline constexpr TaskNames kHydra{.size = "PMI_SIZE",
+                                  .rank = "PMI_RANK",
+                                  .local_size = "MPI_LOCALNRANKS",
+                                  .local_rank = "MPI_LOCALRANKID",
+                                  .one_per_node = "mpiexec -ppn 1"};
+
+// --- the odd ones: task_launchers.cpp
+
+std::optional<FamilyFacts> read_pals(const ClusterView& view);
+std::optional<FamilyFacts> read_open_mpi(const ClusterView& view);
+std::optional<FamilyFacts> read_jsrun(const ClusterView& view);
+std::optional<FamilyFacts> read_hydra(const ClusterView& view);
+std::optional<FamilyFacts> read_slurm_step(const ClusterView& view);
+std::optional<FamilyFacts> read_blaunch(const ClusterView& view);
+
+// --- platforms.cpp, described_platforms.cpp
+
+std::optional<FamilyFacts> read_lepton(const ClusterView& view);
+std::optional<FamilyFacts> read_aws_batch(const ClusterView& view);
+std::optional<FamilyFacts> read_azure_ml(const ClusterView& view);
+std::optional<FamilyFacts> read_volcano(const ClusterView& view);
+std::optional<FamilyFacts> read_indexed_pod(const ClusterView& view);
+std::optional<FamilyFacts> read_tpu(const ClusterView& view);
+std::optional<FamilyFacts> read_bare_master(const ClusterView& view);
+std::optional<FamilyFacts> read_jax(const ClusterView& view);
+std::optional<FamilyFacts> read_sage_maker(const ClusterView& view);
+std::optional<FamilyFacts> read_cluster_spec(const ClusterView& view);
+
+// --- allocations.cpp
+
+std::optional<FamilyFacts> read_slurm_job(const ClusterView& view);
+std::optional<FamilyFacts> read_pbs(const ClusterView& view);
+std::optional<FamilyFacts> read_lsf(const ClusterView& view);
+std::optional<FamilyFacts> read_sge(const ClusterView& view);
+std::optional<FamilyFacts> read_mpi_operator(const ClusterView& view);
+
+}  // namespace ddprun::inline launch

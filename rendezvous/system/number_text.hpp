@@ -1,0 +1,79 @@
+// Numbers as text: sets of them as the kernel and people write them (0-3,8), sizes, and the decimal text that stores keep.
+// Pure.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace ddprun::inline base {
+
+// Neighbouring numbers, both ends included.
+struct NumberSpan {
+    int first = 0;
+    int last = 0;
+
+    bool operator==(const NumberSpan&) const = default;
+};
+
+// Whether a grammar lets blanks stand around its numbers and commas.
+enum class Blanks { refused, around_entries, around_numbers };
+
+// Returns what stands on both sides of the first dash; the whole text twice where there is none.
+std::pair<std::string_view, std::string_view> ends_of_range(std::string_view text);
+
+// Reads `8` or `8-15`, whose numbers are from `lowest` (at least 0) to `highest`. The second number may be below the first,
+// which the caller refuses in its own words.
+std::optional<NumberSpan> parse_span(std::string_view text, int lowest, int highest,
+                                     Blanks blanks = Blanks::refused);
+
+// The entry of a set that is none, or whose range runs backwards.
+struct WrongSpan {
+    std::string_view text;
+    bool is_backward = false;
+};
+
+// Reads `0-3,8`, an entry at least. The spans stand in the order of the text and may overlap.
+std::variant<std::vector<NumberSpan>, WrongSpan> parse_number_set(std::string_view text, int lowest,
+                                                                  int highest,
+                                                                  Blanks blanks = Blanks::refused);
+
+// Joins neighbours: the spans ascend and none touches another. The numbers may come in any order and more than once.
+template <class Span = NumberSpan>
+std::vector<Span> spans_of(std::vector<decltype(Span::first)> numbers) {
+    std::sort(numbers.begin(), numbers.end());
+    std::vector<Span> spans;
+    for (const auto number : numbers) {
+        if (spans.empty() || number > spans.back().last + 1) spans.push_back({number, number});
+        spans.back().last = number;
+    }
+    return spans;
+}
+
+// Writes "0-3,8".
+template <class Span>
+std::string number_set_text(const std::vector<Span>& spans) {
+    std::string text;
+    for (const Span& span : spans) {
+        text += (text.empty() ? "" : ",") + std::to_string(span.first);
+        if (span.last != span.first) text += "-" + std::to_string(span.last);
+    }
+    return text;
+}
+
+// Writes "1.5 GiB", "512 bytes".
+std::string size_text(std::uint64_t bytes);
+
+// Reads a number as PyTorch's server does: leading blanks and trailing text are passed over (" 12abc" is 12).
+// Returns nothing if there is no number or it does not fit.
+std::optional<std::int64_t> parse_number(std::string_view text);
+
+// Adds as the machine's integers do, wrapping around: a peer must not be able to trip undefined behaviour.
+std::int64_t wrapping_sum(std::int64_t a, std::int64_t b);
+
+}  // namespace ddprun::inline base
