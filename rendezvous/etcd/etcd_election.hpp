@@ -19,8 +19,8 @@
 #include <memory>
 #include <string>
 
+#include "rendezvous/etcd/etcd_message.hpp"
 #include "rendezvous/etcd/etcd_options.hpp"
-#include "rendezvous/etcd/host_record.hpp"
 #include "rendezvous/membership/round_record.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
