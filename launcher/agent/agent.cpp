@@ -70,7 +70,8 @@ class Agent {
     void make_link() {
         Hello hello = hello_of(options_, watchers_.want_all_ranks() || !options_.result_file.empty());
         if (options_.nnodes > 1) hello.traits = node_traits(options_);
-        link_.emplace(context_.get_executor(), link_options_of(options_, std::move(hello)), link_events());
+        link_ = RendezvousLink::make(context_.get_executor(), link_options_of(options_, std::move(hello)),
+                                     link_events());
         host_if_due(options_, *link_, join_news_, log_);
         watch_limit();
         log_.debug(rendezvous_text(options_, link_->hosts()));
@@ -380,7 +381,7 @@ class Agent {
     std::optional<LimitTimer> limit_;
     std::optional<NodeWorkers> node_;
     std::optional<WorkerNetwork> network_;
-    std::optional<RendezvousLink> link_;
+    std::unique_ptr<RendezvousLink> link_;
     std::optional<LateName> late_name_;
     std::optional<LeaseEnd> lease_end_;  // as the link says
     int exit_code_ = kExitInternal;

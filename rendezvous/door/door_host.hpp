@@ -11,8 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "rendezvous/door/door_wire.hpp"
-#include "rendezvous/door/sealed_link.hpp"
+#include "rendezvous/door/door_link.hpp"
 #include "rendezvous/store/store_service.hpp"
 
 namespace ddprun::inline job {

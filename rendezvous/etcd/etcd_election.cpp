@@ -26,8 +26,7 @@ namespace {
 std::string unelected_text(const EtcdOptions& etcd, std::chrono::milliseconds join_timeout,
                            const std::string& cause) {
     return fmt::format(
-        "no host was found in etcd (--rdzv-endpoint {}) within {} s: {}; --join-timeout SECONDS sets how "
-        "long to wait",
+        "no host was found in etcd (--rdzv-endpoint {}) within {} s: {}; --join-timeout SECONDS sets how long to wait",
         to_string(etcd.endpoints), std::chrono::duration_cast<std::chrono::seconds>(join_timeout).count(),
         cause.empty() ? "the last one is gone, and there was no time to become it" : cause);
 }
@@ -65,14 +64,12 @@ std::string deposed_text(const HostRecord& host) {
     return fmt::format("the agent on {} (pid {}) leads the job now, as etcd says", host.host, host.pid);
 }
 
-}  // namespace
-
-class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
+class Election final : public EtcdElection, public std::enable_shared_from_this<Election> {
   public:
     using Event = ElectionEvent;
     using Action = ElectionAction;
 
-    Impl(const asio::any_io_executor& executor, ElectionOptions options, ElectionEvents events)
+    Election(const asio::any_io_executor& executor, ElectionOptions options, ElectionEvents events)
         : executor_(executor),
           options_(std::move(options)),
           events_(std::move(events)),
@@ -80,13 +77,13 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
           interruption_(executor, TimePoint::max()),
           pause_(executor) {}
 
-    void campaign(TimePoint deadline) {
+    void campaign(TimePoint deadline) override {
         deadline_ = deadline;
         told_.reset();
         react(Event::campaign_asked);
     }
 
-    void claim(const MemberList& last, const std::vector<int>& dead, TimePoint deadline) {
+    void claim(const MemberList& last, const std::vector<int>& dead, TimePoint deadline) override {
         last_ = last;
         dead_ = dead;
         deadline_ = deadline;
@@ -94,23 +91,23 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
         react(Event::claim_asked);
     }
 
-    void record(const std::optional<RecordWish>& wish) {
+    void record(const std::optional<RecordWish>& wish) override {
         wish_ = wish;
         is_settled_ = !wish;
         if (wish) react(Event::record_asked);
     }
 
-    void release() { react(Event::release_asked); }
+    void release() override { react(Event::release_asked); }
 
-    void publish(const Endpoint& host) {
+    void publish(const Endpoint& host) override {
         options_.record.endpoint = to_string(host);
         is_published_ = false;
         react(Event::publish_asked);
     }
 
-    void settle() { react(Event::host_found); }
+    void settle() override { react(Event::host_found); }
 
-    void withdraw(std::function<void()> done) {
+    void withdraw(std::function<void()> done) override {
         react(Event::withdraw_asked);
         on_withdrawn_ = std::move(done);
         if (!is_running_) withdrawn();
@@ -421,26 +418,12 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
     std::function<void()> on_withdrawn_;
 };
 
-EtcdElection::EtcdElection(const asio::any_io_executor& executor, ElectionOptions options,
-                           ElectionEvents events)
-    : impl_(std::make_shared<Impl>(executor, std::move(options), std::move(events))) {}
+}  // namespace
 
-EtcdElection::~EtcdElection() { impl_->abandon(); }
-
-void EtcdElection::campaign(TimePoint deadline) { impl_->campaign(deadline); }
-
-void EtcdElection::claim(const MemberList& last, const std::vector<int>& dead, TimePoint deadline) {
-    impl_->claim(last, dead, deadline);
+std::shared_ptr<EtcdElection> EtcdElection::make(const asio::any_io_executor& executor,
+                                                 ElectionOptions options, ElectionEvents events) {
+    auto election = std::make_shared<Election>(executor, std::move(options), std::move(events));
+    return {election.get(), [election](EtcdElection*) { election->abandon(); }};
 }
-
-void EtcdElection::record(const std::optional<RecordWish>& wish) { impl_->record(wish); }
-
-void EtcdElection::release() { impl_->release(); }
-
-void EtcdElection::publish(const Endpoint& host) { impl_->publish(host); }
-
-void EtcdElection::settle() { impl_->settle(); }
-
-void EtcdElection::withdraw(std::function<void()> done) { impl_->withdraw(std::move(done)); }
 
 }  // namespace ddprun::inline job

@@ -12,8 +12,7 @@
 
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/net/socket.hpp"
-#include "rendezvous/secure/sealed_handshake.hpp"
-#include "rendezvous/secure/sealed_records.hpp"
+#include "rendezvous/secure/sealed_connection.hpp"
 
 namespace ddprun::inline job {
 

@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "rendezvous/door/door_wire.hpp"
+#include "rendezvous/door/door_link.hpp"
 #include "rendezvous/net/ready_set.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 

@@ -58,42 +58,38 @@ class RendezvousLink {
     // How much longer than its members take to notice the loss a new coordinator may take to answer.
     static constexpr std::chrono::milliseconds kAnswerTime{2'000};
 
-    RendezvousLink(const boost::asio::any_io_executor& executor, RendezvousLinkOptions options,
-                   RendezvousLinkEvents events);
-    ~RendezvousLink();
+    static std::unique_ptr<RendezvousLink> make(const boost::asio::any_io_executor& executor,
+                                                RendezvousLinkOptions options, RendezvousLinkEvents events);
+    virtual ~RendezvousLink() = default;
 
     // Hosts the coordinator (throws as RendezvousServer does) from here on; not if another agent on this machine does so
     // at one of several ports.
-    void host();
-    bool hosts() const;
+    virtual void host() = 0;
+    virtual bool hosts() const = 0;
     // No guest is left at the coordinator that this agent hosts, or it hosts none.
-    bool is_over() const;
+    virtual bool is_over() const = 0;
     // Where the coordinator is, and the store.
-    Endpoint place() const;
+    virtual Endpoint place() const = 0;
     // Where this node's own workers find it while it is hosted here: on loopback where that is possible.
-    Endpoint own_endpoint() const;
+    virtual Endpoint own_endpoint() const = 0;
 
-    void join();
+    virtual void join() = 0;
     // After on_lost. True if the link looks for another coordinator: then on_led follows, or on_lost.
-    bool seek(const CoordinatorLoss& loss);
+    virtual bool seek(const CoordinatorLoss& loss) = 0;
 
     // After on_lost, before seek(). This agent has no voice in who leads the job next, but knows of members who have: join()
     // calls at one after the other, for as long as it might have taken to join at first.
-    bool may_roam() const;
+    virtual bool may_roam() const = 0;
 
     // As those of CoordinatorClient.
-    const CallerAddress& caller_address() const;
-    std::optional<CoordinatorLoss> overdue_loss() const;
-    void send(const ControlMessage& message);
-    void suspend(std::function<void()> done);
-    void resume();
-    void close(std::function<void()> on_closed);
+    virtual const CallerAddress& caller_address() const = 0;
+    virtual std::optional<CoordinatorLoss> overdue_loss() const = 0;
+    virtual void send(const ControlMessage& message) = 0;
+    virtual void suspend(std::function<void()> done) = 0;
+    virtual void resume() = 0;
+    virtual void close(std::function<void()> on_closed) = 0;
     // The job is over here, as those know by whom the host was elected. See EtcdElection.
-    void withdraw(std::function<void()> done);
-
-  private:
-    class Impl;
-    std::unique_ptr<Impl> impl_;
+    virtual void withdraw(std::function<void()> done) = 0;
 };
 
 }  // namespace ddprun::inline job

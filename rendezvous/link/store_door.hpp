@@ -12,12 +12,24 @@
 // (scripts/README.md has the figure).
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
+#include <string>
 
-#include "rendezvous/link/door_options.hpp"
 #include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/net/port_range.hpp"
+#include "rendezvous/system/secret_key.hpp"
 
 namespace ddprun::inline job {
+
+struct StoreDoorOptions {
+    SecretKey key;
+    std::size_t spared_descriptors = 0;  // of this process, that are not for workers' connections
+    FreePorts free_ports = {};
+    // Something that the user of this node should know; each sentence once, on the door's thread.
+    std::function<void(const std::string& sentence)> on_remark;
+};
 
 class StoreDoor {
   public:

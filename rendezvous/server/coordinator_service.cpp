@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "rendezvous/control/control_session.hpp"
-#include "rendezvous/server/caller_gate.hpp"
+#include "rendezvous/server/port_service.hpp"
 
 namespace ddprun::inline job {
 

@@ -16,10 +16,11 @@
 
 #include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
-#include "rendezvous/server/agent_entry.hpp"
-#include "rendezvous/server/port_calls.hpp"
 
 namespace ddprun::inline job {
+
+struct AgentEntry;
+class PortCall;
 
 // Of a round that begins, or of more agents in one that has.
 struct RoundNews {

@@ -16,12 +16,23 @@
 #include <vector>
 
 #include "rendezvous/door/door_host.hpp"
-#include "rendezvous/server/agent_entry.hpp"
+#include "rendezvous/secure/sealed_connection.hpp"
 #include "rendezvous/server/caller_gate.hpp"
 #include "rendezvous/server/port_calls.hpp"
 #include "rendezvous/store/store_service.hpp"
 
 namespace ddprun::inline job {
+
+// AgentEntry is what has come of the first words of an agent, or of its door for workers: whether it has the job's key, where
+// there is one, and then its first message.
+struct AgentEntry {
+    bool is_open = false;
+    // Unsealed: of a door what its first record says, of an agent at least its first message.
+    std::string first_bytes;
+    std::optional<SealedRecords> records;  // of a sealed conversation, behind those
+    bool is_door = false;                  // it speaks for its workers to the store, see DoorHost
+    std::string why;  // it was turned away, for the user of this node; empty: it broke off
+};
 
 // Called on its thread.
 struct PortServiceEvents {
