@@ -222,7 +222,7 @@ class Agent {
     void lose(const CoordinatorLoss& loss) {
         if (loss.kind == CoordinatorLoss::Kind::unreached)
             return handle(job_.learn_refusal(join_news_.given_up(loss.cause)));
-        const bool is_guest = machine_.state() == AgentState::rejoining && link_->may_roam();
+        const bool is_guest = machine_.state() == AgentState::rejoining && link_->may_retry_members();
         if (machine_.state() == AgentState::joining || is_guest) {
             const auto refused = join_news_.met(loss, link_->hosts());
             if (refused) return handle(job_.learn_refusal(*refused));

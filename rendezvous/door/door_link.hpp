@@ -1,5 +1,5 @@
-// What an agent's door and node 0 say to each other: many clients of the store share one sealed connection, the SealedLink,
-// as frames.
+// An agent's door and node 0 say to each other what many clients of the store say and hear: they share one sealed connection,
+// the SealedLink, as frames.
 //
 //   frame  = u8 kind | u32 channel | u32 count, little endian [| that many bytes: of a `data`]
 //
@@ -30,11 +30,11 @@ namespace ddprun::inline job {
 
 enum class DoorFrameKind : std::uint8_t { open = 0, data = 1, credit = 2, close = 3 };
 
-// Bytes that one side may send on a channel before the other one has said that they were taken.
+// So many bytes one side may send on a channel before the other one has said that they were taken.
 inline constexpr std::size_t kDoorWindow = std::size_t{256} << 10;
 // They are given back when there are so many.
 inline constexpr std::size_t kDoorCreditStep = kDoorWindow / 2;
-// Of one `data`; more is cut into several, so that others' bytes come in between.
+// One `data` has no more; what is longer is cut into several, so that others' bytes come in between.
 inline constexpr std::size_t kMaxDoorData = std::size_t{64} << 10;
 
 struct DoorFrame {
@@ -65,7 +65,7 @@ class DoorFrames {
 };
 
 struct SealedLinkEvents {
-    // What the other side has sent; false: it should not have, and the link ends.
+    // Takes what the other side has sent; false: it should not have, and the link ends.
     std::function<bool(std::string_view plain)> on_text;
     // There is room again, after has_room() had said that there is none.
     std::function<void()> on_room;
@@ -91,14 +91,14 @@ class SealedLink : public std::enable_shared_from_this<SealedLink> {
     SealedLink(boost::asio::ip::tcp::socket socket, SealedRecords records, std::string heard,
                SealedLinkEvents events);
 
-    // Once. Events follow when this call is over.
+    // Begins to serve, once. Events follow when this call is over.
     void start();
 
-    // What is appended to this is sent soon.
+    // Gives the text whose bytes are sent soon; what is to be sent is appended to it.
     std::string& text();
     bool has_room();
 
-    // Without a word. No event follows.
+    // Ends it without a word. No event follows.
     void close();
 
   private:

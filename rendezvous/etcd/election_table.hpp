@@ -1,4 +1,4 @@
-// The states of an agent in the election of a job's host. Pure.
+// These are the states of an agent in the election of a job's host, and what it does at each event. Pure.
 //
 //   state       meaning
 //   resting     nobody is looked for: not yet, or the host is found and answers, or the election was given up
@@ -102,7 +102,7 @@ struct ElectionTable {
         {claiming,  E::refused,        A::give_up,    resting},
         {claiming,  E::unfit,          A::give_up,    resting},
         {claiming,  E::too_late,       A::give_up,    resting},
-        // As above.
+        // The key may have been written here, too.
         {claiming,  E::host_found,     A::drop_lease, resting},
         {claiming,  E::withdraw_asked, A::drop_lease, withdrawn},
 

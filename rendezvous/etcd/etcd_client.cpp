@@ -77,7 +77,7 @@ EtcdAnswer refused(const Endpoint& endpoint, const Parser& parser) {
                         refusal.words.empty() ? "" : ": ", refusal.words)};
 }
 
-// Whether a whole message of a watch, each a line, has news; such lines are taken away.
+// Tells whether a whole message of a watch, each a line, has news; the others are taken away.
 bool take_news(std::string& body) {
     for (auto end = body.find('\n'); end != std::string::npos; end = body.find('\n')) {
         if (is_news(std::string_view(body).substr(0, end))) return true;
@@ -105,7 +105,7 @@ bool is_good(const Parser& parser) {
 // Sends one request and reads its answer, over a connection of either kind.
 asio::awaitable<EtcdAnswer> exchange(ByteStream& stream, const Endpoint& endpoint, const EtcdRequest& request,
                                      bool is_watch) {
-    // Who refuses may hang up before it has read all: what it says first is still there, and tells more.
+    // A server that refuses may hang up before it has read all: what it says first is still there, and tells more.
     const std::string sent = http_request(endpoint, request);
     const error_code unsent = co_await stream.write(sent);
 

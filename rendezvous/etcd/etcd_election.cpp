@@ -170,7 +170,7 @@ class Election final : public EtcdElection, public std::enable_shared_from_this<
         });
     }
 
-    // What it leads to. It may be interrupted at every wait, and is then begun anew or not at all.
+    // Carries an action out and returns what it leads to. It may be interrupted at every wait, and is then begun anew or not at all.
     asio::awaitable<Event> carry_out(Action action) {
         switch (action) {
             case Action::none:
@@ -252,7 +252,7 @@ class Election final : public EtcdElection, public std::enable_shared_from_this<
         co_return *written ? claimed(*view) : Event::key_taken;
     }
 
-    // What was recorded is left there until this agent's coordinator says more.
+    // The recorded round is left there until this agent's coordinator says more.
     Event claimed(const EtcdRegister::View& view) {
         note_won();
         if (view.record && !wish_) wish_ = RecordWish{*view.record, std::nullopt};
@@ -373,7 +373,7 @@ class Election final : public EtcdElection, public std::enable_shared_from_this<
         return is_asking && deadline_ != TimePoint::max();
     }
 
-    // Whoever was told where the host is tries to reach it, for as long as there is time.
+    // An agent that was told where the host is tries to reach it, for as long as there is time.
     TimePoint limit() const {
         const bool is_told = state_ == ElectionState::following && told_;
         return is_seeking() && !is_told ? deadline_ : TimePoint::max();

@@ -1,4 +1,4 @@
-// EtcdElection: the agents of a job find out by etcd which of them hosts its coordinator.
+// EtcdElection lets the agents of a job find out by etcd which of them hosts its coordinator.
 //
 // They race for one key, which is bound to a lease of the winner. The winner publishes where it hosts, as the key's value,
 // and keeps the lease; the others read it there. Where the key goes before they have reached the host, they race again.
@@ -40,7 +40,7 @@ struct ElectionEvents {
     // There is no host for this agent that looks for one; nothing more is tried until campaign() or claim() is called
     // again. A whole sentence.
     std::function<void(const std::string& why)> on_failed;
-    // What has come of record().
+    // Tells what has come of record().
     std::function<void(const RecordNews&)> on_record;
 };
 
@@ -48,7 +48,7 @@ struct ElectionOptions {
     EtcdOptions etcd;
     HostRecord record;       // what the key will say of this agent, all but the endpoint
     std::uint16_t port = 0;  // where it would host; 0: any
-    // How long the key outlives a host that is gone; etcd may make it longer.
+    // The key outlives a host that is gone by so long; etcd may make it longer.
     std::chrono::milliseconds lease_ttl{5'000};
     std::chrono::milliseconds join_timeout{900'000};  // as errors name it
 };

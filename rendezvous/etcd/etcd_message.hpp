@@ -23,7 +23,7 @@ std::optional<std::string> from_base64(std::string_view text);
 
 using LeaseId = std::int64_t;  // never 0
 
-// A body, and where it is sent.
+// EtcdRequest is a body, and where it is sent.
 struct EtcdRequest {
     const char* path;
     std::string body;
@@ -34,7 +34,7 @@ EtcdRequest keep_lease(LeaseId lease);
 EtcdRequest revoke_lease(LeaseId lease);
 EtcdRequest read_key(const std::string& key);
 
-// What a key is to be bound to, or when it is to have changed last (0: there is none).
+// KeyTest says what a key is to be bound to, or when it is to have changed last (0: there is none).
 struct KeyTest {
     enum class Kind { lease, change };
     Kind kind = Kind::change;
@@ -69,10 +69,10 @@ std::optional<KeyState> read_key_state(std::string_view answer);
 // Reads the answer to write_keys: whether they were written.
 std::optional<bool> read_written(std::string_view answer);
 
-// Whether a message of a watch says that something happened, the end of the watch included.
+// Tells whether a message of a watch says that something happened, the end of the watch included.
 bool is_news(std::string_view message);
 
-// One line about an answer that is no success. `is_final`: to ask again is in vain.
+// EtcdRefusal says in one line why an answer is no success. `is_final`: to ask again is in vain.
 struct EtcdRefusal {
     std::string words;  // etcd's own, else the beginning of the body; may be any bytes
     bool is_final = false;

@@ -116,7 +116,7 @@ namespace {
             why));
 }
 
-// It brings libcrypto along, whose functions are found by way of it.
+// Libssl brings libcrypto along, whose functions are found by way of it.
 void* opened_openssl(const char* file) {
     void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) refuse_tls(::dlerror());
@@ -133,7 +133,7 @@ void* opened_openssl(const char* file) {
 // A list of all the web's authorities has a quarter of it.
 constexpr std::size_t kMaxPemBytes = 1024 * 1024;
 
-// Where systems keep whom they trust: Debian, Fedora, openSUSE, Alpine.
+// Systems keep here whom they trust: Debian, Fedora, openSUSE, Alpine.
 constexpr const char* kSystemLists[] = {"/etc/ssl/certs/ca-certificates.crt",
                                         "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
                                         "/etc/ssl/cert.pem"};
@@ -205,12 +205,12 @@ void show(ssl::context& context, const TlsFiles& files) {
 
 std::unique_ptr<ssl::context> make_context(const TlsFiles& files) {
     open_openssl();
-    // What the machine's openssl.cnf allows or forbids is meant for its own services.
+    // The machine's openssl.cnf is meant for its own services, and may forbid what etcd speaks.
     check(::OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr) == 1, "OpenSSL does not start");
     auto context = std::make_unique<ssl::context>(ssl::context::tls_client);
     SSL_CTX_set_min_proto_version(context->native_handle(), TLS1_2_VERSION);
     context->set_verify_mode(ssl::verify_peer);
-    // As etcd's own client: what the user vouches for needs nobody above it.
+    // A certificate that the user vouches for needs nobody above it, as with etcd's own client.
     ::X509_VERIFY_PARAM_set_flags(::SSL_CTX_get0_param(context->native_handle()), X509_V_FLAG_PARTIAL_CHAIN);
     if (files.ca.is_given()) {
         trust(*context, files.ca);
@@ -374,7 +374,7 @@ void expect_host(ssl_st* connection, const std::string& host) {
               "an address is none to OpenSSL");
         return;
     }
-    // With a dot at its end a name is complete; in certificates they always are, without one.
+    // A name with a dot at its end is complete; in certificates they always are, without one.
     const std::string name = host.ends_with('.') ? host.substr(0, host.size() - 1) : host;
     ::X509_VERIFY_PARAM_set_hostflags(expected, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     check(::X509_VERIFY_PARAM_set1_host(expected, name.c_str(), name.size()) == 1 &&

@@ -39,7 +39,7 @@ class TlsContext {
     explicit TlsContext(TlsFiles files);
     ~TlsContext();
 
-    // As the files are now: certificates are renewed while a job runs. Where they have become unusable (one is being
+    // Gives it as the files are now: certificates are renewed while a job runs. Where they have become unusable (one is being
     // written), as they were. Throws Error, which names the file and a remedy, if they never were usable. Blocking, short.
     boost::asio::ssl::context& current();
 
@@ -89,7 +89,7 @@ class ByteStream {
 // TlsStream is one over TLS. Its end is not agreed upon: nobody waits for a server's farewell.
 class TlsStream : public ByteStream {
   public:
-    // For a connection that has just been made to `host`; the context outlives it. Throws what current() throws.
+    // Makes it of a connection that has just been made to `host`; the context outlives it. Throws what current() throws.
     static std::unique_ptr<TlsStream> make(boost::asio::ip::tcp::socket socket, TlsContext& context,
                                            const std::string& host);
 

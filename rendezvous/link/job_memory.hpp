@@ -1,5 +1,5 @@
-// What an agent keeps in mind of its round: what it would tell a coordinator that takes over, and until when its workers may
-// run where it hosts. Pure.
+// An agent keeps in mind of its round what it would tell a coordinator that takes over, and until when its workers may run
+// where it hosts. Pure.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace ddprun::inline job {
 
-// Where a member would host the coordinator. Port 0: nowhere.
+// Says where a member would host the coordinator. Port 0: nowhere.
 Endpoint meeting_place_of(const Member& member);
 std::vector<Endpoint> meeting_places_of(const MemberList& list);
 
@@ -21,17 +21,17 @@ class JobMemory {
   public:
     explicit JobMemory(int node_rank) : node_rank_(node_rank) {}
 
-    // Every message of the coordinator.
+    // Hears every message of the coordinator.
     void learn(const ControlMessage& message);
 
     // Another member leads the job until the next round; `own` is what this agent has told it.
     void learn_leader(const Following& own, int group_rank);
-    // The member that does. Only where following() is something.
+    // Gives the member that leads. Only where following() is something.
     int leader() const { return leader_.value_or(following_->last.host_rank); }
 
-    // As a member of the last round; nothing if there was none, or it is one that nobody takes over.
+    // Gives what it knows as a member of the last round; nothing if there was none, or it is one that nobody takes over.
     std::optional<Following> following() const;
-    // The newest list that it has heard of, whether it is on it or not.
+    // Gives the newest list that it has heard of, whether it is on it or not.
     const std::optional<MemberList>& members() const { return members_; }
 
   private:

@@ -113,7 +113,7 @@ void PortSearch::fail_all_taken(const std::string& last) const {
          fmt::format("none of the ports {} to {} is free{}: {}", ports.front(), ports.back(), source, last));
 }
 
-// By way of the timer in any case: not from inside the callback of the client that is about to be replaced.
+// The call goes by way of the timer in any case, not from inside the callback of the client that is about to be replaced.
 void PortSearch::call_next() {
     pause_.expires_after(walk_.pause());
     pause_.async_wait([this](boost::system::error_code cancelled) {

@@ -1,5 +1,5 @@
-// How an agent finds its job's coordinator at one of several ports, or takes one of them for it: a job whose user asked for no
-// port by number is at the first one that was free on its host.
+// An agent finds its job's coordinator at one of several ports, or takes one of them for it: a job whose user asked for no port
+// by number is at the first one that was free on its host.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -25,7 +25,7 @@ class PortWalk {
     static constexpr std::chrono::milliseconds kFirstPause{10};
     static constexpr std::chrono::milliseconds kLongestPause{1'000};
 
-    // At least one port.
+    // `count` is one at least.
     PortWalk(std::uint16_t first, int count) : first_(first), met_(static_cast<std::size_t>(count)) {}
 
     std::uint16_t port() const { return static_cast<std::uint16_t>(first_ + next_); }
@@ -35,11 +35,11 @@ class PortWalk {
     void pass_nobody(const std::string& cause);
     void pass_stranger(const std::string& what);
 
-    // Since the last pass.
+    // Tells whether every port was called since the round began.
     bool has_ended_round() const { return next_ == 0; }
     std::chrono::milliseconds pause() const;
 
-    // Where the job was not found: one line.
+    // Says in one line where the job was not found.
     std::string text() const;
 
   private:
@@ -67,7 +67,7 @@ struct PortSearchOptions {
     Endpoint first;  // and the next ports
     int ports = 1;
     std::optional<PortRange> range;  // of which they are, as the user gave it
-    // Without asking whether another agent of this job hosts on this machine.
+    // It hosts without asking whether another agent of this job does so on this machine.
     bool has_claim_to_host = false;
     Hello hello;
     CoordinatorClient::TimePoint deadline;
@@ -94,18 +94,18 @@ class PortSearch {
     PortSearch(const boost::asio::any_io_executor& executor, PortSearchOptions options,
                PortSearchEvents events);
 
-    // Where the job may be, and where it was found or looked for last.
+    // Gives where the job may be, and where it was found or looked for last.
     std::vector<Endpoint> places() const;
     Endpoint place() const { return at(walk_.port()); }
 
-    // Asks `host` for one place after the other until its port is free (it throws address_in_use where it is not; so does
+    // Calls `host` with one place after the other until its port is free (it throws address_in_use where it is not; so does
     // this at the last one). Not if another agent on this machine hosts.
     void host(const std::function<void(const Endpoint&)>& host,
               const std::function<void(const std::string&)>& on_step);
 
     void call_next();
 
-    // Whether this concerned the search only.
+    // Tells of trouble, a loss or a message whether it concerned the search only.
     bool takes_trouble(const std::string& cause);
     bool takes(const CoordinatorLoss& loss);
     bool takes(const ControlMessage& message);

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "rendezvous/control/agent_message.hpp"
-#include "rendezvous/link/beacon.hpp"
 #include "rendezvous/link/job_memory.hpp"
 #include "rendezvous/link/leader_search.hpp"
 #include "rendezvous/link/port_search.hpp"
+#include "rendezvous/link/redirect_notice.hpp"
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -40,7 +40,7 @@ class MeetingPlace {
     std::string open(const boost::asio::any_io_executor& executor, const std::string& address,
                      const FreePorts& free_ports);
 
-    // Where the others are to call, as this agent's first word tells them; port 0: nowhere.
+    // Writes into this agent's first message where the others are to call; port 0: nowhere.
     void tell_in(Hello& hello) const;
 
     // The listening sockets once more, for who hosts there.
@@ -111,10 +111,10 @@ class Link final : public RendezvousLink {
     bool is_over() const override { return !hosts() || server_->is_over(); }
     Endpoint place() const override { return place_; }
 
-    bool may_roam() const override { return memory_.members() && !memory_.following(); }
+    bool may_retry_members() const override { return memory_.members() && !memory_.following(); }
 
     void join() override {
-        if (may_roam()) return roam(*memory_.members());
+        if (may_retry_members()) return retry_members(*memory_.members());
         if (election_ && !hosts()) return election_->campaign(options_.join_deadline);
         join_here();
     }
@@ -178,7 +178,7 @@ class Link final : public RendezvousLink {
         });
         events.on_remark = here([this](const std::string& sentence) { events_.on_news(sentence); });
         events.on_failed = here([this](const std::string& what) { events_.on_host_failed(what); });
-        // Who comes back by now shall not begin the job anew.
+        // An agent that comes back by now shall not begin the job anew.
         if (leader_search_.is_on()) events.on_elected = here([this] { tell_old_place(); });
         if (election_)
             events.on_wish = here([this](auto wish) {
@@ -205,7 +205,7 @@ class Link final : public RendezvousLink {
         steps.clear = [this] {
             client_.reset();
             server_.reset();
-            beacon_.reset();
+            redirect_notice_.reset();
             retires_ = false;
         };
         steps.go_to = [this](const Succession::Step& next) { go_to(next); };
@@ -256,26 +256,27 @@ class Link final : public RendezvousLink {
         client_->join();
     }
 
-    // A node that waits for a place has no voice, but whoever leads next is one of these.
-    void roam(const MemberList& list) {
+    // A node that waits for a place has no voice in who leads next, but that is one of these members: they are called in turn.
+    void retry_members(const MemberList& list) {
         // It may have waited for a place for hours.
-        if (roamed_ == 0) options_.join_deadline = TimePoint::clock::now() + join_time_;
+        if (retried_ == 0) options_.join_deadline = TimePoint::clock::now() + join_time_;
         std::vector<Endpoint> places = meeting_places_of(list);
         places.insert(places.begin(), port_search_ ? port_search_->place() : options_.place);
-        asio::post(executor_, [this, place = places[roamed_++ % places.size()], life = std::weak_ptr(life_)] {
-            if (life.expired() || is_closing_) return;
-            const TimePoint latest = TimePoint::clock::now() + LeaderSearch::kCallTimeout;
-            call({.coordinator = place,
-                  .hello = options_.hello,
-                  .join_deadline = std::min(options_.join_deadline, latest)});
-        });
+        asio::post(executor_,
+                   [this, place = places[retried_++ % places.size()], life = std::weak_ptr(life_)] {
+                       if (life.expired() || is_closing_) return;
+                       const TimePoint latest = TimePoint::clock::now() + LeaderSearch::kCallTimeout;
+                       call({.coordinator = place,
+                             .hello = options_.hello,
+                             .join_deadline = std::min(options_.join_deadline, latest)});
+                   });
     }
 
-    // As long as nobody leads, the agent need not hear of each that does not.
+    // The agent need not hear of each coordinator that does not lead, as long as nobody does.
     void lose(const CoordinatorLoss& loss) {
         if (seeks_port() && port_search_->takes(loss)) return;
-        const bool roams = roamed_ > 0 && loss.kind == CoordinatorLoss::Kind::unreached;
-        if (roams && TimePoint::clock::now() < options_.join_deadline)
+        const bool retries = retried_ > 0 && loss.kind == CoordinatorLoss::Kind::unreached;
+        if (retries && TimePoint::clock::now() < options_.join_deadline)
             return events_.client.on_lost({CoordinatorLoss::Kind::broken, loss.cause});
         if (!leader_search_.is_on() || leader_search_.follows()) return events_.client.on_lost(loss);
         events_.on_step("no coordinator there: " + loss.cause);
@@ -297,7 +298,7 @@ class Link final : public RendezvousLink {
             std::holds_alternative<MemberList>(message) || std::holds_alternative<Waiting>(message) ||
             std::holds_alternative<Restarting>(message) || std::holds_alternative<Parked>(message);
         if (leader_search_.is_on() && has_place) found();
-        if (has_place) roamed_ = 0;
+        if (has_place) retried_ = 0;
         events_.client.on_message(message);
     }
 
@@ -316,15 +317,15 @@ class Link final : public RendezvousLink {
     }
 
     void tell_old_place() {
-        if (!election_ && place_ != options_.place) shine_at(options_.place);
+        if (!election_ && place_ != options_.place) redirect_from(options_.place);
     }
 
-    void shine_at(const Endpoint& old_place) {
+    void redirect_from(const Endpoint& old_place) {
         const Hello& hello = options_.hello;
-        beacon_.emplace(executor_, port_search_ ? port_search_->places() : std::vector{old_place},
-                        JobMoved{hello.version, hello.run_id, hello.nnodes, hello.min_nodes,
-                                 hello.command.digest, place_.host, place_.port},
-                        options_.key);
+        redirect_notice_.emplace(executor_, port_search_ ? port_search_->places() : std::vector{old_place},
+                                 JobMoved{hello.version, hello.run_id, hello.nnodes, hello.min_nodes,
+                                          hello.command.digest, place_.host, place_.port},
+                                 options_.key);
     }
 
     ElectionEvents election_events() {
@@ -353,12 +354,13 @@ class Link final : public RendezvousLink {
                     }};
     }
 
-    // Who hosts is known: this agent or another one. Of a job that runs here it is this one in any case, and another one
-    // that was elected does not know that yet.
+    // Etcd has said who hosts: this agent or another one. If the job runs here already, this agent does in any case, and
+    // another one that was elected is told so.
     void meet(const Endpoint& host, bool is_elected) {
         if (is_closing_) return election_->settle();
         if (leader_search_.is_on()) return hosts() ? leader_search_.go_on() : leader_search_.go_to(host);
-        if (hosts() && memory_.members()) return is_elected ? election_->publish(place_) : shine_at(host);
+        if (hosts() && memory_.members())
+            return is_elected ? election_->publish(place_) : redirect_from(host);
         if (memory_.members()) return election_->settle();
         const bool is_known = host == place_ && !server_ && client_;
         server_.reset();
@@ -423,13 +425,13 @@ class Link final : public RendezvousLink {
     std::string trouble_;            // with etcd, in that search
     bool waits_for_record_ = false;  // the coordinator that is hosted here, and nobody has said so
     std::shared_ptr<EtcdElection> election_;
-    std::size_t roamed_ = 0;  // places where a node without a voice has called, since it heard from one
+    std::size_t retried_ = 0;  // places where a node without a voice has called, since it heard from one
     bool is_closing_ = false;
     bool retires_ = false;  // the server's guests are being told that it does not lead
     HostLease host_lease_;
     std::unique_ptr<RendezvousServer> server_;
     std::unique_ptr<RendezvousServer> gate_;  // at the job's old address, says where it is from then on
-    std::optional<Beacon> beacon_;
+    std::optional<RedirectNotice> redirect_notice_;
     std::unique_ptr<CoordinatorClient> client_;
     std::shared_ptr<int> life_ = std::make_shared<int>(0);
 };

@@ -1,4 +1,4 @@
-// RendezvousLink: an agent's link to its job's coordinator, wherever that is: it hosts the coordinator where this agent is
+// RendezvousLink connects an agent with its job's coordinator, wherever that is: it hosts the coordinator where this agent is
 // to do so, or finds out by etcd who does, joins it, and finds or becomes the next one when it is lost (succession.hpp).
 //
 // Created, driven and destroyed by the agent on the thread of `executor`. Callbacks come from there.
@@ -27,12 +27,12 @@ struct RendezvousLinkOptions {
     FreePorts free_ports;                     // of one that this agent would host after another one
     std::optional<SecretKey> key;             // of the job; nothing: connections are plain
     std::optional<ElectionOptions> election;  // then `place` is not known before
-    // Of a coordinator that this agent hosts there; asked whenever it does.
+    // Makes the options of a coordinator that this agent hosts there; called whenever it does.
     std::function<RendezvousServerOptions(const Endpoint& here)> server_options;
 };
 
 struct RendezvousLinkEvents {
-    // As those of CoordinatorClient. on_lost comes only where seek() is to be asked, or has not helped.
+    // They mean what those of CoordinatorClient do. on_lost comes only where seek() is to be asked, or has not helped.
     CoordinatorClientEvents client;
     // A coordinator takes over, and is to hear of this agent's workers before it is told that the agent follows.
     std::function<void()> on_led;
@@ -42,12 +42,12 @@ struct RendezvousLinkEvents {
     std::function<void()> on_leading;
     // It is known by an election where the coordinator is; this agent hosts it or not.
     std::function<void()> on_place_known;
-    // As on_trouble and on_failed of EtcdElection.
+    // These two mean what on_trouble and on_failed of EtcdElection do.
     std::function<void(const std::string& cause)> on_election_trouble;
     std::function<void(const std::string& why)> on_unelected;
     // The coordinator that this agent hosts has no guests any more.
     std::function<void()> on_guests_gone;
-    // … or cannot be relied upon any more, for this reason: the job is to end.
+    // It cannot be relied upon any more, for this reason: the job is to end.
     std::function<void(const std::string& what)> on_host_failed;
     std::function<void(const std::string&)> on_news;  // for the user
     std::function<void(const std::string&)> on_step;  // for --verbose
@@ -55,7 +55,7 @@ struct RendezvousLinkEvents {
 
 class RendezvousLink {
   public:
-    // How much longer than its members take to notice the loss a new coordinator may take to answer.
+    // A new coordinator may take so much longer to answer than its members take to notice the loss of the old one.
     static constexpr std::chrono::milliseconds kAnswerTime{2'000};
 
     static std::unique_ptr<RendezvousLink> make(const boost::asio::any_io_executor& executor,
@@ -68,9 +68,9 @@ class RendezvousLink {
     virtual bool hosts() const = 0;
     // No guest is left at the coordinator that this agent hosts, or it hosts none.
     virtual bool is_over() const = 0;
-    // Where the coordinator is, and the store.
+    // Says where the coordinator is, and the store.
     virtual Endpoint place() const = 0;
-    // Where this node's own workers find it while it is hosted here: on loopback where that is possible.
+    // Says where this node's own workers find it while it is hosted here: on loopback where that is possible.
     virtual Endpoint own_endpoint() const = 0;
 
     virtual void join() = 0;
@@ -79,9 +79,9 @@ class RendezvousLink {
 
     // After on_lost, before seek(). This agent has no voice in who leads the job next, but knows of members who have: join()
     // calls at one after the other, for as long as it might have taken to join at first.
-    virtual bool may_roam() const = 0;
+    virtual bool may_retry_members() const = 0;
 
-    // As those of CoordinatorClient.
+    // These mean what those of CoordinatorClient do.
     virtual const CallerAddress& caller_address() const = 0;
     virtual std::optional<CoordinatorLoss> overdue_loss() const = 0;
     virtual void send(const ControlMessage& message) = 0;

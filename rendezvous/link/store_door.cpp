@@ -41,11 +41,11 @@ void rethrow_at_door(const std::exception_ptr& error) {
     if (error) std::rethrow_exception(error);
 }
 
-// DoorService is the door's port and its connection to node 0, which is made when the first worker of a round comes. Everything on
-// the thread that runs the executor, or while nobody runs it.
+// DoorService has the door's port and its connection to node 0, which is made when the first worker of a round comes. Everything
+// on the thread that runs the executor, or while nobody runs it.
 class DoorService final : private DoorFrameSink {
   public:
-    // While node 0 cannot be reached, workers wait so long; then they are hung up on, and may come again.
+    // Workers wait so long while node 0 cannot be reached; then they are hung up on, and may come again.
     static constexpr std::chrono::seconds kLinkTimeout{30};
 
     DoorService(std::vector<tcp::acceptor> acceptors, StoreDoorOptions options);
@@ -115,7 +115,7 @@ bool DoorService::has_room() {
     return !is_full;
 }
 
-// Who is turned away is closed here.
+// A caller that is turned away is closed here.
 void DoorService::take(tcp::socket socket) {
     if (!coordinator_) return;
     if (!limit_.has_room(clients_.size())) return remark(limit_.tell_full());
@@ -136,7 +136,7 @@ void DoorService::want_link() {
     asio::co_spawn(acceptors_.front().get_executor(), connect(round_), rethrow_at_door);
 }
 
-// Until there is a link, the time is over, or another round has begun.
+// It tries until there is a link, the time is over, or another round has begun.
 asio::awaitable<void> DoorService::connect(int round) {
     using Clock = std::chrono::steady_clock;
     const auto deadline = Clock::now() + kLinkTimeout;
@@ -179,7 +179,7 @@ void DoorService::use(tcp::socket socket, const NoiseKeys& keys) {
     if (std::exchange(is_missed_, false)) clients_.has_room();
 }
 
-// As if the store had hung up on each of them; who comes next gets another link.
+// The clients see it as if the store had hung up on each of them; the next one gets another link.
 void DoorService::drop_all() {
     if (link_) link_->close();
     link_.reset();

@@ -35,7 +35,7 @@ enum class Proof {
     none,       // it broke off, or was never meant as such a conversation
 };
 
-// The caller's part.
+// SealedCall is the caller's part.
 class SealedCall {
   public:
     // `ephemeral`: fresh.
@@ -47,7 +47,7 @@ class SealedCall {
         Proof proof = Proof::none;
         std::optional<NoiseKeys> keys;  // if it was given
     };
-    // Of all that came until there were 48 bytes, or the end.
+    // Reads all that came until there were 48 bytes, or the end.
     Result learn(std::string_view answer);
 
   private:
@@ -63,7 +63,7 @@ struct SealedAnswer {
     SealedPurpose purpose = SealedPurpose::agent;
 };
 
-// The host's part. `call`: kSealedCallBytes that begin with kSealedMagic; `fresh` is asked for an ephemeral key only where the
+// Makes the host's part. `call`: kSealedCallBytes that begin with kSealedMagic; `fresh` is asked for an ephemeral key only where the
 // caller has proven itself.
 SealedAnswer answer_sealed_call(std::string_view call, const std::optional<SecretKey>& key,
                                 const std::function<SecretKey()>& fresh);
@@ -71,14 +71,14 @@ SealedAnswer answer_sealed_call(std::string_view call, const std::optional<Secre
 // --- the first words over a socket, on the thread of its executor. The connection stays open; who owns the socket ends it where
 // no proof was given.
 
-// For the other side's part of it.
+// The other side has so long for its part of it.
 inline constexpr std::chrono::seconds kSealTimeout{5};
 
-// The caller's part: Proof::none also when the connection breaks or the time is over.
+// Says the caller's part: Proof::none also when the connection breaks or the time is over.
 boost::asio::awaitable<SealedCall::Result> call_sealed(boost::asio::ip::tcp::socket& socket,
                                                        SealedPurpose purpose, const SecretKey& key);
 
-// The host's part. `first`: what the caller has said so far, which begins with kSealedMagic. A refusal was sent by then.
+// Says the host's part. `first`: what the caller has said so far, which begins with kSealedMagic. A refusal was sent by then.
 boost::asio::awaitable<SealedAnswer> answer_sealed(boost::asio::ip::tcp::socket& socket, std::string first,
                                                    const std::optional<SecretKey>& key);
 
@@ -95,14 +95,14 @@ class SealedRecords {
   public:
     explicit SealedRecords(const NoiseKeys& keys) : send_(keys.send), receive_(keys.receive) {}
 
-    // As many records as the text needs; none for none.
+    // Makes as many records as the text needs; none for none.
     std::string seal(std::string_view plain);
 
-    // What is whole of the bytes that have arrived; the rest, one record at most, is kept for the next call. An error
+    // Opens what is whole of the bytes that have arrived; the rest, one record at most, is kept for the next call. An error
     // (Errc::protocol_violation) stays one.
     boost::system::result<std::string> open(std::string_view bytes);
 
-    // Held of a record that has not arrived as a whole: nothing between two.
+    // Counts what is held of a record that has not arrived as a whole: nothing between two.
     std::size_t buffered() const { return unfinished_.capacity() > kInPlace ? unfinished_.capacity() : 0; }
 
   private:

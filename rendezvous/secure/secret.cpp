@@ -98,7 +98,7 @@ Found secret_of(const std::string& source, std::string& text) {
     return std::optional(std::get<std::string>(std::move(parsed)));
 }
 
-// Why others could read or change what is in the file.
+// Says why others could read or change what is in the file.
 std::string openness(const std::string& path, const struct stat& facts) {
     if (!S_ISREG(facts.st_mode)) return "is no regular file";
     if (facts.st_uid != ::geteuid() && facts.st_uid != 0)
@@ -139,7 +139,7 @@ Found secret_of_file(const std::string& source, const std::string& path, bool ma
     return secret_of(source, std::get<std::string>(text));
 }
 
-// Byte by byte: what is behind the line is the workers'.
+// It reads byte by byte: what is behind the line is the workers'.
 Found secret_of_stdin() {
     const std::string source = "--secret-file -";
     const auto deadline = std::chrono::steady_clock::now() + kStdinTimeout;

@@ -18,7 +18,7 @@ CallerGate::Pass CallerGate::judge(const Caller& caller) const {
             return is_ours ? Pass::everything : Pass::nothing;
         }
         case ConnectionOwner::Kind::closed: return Pass::nothing;
-        // Or a job on such a system could not use its own store.
+        // A job on such a system could not use its own store otherwise.
         case ConnectionOwner::Kind::untold: return Pass::everything;
         case ConnectionOwner::Kind::elsewhere: break;
     }

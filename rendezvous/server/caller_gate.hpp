@@ -1,5 +1,5 @@
-// Who may say what at the job's port, by where the call comes from, and how many calls it takes. Pure, but for the limit of
-// open files, which is read when a ConnectionLimit is made.
+// The job's port lets a caller say what he may by where the call comes from, and takes so many calls. Pure, but for the limit
+// of open files, which is read when a ConnectionLimit is made.
 #pragma once
 
 #include <sys/types.h>
@@ -33,7 +33,7 @@ class CallerGate {
         boost::asio::ip::address address;
     };
 
-    // Different callers whose turning away is told.
+    // So many different callers are told of that were turned away.
     static constexpr std::size_t kMaxTold = 8;
 
     explicit CallerGate(uid_t own) : own_(own) {}
@@ -46,9 +46,9 @@ class CallerGate {
     void begin_round(const std::vector<boost::asio::ip::address>& machines, bool through_doors);
     void admit(const std::vector<boost::asio::ip::address>& machines);
 
-    // For the user, once: that nobody is kept out here.
+    // Tells the user, once, that nobody is kept out here.
     std::optional<std::string> tell_untold(const Caller& caller);
-    // For the user, once for each of them: what was not let pass, and why.
+    // Tells the user, once for each of them, what was not let pass, and why.
     std::optional<std::string> tell_turned_away(const Caller& caller);
     // The same of an agent, which was turned away for this reason.
     std::optional<std::string> tell_turned_away(const Caller& caller, const std::string& why);
@@ -63,16 +63,16 @@ class CallerGate {
     bool is_untold_told_ = false;
 };
 
-// As it stands in the sets above: an IPv4 address that came to an IPv6 socket is that address, and a scope is left out.
+// Gives the address as it stands in the sets above: an IPv4 one that came to an IPv6 socket is that one, and a scope is left out.
 boost::asio::ip::address comparable(const boost::asio::ip::address& address);
 
 // ConnectionLimit says how many connections the port may hold: what the process's limit of open files leaves beside the
 // launcher's own descriptors and its workers', or a restart would find none left.
 class ConnectionLimit {
   public:
-    // Of all kinds at one time, whatever the limit of open files.
+    // It takes no more of all kinds at one time, whatever the limit of open files.
     static constexpr std::size_t kMaxConnections = 65'536;
-    // So many in any case: a job without its own agents is none.
+    // It takes so many in any case: a job without its own agents is none.
     static constexpr std::size_t kLeastConnections = 64;
 
     // `spared` descriptors are for others.
@@ -82,7 +82,7 @@ class ConnectionLimit {
     std::size_t most() const { return most_; }
     bool has_room(std::size_t open) const { return open < most_; }
 
-    // What the user of this node should know when there is no room: the first time only.
+    // Tells the user of this node what he should know when there is no room: the first time only.
     std::optional<std::string> tell_full();
 
   private:

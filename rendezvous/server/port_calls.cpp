@@ -39,7 +39,7 @@ void UnprovenCalls::remove(Id id) {
 
 namespace asio = boost::asio;
 
-// Where the port holds few, as many places are left to those who are of the job.
+// A port that holds few leaves as many places to those who are of the job.
 PortCalls::PortCalls(asio::any_io_executor executor, const ConnectionLimit& limit)
     : executor_(std::move(executor)),
       limit_(limit),

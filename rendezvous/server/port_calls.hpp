@@ -1,4 +1,4 @@
-// The connections that the job's port has taken, and which of them have yet to show that they are of the job.
+// The job's port counts the connections that it has taken, and knows which of them have yet to show that they are of the job.
 //
 // A caller is unproven as long as all that he has said may have been heard elsewhere, or may be anybody's: until his first
 // message is whole, in a record that has opened where there is a key, and the coordinator has taken him for it. Who is
@@ -34,7 +34,7 @@ class UnprovenCalls {
 
     explicit UnprovenCalls(std::size_t most = kMost) : most_(most) {}
 
-    // A new one; of a source that is not told any number may come. The returned one has to go, and counts no longer: the
+    // Adds a new one; any number may come of a source that is not told. The returned one has to go, and counts no longer: the
     // oldest that has said nothing, else the oldest; of the same source where that has too many.
     std::optional<Id> add(Id id, const std::optional<boost::asio::ip::address>& source);
     void speaks(Id id);
@@ -61,12 +61,12 @@ class PortCall;
 class PortCalls : public std::enable_shared_from_this<PortCalls> {
   public:
     static constexpr std::chrono::seconds kUnprovenTime{5};
-    // Bytes of first messages that are whole, and that the coordinator has yet to look at.
+    // So many bytes of first messages may wait that are whole, and that the coordinator has yet to look at.
     static constexpr std::size_t kMaxWaitingBytes = std::size_t{16} << 20;
 
     PortCalls(boost::asio::any_io_executor executor, const ConnectionLimit& limit);
 
-    // Null: there are too many.
+    // Takes one more; null: there are too many.
     std::shared_ptr<PortCall> take();
     std::optional<std::string> tell_full() { return limit_.tell_full(); }
 
@@ -93,7 +93,7 @@ class PortCalls : public std::enable_shared_from_this<PortCalls> {
     Id last_ = 0;
 };
 
-// One connection's part of it, kept as long as its descriptor is open; it may end on any thread.
+// PortCall is one connection's part of it, kept as long as its descriptor is open; it may end on any thread.
 class PortCall {
   public:
     PortCall(std::shared_ptr<PortCalls> calls, PortCalls::Id id) : calls_(std::move(calls)), id_(id) {}
@@ -105,12 +105,12 @@ class PortCall {
     // to go.
     void doubt(const std::optional<boost::asio::ip::address>& source, std::function<void()> close);
     void speaks();
-    // He is not, or is no agent.
+    // He is not unproven any more, or is no agent.
     void trust();
     // His first message, of so many bytes, goes to the coordinator, and he need not go before it has been looked at; false:
     // too many bytes wait for that.
     bool is_put_forward(std::size_t bytes);
-    // What has come of it, said on any thread: who was not taken is unproven again. `close` is called on the port's thread.
+    // Says, on any thread, what has come of it: a caller that was not taken is unproven again. `close` is called on the port's thread.
     void settle(bool is_taken, std::function<void()> close);
 
   private:

@@ -38,11 +38,11 @@ void rethrow_but_for_memory(const std::exception_ptr& error) {
 
 // --- the first words of an agent
 
-// More than one Hello; who says more is not waited for.
+// This is more than one Hello; a caller that says more is not waited for.
 constexpr std::size_t kMostPassedOver = 2 * kMaxControlFrame;
 
-// The words, and then what the agent has said until it hangs up: a connection that ends with unread bytes takes the words
-// back.
+// Sends the words, and reads what the agent has said until it hangs up: a connection that ends with unread bytes takes the
+// words back.
 asio::awaitable<void> turn_away(tcp::socket& socket) {
     using namespace asio::experimental::awaitable_operators;
     boost::system::error_code error;
@@ -60,7 +60,7 @@ asio::awaitable<void> turn_away(tcp::socket& socket) {
     }
 }
 
-// Whether it says enough; an error: it never will.
+// Tells whether it has said enough; an error: it never will.
 boost::system::result<bool> is_complete(const AgentEntry& entry) {
     if (entry.is_door) return !entry.first_bytes.empty();
     return has_first_message(entry.first_bytes);
@@ -87,7 +87,7 @@ asio::awaitable<void> hear_first(tcp::socket& socket, AgentEntry& entry) {
     }
 }
 
-// Whether these may be the first bytes of an agent, and whether they are.
+// Tells whether these may be the first bytes of an agent, and whether they are.
 bool may_be_agent(std::string_view first) {
     return kControlMagic.starts_with(first) || kSealedMagic.starts_with(first);
 }
@@ -141,7 +141,7 @@ void PortService::start() {
     }
 }
 
-// Who has no memory left for a caller does without that one.
+// A host that has no memory left for a caller does without that one.
 void PortService::take(tcp::socket socket) {
     try {
         auto call = calls_->take();

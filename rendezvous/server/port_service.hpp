@@ -1,5 +1,5 @@
-// PortService: the job's port and what is said there by the first bytes: agents are handed over, everybody else gets the
-// store. On a thread of its own, so that neither a busy store nor strangers delay the coordinator.
+// PortService listens at the job's port, and tells by the first bytes who calls: agents are handed over, everybody else gets
+// the store. On a thread of its own, so that neither a busy store nor strangers delay the coordinator.
 //
 // Owned by RendezvousServer: everything, the destructor included, on the thread that runs the executor, or while
 // nobody runs it.
@@ -34,13 +34,13 @@ struct AgentEntry {
     std::string why;  // it was turned away, for the user of this node; empty: it broke off
 };
 
-// Called on its thread.
+// They are called on its thread.
 struct PortServiceEvents {
-    // The connection of an agent that has said its first message, of this service's executor; `call` is kept as long as it
+    // Hands over the connection of an agent that has said its first message, of this service's executor; `call` is kept as long as it
     // is open, and told what has come of that message.
     std::function<void(boost::asio::ip::tcp::socket socket, AgentEntry entry, std::shared_ptr<PortCall> call)>
         on_agent;
-    // Something that the user of this node should know; each sentence once.
+    // Tells the user of this node something that he should know; each sentence once.
     std::function<void(const std::string& sentence)> on_remark;
 };
 
