@@ -18,10 +18,10 @@ NodeWorkers::NodeWorkers(const boost::asio::any_io_executor& executor, ProcessRu
       options_(options),
       log_(log),
       watchers_(watchers),
-      pump_(executor, options.output,
-            {.temporary_folder = temporary_folder(options.environment),
-             .in_run_folder = options.in_run_folder},
-            [&log](const std::string& notice) { log.warn(notice); }) {
+      pump_(
+          executor, options.output,
+          {.temporary_folder = temporary_folder(options.environment), .in_run_folder = options.in_run_folder},
+          [&log](const std::string& notice) { log.warn(notice); }) {
     // First, since it may fail: then nothing speaks by the pump.
     make_cache();
     log_.speak_by(&pump_);

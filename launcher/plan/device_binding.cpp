@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "launcher/list_text.hpp"
+#include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline launch {

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/list_text.hpp"
 #include "launcher/plan/rank_command.hpp"
+#include "rendezvous/system/split.hpp"
 
 namespace ddprun::inline launch {
 namespace {

@@ -18,7 +18,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/output/line_splitter.hpp"
+#include "launcher/output/output_lines.hpp"
 #include "launcher/start/bootstrap.hpp"
 #include "launcher/start/build_identity.hpp"
 #include "launcher/start/carried_environment.hpp"
