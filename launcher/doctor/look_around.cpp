@@ -18,13 +18,13 @@
 #include <filesystem>
 #include <memory>
 
-#include "launcher/plan/node_resources.hpp"
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/child_exec.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/process/process_table.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/socket_owner.hpp"
+#include "rendezvous/system/cpus.hpp"
 #include "rendezvous/system/memory_limit.hpp"
 #include "rendezvous/system/small_file.hpp"
 
