@@ -40,7 +40,7 @@ struct CpuBindRequest {
 // Makes one list for each local rank, never empty but for `none`; or a line that says why not.
 std::variant<std::vector<CpuList>, std::string> bind_cpus(const CpuBindRequest& request);
 
-// OMP_NUM_THREADS for each of `local_workers`: at least 1.
+// Returns OMP_NUM_THREADS for each of `local_workers`: at least 1.
 int omp_threads(int usable, int local_workers);
 
 // Returns OMP_NUM_THREADS of each worker: its CPUs, of which one that several may use counts in part; less where a quota pays

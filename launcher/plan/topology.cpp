@@ -147,6 +147,13 @@ Topology read_topology(const CpuList& allowed, const fs::path& root) {
     return topology;
 }
 
+std::string memory_policy_refusal() {
+    // A policy that does not exist: whoever may choose one hears of that, and nothing changes.
+    constexpr int kNoPolicy = 0x3fff;
+    if (::syscall(SYS_set_mempolicy, kNoPolicy, nullptr, 0) == 0 || errno == EINVAL) return {};
+    return std::strerror(errno);
+}
+
 namespace {
 
 // Two devices are near in such steps: unknown, on the same NUMA node, or so many bridges in common.
@@ -356,13 +363,6 @@ std::optional<std::string> parse_gpu_model(std::string_view text) {
         return std::string(line.substr(begin, line.find_last_not_of(" \t") - begin + 1));
     }
     return std::nullopt;
-}
-
-std::string memory_policy_refusal() {
-    // A policy that does not exist: whoever may choose one hears of that, and nothing changes.
-    constexpr int kNoPolicy = 0x3fff;
-    if (::syscall(SYS_set_mempolicy, kNoPolicy, nullptr, 0) == 0 || errno == EINVAL) return {};
-    return std::strerror(errno);
 }
 
 }  // namespace ddprun::inline launch

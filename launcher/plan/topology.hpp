@@ -35,6 +35,10 @@ struct Topology {
 // Reads root/sys/devices/system and root/proc/self/status. Blocking; some files for each core.
 Topology read_topology(const CpuList& allowed, const std::filesystem::path& root = "/");
 
+// Says why this process may not choose the NUMA node of its memory, in the system's words; empty if it may. Containers
+// often forbid the system call.
+std::string memory_policy_refusal();
+
 // PciPlace says where a device is plugged in.
 struct PciPlace {
     std::string address;  // "0000:3b:00.0"
@@ -94,9 +98,5 @@ std::string value_of(std::string_view text, std::string_view name);
 // gpus/*/information there. Pure.
 std::optional<std::string> parse_driver_version(std::string_view text);
 std::optional<std::string> parse_gpu_model(std::string_view text);
-
-// Why this process may not choose the NUMA node of its memory, in the system's words; empty if it may. Containers
-// often forbid the system call.
-std::string memory_policy_refusal();
 
 }  // namespace ddprun::inline launch
