@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "launcher/report/failure_cause.hpp"
 #include "rendezvous/system/cpus.hpp"
 #include "rendezvous/system/number_text.hpp"
 
