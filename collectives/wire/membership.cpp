@@ -6,7 +6,6 @@
 #include <concepts>
 #include <numeric>
 
-#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline detail {
@@ -71,7 +70,7 @@ int Membership::lanes() const { return std::ranges::min(members, {}, &Member::so
 
 std::string hex_of(const Nonce& nonce) {
     std::string text;
-    text += hex_text(nonce);
+    for (const std::uint8_t byte : nonce) text += fmt::format("{:02x}", byte);
     return text;
 }
 

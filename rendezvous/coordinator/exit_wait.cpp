@@ -91,7 +91,7 @@ std::optional<std::string> ExitWait::conclude() {
     for (const RankRange& range : shown) named += count_of(range);
     const int unnamed = std::max(0, count - named);
     return fmt::format("{} ended with 0, {} {} still running: {}{} (--exit-wait {})", since(), count,
-                       count == 1 ? "rank is" : "ranks are", to_text(shown),
+                       count == 1 ? "rank is" : "ranks are", number_set_text(shown),
                        unnamed > 0 ? fmt::format(" and {} more", unnamed) : "", options_->text);
 }
 

@@ -2,6 +2,7 @@
 
 #include <csignal>
 
+#include "rendezvous/system/number_text.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 
@@ -109,9 +110,9 @@ TEST_CASE("sizes of memory") {
     CHECK(size_text(0) == "0 bytes");
     CHECK(size_text(1023) == "1023 bytes");
     CHECK(size_text(1536) == "1.5 KiB");
-    CHECK(size_text(std::int64_t{64} << 20) == "64.0 MiB");
-    CHECK(size_text(std::int64_t{3} << 40) == "3.0 TiB");
-    CHECK(size_text(std::int64_t{3000} << 40) == "3000.0 TiB");
+    CHECK(size_text(std::uint64_t{64} << 20) == "64.0 MiB");
+    CHECK(size_text(std::uint64_t{3} << 40) == "3.0 TiB");
+    CHECK(size_text(std::uint64_t{3000} << 40) == "3000.0 TiB");
 }
 
 namespace {
