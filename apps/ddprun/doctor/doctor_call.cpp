@@ -1,27 +1,19 @@
 #include "apps/ddprun/doctor/doctor_call.hpp"
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 
 #include "apps/ddprun/doctor/doctor_node.hpp"
-#include "apps/ddprun/launcher_words.hpp"
-#include "apps/ddprun/option_rows.hpp"
+#include "apps/ddprun/options/launcher_words.hpp"
+#include "apps/ddprun/options/options.hpp"
 #include "launcher/doctor/host_names.hpp"
 
 namespace ddprun::inline app {
 namespace {
-
-// Those that say which nodes there are, how they are reached and how they find each other.
-constexpr std::array<std::string_view, 24> kNodeOptions{
-    "--nnodes",  "--node-rank",  "--master-addr", "--master-port",  "--local-addr",   "--listen",
-    "--net",     "--standalone", "--last-call",   "--join-timeout", "--rdzv-backend", "--rdzv-endpoint",
-    "--rdzv-id", "--rdzv-conf",  "--secret-file", "--auth",         "--store",        "--scheduler",
-    "--hosts",   "--hostfile",   "--include",     "--exclude",      "--rsh",          "--fan-out"};
-// Which need no value.
-constexpr std::array<std::string_view, 3> kNodeFlags{"--no-ship", "--quiet", "--verbose"};
 
 // It is this program, wherever it lies, or has lain: what a relay has shipped is removed by then.
 constexpr const char* kThisProgram = "/proc/self/exe";
@@ -34,11 +26,7 @@ constexpr std::array<const char*, 7> kJobOptions{"--gpu-bind=none", "--allow-dif
                                                  // Of one that hangs nobody expects that it ends by itself.
                                                  "--grace=2"};
 
-bool is_about_nodes(const OptionRow& row) {
-    const std::string name = long_name(row);
-    return std::find(kNodeOptions.begin(), kNodeOptions.end(), name) != kNodeOptions.end() ||
-           std::find(kNodeFlags.begin(), kNodeFlags.end(), name) != kNodeFlags.end();
-}
+bool is_about_nodes(const OptionRow& row) { return (row.tags & kFindsNodes) != 0; }
 
 std::vector<OptionGroup> node_groups(CommandLine& line) {
     std::vector<OptionGroup> groups = option_rows(line);
@@ -110,7 +98,7 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
         throw UsageError(
             fmt::format("doctor {}: no option, and doctor starts no program", split.program.front()));
     const std::vector<std::string> options = split.options;
-    call.show = parse_words(app, groups, std::move(split.options));
+    call.show = parse_words(app, groups, std::move(split.options), split.topic);
     if (call.show) return call;
     Environment of_logs;
     for (const char* name : {"DDPRUN_LOG_DIR", "PET_LOG_DIR"}) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/ddprun/command_line.hpp"
+#include "apps/ddprun/options/command_line.hpp"
 #include "launcher/start/starter.hpp"
 
 namespace ddprun::inline app {

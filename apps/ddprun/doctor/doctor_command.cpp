@@ -1,10 +1,11 @@
 #include "apps/ddprun/doctor/doctor_command.hpp"
+#include "apps/ddprun/options/parse_command_line.hpp"
 
 #include <algorithm>
 #include <filesystem>
 
 #include "apps/cli/print.hpp"
-#include "apps/ddprun/command_line.hpp"
+#include "apps/ddprun/options/command_line.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/doctor/diagnosis.hpp"
 #include "launcher/output/log_folder.hpp"
@@ -15,8 +16,6 @@ namespace ddprun::inline app {
 namespace {
 
 constexpr std::string_view kDoctorName = "doctor";
-constexpr std::uint16_t kStaticPort = 29500;
-constexpr std::uint16_t kC10dPort = 29400;
 
 // The temporary files, those of a system without TMPDIR, the logs, and where the workers begin.
 std::vector<FolderQuestion> folders_asked(const Environment& environment, const std::string& log_dir) {
@@ -51,7 +50,7 @@ LookRequest doctor_request(const Environment& environment, const std::string& lo
     request.environment = environment;
     request.host = host_name();
     request.workers = likely_workers(environment);
-    request.ports = {{kStaticPort}, {kC10dPort}};
+    request.ports = {{kDefaultMasterPort}, {kDefaultC10dPort}};
     request.folders = folders_asked(environment, log_dir);
     request.asks_name = true;
     const std::string* python = find_variable(environment, "PYTHON_EXEC");
