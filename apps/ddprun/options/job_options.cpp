@@ -16,10 +16,26 @@ namespace {
 
 using Set = std::function<void(const std::string&)>;
 
+constexpr const char* kRdzvConfHelp =
+    "join_timeout=900: as --join-timeout, which is the stronger; last_call_timeout=30: as "
+    "--last-call; is_host=1 or 0: whether this agent hosts, with c10d\nkeep_alive_interval=5 "
+    "times keep_alive_max_attempt=3: as --heartbeat, which is the stronger. With etcd: "
+    "etcd_prefix=/torchelastic/p2p: under which its keys are; protocol=http, or https with "
+    "cacert=FILE: who vouches for etcd, else those whom this machine trusts, and cert=FILE and "
+    "key=FILE: what this agent shows of itself. torchrun's other keys have no effect.";
+
 // The option has no effect with --standalone, whose row comes before, so that no value is wrong then.
 Set unless_standalone(const CommandLine& line, Set set) {
     return [&line, set = std::move(set)](const std::string& text) {
         if (!line.standalone) set(text);
+    };
+}
+
+Set nodes_into(CommandLine& line) {
+    return [&line](const std::string& text) {
+        const NodeCount count = parse_nnodes(text);
+        line.nnodes = count.most;
+        line.elasticity.min_nodes = count.least;
     };
 }
 
@@ -85,11 +101,6 @@ std::string store_text(const LaunchOptions& options) {
 }
 
 OptionGroup node_rows(CommandLine& line) {
-    const auto set_nodes = [&line](const std::string& text) {
-        const NodeCount count = parse_nnodes(text);
-        line.nnodes = count.most;
-        line.elasticity.min_nodes = count.least;
-    };
     const auto resize =
         one_of<Resize>({{"now", Resize::now}, {"failure", Resize::failure}, {"never", Resize::never}});
     const auto failover = one_of<bool>({{"on", true}, {"off", false}});
@@ -98,7 +109,7 @@ OptionGroup node_rows(CommandLine& line) {
         {OptionRow{"--nnodes", "N|MIN:MAX",
                    "Number of nodes\nMIN:MAX: the job begins with MIN nodes or more, goes on with those that "
                    "are left when one is lost, and takes in those that come.",
-                   set_nodes}
+                   nodes_into(line)}
              .by_default("those of the step, else 1")
              .of_torchrun("PET_NNODES")
              .counts_on(Scope::all_nodes)
@@ -365,15 +376,7 @@ OptionGroup rendezvous_rows(CommandLine& line) {
              .counts_on(Scope::node_0)
              .shows("heartbeat", [&line] { return seconds_text(line.heartbeat); },
                     {"--heartbeat", "--rdzv-conf"}),
-         OptionRow{
-             "--rdzv-conf", "KEY=VALUE,…",
-             "join_timeout=900: as --join-timeout, which is the stronger; last_call_timeout=30: as "
-             "--last-call; is_host=1 or 0: whether this agent hosts, with c10d\nkeep_alive_interval=5 "
-             "times keep_alive_max_attempt=3: as --heartbeat, which is the stronger. With etcd: "
-             "etcd_prefix=/torchelastic/p2p: under which its keys are; protocol=http, or https with "
-             "cacert=FILE: who vouches for etcd, else those whom this machine trusts, and cert=FILE and "
-             "key=FILE: what this agent shows of itself. torchrun's other keys have no effect.",
-             into(line.rdzv_conf, parse_rdzv_conf)}
+         OptionRow{"--rdzv-conf", "KEY=VALUE,…", kRdzvConfHelp, into(line.rdzv_conf, parse_rdzv_conf)}
              .of_torchrun("PET_RDZV_CONF")
              .tagged(kFindsNodes)}};
 }

@@ -389,7 +389,6 @@ OptionGroup console_rows(CommandLine& line) {
                    "The launcher says what it does: endpoint, ranks, pids, ends, why it stops workers\nAlso "
                    "the interpreter and the log folder.",
                    into(line.verbose)}
-             .common()
              .tagged(kFindsNodes)}};
 }
 
