@@ -435,9 +435,11 @@ std::string help_text(const CLI::App& app, const std::vector<OptionGroup>& group
         return !is_short || std::any_of(common.begin(), common.end(), is_it);
     });
     if (!app.get_footer().empty()) text += "\n" + app.get_footer() + "\n";
-    if (is_short)
-        text += fmt::format("\n{0} --help all shows all options, {0} --help NAME one or a group\n",
-                            app.get_name());
+    if (is_short) {
+        const std::string all = fmt::format(
+            "{0} --help all shows all options, {0} --help NAME one of them or a group.", app.get_name());
+        text += "\n" + wrapped(all, 0);
+    }
     return text;
 }
 

@@ -1,5 +1,4 @@
 #include "apps/cli/print.hpp"
-#include "apps/ddprun/doctor/doctor_call.hpp"
 #include "apps/ddprun/doctor/doctor_command.hpp"
 #include "apps/ddprun/doctor/doctor_node.hpp"
 #include "apps/ddprun/modes/mode.hpp"

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "apps/ddprun/doctor/doctor_call.hpp"
 #include "apps/ddprun/doctor/doctor_command.hpp"
 #include "apps/ddprun/options/parse_command_line.hpp"
 #include "apps/ddprun/plan/job_secret.hpp"

@@ -136,7 +136,8 @@ OptionGroup device_rows(CommandLine& line) {
              "interpreter, shell or wrapper (bash, env, numactl, uv, …), by its name and that of the "
              "file. Python in any clothes counts GPUs by LOCAL_RANK.",
              into(line.gpu_bind, parsed_by(parse_gpu_bind, "must be auto, single, all or none"))}
-             .by_default("auto"),
+             .by_default("auto")
+             .common(),
          OptionRow{"--share-gpus", "",
                    "Allow more workers than GPUs\nWithout it that is refused before anything starts.",
                    into(line.share_gpus)},
