@@ -9,8 +9,6 @@
 #include <cstring>
 #include <fstream>
 
-#include "apps/cli/printed.hpp"
-
 namespace ddprun::inline app {
 
 namespace {
@@ -60,20 +58,6 @@ namespace {
 
 const char* const kConfigFlag = "--config";
 
-// CLI11's usage line, or one of ours.
-class UsageLine : public CLI::Formatter {
-  public:
-    explicit UsageLine(std::string usage) : usage_(std::move(usage)) {}
-
-    std::string make_usage(const CLI::App* app, std::string name) const override {
-        return usage_.empty() ? CLI::Formatter::make_usage(app, name)
-                              : fmt::format("Usage: {} {}\n", app->get_name(), usage_);
-    }
-
-  private:
-    std::string usage_;
-};
-
 // Without a text where it is not given. Looks among the few that were, since a search by name goes through all.
 ToldValue told_by_words(const CLI::App& app, const OptionRow& row) {
     for (const CLI::Option* option : app.parse_order()) {
@@ -119,15 +103,6 @@ void set_row(const OptionRow& row, const ToldValue& given, const std::string& ty
             const std::string name = long_name(row);
             const std::string said = as_said(error.what(), {{name, shown}}, {{name, given.origin}});
             throw UsageError(with_place(said, given.origin));
-        }
-    }
-}
-
-void name_variables(CLI::App& app, const std::vector<OptionGroup>& groups) {
-    for (const OptionGroup& group : groups) {
-        for (const OptionRow& row : group.rows) {
-            // CLI11 searches by name; most have none.
-            if (!row.variables.empty()) app.get_option(first_name(row))->envname(row.variables);
         }
     }
 }
@@ -209,38 +184,6 @@ void add_typed_rows(CLI::App& app, const std::vector<OptionGroup>& groups, const
     });
     add_rows_that(app, groups,
                   [&](const OptionRow& row) { return prints || typed.contains(long_name(row)); });
-}
-
-void add_standard_options(CLI::App& app, const std::string& version, const std::string& usage) {
-    app.formatter(std::make_shared<UsageLine>(usage));
-    const std::string more =
-        usage.empty() ? "" : "\nBehind it may stand what to show: all, one option, or a group of options.";
-    app.set_help_flag("-h,--help", "Show this text and exit" + more);
-    app.set_version_flag("--version", app.get_name() + " " + version, "Show the version and exit");
-    add_print_options(app);
-}
-
-std::optional<std::string> parse_words(CLI::App& app, const std::vector<OptionGroup>& groups,
-                                       std::vector<std::string> words, const std::string& topic) {
-    std::reverse(words.begin(), words.end());  // CLI11 takes a vector from its back.
-    std::string wrong;
-    try {
-        app.parse(std::move(words));
-    } catch (const CLI::CallForHelp&) {
-        name_variables(app, groups);
-        return help_text(app, groups, topic);
-    } catch (const CLI::CallForVersion& version) {
-        return std::string(version.what()) + "\n";
-    } catch (const CLI::ParseError& error) {
-        wrong = fmt::format("{}; see {} --help", error.what(), app.get_name());
-    }
-    if (wants_print(app)) {
-        // Only now: CLI11 would read them itself, from wherever this process has its environment.
-        name_variables(app, groups);
-        return printed(app);
-    }
-    if (!wrong.empty()) throw UsageError(wrong);
-    return std::nullopt;
 }
 
 void take_values(const CLI::App& app, const std::vector<OptionGroup>& groups) {

@@ -103,19 +103,12 @@ OptionRow config_row();
 // An option's long name -> what the user wrote for it: "--node_rank", or an abbreviation.
 using TypedNames = std::map<std::string, std::string>;
 
-// Adds the rows to `app`, --help, and the options by which the documentation is printed. `usage` is what
-// follows the program's name; empty: CLI11's.
+// Adds the rows to `app`.
 void add_rows(CLI::App& app, const std::vector<OptionGroup>& groups);
-void add_standard_options(CLI::App& app, const std::string& version, const std::string& usage = "");
 
 // Adds only those rows that were typed, or all where what is to be printed has them all; after add_standard_options().
 // CLI11 compares each option with each other one, which was half of what ddprun computed before its first worker.
 void add_typed_rows(CLI::App& app, const std::vector<OptionGroup>& groups, const TypedNames& typed);
-
-// Lets CLI11 cut the words up. Returns what is to be shown in place of work: --help, --version, the documentation.
-// `topic` is what --help is asked about, see help_text(). Throws UsageError.
-std::optional<std::string> parse_words(CLI::App& app, const std::vector<OptionGroup>& groups,
-                                       std::vector<std::string> words, const std::string& topic = {});
 
 // What the command line of `app`, parsed, gives to the rows. Throws UsageError for a value.
 void take_values(const CLI::App& app, const std::vector<OptionGroup>& groups);

@@ -38,7 +38,8 @@ std::vector<OptionGroup> node_groups(CommandLine& line) {
     std::vector<OptionGroup> groups = option_rows(line);
     for (OptionGroup& group : groups) {
         std::erase_if(group.rows, [](const OptionRow& row) { return !is_about_nodes(row); });
-        for (OptionRow& row : group.rows) row.is_common = false;  // doctor has so few that --help shows them all
+        for (OptionRow& row : group.rows)
+            row.is_common = false;  // doctor has so few that --help shows them all
     }
     std::erase_if(groups, [](const OptionGroup& group) { return group.rows.empty(); });
     return groups;

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "apps/cli/print.hpp"
 #include "apps/ddprun/options/launcher_words.hpp"
 #include "apps/ddprun/options/options.hpp"
 #include "launcher/path_template.hpp"
