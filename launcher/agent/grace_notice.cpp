@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "launcher/report/end_summary.hpp"
+#include "launcher/report/failure_report.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun::inline launch {

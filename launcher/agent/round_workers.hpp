@@ -21,7 +21,7 @@
 #include "launcher/alive.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "launcher/output/terminal_relay.hpp"
-#include "launcher/report/kill_cause.hpp"
+#include "launcher/report/failure_cause.hpp"
 #include "launcher/watch/agent_news.hpp"
 #include "launcher/watchdog/file_watchdog.hpp"
 #include "rendezvous/control/control_message.hpp"

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "launcher/doctor/host_names.hpp"
-#include "launcher/doctor/report_rules.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -27,7 +26,7 @@ struct FindingGroup {
 };
 
 // The node's own name, and its address, are no difference.
-std::string without_names(std::string text, const NodeWord& node) {
+std::string without_names(std::string text, const NodeSummary& node) {
     const auto is_of_name = [](char c) {
         return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == ':';
     };
@@ -55,7 +54,7 @@ void add_to_groups(std::vector<FindingGroup>& groups, Finding finding, std::size
 }
 
 // Of a state, in the order in which they come; what is said in too many words is one group.
-std::vector<FindingGroup> grouped(const std::vector<NodeWord>& nodes, FindingState state) {
+std::vector<FindingGroup> grouped(const std::vector<NodeSummary>& nodes, FindingState state) {
     std::vector<FindingGroup> groups;
     for (std::size_t node = 0; node < nodes.size(); ++node) {
         for (Finding finding : nodes[node].report.findings) {
@@ -88,12 +87,12 @@ std::string subject_of(const Finding& finding) {
 }
 
 // Of what no node has anything else to say than that it is in order.
-std::vector<std::string> sound_subjects(const std::vector<NodeWord>& nodes) {
+std::vector<std::string> sound_subjects(const std::vector<NodeSummary>& nodes) {
     std::vector<std::string> sound, unsound;
     const auto note = [](std::vector<std::string>& list, const std::string& subject) {
         if (std::find(list.begin(), list.end(), subject) == list.end()) list.push_back(subject);
     };
-    for (const NodeWord& node : nodes) {
+    for (const NodeSummary& node : nodes) {
         for (const Finding& finding : node.report.findings)
             note(finding.state == FindingState::ok ? sound : unsound, subject_of(finding));
     }
@@ -109,7 +108,7 @@ std::string all_of(const std::vector<std::string>& labels) {
 
 std::string state_column(FindingState state) { return fmt::format("{:<8} ", name_of_value(state)); }
 
-std::string group_line(const FindingGroup& group, const std::vector<NodeWord>& nodes,
+std::string group_line(const FindingGroup& group, const std::vector<NodeSummary>& nodes,
                        const std::vector<std::string>& labels) {
     std::vector<std::string> names;
     for (const std::size_t node : group.nodes) names.push_back(labels.at(node));
@@ -117,7 +116,7 @@ std::string group_line(const FindingGroup& group, const std::vector<NodeWord>& n
     // What one node alone has said it has said by its own name.
     const Finding* finding = &group.finding;
     if (group.nodes.size() == 1) {
-        const NodeWord& node = nodes.at(group.nodes.front());
+        const NodeSummary& node = nodes.at(group.nodes.front());
         for (const Finding& own : node.report.findings) {
             if (own.topic == finding->topic && own.about == finding->about && own.state == finding->state)
                 finding = &own;
@@ -151,7 +150,7 @@ std::vector<std::string> group_lines(const ClusterReport& report, const std::vec
     return lines;
 }
 
-boost::json::object node_object(const NodeWord& node) {
+boost::json::object node_object(const NodeSummary& node) {
     boost::json::object object{{"state", name_of_value(state_of(node.report))}};
     put_members<ReportRules>(object, node.report);
     object["address"] = json_of<ReportRules>(node.address);
@@ -174,14 +173,14 @@ std::string list_text(std::string_view name, const std::vector<Item>& items, Wri
 
 FindingState state_of(const ClusterReport& report) {
     FindingState worst = FindingState::ok;
-    for (const NodeWord& node : report.nodes) worst = std::max(worst, state_of(node.report));
+    for (const NodeSummary& node : report.nodes) worst = std::max(worst, state_of(node.report));
     for (const Finding& finding : report.findings) worst = std::max(worst, finding.state);
     return worst;
 }
 
 std::string to_text(const ClusterReport& report) {
     std::vector<std::string> hosts;
-    for (const NodeWord& node : report.nodes) hosts.push_back(node.report.host);
+    for (const NodeSummary& node : report.nodes) hosts.push_back(node.report.host);
     const std::vector<std::string> labels = node_labels(hosts);
     std::string text;
     const std::vector<std::string> sound = sound_subjects(report.nodes);

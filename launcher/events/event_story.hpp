@@ -2,7 +2,7 @@
 // the text that is to be written, whole lines, or nothing.
 //
 // Driven by the EventRecorder in the order in which things happen. The names of our own events, and their members, stand
-// in apps/ddprun/README.md.
+// in apps/ddprun/manual/files.md.
 #pragma once
 
 #include <cstdint>

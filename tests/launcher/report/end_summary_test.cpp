@@ -1,4 +1,4 @@
-#include "launcher/report/end_summary.hpp"
+#include "launcher/report/failure_report.hpp"
 
 #include <csignal>
 #include <random>

@@ -1,4 +1,4 @@
-#include "launcher/report/failure_hint.hpp"
+#include "launcher/report/failure_cause.hpp"
 
 #include <csignal>
 

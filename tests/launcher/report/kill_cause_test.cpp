@@ -1,4 +1,4 @@
-#include "launcher/report/kill_cause.hpp"
+#include "launcher/report/failure_cause.hpp"
 
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"

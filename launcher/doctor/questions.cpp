@@ -1,4 +1,7 @@
+#include "launcher/doctor/questions.hpp"
+
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -9,7 +12,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "launcher/doctor/questions.hpp"
+#include "launcher/harmless_text.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -137,6 +141,115 @@ FolderFacts folder_facts(const FolderQuestion& question, const BoundedChild::Ans
     facts.free = reply.free;
     facts.free_files = reply.free_files;
     facts.counts_files = reply.files > 0;
+    return facts;
+}
+
+namespace {
+
+// In front of what the resolver says in place of addresses.
+constexpr std::string_view kNoAddress = "no ";
+
+// Addresses with blanks between, or why there are none.
+std::string resolved_line(const std::string& host) {
+    const auto found = resolve_host(host);
+    if (const auto* why = std::get_if<std::string>(&found)) return std::string(kNoAddress) + *why + "\n";
+    std::string line;
+    for (const std::string& address : std::get<std::vector<std::string>>(found))
+        line += (line.empty() ? "" : " ") + address;
+    return line + "\n";
+}
+
+NameFacts facts_of_line(std::string_view line) {
+    NameFacts facts;
+    if (line.starts_with(kNoAddress)) {
+        facts.why = line.substr(kNoAddress.size());
+        return facts;
+    }
+    while (!line.empty()) {
+        const auto end = std::min(line.find(' '), line.size());
+        facts.addresses.emplace_back(line.substr(0, end));
+        line.remove_prefix(std::min(end + 1, line.size()));
+    }
+    return facts;
+}
+
+}  // namespace
+
+std::function<void()> ask_name(const std::string& host) { return ask_names({host}); }
+
+NameFacts name_facts(const BoundedChild::Answer& answer) { return names_facts(1, answer).front(); }
+
+std::function<void()> ask_names(const std::vector<std::string>& hosts) {
+    return [hosts] {
+        for (const std::string& host : hosts) {
+            const std::string line = resolved_line(host);
+            [[maybe_unused]] const ssize_t sent = ::write(STDOUT_FILENO, line.data(), line.size());
+        }
+    };
+}
+
+std::vector<NameFacts> names_facts(std::size_t hosts, const BoundedChild::Answer& answer) {
+    std::vector<NameFacts> all;
+    std::string_view bytes = answer.bytes;
+    while (all.size() < hosts) {
+        const auto end = bytes.find('\n');
+        if (end == std::string_view::npos) {
+            all.push_back({answer.end, {}, "the process that asked has died"});
+            continue;
+        }
+        all.push_back(facts_of_line(bytes.substr(0, end)));
+        bytes.remove_prefix(end + 1);
+    }
+    return all;
+}
+
+namespace {
+
+constexpr std::string_view kFileMark = "ddprun-doctor-file ";
+constexpr std::string_view kPythonMark = "ddprun-doctor-python ";
+constexpr std::string_view kTorchMark = "ddprun-doctor-torch ";
+
+// What lies in the current folder is not to be taken for a module of Python's.
+constexpr const char* kPythonCode =
+    "import sys\n"
+    "sys.path = [path for path in sys.path if path]\n"
+    "print('ddprun-doctor-python', '.'.join(map(str, sys.version_info[:3])))\n"
+    "try:\n"
+    "    from importlib.metadata import distribution\n"
+    "    torch = distribution('torch')\n"
+    "    print('ddprun-doctor-torch', torch.version, 'in', torch.locate_file(''))\n"
+    "except Exception:\n"
+    "    pass\n";
+
+}  // namespace
+
+std::function<void()> ask_python(const std::vector<std::string>& candidates) {
+    return [candidates] {
+        for (const std::string& file : candidates) {
+            struct stat what {};
+            if (::stat(file.c_str(), &what) != 0 || !S_ISREG(what.st_mode)) continue;
+            if (::access(file.c_str(), X_OK) != 0) continue;
+            const std::string found = fmt::format("{}{}\n", kFileMark, file);
+            [[maybe_unused]] const ssize_t sent = ::write(STDOUT_FILENO, found.data(), found.size());
+            // execv promises not to change them.
+            char* const argv[] = {const_cast<char*>(file.c_str()), const_cast<char*>("-c"),
+                                  const_cast<char*>(kPythonCode), nullptr};
+            ::execv(file.c_str(), argv);
+            return;
+        }
+    };
+}
+
+PythonFacts python_facts(const std::string& wanted, const BoundedChild::Answer& answer) {
+    PythonFacts facts{wanted, "", answer.end, "", ""};
+    const auto take = [](std::string_view line, std::string_view mark, std::string& value) {
+        if (line.starts_with(mark)) value = line.substr(mark.size());
+    };
+    for (const std::string_view line : lines_of(answer.bytes)) {
+        take(line, kFileMark, facts.file);
+        take(line, kPythonMark, facts.version);
+        take(line, kTorchMark, facts.torch);
+    }
     return facts;
 }
 
