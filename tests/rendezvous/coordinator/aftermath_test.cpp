@@ -105,12 +105,9 @@ TEST_CASE("a round that ended because of its nodes is a resize, and no restart i
         CHECK(told.resize == (one.is_resize ? 1 : 0));
         CHECK(told.restart == (one.is_resize ? 0 : 1));
         CHECK(after.aftermath.history().resizes == (one.is_resize ? 1 : 0));
-        CHECK(after.aftermath.reason_of_round() == after.aftermath
-                                                       .history()
-                                                       .*(one.is_resize ? &RoundHistory::resize_list
-                                                                        : &RoundHistory::restart_list)
-                                                       .back()
-                                                       .reason);
+        const RoundHistory history = after.aftermath.history();
+        const auto& list = one.is_resize ? history.resize_list : history.restart_list;
+        CHECK(after.aftermath.reason_of_round() == list.back().reason);
     }
 }
 
@@ -168,7 +165,8 @@ TEST_CASE("no round begins before the workers of lost nodes had their time, nor 
 
 TEST_CASE("who leaves is told how, and the history goes to whoever takes the job over") {
     After after(elastic(1, 3), 3);
-    after.aftermath.take_over({.restarts = 2, .resizes = 1, .restart_list = {{0, "why", 0}}, .resize_list = {}});
+    after.aftermath.take_over(
+        {.restarts = 2, .resizes = 1, .restart_list = {{0, "why", 0}}, .resize_list = {}});
     after.roster.note_leaving(after.nodes().at(1), 15);
     after.roster.leave_out(after.nodes().at(2), "it fails");
     const Messages out = after.aftermath.farewells(after.nodes(), Failure{.exit_code = 7});

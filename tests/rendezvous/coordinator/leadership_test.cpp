@@ -46,10 +46,8 @@ struct Candidate {
         said.own_agent = hello(1, nnodes);
         last = MemberList{.epoch = 2, .round = 5, .job_id = "job", .size = nnodes, .heartbeat_ms = 3000};
         for (int rank = 0; rank < nnodes; ++rank)
-            last.members.push_back({.group_rank = rank,
-                                    .place = rank,
-                                    .host = "gpu" + std::to_string(rank),
-                                    .pid = 100 + rank});
+            last.members.push_back(
+                {.group_rank = rank, .place = rank, .host = "gpu" + std::to_string(rank), .pid = 100 + rank});
         said.predecessor = last;
         options = std::make_shared<const CoordinatorOptions>(said);
         roster.emplace(options, kStart);
@@ -179,7 +177,8 @@ TEST_CASE("a coordinator that steps down names the members that are gone") {
     CHECK(led.leadership.abdication(led.roster.nodes(), false, "why").reason == "why");
 }
 
-TEST_CASE("the lease of the host's own workers is that of the heartbeats, until it says that it stands still") {
+TEST_CASE(
+    "the lease of the host's own workers is that of the heartbeats, until it says that it stands still") {
     Led led(2);
     HeartbeatWatch heartbeats({3s});
     CHECK_FALSE(led.leadership.lease_end(heartbeats, false));
