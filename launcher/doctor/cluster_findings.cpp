@@ -217,7 +217,7 @@ ReachText text_of(Reach reach) {
     return {};
 }
 
-// Of each two nodes, what the one with the lower number has measured; the slower way counts.
+// A pair's bytes were measured by the node with the lower number; the slower way counts.
 struct MeasuredPair {
     int low;
     int high;
@@ -250,7 +250,7 @@ constexpr const char* kSlowRemedy =
 
 std::vector<Finding> reach_findings(const std::vector<std::string>& labels,
                                     const std::vector<PairReach>& pairs) {
-    // Who fails to reach somebody, each at one address in one manner.
+    // The callers that fail to reach a node are grouped by its address and by how they fail.
     std::map<std::tuple<int, Reach, std::string, std::string>, std::vector<std::string>> callers;
     for (const PairReach& pair : pairs) {
         if (pair.reach != Reach::reached)

@@ -16,10 +16,10 @@ inline constexpr std::chrono::seconds kClocksApart{1};
 inline constexpr std::chrono::seconds kClocksFarApart{30};
 // A pair, or a node, is slow that has less than this part of what others have.
 inline constexpr std::int64_t kMuchSlower = 4;
-// An answer is late that takes so many times the usual time, and longer than that.
+// An answer is late if it takes so many times the usual time, and longer than kLateLatencyUs.
 inline constexpr std::int64_t kMuchLater = 10;
 inline constexpr std::int64_t kLateLatencyUs = 1'000;
-// Below that many nodes none is told from the others.
+// With fewer nodes than that, none is compared with the others.
 inline constexpr std::size_t kLeastCompared = 3;
 
 // A node of the job that has fallen silent; `what` says since when.

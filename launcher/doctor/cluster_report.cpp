@@ -15,9 +15,9 @@ namespace {
 // Raised when a member changes its meaning or goes; new members do not count.
 constexpr int kClusterSchema = 1;
 
-// Of several nodes with different words for a thing, so many words are shown.
+// If nodes word one finding differently, so many of the texts are shown.
 constexpr std::size_t kMaxWordsShown = 3;
-// Of all findings of one topic that are about nodes beside each other.
+// Findings about several nodes beside each other are shown up to so many of one topic.
 constexpr std::size_t kMaxOfTopic = 8;
 
 struct FindingGroup {
@@ -53,7 +53,7 @@ void add_to_groups(std::vector<FindingGroup>& groups, Finding finding, std::size
     if (group.nodes.empty() || group.nodes.back() != node) group.nodes.push_back(node);
 }
 
-// Of a state, in the order in which they come; what is said in too many words is one group.
+// Groups the findings of a state, in the order in which they come; a finding with too many different texts is one group.
 std::vector<FindingGroup> grouped(const std::vector<NodeSummary>& nodes, FindingState state) {
     std::vector<FindingGroup> groups;
     for (std::size_t node = 0; node < nodes.size(); ++node) {
@@ -86,7 +86,7 @@ std::string subject_of(const Finding& finding) {
     return finding.about.empty() ? finding.topic : finding.topic + " " + finding.about;
 }
 
-// Of what no node has anything else to say than that it is in order.
+// Returns the subjects that are in order on all nodes.
 std::vector<std::string> sound_subjects(const std::vector<NodeSummary>& nodes) {
     std::vector<std::string> sound, unsound;
     const auto note = [](std::vector<std::string>& list, const std::string& subject) {
@@ -113,7 +113,7 @@ std::string group_line(const FindingGroup& group, const std::vector<NodeSummary>
     std::vector<std::string> names;
     for (const std::size_t node : group.nodes) names.push_back(labels.at(node));
     const std::string who = names.size() == labels.size() ? all_of(labels) : compressed_hosts(names);
-    // What one node alone has said it has said by its own name.
+    // A finding of one node alone is shown with that node's own name.
     const Finding* finding = &group.finding;
     if (group.nodes.size() == 1) {
         const NodeSummary& node = nodes.at(group.nodes.front());
@@ -125,7 +125,7 @@ std::string group_line(const FindingGroup& group, const std::vector<NodeSummary>
     return state_column(finding->state) + harmless_line(who) + ": " + line_of(*finding);
 }
 
-// Of all nodes beside each other, those of a state.
+// Adds the findings about several nodes that are of a state.
 void add_common_lines(const std::vector<Finding>& findings, FindingState state,
                       std::vector<std::string>& lines) {
     std::map<std::string, std::size_t> counts;

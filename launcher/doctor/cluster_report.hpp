@@ -15,7 +15,7 @@ struct ClusterReport {
     std::vector<Finding> findings;  // of all of them together
 };
 
-// That of the worst finding of all.
+// Returns the state of the worst finding of all.
 FindingState state_of(const ClusterReport& report);
 
 // More lines of findings are counted.

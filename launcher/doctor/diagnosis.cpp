@@ -12,11 +12,33 @@
 namespace ddprun::inline launch {
 namespace {
 
-const char* const kShmRemedy =
+// A thing of which a node may have too little: below `least` a job fails, below `little` some jobs will miss it.
+struct Amount {
+    const char* topic;
+    std::uint64_t least;
+    std::uint64_t little;
+    const char* remedy;
+};
+
+constexpr const char* kShmRemedy =
     "give the container more (docker run --shm-size=8g, a medium: Memory volume at /dev/shm), or mount -o "
     "remount,size=50% /dev/shm";
 
 std::string amount_of(std::uint64_t bytes) { return size_text(static_cast<std::int64_t>(bytes)); }
+
+constexpr Amount kSharedMemory{"shared_memory", kLeastSharedMemory, kLittleSharedMemory, kShmRemedy};
+constexpr Amount kMemory{
+    "memory", kLeastMemory, kLittleMemory,
+    "ask the scheduler for more (--mem), give the container more (docker run --memory, resources.limits.memory), or raise ulimit -v"};
+constexpr Amount kProcesses{"processes", kLeastProcesses, kFewProcesses,
+                            "ulimit -u unlimited, TasksMax= of the service, or nproc in limits.conf"};
+
+// Nothing: without a limit.
+Finding amount_finding(const Amount& row, std::optional<std::uint64_t> amount, std::string text) {
+    if (amount && *amount < row.least) return problem_finding(row.topic, std::move(text), row.remedy);
+    if (amount && *amount < row.little) return warning_finding(row.topic, std::move(text), row.remedy);
+    return ok_finding(row.topic, std::move(text));
+}
 
 std::string limit_text(std::optional<std::uint64_t> limit) {
     return limit ? std::to_string(*limit) : "unlimited";
@@ -37,9 +59,7 @@ std::string vendor_name(GpuVendor vendor) {
 
 Finding clock_finding(const ClockFacts& clock) {
     const std::string remedy =
-        "on the machine itself: timedatectl set-ntp true, or start chronyd; otherwise times in logs of "
-        "several "
-        "nodes do not compare";
+        "on the machine itself: timedatectl set-ntp true, or start chronyd; otherwise times in logs of several nodes do not compare";
     if (!clock.is_synchronised)
         return warning_finding("clock", "whether it is synchronised cannot be told: " + clock.why, remedy);
     if (*clock.is_synchronised) return ok_finding("clock", "synchronised, as the kernel says (adjtimex)");
@@ -88,8 +108,7 @@ Finding shared_memory_finding(const SpaceFacts& space) {
     if (space.free < kLeastSharedMemory)
         return problem_finding("shared_memory", text,
                                fmt::format("remove what is left there (ls -l /dev/shm), or {}", kShmRemedy));
-    if (space.free < kLittleSharedMemory) return warning_finding("shared_memory", text, kShmRemedy);
-    return ok_finding("shared_memory", text);
+    return amount_finding(kSharedMemory, space.free, text);
 }
 
 Finding cpu_finding(const CapacityFacts& capacity) {
@@ -104,14 +123,9 @@ Finding cpu_finding(const CapacityFacts& capacity) {
 }
 
 Finding memory_finding(const CapacityFacts& capacity) {
-    const std::string text = fmt::format("{}, the least of the machine's, the control groups' and ulimit -v",
-                                         amount_of(capacity.memory));
-    const std::string remedy =
-        "ask the scheduler for more (--mem), give the container more (docker run --memory, "
-        "resources.limits.memory), or raise ulimit -v";
-    if (capacity.memory < kLeastMemory) return problem_finding("memory", text, remedy);
-    if (capacity.memory < kLittleMemory) return warning_finding("memory", text, remedy);
-    return ok_finding("memory", text);
+    return amount_finding(
+        kMemory, capacity.memory,
+        amount_of(capacity.memory) + ", the least of the machine's, the control groups' and ulimit -v");
 }
 
 Finding open_files_finding(const LimitsFacts& limits) {
@@ -137,14 +151,10 @@ Finding locked_memory_finding(const LimitsFacts& limits) {
 }
 
 Finding processes_finding(const LimitsFacts& limits) {
-    const LimitFacts& processes = limits.processes;
-    const std::string text =
-        fmt::format("{} for this user, threads included (ulimit -u)", limit_text(processes.soft));
-    const std::string remedy = "ulimit -u unlimited, TasksMax= of the service, or nproc in limits.conf";
+    const auto& soft = limits.processes.soft;
+    const std::string text = fmt::format("{} for this user, threads included (ulimit -u)", limit_text(soft));
     if (limits.is_root) return ok_finding("processes", text + "; root's are not counted");
-    if (is_below(processes.soft, kLeastProcesses)) return problem_finding("processes", text, remedy);
-    if (is_below(processes.soft, kFewProcesses)) return warning_finding("processes", text, remedy);
-    return ok_finding("processes", text);
+    return amount_finding(kProcesses, soft, text);
 }
 
 Finding core_finding(const LimitsFacts& limits) {
@@ -173,7 +183,7 @@ std::string names_text(const std::vector<std::string>& names) {
     return shown == names.size() ? text : fmt::format("{} and {} more", text, names.size() - shown);
 }
 
-// The first by which others may reach this node; empty: none.
+// Returns the first address by which others may reach this node; empty: none.
 std::string outward_address(const std::vector<LocalAddress>& own) {
     const auto found =
         std::find_if(own.begin(), own.end(), [](const LocalAddress& one) { return !one.is_loopback; });

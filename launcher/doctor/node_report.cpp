@@ -79,7 +79,7 @@ std::vector<NodeFact> node_facts(const Surroundings& seen) {
                                 {"gpus", gpus_text(seen.gpu)}, {"driver", seen.gpu.driver}};
     if (seen.python) {
         facts.push_back({"python", seen.python->version});
-        // Where it lies differs by nature.
+        // Its place, behind the blank, differs by nature.
         facts.push_back({"pytorch", seen.python->torch.substr(0, seen.python->torch.find(' '))});
     }
     facts.push_back({"kernel", seen.kernel});

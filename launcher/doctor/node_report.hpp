@@ -27,7 +27,7 @@ namespace ddprun::inline launch {
 inline constexpr std::size_t kMaxFindingText = 2048;
 inline constexpr std::size_t kMaxReportDepth = 8;
 
-// How these are written as JSON: texts are cut and made UTF-8, so that every reader can read them.
+// ReportRules are how these are written as JSON: texts are cut and made UTF-8, so that every reader can read them.
 struct ReportRules : JsonRules {
     static constexpr std::size_t kMaxText = kMaxFindingText;
     static constexpr std::size_t kMaxItemText = kMaxFindingText;
@@ -131,7 +131,7 @@ enum class Reach {
 };
 BOOST_DESCRIBE_ENUM(Reach, reached, refused, unreachable, silent, no_answer)
 
-// How one node has reached another one.
+// A PairReach says how one node has reached another one.
 struct PairReach {
     int from = 0;
     int to = 0;

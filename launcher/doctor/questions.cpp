@@ -20,7 +20,7 @@ namespace {
 
 enum class FolderStep : std::int32_t { enter, space, make_file, write, done };
 
-// What the child says, as it lies in memory: both ends are one program.
+// The child answers with these bytes as they lie in memory, since both ends are one program.
 struct FolderReply {
     FolderStep step = FolderStep::enter;  // the one that failed, or done
     std::int32_t error_number = 0;
@@ -46,7 +46,7 @@ std::string step_text(FolderStep step) {
     return "";
 }
 
-// The folder, then those above it.
+// Returns the folder, then those above it.
 std::vector<std::string> paths_tried(const FolderQuestion& question) {
     std::filesystem::path path = question.path;
     std::vector<std::string> paths{path.string()};
@@ -60,7 +60,7 @@ std::vector<std::string> paths_tried(const FolderQuestion& question) {
     return paths;
 }
 
-// A file without a name; where the file system has none of those, one whose name goes at once.
+// Makes a file without a name; if the file system has no such files, one whose name is removed at once.
 int make_passing_file(int folder) {
     const int unnamed = ::openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (unnamed >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT && errno != EINVAL))
@@ -84,7 +84,7 @@ FolderReply try_folder(const std::vector<std::string>& paths, bool is_written) {
     int folder = -1;
     for (reply.tried = 0; reply.tried < paths.size(); ++reply.tried) {
         folder = ::open(paths[reply.tried].c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOCTTY);
-        // One that may be entered need not be one that may be listed.
+        // A folder that may be entered need not be one that may be listed.
         if (folder < 0 && errno == EACCES)
             folder = ::open(paths[reply.tried].c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (folder >= 0 || errno != ENOENT) break;
@@ -146,7 +146,7 @@ FolderFacts folder_facts(const FolderQuestion& question, const BoundedChild::Ans
 
 namespace {
 
-// In front of what the resolver says in place of addresses.
+// This stands in front of what the resolver says in place of addresses.
 constexpr std::string_view kNoAddress = "no ";
 
 // Addresses with blanks between, or why there are none.
@@ -209,7 +209,7 @@ constexpr std::string_view kFileMark = "ddprun-doctor-file ";
 constexpr std::string_view kPythonMark = "ddprun-doctor-python ";
 constexpr std::string_view kTorchMark = "ddprun-doctor-torch ";
 
-// What lies in the current folder is not to be taken for a module of Python's.
+// A file in the current folder must not be taken for a module of Python's.
 constexpr const char* kPythonCode =
     "import sys\n"
     "sys.path = [path for path in sys.path if path]\n"

@@ -39,7 +39,7 @@ std::optional<std::int64_t> read_cgroup_kills(const fs::path& folder) {
     return read_counter(folder / "memory.events");
 }
 
-// How often the counter moved; nothing if it is not known at both times, or went back and so is no counter.
+// Returns how often the counter moved; nothing if it is not known at both times, or went back and so is no counter.
 std::optional<std::int64_t> kills_between(std::optional<std::int64_t> before,
                                           std::optional<std::int64_t> after) {
     if (!before || !after || *after < *before) return std::nullopt;
@@ -82,7 +82,7 @@ constexpr std::string_view kWrongDevice =
     "run with --gpu-bind all";
 constexpr std::string_view kOpenFiles =
     "too many files are open, see 'ulimit -n': raise it, or docker run --ulimit nofile=1048576";
-// With a thirty-second part free or less it is full: what a worker wanted may have been larger than that.
+// Shared memory counts as full if a thirty-second part is free or less: the worker may have wanted more than that.
 constexpr std::int64_t kNearlyFull = 32;
 constexpr std::string_view kAskNccl = "NCCL says more with NCCL_DEBUG=WARN in the environment";
 
@@ -115,7 +115,7 @@ bool says(const Failure& failure, std::string_view text) {
            std::any_of(failure.last_lines.begin(), failure.last_lines.end(), in);
 }
 
-// A page that was not there could not be had: what is mapped ends before it, or there is no memory for it.
+// A bus error means that a page could not be had: the mapped file ends before it, or there is no memory for it.
 std::string bus_error_hint(const std::optional<Room>& shared_memory) {
     std::string room;
     if (shared_memory) {

@@ -1,4 +1,4 @@
-// What lies behind a failure: who killed a worker, and the hint that a report gives to its reader. Pure but for
+// The cause behind a failure: who killed a worker, and the hint that a report gives to its reader. Pure but for
 // read_oom_counters and shared_memory_room.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace ddprun::inline launch {
 // killed; it tells which one only where the scope is the worker's own. More than that is never claimed. (The
 // counters of cgroup v1 leave out what is below.)
 
-// Where the counters are. A folder that is not known is left empty.
+// The counters are there. A folder that is not known is left empty.
 struct OomSources {
     std::filesystem::path worker_cgroup;  // holds this worker and its descendants only
     std::filesystem::path job_cgroup;     // holds all workers, and perhaps more: own_cgroup_folder() does
@@ -38,7 +38,7 @@ struct OomCounters {
     bool operator==(const OomCounters&) const = default;
 };
 
-// Some small reads. To be called right before a worker is started and once it has ended by SIGKILL, before
+// Makes some small reads. Called right before a worker is started and once it has ended by SIGKILL, before
 // its cgroup is removed.
 OomCounters read_oom_counters(const OomSources& sources);
 

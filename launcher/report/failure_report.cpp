@@ -17,7 +17,7 @@ namespace {
 
 using Manner = RankEnd::Manner;
 
-// In the order in which they matter to a reader.
+// They come in the order in which they matter to a reader.
 constexpr std::array<Manner, 4> kWorstFirst = {Manner::failed, Manner::lost, Manner::stopped,
                                                Manner::succeeded};
 
@@ -110,7 +110,7 @@ std::string rest_line(const Finish& finish, const std::vector<const RankEnd*>& l
 using Lines = std::vector<std::string>;
 
 constexpr std::size_t kMaxEvidenceLines = 21;  // a heading and kMaxLastLines
-// That the evidence leaves to the other ranks, if there are so many.
+// The evidence leaves so many lines to the other ranks, if there are so many.
 constexpr std::size_t kLinesOfOthers = 4;
 constexpr std::size_t kMaxMessageLines = 3;
 constexpr std::size_t kMaxSurvivorsNamed = 5;
@@ -146,7 +146,7 @@ std::string failure_text(const Failure& failure) {
     return {};
 }
 
-// Whether the message says what has happened, and not something more about it.
+// True if the message says what has happened, and not something more about it.
 bool is_told_by_message(const Failure& failure) {
     return failure.kind == Failure::Kind::overdue || failure.kind == Failure::Kind::signalled;
 }
@@ -177,7 +177,7 @@ std::string circumstances(const ReportFacts& facts) {
     return text;
 }
 
-// Nothing for an empty text; else its first lines, indented.
+// Returns nothing for an empty text; else its first lines, indented.
 Lines message_lines(const std::string& text) {
     Lines lines;
     for (const std::string_view line : lines_of(text)) {
@@ -206,7 +206,7 @@ Lines evidence_of(const Failure& failure) {
     return words;
 }
 
-// At most `room` lines of the evidence. Of an error file the head (what it says, where it began) and the tail
+// Returns at most `room` lines of the evidence: of an error file the head (what it says, where it began) and the tail
 // (where it ended), of last lines the last.
 Lines fitted(Lines evidence, std::size_t room, bool keeps_head) {
     if (evidence.size() <= room) return evidence;

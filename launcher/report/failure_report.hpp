@@ -49,7 +49,7 @@ struct ReportFacts {
 //       logs: /tmp/ddprun_AbC123/none_x1Y2z3/attempt_0 (rank 5: 1/stderr.log)   (if there are any here)
 std::string failure_report(const ReportFacts& facts);
 
-// How the ranks besides the first failure ended: at most `room` (at least 1) lines about Finish::others and the counts
+// Says how the ranks besides the first failure ended: at most `room` (at least 1) lines about Finish::others and the counts
 // beside it. One line for each rank if they fit, else one for all ranks that ended alike, and in the last one the number of
 // those that are not listed.
 std::vector<std::string> end_lines(const Finish& finish, std::size_t room);

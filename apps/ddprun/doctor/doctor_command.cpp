@@ -80,7 +80,7 @@ std::vector<std::string> program_of(const DoctorCall& call, int nodes,
     return program;
 }
 
-// A node that does not come is to be told of, and not to hide the others.
+// The report tells of a node that does not come, and still shows the others.
 void begin_with_any(Elasticity& elasticity, int nodes) {
     if (nodes > 1 && !elasticity.is_elastic()) elasticity.min_nodes = 1;
 }
@@ -88,7 +88,8 @@ void begin_with_any(Elasticity& elasticity, int nodes) {
 constexpr std::uint16_t kStaticPort = 29500;
 constexpr std::uint16_t kC10dPort = 29400;
 
-// The temporary files, those of a system without TMPDIR, the logs, and where the workers begin.
+// Doctor looks at the folder for temporary files, at /tmp for programs that ignore TMPDIR, at the folder for logs, and at the
+// current folder, where the workers begin.
 std::vector<FolderQuestion> folders_asked(const Environment& environment, const std::string& log_dir) {
     const std::string temporary = temporary_folder(environment);
     std::vector<FolderQuestion> folders{{"temporary files", temporary}};
@@ -104,7 +105,7 @@ std::vector<FolderQuestion> folders_asked(const Environment& environment, const 
     return folders;
 }
 
-// Of the GPUs that workers may be started for, or one.
+// There will be a worker for each usable GPU, or one.
 std::size_t likely_workers(const Environment& environment) {
     return static_cast<std::size_t>(std::max(1, find_devices(environment, find_gpus()).count));
 }
@@ -123,12 +124,8 @@ bool is_doctor_node(const std::vector<std::string>& words) {
 DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Environment& environment) {
     DoctorCall call;
     CLI::App app(
-        "Looks at this node, or at all nodes of a job, and says what a job would miss: a line for each "
-        "finding, "
-        "behind\n"
-        "ok, warning or problem. Of several nodes (--hosts, or called on each of them, as by srun) each one "
-        "looks "
-        "at\n"
+        "Looks at this node, or at all nodes of a job, and says what a job would miss: a line for each finding, behind\n"
+        "ok, warning or problem. Of several nodes (--hosts, or called on each of them, as by srun) each one looks at\n"
         "itself and calls each other one; node 0 prints what all have found.",
         "ddprun doctor");
     CommandLine unused;

@@ -24,8 +24,8 @@ inline constexpr int kExitProblem = 1;
 // The first word behind `doctor` where a node plays its part; users do not write it.
 inline constexpr std::string_view kNodeRoleFlag = "--as-node";
 
-// Whether these words, of a launcher that is called so, are of that command: the first is `doctor`. Where the launcher
-// stands in torchrun's place a program may be called so, as one may by ./doctor or by -- doctor. Pure.
+// True if these words are of that command: the first is `doctor`. `called` is the name of the launcher: where it stands in
+// torchrun's place, `doctor` is a program, as ./doctor and -- doctor always are. Pure.
 bool is_doctor_command(const std::vector<std::string>& words, const std::string& called);
 bool is_doctor_node(const std::vector<std::string>& words);
 
@@ -46,10 +46,10 @@ void forget_job_variables();
 // The launch becomes that of the job above; of several nodes it begins also where some do not come. Pure, all three.
 void become_doctors_job(const DoctorCall& call, CommandLine& line);
 void become_doctors_job(const DoctorCall& call, StarterOptions& options);
-// Whether a launch is that, also on a node that a relay has started.
+// True for such a launch, also on a node that a relay has started.
 bool is_doctors_job(const std::vector<std::string>& program);
 
-// What is to be looked at on this node.
+// Says what doctor looks at on this node.
 LookRequest doctor_request(const Environment& environment, const std::string& log_dir);
 
 // Looks at this node alone and prints what it has found. Returns the exit code.

@@ -50,13 +50,13 @@ using Clock = std::chrono::steady_clock;
 
 // The job's store is there before its workers.
 constexpr std::chrono::seconds kStoreTimeout{30};
-// How long node 0 waits for the summaries of the others, once it has said its own; and the others for the list.
+// Node 0 waits so long for the summaries of the others, once it has said its own; and the others for the list.
 constexpr milliseconds kSummaryLimit{15'000};
 constexpr milliseconds kListLimit{25'000};
-// How long a node waits for the slowest of all at the end of a round, and node 0 for the last results.
+// A node waits so long for the slowest of all at the end of a round, and node 0 for the last results.
 constexpr milliseconds kRoundLimit{8'000};
 constexpr milliseconds kReachLimit{12'000};
-// How long a pair may take to find each other, and one amount of bytes.
+// A pair may take so long to find each other, and one amount of bytes to arrive.
 constexpr milliseconds kJoinLimit{3'000};
 constexpr milliseconds kTransferLimit{5'000};
 
@@ -75,10 +75,10 @@ std::int64_t wall_clock_us() {
         .count();
 }
 
-// Nothing where the value does not come by then.
+// Returns nothing if the value does not come by then.
 std::optional<std::string> value_by(Store& store, const std::string& key, Deadline deadline) {
     try {
-        // One that is there already comes also when the time is over.
+        // A value that is there already comes also when the time is over.
         return store.get(key, std::max(time_until(deadline), milliseconds(1)));
     } catch (const boost::system::system_error& error) {
         if (error.code() != Errc::timed_out) throw;
@@ -110,7 +110,7 @@ asio::awaitable<void> call_node(const ListedNode& node, Deadline deadline, PairR
     if (!race.socket) result.error = race.error.message();
 }
 
-// One end of a pair. The one that leads sends orders, the other one follows:
+// PairEnd is one end of a pair. One end leads and sends orders, the other one follows:
 //   1. an order is two numbers: how many bytes the leader sends now, and how many it is to get;
 //   2. these bytes follow the order;
 //   3. the follower answers with its clock, and with as many bytes as were asked for;
@@ -135,7 +135,7 @@ class PairEnd {
         }
     }
 
-    // The latency, and by the quickest answer the other clock.
+    // Takes the latency, and from the quickest answer the other node's clock.
     void ping(PairReach& result) {
         for (int i = 0; i < kPings; ++i) {
             const std::int64_t wall = wall_clock_us();
@@ -199,7 +199,7 @@ Place place_in_pair(const Environment& environment, const PairReach& pair, int r
     return place;
 }
 
-// The summaries of all, by rank; an empty one where none came that can be read.
+// Returns the summaries of all, by rank; an empty one where none came that can be read.
 std::vector<std::optional<NodeSummary>> gather_summaries(Store& store, int nodes) {
     const Deadline deadline = Clock::now() + kSummaryLimit;
     std::vector<std::optional<NodeSummary>> summaries;
@@ -240,7 +240,7 @@ class Participant {
         for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i].rank = static_cast<int>(i);
     }
 
-    // Who the others' names stand for is asked by a child, meanwhile.
+    // A child asks meanwhile who the others' names stand for.
     ReachReport reach_all() {
         const std::vector<ListedNode> named = nodes_to_resolve();
         std::vector<std::string> names;
@@ -256,7 +256,7 @@ class Participant {
     }
 
   private:
-    // One of each name that is not this node's own.
+    // Returns one node of each name that is not this node's own.
     std::vector<ListedNode> nodes_to_resolve() const {
         std::vector<ListedNode> others;
         for (const ListedNode& node : nodes_) {
@@ -278,7 +278,7 @@ class Participant {
             const auto partner = partner_of(place_, round, nodes);
             if (partner && reach_each_other(pairs, *partner))
                 measure_pair(measuring_, round, time, pairs[static_cast<std::size_t>(*partner)]);
-            // Where somebody has not done with the round, nobody waits for the next one.
+            // If a node has not done with the round, nobody begins the next one.
             if (!end_round(round)) return;
         }
     }
@@ -322,7 +322,7 @@ void conclude(Store& store, const std::vector<ListedNode>& nodes, ClusterReport&
         report.findings.push_back(std::move(finding));
 }
 
-// The whole report on rank 0, nothing on the others.
+// Returns the whole report on rank 0, nothing on the others.
 std::optional<ClusterReport> meet_others(Measuring measuring, const WorkerPlace& place,
                                          const NodeSummary& own) {
     const std::shared_ptr<Store> store = measuring.store;
@@ -344,7 +344,7 @@ std::optional<ClusterReport> meet_others(Measuring measuring, const WorkerPlace&
     return report;
 }
 
-// The hosts of the list that none of these nodes is; none where it names no hosts, or the nodes' own names say otherwise.
+// Returns the hosts of the list that have not come; none if the list names no hosts, or the nodes' own names contradict it.
 std::vector<std::string> absent_hosts(std::string_view list, const ClusterReport& report, int absent) {
     const auto expanded = expand_host_list(list);
     const auto* hosts = std::get_if<std::vector<std::string>>(&expanded);
@@ -404,7 +404,7 @@ void measure_pair(Measuring& own, int round, microseconds time, PairReach& pair)
         end.end();
         if (pair.from < pair.to) end.follow();
     } catch (const CollectiveError&) {
-        // What was measured until then counts; who falls silent is told of by the round that it does not end.
+        // The values that were measured until then count. A node that falls silent does not end the round, by which all learn of it.
     }
 }
 
@@ -431,7 +431,7 @@ int run_doctor_node(const std::vector<std::string>& words, const Environment& en
         throw UsageError(fmt::format("doctor: {} nodes, at most {} can meet each other", place.world_size,
                                      kMaxTournamentNodes));
     LookRequest request = doctor_request(environment, log_dir);
-    // Where the job itself has it.
+    // The job itself has that port.
     std::erase_if(request.ports,
                   [&place](const PortAsked& asked) { return asked.port == place.master_port; });
     const Surroundings seen = look_around(request);

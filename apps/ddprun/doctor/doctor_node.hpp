@@ -22,21 +22,21 @@
 
 namespace ddprun::inline app {
 
-// What was lost on the way is sent again after a second.
+// The system sends again after a second what was lost on the way.
 inline constexpr std::chrono::milliseconds kCallLimit{2'500};
 
 // Calls all of these at their ports at one time, and takes kCallLimit at most. The results are in their order, those of this
 // node, which is not called, included.
 std::vector<PairReach> call_nodes(const std::vector<ListedNode>& nodes, int self);
 
-// What one node needs for measuring with another one.
+// A node needs these for measuring with another one.
 struct Measuring {
     std::shared_ptr<Store> store;
     std::string address;  // its own, where it is called
     Environment environment;
     std::vector<unsigned char> data;  // kMostMeasured bytes
 };
-// In one direction; the next amount is double the one before, until it takes long enough.
+// In one direction a pair sends the least amount first, then double the one before, until it takes long enough.
 inline constexpr std::size_t kLeastMeasured = 64 * 1024;
 inline constexpr std::size_t kMostMeasured = 32 * 1024 * 1024;
 
