@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "launcher/plan/node_resources.hpp"
 #include "launcher/report/failure_cause.hpp"
+#include "rendezvous/system/cpus.hpp"
 
 namespace ddprun::inline launch {
 namespace {
