@@ -23,7 +23,7 @@
 #include "launcher/process/open_files.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/start/started_agent.hpp"
-#include "rendezvous/etcd/tls_context.hpp"
+#include "rendezvous/etcd/tls.hpp"
 
 namespace ddprun::inline app {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "apps/ddprun/modes/mode.hpp"
 #include "apps/ddprun/plan/job_secret.hpp"
-#include "rendezvous/secure/secret_source.hpp"
+#include "rendezvous/secure/secret.hpp"
 
 namespace ddprun::inline app {
 

@@ -20,7 +20,7 @@
 #include "launcher/plan/cpu_binding.hpp"
 #include "launcher/plan/device_binding.hpp"
 #include "launcher/start/start_tree.hpp"
-#include "rendezvous/secure/auth_policy.hpp"
+#include "rendezvous/secure/secret.hpp"
 
 namespace ddprun::inline app {
 
