@@ -1,5 +1,5 @@
 // What launchers that were killed, or whose workers wrote error files, have left among the temporary files:
-// their ddprun_XXXXXX folders (launcher/output/log_folder.hpp). Called by a launcher that had a folder there, at its
+// their ddprun_XXXXXX folders (launcher/output/log_file.hpp). Called by a launcher that had a folder there, at its
 // end; blocking, short.
 #pragma once
 

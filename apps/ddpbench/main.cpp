@@ -8,7 +8,7 @@
 
 #include "apps/ddpbench/bench_options.hpp"
 #include "apps/ddpbench/benchmark.hpp"
-#include "rendezvous/system/standard_streams.hpp"
+#include "rendezvous/system/own_process.hpp"
 
 namespace {
 

@@ -29,8 +29,8 @@
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/own_process.hpp"
 #include "rendezvous/system/small_file.hpp"
-#include "rendezvous/system/standard_streams.hpp"
 
 namespace ddprun::inline app {
 namespace {

@@ -15,7 +15,7 @@
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/jobs/deciding_variables.hpp"
-#include "launcher/plan/shell_words.hpp"
+#include "launcher/plan/rank_command.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 

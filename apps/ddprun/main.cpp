@@ -32,7 +32,7 @@
 #include "launcher/jobs/detached_job.hpp"
 #include "launcher/jobs/job_folder.hpp"
 #include "launcher/jobs/jobs_place.hpp"
-#include "launcher/output/log_folder.hpp"
+#include "launcher/output/log_file.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/start/bootstrap.hpp"
@@ -41,7 +41,7 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/etcd/tls.hpp"
 #include "rendezvous/system/error.hpp"
-#include "rendezvous/system/standard_streams.hpp"
+#include "rendezvous/system/own_process.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace {

@@ -12,9 +12,8 @@
 
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/plan/program.hpp"
-#include "launcher/plan/program_file.hpp"
 #include "launcher/plan/topology.hpp"
-#include "launcher/process/exec_search.hpp"
+#include "launcher/process/child_exec.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/system/cpus.hpp"
 #include "rendezvous/system/error.hpp"

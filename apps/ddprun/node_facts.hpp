@@ -11,7 +11,7 @@
 #include "apps/ddprun/command_line.hpp"
 #include "launcher/cluster/rank_order.hpp"
 #include "launcher/plan/node_placement.hpp"
-#include "launcher/plan/program_kind.hpp"
+#include "launcher/plan/program.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 

@@ -5,7 +5,7 @@
 #include "apps/ddprun/option_values.hpp"
 #include "apps/ddprun/program_rows.hpp"
 #include "apps/ddprun/start_rows.hpp"
-#include "rendezvous/net/network.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/port_range.hpp"
 
 namespace ddprun::inline app {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "launcher/agent/launch_options.hpp"
-#include "launcher/output/log_folder.hpp"
+#include "launcher/output/log_file.hpp"
 
 namespace ddprun::inline app {
 

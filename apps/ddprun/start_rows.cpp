@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "apps/ddprun/option_values.hpp"
-#include "launcher/plan/shell_words.hpp"
+#include "launcher/plan/rank_command.hpp"
 #include "launcher/start/remote_shell.hpp"
 
 namespace ddprun::inline app {

@@ -5,10 +5,9 @@
 #include <utility>
 
 #include "collectives/wire/frame.hpp"
+#include "rendezvous/system/futex.hpp"
 #include "rendezvous/system/own_process.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
-#include "rendezvous/system/robust_futex.hpp"
-#include "rendezvous/system/short_turns.hpp"
 
 namespace ddprun::inline detail {
 namespace {

@@ -8,7 +8,6 @@
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
-#include "rendezvous/system/short_turns.hpp"
 
 namespace ddprun::inline detail {
 

@@ -18,8 +18,6 @@
 #include "rendezvous/system/futex.hpp"
 #include "rendezvous/system/own_process.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
-#include "rendezvous/system/robust_futex.hpp"
-#include "rendezvous/system/short_turns.hpp"
 
 extern "C" void* __dso_handle;  // the library or program that this is part of
 

@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "rendezvous/net/local_addresses.hpp"
-#include "rendezvous/net/network.hpp"
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 

@@ -16,7 +16,7 @@
 #include "launcher/agent/node_traits.hpp"
 #include "launcher/agent/node_workers.hpp"
 #include "launcher/agent/worker_network.hpp"
-#include "launcher/guardian/guardian.hpp"
+#include "launcher/guardian/guardian_runner.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/times/limit_timer.hpp"
 #include "launcher/wall_clock.hpp"

@@ -4,7 +4,7 @@
 
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/path_template.hpp"
-#include "launcher/process/survivors.hpp"
+#include "launcher/process/sweeper.hpp"
 #include "launcher/report/error_file.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_text.hpp"

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "rendezvous/control/control_message.hpp"
-#include "rendezvous/net/port_owner.hpp"
+#include "rendezvous/net/socket_owner.hpp"
 
 namespace ddprun::inline launch {
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "rendezvous/system/quiet_thread.hpp"
-#include "rendezvous/system/short_turns.hpp"
 
 namespace ddprun::inline launch {
 namespace {

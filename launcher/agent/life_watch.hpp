@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "launcher/alive.hpp"
+#include "rendezvous/system/alive.hpp"
 #include "rendezvous/worker/life_table.hpp"
 
 namespace ddprun::inline launch {

@@ -11,8 +11,8 @@
 #include <set>
 
 #include "launcher/harmless_text.hpp"
-#include "launcher/plan/gpu_driver.hpp"
-#include "launcher/process/exec_search.hpp"
+#include "launcher/plan/topology.hpp"
+#include "launcher/process/child_exec.hpp"
 #include "launcher/secret_name.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/job/digest.hpp"

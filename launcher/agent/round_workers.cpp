@@ -10,9 +10,9 @@
 #include <cerrno>
 
 #include "launcher/agent/rank_limits.hpp"
-#include "launcher/process/ending_process.hpp"
 #include "launcher/process/job_cgroup.hpp"
 #include "launcher/process/open_files.hpp"
+#include "launcher/process/process_table.hpp"
 #include "launcher/report/error_file.hpp"
 #include "launcher/report/failure_cause.hpp"
 #include "launcher/wall_clock.hpp"

@@ -18,13 +18,13 @@
 #include "launcher/agent/round_ledger.hpp"
 #include "launcher/agent/worker_group.hpp"
 #include "launcher/agent/worker_placement.hpp"
-#include "launcher/alive.hpp"
 #include "launcher/output/output_pump.hpp"
-#include "launcher/output/terminal_relay.hpp"
+#include "launcher/output/worker_channel.hpp"
 #include "launcher/report/failure_cause.hpp"
 #include "launcher/watch/agent_news.hpp"
 #include "launcher/watchdog/file_watchdog.hpp"
 #include "rendezvous/control/control_message.hpp"
+#include "rendezvous/system/alive.hpp"
 
 namespace ddprun::inline launch {
 

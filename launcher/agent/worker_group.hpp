@@ -29,9 +29,9 @@
 #include <vector>
 
 #include "launcher/agent/grace_notice.hpp"
-#include "launcher/alive.hpp"
 #include "launcher/process/process_runner.hpp"
 #include "rendezvous/job/agent_status.hpp"
+#include "rendezvous/system/alive.hpp"
 #include "rendezvous/system/deadline.hpp"
 
 namespace ddprun::inline launch {

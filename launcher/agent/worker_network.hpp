@@ -12,7 +12,7 @@
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/output/launcher_log.hpp"
-#include "launcher/plan/carrier_interface.hpp"
+#include "launcher/plan/own_address.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/link/rendezvous_link.hpp"
 #include "rendezvous/link/store_door.hpp"

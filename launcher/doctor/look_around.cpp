@@ -18,12 +18,12 @@
 #include <filesystem>
 #include <memory>
 
-#include "launcher/plan/gpu_driver.hpp"
-#include "launcher/process/exec_search.hpp"
+#include "launcher/plan/topology.hpp"
+#include "launcher/process/child_exec.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/process/process_table.hpp"
-#include "rendezvous/net/network.hpp"
-#include "rendezvous/net/port_owner.hpp"
+#include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/system/cpus.hpp"
 #include "rendezvous/system/memory_limit.hpp"
 #include "rendezvous/system/small_file.hpp"

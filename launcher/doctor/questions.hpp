@@ -30,7 +30,7 @@ NameFacts name_facts(const BoundedChild::Answer& answer);
 std::function<void()> ask_names(const std::vector<std::string>& hosts);
 std::vector<NameFacts> names_facts(std::size_t hosts, const BoundedChild::Answer& answer);
 
-// Runs Python, as the first of `candidates` (exec_search.hpp) that can be run, and has it say its version and, out of the
+// Runs Python, as the first of `candidates` (child_exec.hpp) that can be run, and has it say its version and, out of the
 // metadata of what is installed, that of PyTorch; which it does not import. `wanted` as PythonFacts has it.
 std::function<void()> ask_python(const std::vector<std::string>& candidates);
 PythonFacts python_facts(const std::string& wanted, const BoundedChild::Answer& answer);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/plan/device_masks.hpp"
-#include "launcher/plan/node_gpus.hpp"
+#include "launcher/plan/device_binding.hpp"
+#include "launcher/plan/topology.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 
 namespace ddprun::inline launch {

@@ -1,376 +1,327 @@
 #include "launcher/guardian/guardian.hpp"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <fmt/core.h>
-#include <poll.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
+#include <cstdlib>
 #include <deque>
-#include <map>
+#include <memory>
 #include <set>
-#include <span>
+#include <utility>
 
-#include "launcher/alive.hpp"
 #include "launcher/guardian/guardian_channel.hpp"
-#include "launcher/guardian/guardian_main.hpp"
-#include "launcher/guardian/guardian_wire.hpp"
-#include "launcher/guardian/worker_lease.hpp"
-#include "launcher/process/child_events.hpp"
-#include "launcher/process/end_descriptor.hpp"
+#include "launcher/process/local_runner.hpp"
+#include "launcher/process/process_table.hpp"
+#include "launcher/process/signal_delivery.hpp"
 #include "launcher/process/sweeper.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/error.hpp"
 
 namespace ddprun::inline launch {
 namespace {
 
 namespace asio = boost::asio;
 
-constexpr char kKilled[] = "the guardian, which runs the workers of this node, was killed";
-constexpr char kSilent[] = "the guardian, which runs the workers of this node, does not answer";
+constexpr int kChannelNumber = STDERR_FILENO + 1;
+constexpr int kTerminalNumber = kChannelNumber + 1;
 
-// How long the guardian may take to answer; what it has to do takes milliseconds, but a program's file may lie
-// on a slow disk. One that does not answer is killed.
-constexpr std::chrono::seconds kAnswerTimeout{60};
-
-// How much longer than its timeout a sweep may take, as the guardian shares the machine with the workers.
-constexpr std::chrono::seconds kSweepMargin{5};
-
-// How many starts are ordered before the first of them is answered, so that the guardian need not wait for the
-// next one. Each brings descriptors, of which the kernel lets only so many be under way.
-constexpr std::size_t kStartsAhead = 8;
-
-// What was there before us is not ours to kill.
-std::vector<ProcessStat> present_children() {
-    if (has_no_child()) return {};
-    auto processes = read_own_processes().value_or(std::vector<ProcessStat>());
-    std::erase_if(processes, [](const ProcessStat& process) { return process.parent != ::getpid(); });
-    return processes;
+void block_signals() {
+    sigset_t blocked;
+    sigfillset(&blocked);
+    // A bug of ours should end us where it is.
+    for (int signal : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
+        sigdelset(&blocked, signal);
+    ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
 }
 
-// The worker's streams as descriptors, since the guardian's own streams lead elsewhere.
-WorkerSpec with_own_streams(WorkerSpec spec) {
-    const std::array streams{&spec.standard_input, &spec.standard_output, &spec.standard_error};
-    for (int number = 0; number < static_cast<int>(streams.size()); ++number) {
-        StreamTarget& target = *streams[static_cast<std::size_t>(number)];
-        if (target != StreamTarget(Stdio::inherit)) continue;
-        target = is_inherited(number) ? StreamTarget(GivenDescriptor{number}) : StreamTarget(Stdio::null);
+void lead_to_nowhere(int stream) {
+    const int fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (fd >= 0) ::dup2(fd, stream);
+    if (fd == stream) ::fcntl(fd, F_SETFD, 0);
+    if (fd > STDERR_FILENO) ::close(fd);
+}
+
+void close_from(int first) {
+    if (::syscall(SYS_close_range, first, ~0U, 0) == 0) return;
+    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), &::closedir);
+    if (!directory) return;
+    std::vector<int> open;
+    while (const dirent* entry = ::readdir(directory.get())) open.push_back(std::atoi(entry->d_name));
+    for (int fd : open) {
+        if (fd >= first && fd != ::dirfd(directory.get())) ::close(fd);
     }
-    return spec;
 }
 
-StartFailure start_failure(const WorkerSpec& spec, int error_number, int exit_code, const char* reason) {
-    return {error_number, fmt::format("cannot start '{}': {}", spec.argv.front(), reason), exit_code};
-}
-
-class GuardianRunner final : public ProcessRunner {
+// Standstill stops all that is below this process, and lets it go on again.
+class Standstill {
   public:
-    GuardianRunner(const asio::any_io_executor& executor, int workers,
-                   std::function<void(const std::string&)> on_lost,
-                   const std::optional<std::filesystem::path>& parent)
-        : executor_(executor),
-          on_lost_(std::move(on_lost)),
-          cgroup_(parent ? JobCgroup::make(*parent, workers) : std::nullopt),
-          sweeper_(executor, rules()),
-          children_(executor, [this] { sweeper_.reap(); }),
-          socket_(executor),
-          sweep_timer_(executor) {
-        become_subreaper();
-        auto [ours, theirs] = GuardianChannel::make_pair();
-        keeper_ = ::fork();
-        if (keeper_ == 0) become_keeper(std::move(theirs), lease_, cgroup_);
-        if (keeper_ < 0) {
-            const int error_number = errno;
-            if (cgroup_) cgroup_->remove();
-            fail_errno(error_number, "cannot start the guardian (fork)");
-        }
-        keeper_end_ = open_end_of_child(keeper_);
-        channel_ = std::move(ours);
-        socket_.assign(channel_.fd());
-        listen();
-    }
-
-    ~GuardianRunner() override {
-        hang_up();
-        // What a sweep did not end in time is not waited for again; the guardian stays a while to try.
-        if (!unkillable_) {
-            if (!lost_) await_keeper();
-            if (!has_no_child()) sweep_now(rules(), kGuardianTimeout);
-        }
-        if (cgroup_) cgroup_->remove();
-    }
-
-    StartResult start(const WorkerSpec& spec, WorkerEvents events) override {
-        auto results = start_all({&spec, 1}, [&events](std::size_t) { return std::move(events); });
-        return std::move(results.front());
-    }
-
-    // Orders some starts ahead, so that the guardian and the agent work side by side.
-    std::vector<StartResult> start_all(std::span<const WorkerSpec> specs,
-                                       const std::function<WorkerEvents(std::size_t)>& events_of) override {
-        std::vector<StartResult> results;
-        std::optional<StartFailure> unsent;  // the last one that was ordered
-        std::size_t ordered = 0;
-        bool refused = false;
-        // Who was ordered behind one that is refused is refused as well, and answered.
-        for (std::size_t answered = 0; answered < (refused ? ordered : specs.size()); ++answered) {
-            while (!refused && !unsent && ordered < std::min(specs.size(), answered + kStartsAhead)) {
-                unsent = order_start(specs[ordered], ordered > 0);
-                if (!unsent) ++ordered;
+    // Can be repeated, for what was started meanwhile, or what somebody else has sent SIGCONT. False where nobody can see
+    // who is below.
+    bool hold() {
+        for (bool found = true; found;) {
+            const auto table = read_own_processes();
+            if (!table) return false;
+            found = false;
+            for (const ProcessStat& process : descendants(*table, ::getpid())) {
+                if (process.ended() || process.state == 'T') continue;
+                signal_process(process, SIGSTOP);
+                found = held_.emplace(process.pid, process.start_time).second || found;
             }
-            StartResult result = answered < ordered ? await_answer(specs[answered]) : std::move(*unsent);
-            if (refused) continue;
-            refused = std::holds_alternative<StartFailure>(result);
-            if (!refused) add_worker(std::get<Started>(result), specs[answered], events_of(answered));
-            results.push_back(std::move(result));
         }
-        // What came along is told from the executor.
-        if (!inbox_.empty()) asio::post(executor_, alive_.guard([this] { deliver(); }));
-        return results;
+        return true;
     }
 
-    void signal_worker(pid_t worker, int signal, SignalScope scope) override {
-        if (workers_.contains(worker)) tell(SignalWorker{worker, signal, scope});
-    }
-
-    void forget(pid_t worker) override {
-        if (workers_.erase(worker) != 0) tell(ForgetWorker{worker});
-    }
-
-    void sweep(std::chrono::milliseconds timeout, std::function<void(const SweepResult&)> done) override {
-        check(!sweep_done_, "one sweep at a time");
-        if (cleaned_up_) return sweeper_.sweep(timeout, std::move(done));
-        sweep_done_ = std::move(done);
-        tell(SweepAll{timeout});
-        sweep_timer_.expires_after(timeout + kSweepMargin);
-        sweep_timer_.async_wait(alive_.guard([this](const boost::system::error_code& cancelled) {
-            if (!cancelled && sweep_done_) lose(kSilent);
-        }));
-    }
-
-    void set_lease(const std::optional<LeaseEnd>& end) override {
-        const auto before = lease_.end();
-        lease_.set_end(end);
-        // Where the end only moves on, the guardian sees that at the last one.
-        const bool moves_on = before && !has_passed(before->at) && (!end || end->at >= before->at);
-        if (!moves_on && (before || end)) tell(WatchLease{});
-    }
-
-    void set_traces(const LauncherTraces& traces) override { tell(traces); }
-
-    std::filesystem::path worker_cgroup(int local_rank) const override {
-        if (!cgroup_ || !in_cgroup_.contains(local_rank)) return {};
-        return cgroup_->worker_path(local_rank);
-    }
-
-    void hang_up() override {
-        if (socket_.is_open()) socket_.release();
-        channel_.close();
+    void let_go() {
+        for (const auto& [pid, start_time] : std::exchange(held_, {})) {
+            const auto process = read_process_stat(pid);
+            if (process && process->start_time == start_time) signal_process(*process, SIGCONT);
+        }
     }
 
   private:
+    std::set<std::pair<pid_t, std::uint64_t>> held_;
+};
+
+// Guardian obeys the agent. Everything happens on its only thread.
+class Guardian {
+  public:
+    Guardian(GuardianChannel channel, const WorkerLease& lease, std::optional<JobCgroup> cgroup)
+        : channel_(std::move(channel)),
+          lease_(lease),
+          socket_(context_, channel_.fd()),
+          lease_end_(context_),
+          runner_(context_.get_executor(), std::move(cgroup)),
+          children_(context_.get_executor(), [this] { children_changed(); }) {
+        listen();
+    }
+
+    // Returns when the agent is gone.
+    void run() { context_.run(); }
+
+    const LauncherTraces& traces() const { return traces_; }
+
+  private:
     void listen() {
-        socket_.async_wait(asio::posix::stream_descriptor::wait_read,
-                           alive_.guard([this](const boost::system::error_code& error) {
-                               if (error || lost_) return;
-                               receive_all();
-                               deliver();
-                               if (!lost_) listen();
-                           }));
-    }
-
-    std::optional<StartFailure> order_start(const WorkerSpec& spec, bool in_series) {
-        if (lost_) return start_failure(spec, EPIPE, kExitSystem, lost_);
-        StartWorker start{with_own_streams(spec), in_series};
-        const std::vector<int> descriptors = given_descriptors(start.spec);
-        const std::string order = encode_order(std::move(start));
-        // What the kernel would say, too.
-        if (order.size() > kMaxGuardianMessage)
-            return start_failure(spec, E2BIG, kExitNotExecutable, std::strerror(E2BIG));
-        const int error_number = send(order, descriptors);
-        if (lost_) return start_failure(spec, EPIPE, kExitSystem, lost_);
-        if (error_number == 0) return std::nullopt;
-        return start_failure(spec, error_number, kExitSystem, std::strerror(error_number));
-    }
-
-    StartResult await_answer(const WorkerSpec& spec) {
-        const Deadline deadline = in_time_for_answer();
-        while (!lost_ && answers_.empty()) {
-            if (channel_.wait_to_receive(deadline)) {
-                receive_all();
+        socket_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const auto& error) {
+            check(!error, "the guardian cannot wait for the agent");
+            if (receive_all()) {
+                listen();
             } else {
-                lose(kSilent);
+                context_.stop();
             }
-        }
-        if (answers_.empty()) return start_failure(spec, EPIPE, kExitSystem, lost_);
-        StartResult answer = std::move(answers_.front());
-        answers_.pop_front();
-        return answer;
+        });
     }
 
-    void add_worker(const Started& started, const WorkerSpec& spec, WorkerEvents events) {
-        workers_.emplace(started.pid, std::move(events));
-        if (started.in_own_cgroup) {
-            in_cgroup_.insert(spec.local_rank);
-        } else {
-            in_cgroup_.erase(spec.local_rank);
-        }
-    }
-
-    SweepRules rules() {
-        return {.has_owner = {},
-                .sweeps_itself = [this](pid_t pid) { return pid == keeper_; },
-                .spared = spared_,
-                .kill_at_once =
-                    [this] {
-                        if (cgroup_) cgroup_->kill();
-                    }};
-    }
-
-    static Deadline in_time_for_answer() { return std::chrono::steady_clock::now() + kAnswerTimeout; }
-
-    // 0 or an errno. The guardian reads at once unless somebody stopped it.
-    int send(const std::string& message, std::span<const int> descriptors = {}) {
-        for (const Deadline deadline = in_time_for_answer();;) {
-            const int error_number = channel_.send(message, descriptors);
-            if (error_number == EPIPE) {
-                lose(kKilled);
-            } else if (error_number == EAGAIN) {
-                if (channel_.wait_to_send(deadline)) continue;
-                lose(kSilent);
-            }
-            return error_number;
-        }
-    }
-
-    void tell(const GuardianOrder& order) {
-        if (!lost_) send(encode_order(order));
-    }
-
-    void receive_all() {
+    bool receive_all() {
         for (;;) {
             auto received = channel_.receive();
-            if (std::holds_alternative<GuardianChannel::Nothing>(received)) return;
-            if (std::holds_alternative<GuardianChannel::Lost>(received)) return lose(kKilled);
-            auto event = decode_event(std::get<GuardianChannel::Packet>(received).bytes);
-            check(event.has_value(), "the guardian sent no event");
-            if (auto* started = std::get_if<Started>(&*event)) {
-                answers_.emplace_back(*started);
-            } else if (auto* failure = std::get_if<StartFailure>(&*event)) {
-                answers_.emplace_back(std::move(*failure));
-            } else {
-                inbox_.push_back(std::move(*event));
+            if (std::holds_alternative<GuardianChannel::Lost>(received)) return false;
+            if (std::holds_alternative<GuardianChannel::Nothing>(received)) return true;
+            obey(std::get<GuardianChannel::Packet>(received));
+        }
+    }
+
+    void obey(GuardianChannel::Packet& packet) {
+        // Only starts come with descriptors.
+        if (packet.incomplete)
+            return refuse(
+                {EMFILE, "cannot start a worker: the guardian has no descriptors left for its streams"});
+        auto order = decode_order(packet.bytes);
+        check(order.has_value(), "the agent sent no order");
+        if (auto* start = std::get_if<StartWorker>(&*order)) {
+            std::vector<int> numbers;
+            for (const OwnedDescriptor& descriptor : packet.descriptors) numbers.push_back(descriptor.get());
+            check(give_descriptors(start->spec, numbers), "the agent sent other descriptors than it said");
+            if (!start->in_series || !refused_) return start_worker(start->spec);
+            refuse({ECANCELED, fmt::format("cannot start '{}': the worker before could not be started",
+                                           start->spec.argv.front())});
+        } else if (const auto* signal = std::get_if<SignalWorker>(&*order)) {
+            runner_.signal_worker(signal->worker, signal->signal, signal->scope);
+        } else if (const auto* forget = std::get_if<ForgetWorker>(&*order)) {
+            runner_.forget(forget->worker);
+        } else if (const auto* sweep = std::get_if<SweepAll>(&*order)) {
+            ordered_sweep_ = *sweep;
+            if (!ends_lease_) carry_out_sweep();
+        } else if (std::holds_alternative<WatchLease>(*order)) {
+            watch_lease();
+        } else if (auto* traces = std::get_if<LauncherTraces>(&*order)) {
+            traces_ = std::move(*traces);
+        }
+    }
+
+    void carry_out_sweep() {
+        const auto sweep = std::exchange(ordered_sweep_, std::nullopt);
+        if (sweep) runner_.sweep(sweep->timeout, [this](const SweepResult& result) { send(result); });
+    }
+
+    // Somebody may have sent SIGCONT to what is held.
+    void children_changed() {
+        runner_.children_changed();
+        if (held_since_) standstill_.hold();
+    }
+
+    void watch_lease() {
+        const auto end = lease_.end();
+        const auto now = std::chrono::steady_clock::now();
+        if (!end || now < end->at) {
+            if (std::exchange(held_since_, std::nullopt)) standstill_.let_go();
+            if (end) look_at_lease(end->at);
+            return;
+        }
+        const bool waits = end->patience.count() > 0 && (held_since_ || standstill_.hold());
+        if (!waits) return end_lease();
+        if (!held_since_) held_since_ = now;
+        const auto latest = *held_since_ + end->patience;
+        now < latest ? look_at_lease(latest) : end_lease();
+    }
+
+    void look_at_lease(std::chrono::steady_clock::time_point time) {
+        lease_end_.expires_at(time);
+        lease_end_.async_wait([this](const auto& cancelled) {
+            if (!cancelled) watch_lease();
+        });
+    }
+
+    void end_lease() {
+        held_since_.reset();
+        if (std::exchange(ends_lease_, true)) return;
+        runner_.sweep(kGuardianTimeout, [this](const SweepResult&) {
+            ends_lease_ = false;
+            carry_out_sweep();
+        });
+    }
+
+    void refuse(StartFailure failure) {
+        refused_ = true;
+        send(std::move(failure));
+    }
+
+    void start_worker(const WorkerSpec& spec) {
+        refused_ = false;
+        // Its number is known to the events before any of them can come.
+        auto pid = std::make_shared<pid_t>(0);
+        auto result = runner_.start(spec, {[this, pid](const ExitStatus& status) {
+                                               send(WorkerExited{*pid, status});
+                                           },
+                                           [this, pid] { send(GroupGone{*pid}); },
+                                           [this, pid](const ResourceUse& use) {
+                                               send(WorkerUse{*pid, use});
+                                           }});
+        if (auto* failure = std::get_if<StartFailure>(&result)) return refuse(std::move(*failure));
+        *pid = std::get<Started>(result).pid;
+        send(std::get<Started>(result));
+    }
+
+    // An agent that was stopped (Ctrl-Z) reads later; until then what it must know is kept. It is no more
+    // than the ends of the workers that it started.
+    void send(const GuardianEvent& event) {
+        waiting_.push_back(encode_event(event));
+        if (waiting_.size() == 1) send_waiting();
+    }
+
+    void send_waiting() {
+        while (!waiting_.empty()) {
+            const int error_number = channel_.send(waiting_.front());
+            if (error_number == EPIPE) return context_.stop();
+            if (error_number != 0) {
+                return socket_.async_wait(asio::posix::stream_descriptor::wait_write,
+                                          [this](const auto& error) {
+                                              check(!error, "the guardian cannot wait for the agent");
+                                              send_waiting();
+                                          });
             }
+            waiting_.pop_front();
         }
     }
 
-    // A callback may start the next round, and so bring new events in.
-    void deliver() {
-        while (!inbox_.empty()) {
-            const GuardianEvent event = std::move(inbox_.front());
-            inbox_.pop_front();
-            if (const auto* exited = std::get_if<WorkerExited>(&event)) {
-                report_exit(exited->worker, exited->status);
-            } else if (const auto* used = std::get_if<WorkerUse>(&event)) {
-                const auto worker = workers_.find(used->worker);
-                if (worker != workers_.end()) worker->second.on_use(used->use);
-            } else if (const auto* gone = std::get_if<GroupGone>(&event)) {
-                report_gone(gone->worker);
-            } else {
-                report_swept(std::get<SweepResult>(event));
-            }
-        }
-    }
-
-    void report_exit(pid_t pid, const ExitStatus& status) {
-        const auto worker = workers_.find(pid);
-        if (worker == workers_.end()) return;
-        // Copied, because the callback may forget the worker.
-        const auto on_exit = std::exchange(worker->second.on_exit, {});
-        if (on_exit) on_exit(status);
-    }
-
-    void report_gone(pid_t pid) {
-        auto worker = workers_.extract(pid);
-        if (!worker.empty()) worker.mapped().on_group_gone();
-    }
-
-    void report_swept(const SweepResult& result) {
-        sweep_timer_.cancel();
-        unkillable_ = !result.survivors.empty();
-        if (const auto done = std::exchange(sweep_done_, {})) done(result);
-    }
-
-    // May be called from inside a call of our functions, so everything else comes from the executor.
-    void lose(const char* reason) {
-        if (lost_) return;
-        lost_ = reason;
-        hang_up();
-        asio::post(executor_, alive_.guard([this] {
-            deliver();
-            sweeper_.sweep(kGuardianTimeout, [this](const SweepResult& result) { report_loss(result); });
-        }));
-    }
-
-    void report_loss(const SweepResult& result) {
-        cleaned_up_ = true;
-        if (on_lost_) on_lost_(lost_);
-        std::set<pid_t> ended;
-        for (const auto& [pid, events] : workers_) ended.insert(pid);
-        for (const Survivor& survivor : result.survivors) ended.erase(survivor.pid);
-        for (const pid_t pid : ended) {
-            report_exit(pid, Signaled{SIGKILL, false});
-            report_gone(pid);
-        }
-        report_swept(result);
-    }
-
-    // The keeper ends when the guardian has ended, which has nothing to do but to kill what is left.
-    void await_keeper() {
-        const Deadline deadline = std::chrono::steady_clock::now() + 2 * kGuardianTimeout;
-        pollfd event{keeper_end_.get(), POLLIN, 0};
-        while (keeper_end_ && ::poll(&event, 1, poll_timeout(deadline)) < 0 && errno == EINTR) {
-        }
-        ::waitpid(keeper_, nullptr, WNOHANG);
-    }
-
-    asio::any_io_executor executor_;
-    std::function<void(const std::string&)> on_lost_;
-    const std::vector<ProcessStat> spared_ = present_children();
-    const std::optional<JobCgroup> cgroup_;
-    WorkerLease lease_;
-    Sweeper sweeper_;
-    ChildEvents children_;
-    pid_t keeper_ = -1;
-    OwnedDescriptor keeper_end_;  // readable once it has ended, reaped or not
-    GuardianChannel channel_{OwnedDescriptor()};
+    asio::io_context context_{1};
+    GuardianChannel channel_;
+    const WorkerLease& lease_;
     asio::posix::stream_descriptor socket_;
-    asio::steady_timer sweep_timer_;  // for the answer to it
-    std::map<pid_t, WorkerEvents> workers_;
-    std::set<int> in_cgroup_;          // local ranks
-    std::deque<StartResult> answers_;  // to the starts that are under way
-    std::deque<GuardianEvent> inbox_;
-    std::function<void(const SweepResult&)> sweep_done_;
-    const char* lost_ = nullptr;  // the reason, once it is
-    bool cleaned_up_ = false;     // after the loss
-    bool unkillable_ = false;     // the last sweep left something
-    Alive alive_;
+    asio::steady_timer lease_end_;
+    Standstill standstill_;  // holds the workers from the end of the lease until it goes on
+    std::optional<std::chrono::steady_clock::time_point> held_since_;
+    bool ends_lease_ = false;                // a sweep of our own is under way …
+    std::optional<SweepAll> ordered_sweep_;  // … and the one that the agent has ordered waits for it
+    LocalRunner runner_;
+    ChildEvents children_;
+    std::deque<std::string> waiting_;
+    bool refused_ = false;  // the last start
+    LauncherTraces traces_;
 };
+
+// Either process ends so. No destructor and no atexit handler of the agent's may run here.
+[[noreturn]] void end_all(const std::optional<JobCgroup>& cgroup, const LauncherTraces& traces) {
+    const auto kill_cgroup = [&cgroup] {
+        if (cgroup) cgroup->kill();
+    };
+    sweep_now({.has_owner = {}, .sweeps_itself = {}, .spared = {}, .kill_at_once = kill_cgroup},
+              kGuardianTimeout);
+    if (cgroup) cgroup->remove();
+    remove_traces({{}, {}, traces.folder, traces.pipe}, -1);
+    ::_exit(0);
+}
+
+[[noreturn]] void become_guardian(const GuardianChannel& inherited, const WorkerLease& lease,
+                                  const std::optional<JobCgroup>& cgroup) {
+    ::prctl(PR_SET_NAME, kGuardianName);
+    ::setpgid(0, 0);
+    become_subreaper();
+    const bool has_terminal = ::isatty(STDIN_FILENO) != 0;
+    // The channel may lie there.
+    const OwnedDescriptor terminal(has_terminal ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, kTerminalNumber + 1)
+                                                : -1);
+    for (int stream : {STDIN_FILENO, STDOUT_FILENO}) lead_to_nowhere(stream);
+    if (!is_inherited(STDERR_FILENO)) lead_to_nowhere(STDERR_FILENO);
+    check(::dup3(inherited.fd(), kChannelNumber, O_CLOEXEC) >= 0 || errno == EINVAL, "dup3 failed");
+    const int kept = terminal ? ::dup3(terminal.get(), kTerminalNumber, O_CLOEXEC) : -1;
+    close_from(kept < 0 ? kTerminalNumber : kTerminalNumber + 1);
+    std::optional<JobCgroup> workers = cgroup;
+    if (workers) workers->make_ahead();
+    Guardian* guardian =
+        new Guardian(GuardianChannel(OwnedDescriptor(kChannelNumber)), lease, std::move(workers));
+    guardian->run();
+    // A reader of the agent's stderr must not wait for us to close ours.
+    lead_to_nowhere(STDERR_FILENO);
+    // The terminal comes first, since whoever started the agent may look at it by now; the folder is in use as long as workers live.
+    remove_traces({guardian->traces().modes_before, guardian->traces().modes_set, {}, {}}, kept);
+    end_all(cgroup, guardian->traces());
+}
 
 }  // namespace
 
-std::unique_ptr<ProcessRunner> make_guardian(const asio::any_io_executor& executor, int workers,
-                                             std::function<void(const std::string&)> on_lost,
-                                             const std::optional<std::filesystem::path>& cgroup_parent) {
-    return std::make_unique<GuardianRunner>(executor, workers, std::move(on_lost), cgroup_parent);
+bool is_inherited(int fd) {
+    const int flags = ::fcntl(fd, F_GETFD);
+    return flags >= 0 && (flags & FD_CLOEXEC) == 0;
+}
+
+void become_keeper(GuardianChannel channel, const WorkerLease& lease,
+                   const std::optional<JobCgroup>& cgroup) {
+    ::prctl(PR_SET_NAME, kKeeperName);
+    ::setpgid(0, 0);
+    block_signals();
+    become_subreaper();
+    const pid_t guardian = ::fork();
+    if (guardian == 0) become_guardian(channel, lease, cgroup);
+    for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) lead_to_nowhere(stream);
+    close_from(STDERR_FILENO + 1);
+    // What ends before the guardian was its orphan, and is reaped here on the way.
+    for (pid_t ended = 0; guardian > 0 && ended != guardian;) {
+        ended = ::waitpid(-1, nullptr, __WALL);
+        if (ended < 0 && errno != EINTR) break;
+    }
+    end_all(cgroup, {});
 }
 
 }  // namespace ddprun::inline launch

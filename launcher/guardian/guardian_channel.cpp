@@ -9,23 +9,117 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <new>
 
-#include "launcher/guardian/guardian_wire.hpp"
+#include "rendezvous/codec/binary_codec.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/error.hpp"
+
+namespace ddprun {
+
+// A given stream is sent as its kind only.
+template <>
+struct BinaryForm<StreamTarget> {
+    static constexpr int kGivenStream = 100;  // beside the values of Stdio
+
+    static int out(const StreamTarget& target) {
+        const auto* choice = std::get_if<Stdio>(&target);
+        return choice != nullptr ? static_cast<int>(*choice) : kGivenStream;
+    }
+    static bool in(int kind, StreamTarget& target) {
+        if (kind == kGivenStream) {
+            target = GivenDescriptor{};
+        } else {
+            target = static_cast<Stdio>(kind);
+        }
+        return kind == kGivenStream || is_value(static_cast<Stdio>(kind));
+    }
+};
+
+struct ExitForm {
+    bool exited = true;
+    int value = 0;
+    bool core_dumped = false;
+};
+BOOST_DESCRIBE_STRUCT(ExitForm, (), (exited, value, core_dumped))
+
+template <>
+struct BinaryForm<ExitStatus> {
+    static ExitForm out(const ExitStatus& status) {
+        if (const auto* exited = std::get_if<Exited>(&status)) return {true, exited->code, false};
+        const auto& [signal, core_dumped] = std::get<Signaled>(status);
+        return {false, signal, core_dumped};
+    }
+    static bool in(const ExitForm& form, ExitStatus& status) {
+        status = Signaled{form.value, form.core_dumped};
+        if (form.exited) status = Exited{form.value};
+        return true;
+    }
+};
+
+}  // namespace ddprun
 
 namespace ddprun::inline launch {
 namespace {
 
-// The first byte of a packet: where its message is.
+template <class Message>
+boost::system::result<Message> decode(std::string_view bytes) {
+    Message message;
+    if (!from_bytes<WideNumbers>(bytes, message)) return make_error_code(Errc::protocol_violation);
+    return message;
+}
+
+template <class Spec>
+auto streams(Spec& spec) {
+    return std::array{&spec.standard_input, &spec.standard_output, &spec.standard_error};
+}
+
+}  // namespace
+
+std::string encode_order(const GuardianOrder& order) { return to_bytes<WideNumbers>(order); }
+
+std::string encode_event(const GuardianEvent& event) { return to_bytes<WideNumbers>(event); }
+
+boost::system::result<GuardianOrder> decode_order(std::string_view bytes) {
+    return decode<GuardianOrder>(bytes);
+}
+
+boost::system::result<GuardianEvent> decode_event(std::string_view bytes) {
+    return decode<GuardianEvent>(bytes);
+}
+
+std::vector<int> given_descriptors(const WorkerSpec& spec) {
+    std::vector<int> numbers;
+    for (const StreamTarget* target : streams(spec)) {
+        if (const auto* given = std::get_if<GivenDescriptor>(target)) numbers.push_back(given->fd);
+    }
+    return numbers;
+}
+
+bool give_descriptors(WorkerSpec& spec, std::span<const int> numbers) {
+    std::size_t next = 0;
+    for (StreamTarget* target : streams(spec)) {
+        auto* given = std::get_if<GivenDescriptor>(target);
+        if (given == nullptr) continue;
+        if (next == numbers.size()) return false;
+        given->fd = numbers[next++];
+    }
+    return next == numbers.size();
+}
+
+namespace {
+
+// The first byte of a packet says where its message is.
 constexpr char kInline = 'i';
 constexpr char kInFile = 'f';  // in the last descriptor
 
 constexpr std::size_t kMaxPacketDescriptors = GuardianChannel::kMaxDescriptors + 1;
 
-// 0 or an errno.
+// Returns 0 or an errno.
 int make_file(std::string_view bytes, OwnedDescriptor& file) {
     file.reset(::memfd_create("ddprun-order", MFD_CLOEXEC));
     if (!file) return errno;
@@ -151,6 +245,34 @@ bool GuardianChannel::wait_to_receive(Deadline deadline) const {
 
 bool GuardianChannel::wait_to_send(Deadline deadline) const {
     return wait_for(socket_.get(), POLLOUT, deadline);
+}
+
+struct WorkerLease::Shared {
+    std::atomic<std::int64_t> end_ns{
+        0};  // on the steady clock, which all processes of a machine share; 0: none
+    std::atomic<std::int64_t> patience_ms{0};  // belongs to the last end, and for a moment to the next
+};
+
+WorkerLease::WorkerLease() {
+    static_assert(std::atomic<std::int64_t>::is_always_lock_free, "a lock would be the process's own");
+    void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory != MAP_FAILED) shared_.reset(new (memory) Shared);
+}
+
+void WorkerLease::Unmap::operator()(Shared* shared) const noexcept { ::munmap(shared, sizeof(Shared)); }
+
+void WorkerLease::set_end(const std::optional<LeaseEnd>& end) noexcept {
+    if (!shared_) return;
+    if (end) shared_->patience_ms = end->patience.count();
+    const auto since_start = end ? end->at.time_since_epoch() : std::chrono::steady_clock::duration(0);
+    shared_->end_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(since_start).count();
+}
+
+std::optional<LeaseEnd> WorkerLease::end() const noexcept {
+    const std::int64_t end_ns = shared_ ? shared_->end_ns.load() : 0;
+    if (end_ns == 0) return std::nullopt;
+    return LeaseEnd(LeaseEnd::TimePoint(std::chrono::nanoseconds(end_ns)),
+                    std::chrono::milliseconds(shared_->patience_ms.load()));
 }
 
 }  // namespace ddprun::inline launch

@@ -1,10 +1,20 @@
-// GuardianChannel: one end of the conversation between agent and guardian. Messages keep their borders,
-// descriptors travel beside them, and the end of the other process is an event.
+// The conversation of the agent and its guardian: what they say to each other, as bytes; the channel that carries it; and
+// the lease, which they share in memory.
 //
-// A local socket, close-on-exec, not blocking. A message too long for the socket's buffer goes through an
-// unnamed file in memory. Used by one thread.
+// Both are the same program on the same machine, so numbers are written as they lie in memory:
+//
+//     message = i64 kind (place in the variant) + the fields of the struct in order
+//     number  = i64          text = u64 length + bytes          list = u64 count + items
+//
+// A stream that leads to a given descriptor is written as its kind only; the descriptors travel beside the
+// message, in the order stdin, stdout, stderr.
 #pragma once
 
+#include <boost/system/result.hpp>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,16 +22,89 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/process/process_runner.hpp"
+#include "rendezvous/control/heartbeat.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline launch {
 
+// The kernel takes no more than 6 MiB of arguments and environment (three quarters of its greatest stack for
+// them), so a longer message cannot be one that would have succeeded.
+inline constexpr std::size_t kMaxGuardianMessage = 8 * 1024 * 1024;
+
+// --- from the agent
+
+struct StartWorker {
+    WorkerSpec spec;
+    bool in_series = false;  // not to be started if the one before could not be
+};
+BOOST_DESCRIBE_STRUCT(StartWorker, (), (spec, in_series))
+struct SignalWorker {
+    pid_t worker = 0;
+    int signal = 0;
+    SignalScope scope = SignalScope::automatic;
+};
+BOOST_DESCRIBE_STRUCT(SignalWorker, (), (worker, signal, scope))
+struct ForgetWorker {
+    pid_t worker = 0;
+};
+BOOST_DESCRIBE_STRUCT(ForgetWorker, (), (worker))
+struct SweepAll {
+    std::chrono::milliseconds timeout{0};
+};
+BOOST_DESCRIBE_STRUCT(SweepAll, (), (timeout))
+// The lease has an end that the guardian does not wait for (WorkerLease): it had none, or it was later, or is over.
+struct WatchLease {};
+BOOST_DESCRIBE_STRUCT(WatchLease, (), ())
+// LauncherTraces says what is to be put right at the end from now on.
+using GuardianOrder =
+    std::variant<StartWorker, SignalWorker, ForgetWorker, SweepAll, WatchLease, LauncherTraces>;
+
+// --- from the guardian
+
+// Started and StartFailure answer StartWorker, SweepResult answers SweepAll.
+struct WorkerExited {
+    pid_t worker = 0;
+    ExitStatus status;
+};
+BOOST_DESCRIBE_STRUCT(WorkerExited, (), (worker, status))
+struct GroupGone {
+    pid_t worker = 0;
+};
+BOOST_DESCRIBE_STRUCT(GroupGone, (), (worker))
+// WorkerUse comes before WorkerExited, if it comes.
+struct WorkerUse {
+    pid_t worker = 0;
+    ResourceUse use;
+};
+BOOST_DESCRIBE_STRUCT(WorkerUse, (), (worker, use))
+using GuardianEvent = std::variant<Started, StartFailure, WorkerExited, GroupGone, SweepResult, WorkerUse>;
+
+// --- both
+
+std::string encode_order(const GuardianOrder& order);
+std::string encode_event(const GuardianEvent& event);
+
+// These give Errc::protocol_violation for bytes that are no message. A given descriptor has the number -1 until
+// give_descriptors.
+boost::system::result<GuardianOrder> decode_order(std::string_view bytes);
+boost::system::result<GuardianEvent> decode_event(std::string_view bytes);
+
+// Returns the numbers of the descriptors that go with the spec, in order.
+std::vector<int> given_descriptors(const WorkerSpec& spec);
+
+// Puts the numbers in; false if there are not just as many as the spec needs.
+bool give_descriptors(WorkerSpec& spec, std::span<const int> numbers);
+
+// GuardianChannel is one end of the conversation. Messages keep their borders, descriptors travel beside them, and the end of
+// the other process is an event. It is a local socket, close-on-exec, not blocking; a message too long for the socket's
+// buffer goes through an unnamed file in memory. One thread uses it.
 class GuardianChannel {
   public:
-    // What is longer is not put into the socket.
+    // A longer message is not put into the socket.
     static constexpr std::size_t kMaxInline = 32 * 1024;
-    // The three standard streams.
+    // There are three standard streams.
     static constexpr std::size_t kMaxDescriptors = 3;
 
     struct Packet {
@@ -32,7 +115,7 @@ class GuardianChannel {
     struct Nothing {};  // not yet
     struct Lost {};     // the other end is closed, as a rule because its process ended
 
-    // Both ends, none of them on the numbers 0 to 2. Throws system_error when there are no descriptors left.
+    // Makes both ends, none of them on the numbers 0 to 2. Throws system_error when there are no descriptors left.
     static std::pair<GuardianChannel, GuardianChannel> make_pair();
 
     explicit GuardianChannel(OwnedDescriptor socket) : socket_(std::move(socket)) {}
@@ -40,11 +123,11 @@ class GuardianChannel {
     int fd() const { return socket_.get(); }
     void close() { socket_.reset(); }
 
-    // 0, or an errno and nothing was sent: EAGAIN if the other end must read first, EPIPE if it is lost,
+    // Returns 0, or an errno and nothing was sent: EAGAIN if the other end must read first, EPIPE if it is lost,
     // others if the file in memory cannot be had. At most kMaxGuardianMessage bytes.
     int send(std::string_view bytes, std::span<const int> descriptors = {});
 
-    // The next message.
+    // Takes the next message.
     std::variant<Packet, Nothing, Lost> receive();
 
     // Waits until there may be something to receive, or room to send; false when the deadline has passed.
@@ -56,6 +139,32 @@ class GuardianChannel {
 
     OwnedDescriptor socket_;
     std::string buffer_;
+};
+
+// WorkerLease says until when the workers of this node may run without a sign of their agent. It is memory that the agent and
+// its guardian share: the agent moves the end on, and the guardian, which looks only when the end has come, stops
+// the workers if it is over (SIGSTOP). An agent that was stopped cannot do so itself, and the other nodes go on without
+// it; perhaps all stood still, and the job goes on with it. So the guardian waits for its patience until the agent moves
+// the end on, and then lets them go on; else it kills them. It counts that from when it has seen the end itself: it may
+// have stood still, too.
+//
+// Made by the agent before it forks the guardian; afterwards each uses its own object, on any one thread.
+class WorkerLease {
+  public:
+    // Where the system has no memory for it, there is never an end.
+    WorkerLease();
+
+    // Without an end the workers may run for ever.
+    void set_end(const std::optional<LeaseEnd>& end) noexcept;
+    std::optional<LeaseEnd> end() const noexcept;
+
+  private:
+    struct Shared;
+    struct Unmap {
+        void operator()(Shared* shared) const noexcept;
+    };
+
+    std::unique_ptr<Shared, Unmap> shared_;
 };
 
 }  // namespace ddprun::inline launch

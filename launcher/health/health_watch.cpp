@@ -6,7 +6,7 @@
 
 #include "launcher/health/health_port.hpp"
 #include "launcher/health/health_server.hpp"
-#include "rendezvous/net/port_owner.hpp"
+#include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun::inline launch {

@@ -16,9 +16,9 @@
 #include <optional>
 #include <string>
 
-#include "launcher/alive.hpp"
 #include "launcher/process/process_runner.hpp"
 #include "rendezvous/control/control_message.hpp"
+#include "rendezvous/system/alive.hpp"
 
 namespace ddprun::inline launch {
 

@@ -26,7 +26,7 @@
 namespace ddprun::inline launch {
 namespace {
 
-// Of one line; only the command of a job or a path comes near it.
+// One line may be so long; only the command of a job or a path comes near it.
 constexpr std::size_t kMaxLine = 16 * 1024;
 
 using Sink = spdlog::sinks::base_sink<spdlog::details::null_mutex>;
@@ -45,7 +45,7 @@ class StderrSink : public Sink {
     void flush_() override {}
 
   private:
-    // In pieces that a pipe takes whole once it takes anything, so that no write blocks.
+    // It writes in pieces that a pipe takes whole once it takes anything, so that no write blocks.
     void write(std::string_view rest) {
         while (!rest.empty() && takes_something()) {
             const ssize_t count =

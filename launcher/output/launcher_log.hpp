@@ -1,4 +1,4 @@
-// LauncherLog: the launcher's own lines, on stderr behind kLauncherMark and in the file of --log-file.
+// LauncherLog writes the launcher's own lines, on stderr behind kLauncherMark and in the file of --log-file.
 //
 // On stderr stand those that the verbosity lets through: by way of the output pump while there is one, so that
 // they tear no worker's line, else directly. One that is closed or full loses lines, never the job; one that
@@ -24,7 +24,7 @@ namespace ddprun::inline launch {
 
 class OutputPump;
 
-// What the launcher says besides errors and the report: nothing, what keeps it from the other nodes, what the user waits
+// Verbosity is what the launcher says besides errors and the report: nothing, what keeps it from the other nodes, what the user waits
 // for, everything it does.
 enum class Verbosity { quiet, troubles, usual, verbose };
 
@@ -41,20 +41,20 @@ class LauncherLog {
     // names the flag.
     std::optional<std::string> open_file(const std::string& path, const std::string& host);
 
-    // From now on by this pump, which outlives that; nullptr: directly, and without the file if the pump hangs.
+    // Has this pump write from now on, which outlives that; nullptr: it writes directly, and without the file if the pump hangs.
     void speak_by(OutputPump* pump);
 
-    // Whether a line can be shown that is brought up to date in place: stderr is a terminal, and not --quiet.
+    // True if a line can be shown that is brought up to date in place: stderr is a terminal, and not --quiet.
     bool can_update() const;
 
-    // That line, while there is a pump, cut to the terminal's width; empty: none any longer. It is not in the file.
+    // Shows that line, while there is a pump, cut to the terminal's width; empty: it goes. It is not in the file.
     void update(std::string_view text);
 
     // Each line of `text` becomes a line of its own; an empty text is none.
     void error(std::string_view text);
     void warn(std::string_view text);     // shown in any case, like errors
     void info(std::string_view text);     // not with --quiet
-    void trouble(std::string_view text);  // likewise, but of Verbosity::troubles
+    void trouble(std::string_view text);  // nor without Verbosity::troubles or more
     void debug(std::string_view text);    // with --verbose only
 
   private:

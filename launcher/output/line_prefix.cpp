@@ -20,7 +20,7 @@ std::string_view leading_name(std::string_view text) {
     return text.substr(0, size);
 }
 
-// What a dollar sign at the start of `text` stands for: the name, and how many bytes it takes with the sign.
+// Reads what a dollar sign at the start of `text` stands for: the name, and how many bytes it takes with the sign.
 // No name where the rules of string.Template see none.
 std::pair<std::string_view, std::size_t> dollar_name(std::string_view text) {
     if (text.size() > 1 && text[1] == '{') {

@@ -1,4 +1,4 @@
-// LinePrefix: what stands before a worker's line on the console, compiled from a template. Pure values.
+// LinePrefix is what stands before a worker's line on the console, compiled from a template. Pure values.
 //
 // Two templates are understood: our own (`--prefix`, `{host}:{rank}: `) and torchrun's
 // (`--log-line-prefix-template`, `[${role_name}${rank}]: `, the rules of Python's string.Template with
@@ -13,7 +13,7 @@
 
 namespace ddprun::inline launch {
 
-// Whose line it is.
+// LineOrigin says whose line it is.
 struct LineOrigin {
     std::string host;
     std::string role;
@@ -26,24 +26,24 @@ class LinePrefix {
   public:
     LinePrefix() = default;  // nothing
 
-    // `{host} {rank} {local_rank} {role} {time} {stream}`; `{{` and `}}` are the braces themselves. Otherwise
+    // Reads `{host} {rank} {local_rank} {role} {time} {stream}`; `{{` and `}}` are the braces themselves. Otherwise
     // what is wrong, in words that go behind the flag and its value.
     static std::variant<LinePrefix, std::string> parse(std::string_view text);
 
-    // `${role_name} ${rank} ${local_rank} ${hostname}`, with or without braces; `$$` is a dollar sign and
+    // Reads `${role_name} ${rank} ${local_rank} ${hostname}`, with or without braces; `$$` is a dollar sign and
     // everything else stays as it is.
     static LinePrefix parse_dollar(std::string_view text);
 
-    // torchrun's header of tee'd lines, without a blank behind it: `[<role><local_rank>]:`.
+    // Makes torchrun's header of tee'd lines, without a blank behind it: `[<role><local_rank>]:`.
     static LinePrefix tee_header();
 
     bool empty() const { return pieces_.empty(); }
     bool uses_time() const;
 
-    // Everything but the time filled in, so that render() has little to do.
+    // Fills in everything but the time, so that render() has little to do.
     LinePrefix with(const LineOrigin& origin) const;
 
-    // The text; `time` stands for {time}. Fields that with() has not filled in are empty.
+    // Makes the text; `time` stands for {time}. Fields that with() has not filled in are empty.
     std::string render(std::string_view time) const;
 
     bool operator==(const LinePrefix&) const = default;

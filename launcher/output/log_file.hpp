@@ -1,11 +1,20 @@
-// LogFile: one log file of bounded size that never gets in anybody's way.
+// The log files of this node. LogFolder makes the folders of one job, in torchrun's layout:
 //
-// What cannot be written (full disk, quota, file-size limit, no permission to create the file) is dropped and
-// counted; the next write is tried again. Used by one thread, the pump's; never throws.
+//   <--log-dir, filled in as path_template.hpp says, or a new ddprun_XXXXXX among the temporary files>/
+//       <run id>_XXXXXX/attempt_<n>/
+//       filtered_stdout.log  filtered_stderr.log
+//       <local rank>/stdout.log  stderr.log  error.json
 //
-// With a limit the file is at all times: head, one line that says how many bytes were left out, tail. When it
-// is full the older half of the tail is taken out, so the file is read from top to bottom like any other,
-// also after a crash. Tail and head begin and end at line ends where one is near.
+// Where the job may have several nodes, which may share the place, the run's own folder says whose it is:
+// <run id>_node<number>_<host>_XXXXXX. It is made with the first round.
+//
+// Where no logs are wanted and no place was chosen, workers still have error files, but in one folder only,
+// since making and removing one for each of eight workers takes a tenth of a short job's time:
+//
+//   ddprun_XXXXXX/attempt_<n>_<local rank>_error.json
+//
+// Folders that stayed empty are removed at the end if the user did not choose the place, and so is what
+// launchers before have left there (launcher/folder_sweep.hpp). Used by the agent's thread.
 #pragma once
 
 #include <sys/types.h>
@@ -13,16 +22,86 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "launcher/folder_claim.hpp"
+#include "launcher/output/output_plan.hpp"
+#include "launcher/path_template.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun::inline launch {
 
+// RunFolder is the run's own folder, when it has been made.
+struct RunFolder {
+    std::string path;
+    std::string job_id;
+    int node_rank = 0;
+};
+
+// It leaves something in that folder; returns one line about trouble.
+using RunFolderWork = std::function<std::optional<std::string>(const RunFolder&)>;
+
+class LogFolder {
+  public:
+    // Nothing is created yet. `temporary` is where temporary files go (TMPDIR, else /tmp).
+    LogFolder(const OutputPlan& plan, std::string temporary);
+    LogFolder(const LogFolder&) = delete;
+    LogFolder& operator=(const LogFolder&) = delete;
+    ~LogFolder();
+
+    // Return the folder of a round, and that of one of its local ranks; created if it is not there, and so is all above it,
+    // under another name, if that has vanished. Throw a system_error that names --log-dir when that fails. Empty when there
+    // are no files.
+    std::string round(const PathFacts& facts, int round);
+    std::string worker(const std::string& round_folder, int local_rank);
+
+    // Returns the run's own folder; empty where there is none yet, or a folder for error files only.
+    std::string run() const { return bare_ ? std::string() : job_; }
+
+    // Names the file for the reason of the worker's failure, in the folder that worker() gave; empty for none.
+    std::string error_file(const std::string& worker_folder, int local_rank) const;
+
+    // Returns the folder among the temporary files that this has made, and removes if nothing is in it; empty for none.
+    std::string temporary() const { return chosen_by_user_ ? std::string() : base_; }
+
+  private:
+    void create_base(const PathFacts& facts);
+    void create(const std::string& path);
+
+    std::string chosen_;  // the user's, not filled in
+    std::string base_;
+    FolderClaim claim_;  // it is on a base that the user did not choose
+    std::string temporary_;
+    std::string job_;
+    bool files_;
+    bool chosen_by_user_;
+    bool bare_;  // it is for error files only
+    int round_ = 0;
+    std::vector<std::string> created_;
+};
+
+// Returns TMPDIR, else /tmp.
+std::string temporary_folder(const Environment& environment);
+
+// Makes the folder of --log-dir and tells what is wrong with it, in one line that names the flag; nothing
+// if it is in order. For the command line, where it is bad input.
+std::optional<std::string> log_dir_complaint(const OutputPlan& plan);
+
+// LogFile is one log file of bounded size that never gets in anybody's way.
+//
+// What cannot be written (full disk, quota, file-size limit, no permission to create the file) is dropped and
+// counted; the next write is tried again. Used by one thread, the pump's; never throws.
+//
+// With a limit the file is at all times: head, one line that says how many bytes were left out, tail. When it
+// is full the older half of the tail is taken out, so the file is read from top to bottom like any other,
+// also after a crash. Tail and head begin and end at line ends where one is near.
 class LogFile {
   public:
-    // As pwrite(2). Tests put failures in.
+    // It is pwrite(2). Tests put failures in.
     using WriteFunction = std::function<ssize_t(int, const void*, std::size_t, off_t)>;
 
     // The head takes a quarter of the limit, but no more than this.
@@ -41,14 +120,14 @@ class LogFile {
 
     const std::string& path() const { return path_; }
 
-    // Bytes that were not written because of errors, and the errno of the last one.
+    // Count the bytes that were not written because of errors, and the errno of the last one.
     std::uint64_t dropped() const { return dropped_; }
     int error_number() const { return error_number_; }
 
   private:
     bool take_out_middle();
     void append(std::string_view bytes);
-    // Whether all of it was written; `offset` is where the next bytes go then.
+    // True if all of it was written; `offset` is where the next bytes go then.
     bool write_at(std::uint64_t& offset, std::string_view bytes);
     void cut();
     std::uint64_t head_limit() const;

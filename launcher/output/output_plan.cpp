@@ -55,7 +55,7 @@ std::variant<std::uint64_t, std::string> parse_log_max(std::string_view text) {
     return *size;
 }
 
-// Parts between single commas; two commas are one inside a part. Empty parts would match every line.
+// It cuts at single commas; two commas are one inside a part. Empty parts would match every line.
 std::vector<std::string> split_filters(std::string_view text) {
     std::vector<std::string> filters;
     std::string part;

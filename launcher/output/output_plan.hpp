@@ -1,4 +1,4 @@
-// OutputPlan: where each stream of each worker goes, as the flags say. Pure.
+// OutputPlan says where each stream of each worker goes, as the flags want it. Pure.
 //
 // | flag                          | a stream that it names                                              |
 // |-------------------------------|---------------------------------------------------------------------|
@@ -35,10 +35,10 @@ namespace ddprun::inline launch {
 
 enum class OutputStream { out, err };
 
-// "stdout" or "stderr".
+// Returns "stdout" or "stderr".
 std::string_view stream_name(OutputStream stream);
 
-// What the command line collects, as it was written. Empty texts: the flag was not given.
+// OutputOptions is what the command line collects, as it was written. Empty texts: the flag was not given.
 struct OutputOptions {
     std::string redirects;
     std::string tee;
@@ -52,24 +52,24 @@ struct OutputOptions {
     std::string log_dir;
 };
 
-// What `--prefix` alone stands for.
+// `--prefix` alone stands for this.
 inline constexpr std::string_view kDefaultPrefix = "{host}:{rank}: ";
 
-// The smallest --log-max: below it neither head nor tail holds anything of use.
+// This is the smallest --log-max: below it neither head nor tail holds anything of use.
 inline constexpr std::uint64_t kMinLogMax = 4096;
 
-// The choice of -r or -t: for each local rank the sum of 1 for stdout and 2 for stderr.
+// StreamChoice is the choice of -r or -t: for each local rank the sum of 1 for stdout and 2 for stderr.
 struct StreamChoice {
     int everywhere = 0;
     std::map<int, int> by_local_rank;  // if this holds anything, ranks not in it have 0
 
     bool has(int local_rank, OutputStream stream) const;
     bool any() const;
-    // The last entry, as text, whose local rank `count` workers do not have.
+    // Returns the last entry, as text, whose local rank `count` workers do not have.
     std::optional<std::string> beyond(int count) const;
 };
 
-// Where one stream of one worker goes.
+// StreamPlan says where one stream of one worker goes.
 struct StreamPlan {
     bool to_console = true;
     bool to_file = false;
@@ -91,7 +91,7 @@ struct OutputPlan {
 
     StreamPlan stream(int local_rank, int rank, OutputStream stream) const;
 
-    // Some file besides error files is to be written.
+    // True if some file besides error files is to be written.
     bool wants_logs() const;
 
     const std::vector<std::string>& filters(OutputStream stream) const {
@@ -99,10 +99,10 @@ struct OutputPlan {
     }
 };
 
-// Bytes, or with K, M or G behind the number (powers of 1024); nothing for another text.
+// Reads bytes, or with K, M or G behind the number (powers of 1024); nothing for another text.
 std::optional<std::uint64_t> parse_size(std::string_view text);
 
-// The plan, or one line that names the flag, its value and the form it has to have.
+// Makes the plan, or one line that names the flag, its value and the form it has to have.
 std::variant<OutputPlan, std::string> parse_output_options(const OutputOptions& options);
 
 }  // namespace ddprun::inline launch

@@ -21,14 +21,14 @@ StreamTarget target(const OwnedDescriptor& fd) {
 
 }  // namespace
 
-// An answer of the thread. The timer has its handler called, whether the answer comes or takes too long, and
+// The thread's answer. The timer has its handler called, whether the answer comes or takes too long, and
 // keeps the executor at work until then.
 struct OutputPump::Answer {
     asio::steady_timer timer;
     std::vector<std::string> lines = {};
 };
 
-// Between the thread and the agent's executor, which may be gone before a thread that hangs.
+// The Gate stands between the thread and the agent's executor, which may be gone before a thread that hangs.
 class OutputPump::Gate {
   public:
     explicit Gate(asio::any_io_executor executor) : executor_(std::move(executor)) {}
@@ -144,13 +144,13 @@ WorkerStreams OutputPump::open_one(int local_rank, int rank, std::shared_ptr<Pum
         (stream == OutputStream::out ? ends.out : ends.err) = std::move(channel.writer);
         worker->streams.push_back(
             {{loop_->context(), channel.reader.release()}, OutputRoute(std::move(parts))});
-        // It is already; Asio asks again otherwise.
+        // It does not block already, but Asio would ask again.
         worker->streams.back().reader.non_blocking(true);
     }
     return ends;
 }
 
-// None where it cannot be made.
+// It is empty where it cannot be made.
 std::string OutputPump::worker_folder(int local_rank) {
     if (round_folder_.empty()) return {};
     try {

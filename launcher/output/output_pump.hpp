@@ -1,11 +1,11 @@
-// OutputPump: takes what the workers of this node print and brings it to the console and to their log files,
+// OutputPump takes what the workers of this node print and brings it to the console and to their log files,
 // whole lines at a time, in order and complete.
 //
-// Has one thread of its own, since a console that takes nothing (a paused terminal, a full pipe) must stop
+// It has one thread of its own, since a console that takes nothing (a paused terminal, a full pipe) must stop
 // neither supervision nor the agent's heartbeat: then the workers' pipes fill and the workers wait, nobody
 // else. A console that was closed is no error; files are still written. No signal is ever handled there.
 //
-// What a stream passes on: line_splitter.hpp (carriage returns), console_text.hpp (what stands on one line).
+// output_lines.hpp says what a stream passes on (carriage returns), and what stands on one line of the console.
 // Unfinished lines are shown on a terminal and in files twice a second, elsewhere when they or the
 // stream end.
 //
@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/output/log_folder.hpp"
+#include "launcher/output/log_file.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/output/output_route.hpp"
 #include "launcher/process/worker_spec.hpp"
@@ -35,10 +35,10 @@ namespace ddprun::inline launch {
 class PumpLoop;
 struct PumpWorker;
 
-// What the round is called in prefixes and folders.
+// RoundIdentity is what the round is called in prefixes and folders.
 struct RoundIdentity {
     std::string run_id;
-    std::int64_t start_unix_s = 0;  // of the job
+    std::int64_t start_unix_s = 0;  // when the job began
     int round = 0;  // numbers the folder; a new number for every round keeps every round's files
     std::string role = "default";
     std::string host;
@@ -47,12 +47,12 @@ struct RoundIdentity {
     bool is_alone = true;  // the job never has another node
 };
 
-// What open() makes for a worker: its ends of the streams. They are put into its WorkerSpec and closed
+// WorkerStreams is what open() makes for a worker: its ends of the streams. They are put into its WorkerSpec and closed
 // (this object destroyed) once it was started, or the streams would never end.
 struct WorkerStreams {
     OwnedDescriptor out;  // none: nobody wants to see it
     OwnedDescriptor err;
-    std::string error_file;  // for TORCHELASTIC_ERROR_FILE; empty for --log-dir /dev/null
+    std::string error_file;  // goes into TORCHELASTIC_ERROR_FILE; empty for --log-dir /dev/null
 
     StreamTarget standard_output() const;
     StreamTarget standard_error() const;
@@ -68,14 +68,13 @@ struct OutputPumpSettings {
 
 class OutputPump {
   public:
-    // How long drain() waits for a console that takes nothing at all: long enough to read a page in a pager;
-    // and how long when the user is in a hurry.
+    // drain() waits so long for a console that takes nothing at all, which is enough to read a page in a pager; and so long
+    // when the user is in a hurry.
     static constexpr std::chrono::milliseconds kConsoleTimeout{60'000};
     static constexpr std::chrono::milliseconds kShortConsoleTimeout{1000};
-    // How long stop() waits for the thread to end.
+    // stop() waits so long for the thread to end.
     static constexpr std::chrono::milliseconds kStopTimeout{2000};
-    // What the thread may take longer than it should (a file server that hangs) before the agent goes on
-    // without it.
+    // The thread may take so much longer than it should (a file server that hangs) before the agent goes on without it.
     static constexpr std::chrono::milliseconds kAnswerTimeout{1000};
 
     // `on_notice` is told, once for each file, that something is being dropped.
@@ -89,13 +88,13 @@ class OutputPump {
     // anew; if that fails the round has no files, what should be in them goes to the console, and a notice says so.
     void begin_round(const RoundIdentity& identity);
 
-    // The round's folder if somebody wants logs; else empty, though there may be error files.
+    // Returns the round's folder if somebody wants logs; else empty, though there may be error files.
     std::string log_folder() const { return plan_.wants_logs() ? round_folder_ : std::string(); }
 
-    // As LogFolder has it.
+    // Returns what LogFolder::temporary() does.
     std::string temporary_folder() const { return folder_.temporary(); }
 
-    // For so many workers from these ranks on, by local rank. Throws system_error if there are no descriptors left.
+    // Opens the streams of so many workers from these ranks on, by local rank. Throws system_error if there are no descriptors left.
     std::vector<WorkerStreams> open(int local_rank, int rank, int workers = 1);
 
     // Reads what the worker has left in its pipes and gives the last lines of its stderr, oldest first (at
@@ -103,7 +102,7 @@ class OutputPump {
     // has ended; also good after finish(), until the local rank is opened again.
     void last_lines(int local_rank, std::function<void(std::vector<std::string>)> done);
 
-    // Called when the worker's process group is gone. `done` comes when everything it printed was taken over,
+    // Is called when the worker's process group is gone. `done` comes when everything it printed was taken over,
     // at the latest after kDrainTimeout: of a stream still open only what is in it then is taken, whenever
     // the console allows it.
     void finish(int local_rank, std::function<void()> done);
@@ -112,20 +111,20 @@ class OutputPump {
     // rank's are always shown. For a round that is followed by another, since only the last one is reported.
     void replay_stderr(int local_rank);
 
-    // A line of the launcher's own, on stderr and never inside another line.
+    // Shows a line of the launcher's own, on stderr and never inside another line.
     void announce(std::string line);
 
-    // Terminals only: the launcher's passing line on stderr, in place of the last one; empty: no longer any. It goes
+    // Shows, on terminals only, the launcher's passing line on stderr, in place of the last one; empty: none. It goes
     // away before anything else is shown there.
     void pass(std::string line);
 
-    // Has the thread do this, for what may hang; what it returns is told as a notice.
+    // Has the thread do what may hang; what it returns is told as a notice.
     void run(std::function<std::optional<std::string>()> work);
 
-    // The terminal's size has changed (SIGWINCH): the workers' terminals follow.
+    // Has the workers' terminals follow the terminal's size, which has changed (SIGWINCH).
     void window_changed();
 
-    // At the end of the job: `done` comes when everything is on the console, or when the console has taken
+    // Brings out what is left at the end of the job: `done` comes when everything is on the console, or when the console has taken
     // nothing for so long.
     void drain(std::function<void()> done, std::chrono::milliseconds timeout = kConsoleTimeout);
 
@@ -134,7 +133,7 @@ class OutputPump {
     // nothing. The destructor does it too.
     std::vector<std::string> stop();
 
-    // It was stopped, and has not ended.
+    // True if it was stopped and has not ended.
     bool hangs() const { return hangs_; }
 
   private:
@@ -162,7 +161,7 @@ class OutputPump {
     std::shared_ptr<LogFile> filtered_out_;
     std::shared_ptr<LogFile> filtered_err_;
     int next_stream_ = 0;
-    int pipes_ = 0;  // of this round
+    int pipes_ = 0;  // in this round
     bool stopped_ = false;
     bool hangs_ = false;
 };

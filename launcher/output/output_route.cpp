@@ -7,7 +7,7 @@
 namespace ddprun::inline launch {
 namespace {
 
-// What is composed is written before it grows beyond this.
+// Composed text is written before it grows beyond this.
 constexpr std::size_t kComposed = 64 * 1024;
 
 std::string rendered(const LinePrefix& prefix) {

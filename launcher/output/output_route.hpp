@@ -1,4 +1,4 @@
-// OutputRoute: the way of one stream's bytes from the reading end on: lines, then log file, filters, last
+// OutputRoute is the way of one stream's bytes from the reading end on: lines, then log file, filters, last
 // lines and console. Owned by the pump and used by its thread only; it never waits for anything.
 #pragma once
 
@@ -8,16 +8,14 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/output/console_text.hpp"
 #include "launcher/output/console_writer.hpp"
-#include "launcher/output/last_lines.hpp"
 #include "launcher/output/line_prefix.hpp"
-#include "launcher/output/line_splitter.hpp"
 #include "launcher/output/log_file.hpp"
+#include "launcher/output/output_lines.hpp"
 
 namespace ddprun::inline launch {
 
-// One console of the launcher: stdout, stderr, or both if they are the same thing.
+// OutputConsole is one console of the launcher: stdout, stderr, or both if they are the same thing.
 struct OutputConsole {
     explicit OutputConsole(int fd) : writer(fd) {}
     ConsoleWriter writer;
@@ -41,11 +39,11 @@ class OutputRoute {
 
     void take(std::string_view bytes);
 
-    // The stream has ended: what is left goes out as it is. Nothing is taken then.
+    // Tells that the stream has ended: what is left goes out as it is. Nothing is taken then.
     void end();
     void close_files();
 
-    // There is an unfinished line, or a new state of one, that nobody can see yet.
+    // True if there is an unfinished line, or a new state of one, that nobody can see yet.
     bool has_unseen() const { return unseen_; }
     void show_unfinished();
 

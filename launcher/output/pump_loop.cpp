@@ -22,13 +22,13 @@ namespace {
 namespace asio = boost::asio;
 using Descriptor = asio::posix::stream_descriptor;
 
-// What one read takes: few enough bytes to stay in a core's cache until they are written twice.
+// One read takes so many bytes: few enough to stay in a core's cache until they are written twice.
 constexpr std::size_t kReadAtOnce = 128 * 1024;
 
-// The launcher's own stream in ConsoleText; the workers' are numbered from 0.
+// This is the launcher's own stream in ConsoleText; the workers' are numbered from 0.
 constexpr int kLauncherStream = INT_MAX;
 
-// Reads of one stream in one go for last_lines: a grandchild may write for ever.
+// One stream is read so often in one go for last_lines: a grandchild may write for ever.
 constexpr int kMaxReadsAtOnce = 16;
 
 bool same_thing(int a, int b) {
@@ -123,7 +123,7 @@ void PumpLoop::close(PumpStream& stream) {
     stream.route.close_files();
 }
 
-// Somebody outside the worker's process group holds the stream open: what is in it now is taken, no more.
+// A process outside the worker's group holds the stream open: what is in it now is taken, no more.
 void PumpLoop::give_up_waiting(PumpStream& stream) {
     if (!stream.reader.is_open() || stream.remaining) return;
     int in_pipe = 0;
@@ -177,7 +177,15 @@ PumpLoop::Worker PumpLoop::find(int local_rank) const {
 
 // --- consoles ---
 
-// Once for all that comes meanwhile, and not without need: the loop looks at its descriptors in between.
+// How the thread shows what it was given:
+// 1. It waits for input of the workers, room in a blocked console, commands of the agent, and times; nothing else.
+// 2. Input of a stream goes through its route into files and into the buffers of the consoles. A stream whose console is
+//    blocked is not awaited, so the worker's pipe fills and the worker waits, nobody else.
+// 3. After each handler the consoles are settled once for all that came meanwhile (settle_soon): the loop looks at its
+//    descriptors in between.
+// 4. Settling writes the buffers out, then the launcher's own lines; a console that does not take everything is blocked
+//    until its descriptor is writable, and the streams that were held back for it are awaited again after that.
+// 5. While draining, settling also looks whether everything is shown; the timeout begins anew as long as anything moves.
 void PumpLoop::settle_soon() {
     const bool has_output = std::any_of(consoles_.begin(), consoles_.end(),
                                         [](Console& console) { return !console.writer.buffer().empty(); });
@@ -189,7 +197,7 @@ void PumpLoop::settle_soon() {
 }
 
 void PumpLoop::show_and_wait() {
-    // In this order: lines that wait for a blocked console must not stay behind when this unblocks it.
+    // The order matters: lines that wait for a blocked console must not stay behind when this unblocks it.
     for (Console& console : consoles_) console.writer.flush();
     say_launcher_lines();
     for (Console& console : consoles_) await_room(console);
@@ -210,7 +218,7 @@ void PumpLoop::await_room(Console& console) {
     if (!console.room.is_open()) {
         OwnedDescriptor set(::epoll_create1(EPOLL_CLOEXEC));
         epoll_event event{EPOLLOUT, {}};
-        // What cannot be waited for is always ready.
+        // A descriptor that cannot be waited for is always ready.
         if (::epoll_ctl(set.get(), EPOLL_CTL_ADD, console.writer.poll_fd(), &event) != 0)
             return settle_soon();
         console.room.assign(set.release());
@@ -292,7 +300,7 @@ std::vector<std::string> PumpLoop::losses() const {
 // --- commands ---
 
 void PumpLoop::add(const Worker& worker) {
-    // Of the rank's last round only what has not reached its end is kept.
+    // Only those of the rank's last round are kept that have not reached their end.
     std::erase_if(workers_, [&worker](const Worker& old) {
         return old->local_rank == worker->local_rank && !old->on_finished && old->has_ended();
     });
@@ -337,7 +345,7 @@ void PumpLoop::announce(const std::string& line) {
 
 void PumpLoop::pass(const std::string& line) {
     OutputConsole& console = this->console(OutputStream::err);
-    // One that waits would be old when it is shown; the next text erases what stands there.
+    // A passing line that waits would be old when it is shown; the next text erases what stands there.
     if (!console.writer.is_terminal() || console.writer.blocked()) return;
     if (line.empty()) {
         console.text.erase_passing(console.writer.buffer());

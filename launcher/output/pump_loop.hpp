@@ -1,8 +1,8 @@
-// PumpLoop: the thread inside OutputPump, which runs one io_context. It waits for streams, consoles, commands and
+// PumpLoop is the thread inside OutputPump, which runs one io_context. It waits for streams, consoles, commands and
 // times, and for nothing else: no console is written to that does not take anything.
 //
-// Everything but start(), post() and wait_for_end() runs on the thread; commands are closures that do. Kept
-// alive by the thread itself, so that an agent can go without one that hangs in a dead file server.
+// Everything but start(), post() and wait_for_end() runs on the thread; commands are closures that do. The thread keeps it
+// alive itself, so that an agent can go without one that hangs in a dead file server.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -23,14 +23,14 @@
 
 namespace ddprun::inline launch {
 
-// Lines of the launcher that wait for a blocked console; later ones are thrown away.
+// So many lines of the launcher may wait for a blocked console; later ones are thrown away.
 inline constexpr std::size_t kMaxAnnouncements = 1000;
-// How long finish() waits for the end of streams that a process outside the worker's group holds open.
+// finish() waits so long for the end of streams that a process outside the worker's group holds open.
 inline constexpr std::chrono::milliseconds kDrainTimeout{500};
-// Two updates a second of a line that has not ended.
+// A line that has not ended is updated twice a second.
 inline constexpr std::chrono::milliseconds kUpdateInterval{500};
 
-// One stream of one worker.
+// PumpStream is one stream of one worker.
 struct PumpStream {
     boost::asio::posix::stream_descriptor reader;  // closed when the stream has ended
     OutputRoute route;
@@ -38,7 +38,7 @@ struct PumpStream {
     std::optional<std::size_t> remaining = {};  // what is still taken of a stream that does not end
 };
 
-// Kept alive by what waits for one of its streams or timers.
+// A PumpWorker is kept alive by what waits for one of its streams or timers.
 struct PumpWorker {
     PumpWorker(boost::asio::io_context& context, int rank)
         : local_rank(rank), update_timer(context), finish_timer(context) {}
@@ -58,14 +58,14 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
 
     PumpLoop(int out_fd, int err_fd, std::function<void(std::string)> on_notice);
 
-    // Any thread. The consoles themselves are constant; what is in them is the thread's.
+    // Any thread may call these. The consoles themselves are constant; what is in them is the thread's.
     void start();
     void post(std::function<void()> command);
     bool wait_for_end(std::chrono::milliseconds timeout);
     OutputConsole& console(OutputStream stream);
     boost::asio::io_context& context() { return context_; }
 
-    // On the thread.
+    // The thread calls these.
     void add(const Worker& worker);
     std::vector<std::string> last_lines(int local_rank);
     void finish(int local_rank, std::function<void()> done);
@@ -77,7 +77,7 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     void drain(std::function<void()> done, std::chrono::milliseconds timeout);
     void end();
 
-    // After the end: what was lost, a line for each file and console.
+    // Returns, after the end, what was lost, a line for each file and console.
     std::vector<std::string> losses() const;
 
   private:
@@ -122,7 +122,7 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     boost::asio::steady_timer drain_timer_{context_};
     std::uint64_t progress_seen_ = 0;
     std::uint64_t bytes_read_ = 0;
-    std::map<std::string, std::string> losses_;  // by file or console
+    std::map<std::string, std::string> losses_;  // a line for each file or console
     bool is_settling_ = false;
     bool has_held_back_ = false;  // a stream, for the sake of its console
 };

@@ -10,14 +10,14 @@
 namespace ddprun::inline launch {
 namespace {
 
-using Groups = std::vector<CpuList>;  // of CPUs that are handed out together
+using Groups = std::vector<CpuList>;  // CPUs that are handed out together
 
-// Somebody who is given CPUs: a GPU that a worker may use, or a worker.
+// A Seat is given CPUs: a GPU that a worker may use, or a worker.
 struct Seat {
     bool by_gpu = false;  // `node` is its GPU's
     int node = 0;
     int place = 0;  // among the seats of its NUMA node …
-    int peers = 0;  // … which are so many
+    int peers = 0;  // … and how many these are
 };
 
 std::vector<CpuPlace> by_nearness(std::vector<CpuPlace> cpus) {
@@ -27,7 +27,7 @@ std::vector<CpuPlace> by_nearness(std::vector<CpuPlace> cpus) {
     return cpus;
 }
 
-// One group for each value of the member, in order of first appearance.
+// Makes one group for each value of the member, in order of first appearance.
 Groups grouped(const std::vector<CpuPlace>& cpus, int CpuPlace::*member) {
     Groups groups;
     std::map<int, std::size_t> index;
@@ -79,7 +79,7 @@ std::vector<Seat> seats_of(const CpuBindRequest& request, const std::vector<CpuP
     return seats;
 }
 
-// The part of the groups that is this place's, the first ones one larger where they cannot be equal. Where they do not
+// Returns the part of the groups that is this place's, the first ones one larger where they cannot be equal. Where they do not
 // suffice, several have the same.
 CpuList share(const Groups& groups, int place, int peers) {
     const int count = static_cast<int>(groups.size());
@@ -94,7 +94,7 @@ CpuList share(const Groups& groups, int place, int peers) {
     return sorted(std::move(cpus));
 }
 
-// By core, else by hardware thread.
+// Shares by core, else by hardware thread.
 CpuList share_cores(const std::vector<CpuPlace>& cpus, int place, int peers) {
     Groups groups = grouped(cpus, &CpuPlace::core);
     if (static_cast<int>(groups.size()) < peers) groups = grouped(cpus, &CpuPlace::cpu);
@@ -183,7 +183,7 @@ std::vector<int> threads_of(const std::vector<CpuList>& bound, int usable) {
         users.empty() ? 1 : std::min(1.0, static_cast<double>(usable) / static_cast<double>(users.size()));
     std::vector<int> threads;
     for (const CpuList& cpus : bound) {
-        // Summed by the number of users, so that whole CPUs stay whole numbers.
+        // It is summed by the number of users, so that whole CPUs stay whole numbers.
         std::map<int, int> shared_by;
         for (const int cpu : cpus) ++shared_by[users[cpu]];
         double own = 0;

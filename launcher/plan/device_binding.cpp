@@ -2,7 +2,205 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "launcher/list_text.hpp"
+#include "rendezvous/system/whole_number.hpp"
+
 namespace ddprun::inline launch {
+namespace {
+
+constexpr const char* kCuda = "CUDA_VISIBLE_DEVICES";
+constexpr const char* kHip = "HIP_VISIBLE_DEVICES";
+constexpr const char* kRocr = "ROCR_VISIBLE_DEVICES";
+constexpr const char* kLevelZero = "ZE_AFFINITY_MASK";
+
+struct Mask {
+    std::string variable;
+    std::optional<std::string> value;
+
+    std::string text() const { return fmt::format("{}={}", variable, value.value_or("")); }
+};
+
+Mask find_mask(const Environment& environment, const char* variable) {
+    const std::string* value = find_variable(environment, variable);
+    return {variable, value == nullptr ? std::nullopt : std::optional(*value)};
+}
+
+std::optional<std::size_t> as_index(std::string_view entry) { return whole_number<std::size_t>(entry, 0); }
+
+bool names_device(std::string_view entry, GpuVendor vendor) {
+    if (as_index(entry)) return true;
+    const auto dot = entry.find('.');
+    if (vendor == GpuVendor::intel)
+        return dot != entry.npos && as_index(entry.substr(0, dot)) && as_index(entry.substr(dot + 1));
+    return entry.starts_with("GPU-") || (vendor == GpuVendor::nvidia && entry.starts_with("MIG-"));
+}
+
+// A name may be cut short, as long as it is one device's.
+std::optional<PciPlace> place_by_name(std::string_view name, const std::vector<Gpu>& gpus) {
+    constexpr std::string_view kPart = "MIG-";  // MIG-GPU-<uuid>/1/0 is a part of that GPU
+    if (name.starts_with(kPart)) name = name.substr(kPart.size(), name.find('/') - kPart.size());
+    std::optional<PciPlace> place;
+    for (const Gpu& gpu : gpus) {
+        if (!name.starts_with("GPU-") || !gpu.uuid.starts_with(name)) continue;
+        if (place) return std::nullopt;
+        place = gpu.place;
+    }
+    return place;
+}
+
+// Returns what a mask leaves of devices that are counted from 0.
+std::vector<VisibleGpu> behind(const std::vector<std::string>& entries,
+                               const std::vector<VisibleGpu>& counted, const std::vector<Gpu>& gpus) {
+    std::vector<VisibleGpu> visible;
+    for (const std::string& entry : entries) {
+        const auto index = as_index(entry.substr(0, entry.find('.')));
+        const bool is_known = index && *index < counted.size();
+        visible.push_back({entry, is_known ? counted[*index].place : place_by_name(entry, gpus), entry});
+    }
+    return visible;
+}
+
+// Finds the first index for which there is no device.
+std::optional<std::string> beyond(const std::vector<std::string>& entries, std::size_t count) {
+    const auto found = std::find_if(entries.begin(), entries.end(), [count](const std::string& entry) {
+        const auto index = as_index(entry);
+        return index && *index >= count;
+    });
+    return found == entries.end() ? std::nullopt : std::optional(*found);
+}
+
+std::string remark_on(const Mask& mask, const std::vector<std::string>& entries, const NodeGpus& node) {
+    const auto missing = node.gpus.empty() ? std::nullopt : beyond(entries, node.gpus.size());
+    if (!missing) return {};
+    return fmt::format("{} names GPU {}, but this node has {} ({}), counted from 0", mask.text(), *missing,
+                       node.gpus.size(), node.source);
+}
+
+std::vector<VisibleGpu> all_of(const std::vector<Gpu>& gpus) {
+    std::vector<VisibleGpu> visible;
+    for (const Gpu& gpu : gpus) {
+        const std::string index = std::to_string(visible.size());
+        visible.push_back({index, gpu.place, index});
+    }
+    return visible;
+}
+
+// The inner variable counts anew, from 0, what ROCR_VISIBLE_DEVICES leaves.
+void count_anew(std::vector<VisibleGpu>& gpus) {
+    for (std::size_t i = 0; i < gpus.size(); ++i) gpus[i].entry = std::to_string(i);
+}
+
+// People know these by what the outer mask calls them.
+void name_as_outside(std::vector<VisibleGpu>& gpus, const std::vector<VisibleGpu>& outer) {
+    for (VisibleGpu& gpu : gpus) {
+        const auto index = as_index(gpu.entry);
+        if (index && *index < outer.size()) gpu.name = outer[*index].name;
+    }
+}
+
+NodeDevices devices_of(std::vector<VisibleGpu> visible, const Mask& mask, std::string source) {
+    NodeDevices devices;
+    devices.mask = mask.value;
+    devices.count = static_cast<int>(visible.size());
+    devices.source = std::move(source);
+    devices.variable = mask.variable;
+    devices.gpus = std::move(visible);
+    return devices;
+}
+
+// Finds the devices where one variable says it all.
+NodeDevices by_one_mask(const Mask& mask, const NodeGpus& node, GpuVendor vendor, bool order_known) {
+    std::vector<VisibleGpu> counted = all_of(node.gpus);
+    if (!order_known) {
+        for (VisibleGpu& gpu : counted) gpu.place.reset();
+    }
+    if (!mask.value) return devices_of(std::move(counted), mask, node.source);
+    const auto entries = mask_entries(*mask.value, vendor);
+    NodeDevices devices = devices_of(behind(entries, counted, node.gpus), mask, mask.text());
+    // Tiles may be counted in place of devices.
+    if (vendor != GpuVendor::intel) devices.remark = remark_on(mask, entries, node);
+    return devices;
+}
+
+NodeDevices amd_devices(const Environment& environment, const NodeGpus& node) {
+    const Mask rocr = find_mask(environment, kRocr);
+    Mask hip = find_mask(environment, kHip), cuda = find_mask(environment, kCuda);
+    for (Mask* mask : {&hip, &cuda}) {
+        if (mask->value && mask->value->empty()) mask->value.reset();
+    }
+    std::vector<VisibleGpu> base = all_of(node.gpus);
+    std::string source = node.source, remark;
+    if (rocr.value) {
+        const auto entries = mask_entries(*rocr.value, GpuVendor::amd);
+        base = behind(entries, base, node.gpus);
+        count_anew(base);
+        source = rocr.text();
+        remark = remark_on(rocr, entries, node);
+    }
+    const Mask& inner = hip.value || !cuda.value ? hip : cuda;
+    if (!inner.value) {
+        NodeDevices devices = devices_of(std::move(base), inner, std::move(source));
+        devices.remark = std::move(remark);
+        return devices;
+    }
+    const auto entries = mask_entries(*inner.value, GpuVendor::amd);
+    std::vector<VisibleGpu> visible = behind(entries, base, node.gpus);
+    name_as_outside(visible, base);
+    NodeDevices devices = devices_of(std::move(visible), inner, inner.text());
+    devices.remark = rocr.value ? std::move(remark) : remark_on(inner, entries, node);
+    const auto missing = rocr.value ? beyond(entries, base.size()) : std::nullopt;
+    if (missing)
+        devices.contradiction =
+            fmt::format("{} names device {} of the {} that {} leaves, which are counted anew from 0",
+                        inner.text(), *missing, base.size(), rocr.text());
+    if (hip.value && cuda.value && entries != mask_entries(*cuda.value, GpuVendor::amd))
+        devices.contradiction =
+            fmt::format("{} contradicts {}; on AMD's GPUs both mean the same", hip.text(), cuda.text());
+    return devices;
+}
+
+GpuVendor vendor_of(const Environment& environment, const NodeGpus& node) {
+    if (!node.gpus.empty()) return node.vendor;
+    const auto is_set = [&](const char* name) { return find_variable(environment, name) != nullptr; };
+    if (is_set(kHip) || is_set(kRocr)) return GpuVendor::amd;
+    return is_set(kLevelZero) && !is_set(kCuda) ? GpuVendor::intel : GpuVendor::nvidia;
+}
+
+}  // namespace
+
+std::vector<std::string> mask_entries(std::string_view mask, GpuVendor vendor) {
+    std::vector<std::string> entries;
+    for (;;) {
+        const auto comma = mask.find(',');
+        const std::string_view entry = trimmed(mask.substr(0, comma));
+        if (!names_device(entry, vendor)) return entries;
+        entries.emplace_back(entry);
+        if (comma == std::string_view::npos) return entries;
+        mask.remove_prefix(comma + 1);
+    }
+}
+
+NodeDevices find_devices(const Environment& environment, const NodeGpus& node) {
+    const std::string* order = find_variable(environment, "CUDA_DEVICE_ORDER");
+    const bool by_address = order != nullptr && *order == "PCI_BUS_ID";
+    const GpuVendor vendor = vendor_of(environment, node);
+    NodeDevices devices;
+    switch (vendor) {
+        case GpuVendor::amd: devices = amd_devices(environment, node); break;
+        case GpuVendor::intel:
+            devices = by_one_mask(find_mask(environment, kLevelZero), node, vendor, true);
+            break;
+        case GpuVendor::nvidia:
+            devices = by_one_mask(find_mask(environment, kCuda), node, vendor, node.is_alike || by_address);
+            break;
+    }
+    devices.vendor = vendor;
+    return devices;
+}
+
 namespace {
 
 constexpr const char* kNone = "--gpu-bind none leaves the devices to the program";
@@ -17,7 +215,7 @@ std::optional<std::string> list_of_all(const NodeDevices& devices) {
     return list;
 }
 
-// Then it is no advice to let it be.
+// If it was asked for, it is no advice to let it be.
 bool is_asked_for(const BindingRequest& request) { return request.bind == GpuBind::single; }
 
 std::string refusal(const BindingRequest& request) {

@@ -1,16 +1,54 @@
-// Device binding: which GPU each worker of this node sees and calls its own. Pure.
+// Which GPUs the launcher was given, and which of them each worker of this node sees and calls its own. Pure.
+//
+// The variables of masks say the first, by which schedulers and people hide GPUs.
+// A mask is a list of indices and names, separated by commas. Its entries are handed on as they are and nothing is
+// ever added to them. As for CUDA, the list ends before the first entry that is none ("-1", "NoDevFiles", nothing at
+// all), so "" and "-1" mean no device.
+//
+//   NVIDIA  CUDA_VISIBLE_DEVICES: indices, GPU-… and MIG-…
+//   AMD     ROCR_VISIBLE_DEVICES, and among what that leaves HIP_VISIBLE_DEVICES, or CUDA_VISIBLE_DEVICES where that
+//           is not set: indices and GPU-…; the latter two count as not set where they are empty
+//   Intel   ZE_AFFINITY_MASK: indices, and DEVICE.TILE
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "launcher/plan/device_masks.hpp"
-#include "launcher/plan/program_kind.hpp"
+#include "launcher/plan/program.hpp"
+#include "launcher/plan/topology.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun::inline launch {
 
-// --gpu-bind
+// VisibleGpu is one that workers may see.
+struct VisibleGpu {
+    std::string name;  // people see this: its entry of the outermost mask, else its index
+    std::optional<PciPlace> place;
+    std::string entry;  // NodeDevices::variable says this for it alone
+};
+
+// NodeDevices are the devices of this node that the launcher may use, and how that is known.
+struct NodeDevices {
+    std::optional<std::string> mask;       // the variable as the launcher was given it
+    GpuVendor vendor = GpuVendor::nvidia;  // theirs, as far as is known
+    int count = 0;
+    std::string source;  // messages name it: "CUDA_VISIBLE_DEVICES=4,5" or "/dev/nvidia*"
+    std::string variable = "CUDA_VISIBLE_DEVICES";  // shows a worker fewer of them
+    std::vector<VisibleGpu> gpus;                   // so many as `count`
+    std::string contradiction;  // no program could see what two variables say; empty: none
+    std::string remark;         // a mask names what the node does not have; empty: none
+};
+
+// Returns the devices that a mask of this vendor lets through.
+std::vector<std::string> mask_entries(std::string_view mask, GpuVendor vendor = GpuVendor::nvidia);
+
+// Finds what the variables let through of this node's GPUs. Where it has none, the variable that is set says whose they are
+// (on a machine whose GPUs cannot be seen).
+NodeDevices find_devices(const Environment& environment, const NodeGpus& node);
+
+// GpuBind is the choice of --gpu-bind.
 enum class GpuBind {
     automatic,  // single for native programs, all for everything else
     single,     // a worker sees its one device
@@ -18,35 +56,35 @@ enum class GpuBind {
     none,       // nothing is set and nothing is checked
 };
 
-// "auto", "single", "all", "none"; nothing for another text.
+// Reads "auto", "single", "all", "none"; nothing for another text.
 std::optional<GpuBind> parse_gpu_bind(std::string_view text);
 
 struct BindingRequest {
     GpuBind bind = GpuBind::automatic;
     bool share_gpus = false;  // --share-gpus: more workers than devices are wanted
     int local_workers = 1;
-    std::string workers_source;  // for messages: "--nproc-per-node 4"
+    std::string workers_source;  // messages name it: "--nproc-per-node 4"
     NodeDevices devices;
 };
 
-// What one worker's environment gets; nothing means that the variable is left as it was inherited.
+// DeviceBinding is what one worker's environment gets; nothing means that the variable is left as it was inherited.
 struct DeviceBinding {
-    std::optional<std::string> mask;  // of NodeDevices::variable
+    std::optional<std::string> mask;  // value of NodeDevices::variable
     std::optional<std::string> ddprun_device;
 
     bool operator==(const DeviceBinding&) const = default;
 };
 
-// The place of a worker's device among those of the node; nothing where they are left to the program.
+// Returns the place of a worker's device among those of the node; nothing where they are left to the program.
 std::optional<int> device_of(const BindingRequest& request, int local_rank);
 
-// A line that refuses more workers than devices, or variables that contradict each other; empty: none does.
+// Returns a line that refuses more workers than devices, or variables that contradict each other; empty: none does.
 std::string refuse_devices(const BindingRequest& request);
 
-// What `automatic` is for a program: only a native one is known not to count its devices by LOCAL_RANK.
+// Says what `automatic` is for a program: only a native one is known not to count its devices by LOCAL_RANK.
 GpuBind bind_of(GpuBind bind, ProgramKind kind);
 
-// Of a worker of such a program, where nothing is refused. With shared devices the workers take them in turn.
+// Binds a worker of such a program, where nothing is refused. With shared devices the workers take them in turn.
 DeviceBinding bind_device(const BindingRequest& request, ProgramKind kind, int local_rank);
 
 }  // namespace ddprun::inline launch

@@ -1,14 +1,210 @@
 #include "launcher/plan/program.hpp"
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
 #include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "launcher/list_text.hpp"
+#include "launcher/plan/rank_command.hpp"
 
 namespace ddprun::inline launch {
 namespace {
 
+constexpr std::string_view kPythons[] = {"python", "pypy", "graalpy"};
+
+// They are named without versions.
+constexpr std::string_view kStarters[] = {
+    // shells
+    "sh", "ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "mksh", "pwsh", "rbash", "tcsh", "toybox",
+    "yash", "zsh",
+    // interpreters
+    "R", "Rscript", "awk", "bun", "deno", "dotnet", "erl", "gawk", "guile", "java", "julia", "lua", "luajit",
+    "mawk", "mono", "node", "nodejs", "octave", "octave-cli", "perl", "php", "racket", "ruby", "tclsh",
+    "wish",
+    // one command for another: its environment, place, time and user
+    "chpst", "chroot", "chrt", "coreutils", "cpulimit", "dbus-run-session", "direnv", "doas", "dumb-init",
+    "env", "expect", "fakeroot", "faketime", "flock", "gosu", "ionice", "just", "make", "mise", "nice", "nix",
+    "nohup", "nsenter", "numactl", "parallel", "prlimit", "runuser", "screen", "script", "setarch", "setpriv",
+    "setsid", "stdbuf", "su", "sudo", "systemd-inhibit", "systemd-run", "taskset", "time", "timeout", "tini",
+    "tmux", "unbuffer", "unshare", "watch", "xargs", "cargo", "cgexec", "hwloc-bind", "runcon", "schedtool",
+    // containers and environments
+    "apptainer", "bwrap", "conda", "docker", "enroot", "firejail", "hatch", "mamba", "micromamba", "nerdctl",
+    "ch-run", "pdm", "pipx", "pixi", "podman", "poetry", "proot", "rye", "shifter", "singularity", "ssh",
+    "uv", "uvx",
+    // debuggers and profilers
+    "catchsegv", "compute-sanitizer", "cuda-gdb", "cuda-gdbserver", "cuda-memcheck", "gdb", "gdbserver",
+    "heaptrack", "likwid-perfctr", "likwid-pin", "lldb", "ltrace", "memray", "ncu", "nsys", "nvprof",
+    "omnitrace", "perf", "py-spy", "rocgdb", "rocprof", "rocprof-compute", "rocprof-sys-run", "rocprofv",
+    "rr", "strace", "valgrind", "vtune",
+    // launchers
+    "accelerate", "ddprun", "ddprun-launch", "deepspeed", "horovodrun", "jsrun", "mpiexec", "mpiexec.hydra",
+    "mpirun", "orterun", "prterun", "srun", "torchrun"};
+
+template <typename Names>
+bool contains(const Names& names, std::string_view name) {
+    return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+std::string_view without_folders(std::string_view name) { return name.substr(name.rfind('/') + 1); }
+
+// It takes the version from python3, python3.13t, pypy3.10, perl5.36.0, python3-dbg; but nothing from r2d2.
+std::string_view without_version(std::string_view name) {
+    const auto digit = name.find_first_of("0123456789");
+    if (digit == name.npos) return name;
+    const std::string_view version = name.substr(digit);
+    const auto behind = version.find_first_not_of("0123456789.");
+    const bool is_version = behind == version.npos || version[behind] == '-' || behind + 1 == version.size();
+    if (!is_version) return name;
+    name = name.substr(0, digit);
+    if (name.ends_with('-')) name.remove_suffix(1);
+    return name;
+}
+
+bool is_python(std::string_view name) { return contains(kPythons, without_version(without_folders(name))); }
+
+bool starts_others(std::string_view name) {
+    return contains(kStarters, name) || contains(kStarters, without_version(name));
+}
+
+// EnvOption is how env reads one of its options.
+struct EnvOption {
+    bool takes_value = false;
+    bool splits = false;     // its value is cut into words, which stand in its place
+    std::string_view value;  // unless it is the next word
+    bool has_value = false;
+};
+
+EnvOption env_option(std::string_view word) {
+    if (word.starts_with("--")) {
+        const auto equals = word.find('=');
+        const std::string_view name = word.substr(2, equals == word.npos ? word.npos : equals - 2);
+        EnvOption option{.splits = name == "split-string"};
+        option.takes_value = option.splits || name == "unset" || name == "chdir" || name == "argv0";
+        option.has_value = equals != word.npos;
+        if (option.has_value) option.value = word.substr(equals + 1);
+        return option;
+    }
+    const auto letter = word.find_first_of("SuCa", 1);
+    if (letter == word.npos) return {};
+    return {.takes_value = true,
+            .splits = word[letter] == 'S',
+            .value = word.substr(letter + 1),
+            .has_value = letter + 1 < word.size()};
+}
+
+// Returns what env is to execute; empty where it is nothing, or cannot be read.
+std::vector<std::string> behind_env(std::vector<std::string> words) {
+    std::size_t at = 1;
+    while (at < words.size() && words[at].size() > 1 && words[at].starts_with('-')) {
+        const std::string word = words[at++];
+        if (word == "--") break;
+        const EnvOption option = env_option(word);
+        if (!option.takes_value) continue;
+        if (!option.has_value && at == words.size()) return {};
+        const std::string value(option.has_value ? option.value : std::string_view(words[at++]));
+        if (!option.splits) continue;
+        auto split = split_shell_words(value);
+        if (std::holds_alternative<std::string>(split)) return {};
+        const auto begin = words.begin();
+        words.erase(begin, begin + static_cast<std::ptrdiff_t>(at));
+        auto& more = std::get<std::vector<std::string>>(split);
+        words.insert(words.begin(), more.begin(), more.end());
+        at = 0;
+    }
+    const auto is_no_program = [](const std::string& word) {
+        return word == "-" || word.find('=') != word.npos;
+    };
+    const auto from = words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size()));
+    return {std::find_if_not(from, words.end(), is_no_program), words.end()};
+}
+
+// A binary that is given such a word starts others, whatever its own name.
+bool is_for_starter(const std::string& word) {
+    constexpr std::string_view kShells[] = {"sh", "bash", "dash", "zsh"};
+    return is_python(word) || word.ends_with(".py") || word.ends_with(".sh") ||
+           contains(kShells, without_folders(word));
+}
+
+}  // namespace
+
+bool runs_python(std::vector<std::string> words) {
+    while (!words.empty() && without_folders(words.front()) == "env") words = behind_env(std::move(words));
+    return !words.empty() && is_python(words.front());
+}
+
+ProgramKind kind_of(const std::vector<std::string>& words, const ProgramFile& file) {
+    if (runs_python(words) || is_python(file.real_name) || runs_python(file.interpreter))
+        return ProgramKind::python;
+    if (!file.is_binary || starts_others(without_folders(words.front())) || starts_others(file.real_name))
+        return ProgramKind::other;
+    const bool is_wrapper = std::any_of(words.begin() + 1, words.end(), is_for_starter);
+    return is_wrapper ? ProgramKind::other : ProgramKind::native;
+}
+
+namespace {
+
+constexpr std::size_t kBeginning = 256;  // the system reads no more of a first line
+constexpr std::string_view kZip = "PK\x03\x04";
+constexpr std::string_view kBinary =
+    "\x7f"
+    "ELF";
+
+std::string beginning_of(const std::filesystem::path& file) {
+    std::array<char, kBeginning> bytes{};
+    std::ifstream stream(file, std::ios::binary);
+    stream.read(bytes.data(), bytes.size());
+    return {bytes.data(), static_cast<std::size_t>(stream.gcount())};
+}
+
+bool names_other_interpreter(std::string_view beginning) {
+    if (!beginning.starts_with("#!")) return false;
+    return beginning.substr(0, beginning.find('\n')).find("python") == beginning.npos;
+}
+
+// The system takes all behind the interpreter for one argument.
+std::vector<std::string> interpreter_of(std::string_view beginning) {
+    constexpr std::string_view kMark = "#!", kBlank = " \t\r";
+    if (!beginning.starts_with(kMark)) return {};
+    std::string_view line = trimmed(beginning.substr(kMark.size(), beginning.find('\n') - kMark.size()));
+    const auto blank = std::min(line.find_first_of(kBlank), line.size());
+    std::vector<std::string> words{std::string(line.substr(0, blank))};
+    const std::string_view argument = trimmed(line.substr(blank));
+    if (!argument.empty()) words.emplace_back(argument);
+    return words;
+}
+
+}  // namespace
+
+ProgramFile look_at_program(const std::string& name, const std::string& executable) {
+    const bool is_command = name.find('/') == name.npos && !executable.empty();
+    const std::filesystem::path file = is_command ? executable : name;
+    std::error_code ignored;
+    if (std::filesystem::is_directory(file, ignored))
+        return {.is_for_python = std::filesystem::is_regular_file(file / "__main__.py", ignored)};
+    if (!std::filesystem::is_regular_file(file, ignored)) return {};
+    const std::string beginning = beginning_of(file);
+    ProgramFile found{.is_binary = beginning.starts_with(kBinary)};
+    if (executable.empty()) {
+        found.is_for_python =
+            beginning.starts_with(kZip) || (!found.is_binary && !names_other_interpreter(beginning));
+        return found;
+    }
+    found.is_for_python = !is_command && beginning.starts_with(kZip);
+    found.interpreter = interpreter_of(beginning);
+    found.real_name = std::filesystem::canonical(file, ignored).filename().string();
+    return found;
+}
+
+namespace {
+
 constexpr std::string_view kMacro = "local_rank";
 
-// What torchrun's worker does with --run-path: an exception is recorded without the program's doing. No `$` in it.
+// torchrun's worker does this with --run-path: an exception is recorded without the program's doing. It has no `$`.
 constexpr const char* kRunPath = R"(import json, os, runpy, sys, time, traceback
 sys.argv = sys.argv[1:]
 try:
@@ -27,13 +223,13 @@ bool starts_identifier(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c
 
 bool continues_identifier(char c) { return starts_identifier(c) || (c >= '0' && c <= '9'); }
 
-// The identifier at the beginning of `text`, as long as it goes.
+// Returns the identifier at the beginning of `text`, as long as it goes.
 std::string_view leading_identifier(std::string_view text) {
     if (text.empty() || !starts_identifier(text.front())) return {};
     return text.substr(0, std::find_if_not(text.begin(), text.end(), continues_identifier) - text.begin());
 }
 
-// How many characters behind a `$` are the macro; 0 if they are not.
+// Says how many characters behind a `$` are the macro; 0 if they are not.
 std::size_t macro_length(std::string_view rest) {
     if (leading_identifier(rest) == kMacro) return kMacro.size();
     if (rest.starts_with('{') && leading_identifier(rest.substr(1)) == kMacro &&

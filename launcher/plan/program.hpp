@@ -1,4 +1,5 @@
-// Which program a worker runs: the user's words on the command line -> the argv of each worker. Pure.
+// Which program a worker runs, from the user's words on the command line to the argv of each worker, and of what kind it is:
+// one's own binary, Python, or something that may start anything. Only look_at_program() reads a file.
 #pragma once
 
 #include <optional>
@@ -6,11 +7,38 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/plan/program_kind.hpp"
-
 namespace ddprun::inline launch {
 
-// The command line's part of it.
+enum class ProgramKind {
+    by_python,  // ddprun runs it by Python
+    python,     // the user's own words run Python
+    native,     // a binary that is no interpreter, shell or wrapper
+    other,      // scripts, shells and wrappers, which start who knows what, and what cannot be looked into
+};
+
+// ProgramFile is what lies where a program's name leads.
+struct ProgramFile {
+    bool is_for_python = false;  // nothing but Python could run it
+    bool is_binary = false;      // the system runs it by itself
+    std::vector<std::string>
+        interpreter;        // the words behind #! of its first line, as the system passes them on
+    std::string real_name;  // without folders, behind all links; empty: none can be executed
+};
+
+// True if they start Python: `python3.11 …`, also behind `env` with options and variables.
+bool runs_python(std::vector<std::string> words);
+
+// Tells the kind of a program that is executed as it is: python, native or other. A name counts, and so does that of the file behind
+// its links; a binary that is given Python, or a file of it, to run is a wrapper as well.
+ProgramKind kind_of(const std::vector<std::string>& words, const ProgramFile& file);
+
+// Looks at what the user called `name`. `executable` is the file that execvp would take for it; empty: none. Reads the
+// beginning of the file. It is for Python, as torchrun would run it, where nothing else could:
+//   a folder with __main__.py, a zip archive (without a first line of its own for the system), and
+//   a file that cannot be executed, unless that is a binary or its first line names another interpreter ("#!/bin/sh").
+ProgramFile look_at_program(const std::string& name, const std::string& executable);
+
+// ProgramRequest is the command line's part of it.
 struct ProgramRequest {
     std::string program;                     // script, module or executable, as the user wrote it
     std::vector<std::string> arguments;      // everything behind it, untouched
@@ -31,7 +59,7 @@ struct Program {
     bool substitutes_all = false;  // see argv_for_worker
 };
 
-// The program, or one line that says which flags contradict each other.
+// Chooses the program, or returns one line that says which flags contradict each other.
 //   --run-path                 python -u -c CODE PROGRAM ..., where CODE does what Python's runpy.run_path does, under
 //                              the name __main__, and writes an exception to $TORCHELASTIC_ERROR_FILE
 //   -m MODULE                  python -u -m MODULE ...
@@ -39,13 +67,13 @@ struct Program {
 //   a name in .py, --python, or what is for Python
 //                              python -u PROGRAM ...
 //   anything else              PROGRAM ...
-// The first that holds, where python is python_name(), looked for on PATH.
+// The first that holds counts, where python is python_name(), looked for on PATH.
 std::variant<Program, std::string> choose_program(const ProgramRequest& request);
 
-// What a Python program is run by: $PYTHON_EXEC, or else python3.
+// Names what a Python program is run by: $PYTHON_EXEC, or else python3.
 std::string python_name(const std::optional<std::string>& python_exec);
 
-// The argv of one worker: in every argument behind argv[0] that has `${local_rank}` or `$local_rank` in it,
+// Makes the argv of one worker: in every argument behind argv[0] that has `${local_rank}` or `$local_rank` in it,
 // these become the number and `$$` becomes `$`; any other use of `$` stays as it is (the rules of Python's
 // string.Template.safe_substitute, which torchrun applies to every argument; here one that does not name the
 // macro is passed on byte for byte, so that `sh -c 'echo $$'` means what it says, unless `substitutes_all`).

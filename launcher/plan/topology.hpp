@@ -1,16 +1,19 @@
-// Topology: how the CPUs that this launcher may use lie in the machine, as sysfs tells. The reader takes the root
-// folder, so that tests give it other machines; what a machine does not tell is filled in so that binding works
-// all the same.
+// What this machine has, as sysfs, /proc and /dev tell: how its CPUs lie, where devices are plugged in, and its GPUs. It is read
+// once, at start-up, and no driver is opened for it. Readers take the root folder, so that tests give them other machines;
+// what a machine does not tell about its CPUs is filled in so that binding works all the same.
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/plan/cpu_list.hpp"
 
 namespace ddprun::inline launch {
 
-// Groups are named by the lowest CPU of this machine that is in them.
+// CpuPlace says where a CPU is. Groups are named by the lowest CPU of this machine that is in them.
 struct CpuPlace {
     int cpu = 0;
     int core = 0;    // the hardware threads of one core; where unknown, each CPU is a core
@@ -21,7 +24,7 @@ struct CpuPlace {
     bool operator==(const CpuPlace&) const = default;
 };
 
-// Sorted by CPU.
+// A Topology is sorted by CPU.
 struct Topology {
     std::vector<CpuPlace> cpus;
     CpuList memory_nodes;  // NUMA nodes with memory that this process may use
@@ -32,8 +35,68 @@ struct Topology {
 // Reads root/sys/devices/system and root/proc/self/status. Blocking; some files for each core.
 Topology read_topology(const CpuList& allowed, const std::filesystem::path& root = "/");
 
-// Why this process may not choose the NUMA node of its memory, in the system's words; empty if it may. Containers
+// Says why this process may not choose the NUMA node of its memory, in the system's words; empty if it may. Containers
 // often forbid the system call.
 std::string memory_policy_refusal();
+
+// PciPlace says where a device is plugged in.
+struct PciPlace {
+    std::string address;  // "0000:3b:00.0"
+    std::vector<std::string>
+        path;       // the way from the root complex to the device: "pci0000:3a", "0000:3a:00.0", …
+    int node = -1;  // NUMA node; -1 where the firmware does not say
+
+    bool operator==(const PciPlace&) const = default;
+};
+
+// Reads what sysfs says of the device whose folder (or a link to it) this is; nothing where it is no PCI device.
+std::optional<PciPlace> read_pci_place(const std::filesystem::path& device);
+
+// Nic is a network adapter for RDMA, as /sys/class/infiniband has it, with a port that is up.
+struct Nic {
+    std::string name;  // "mlx5_0"
+    PciPlace place;
+};
+
+// Finds them sorted by name, with numbers in order.
+std::vector<Nic> find_nics(const std::filesystem::path& root = "/");
+
+// Names the adapter nearest to each GPU, empty where that cannot be known. An adapter is near that shares bridges below the
+// root complex, the more the nearer, else one that shares the NUMA node; GPUs to which several are equally near take these
+// in turn. A node's only adapter is near to all.
+std::vector<std::string> nearest_nics(const std::vector<std::optional<PciPlace>>& gpus,
+                                      const std::vector<Nic>& nics);
+
+enum class GpuVendor { nvidia, amd, intel };
+
+struct Gpu {
+    std::optional<PciPlace> place;  // nothing where sysfs does not show it
+    std::string uuid;               // "GPU-…", in the form in which masks name it; empty where unknown
+};
+
+struct NodeGpus {
+    GpuVendor vendor = GpuVendor::nvidia;
+    std::vector<Gpu> gpus;
+    std::string source;  // messages name it: "/dev/nvidia*", "/dev/kfd"
+    bool is_alike =
+        true;  // all of one model; CUDA counts others fastest first, in an order that only it knows
+};
+
+// Finds the GPUs that the device files let through, in the order in which their runtime counts them: NVIDIA's by
+// /dev/nvidia<N>, in the order of their PCI addresses; AMD's by /dev/kfd and its topology, unless all there is are the
+// graphics of a processor; Intel's by /dev/dri, those that have no display (Data Center GPUs). The first of these counts that
+// the machine has; without any, there are none of NVIDIA.
+NodeGpus find_gpus(const std::filesystem::path& root = "/");
+
+// True for "nvidia0", not for "nvidiactl" or "nvidia-uvm".
+bool is_gpu_file(std::string_view name);
+
+// Finds the value of that name in lines `name value` or `name: value`, without the blanks around it; "" without one.
+std::string value_of(std::string_view text, std::string_view name);
+
+// Read what NVIDIA's driver tells: "550.54.15" in /proc/driver/nvidia/version, and "NVIDIA H100 80GB HBM3" in
+// gpus/*/information there. Pure.
+std::optional<std::string> parse_driver_version(std::string_view text);
+std::optional<std::string> parse_gpu_model(std::string_view text);
 
 }  // namespace ddprun::inline launch

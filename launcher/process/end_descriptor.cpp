@@ -15,7 +15,7 @@
 namespace ddprun::inline launch {
 namespace {
 
-// Whoever reaps it first: then it is no child any more.
+// It also ends when somebody else reaps the child, which is none any more then.
 void await_end(pid_t child) {
     siginfo_t ended = {};
     while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) != 0 && errno == EINTR) {

@@ -29,7 +29,7 @@ void write_control(const std::filesystem::path& file, std::string_view text) {
     ::close(fd);
 }
 
-// Nothing if it cannot be read.
+// The text is empty if the file cannot be read.
 std::string read_control(const std::filesystem::path& file) {
     auto text = read_small_file(file, kMaxControlFile);
     return text.has_value() ? std::move(*text) : std::string();
@@ -72,7 +72,7 @@ std::optional<std::string> path_in_hierarchy(std::string_view cgroup) {
     return std::nullopt;
 }
 
-// `path` as seen below `root`, both absolute.
+// Returns `path` as it is seen below `root`; both are absolute.
 std::optional<std::string> relative_to(const std::string& path, const std::string& root) {
     if (root == "/") return path;
     if (path == root) return "/";
@@ -87,7 +87,7 @@ std::optional<std::filesystem::path> cgroup_folder(std::string_view cgroup, std:
     if (!path || path->find("/..") != std::string::npos) return std::nullopt;
     std::istringstream lines{std::string(mountinfo)};
     for (std::string line; std::getline(lines, line);) {
-        // 35 24 0:30 ROOT MOUNT_POINT OPTIONS [optional fields…] - TYPE SOURCE SUPER_OPTIONS
+        // A line is: 35 24 0:30 ROOT MOUNT_POINT OPTIONS [optional fields…] - TYPE SOURCE SUPER_OPTIONS
         const auto separator = line.find(" - cgroup2 ");
         if (separator == std::string::npos) continue;
         const auto fields = words(line.substr(0, separator));
@@ -119,6 +119,15 @@ std::filesystem::path JobCgroup::worker_path(int local_rank) const {
     return path_ / fmt::format("{}{}", kWorkerPrefix, local_rank);
 }
 
+void JobCgroup::note(int local_rank, bool is_used) {
+    used_.erase(local_rank);
+    if (is_used) used_.insert(local_rank);
+}
+
+std::filesystem::path JobCgroup::used_path(int local_rank) const {
+    return used_.contains(local_rank) ? worker_path(local_rank) : std::filesystem::path();
+}
+
 void JobCgroup::make_ahead() {
     for (int local_rank = 0; local_rank < workers_; ++local_rank) {
         if (::mkdir(worker_path(local_rank).c_str(), kFolderMode) != 0) return;
@@ -130,7 +139,7 @@ int JobCgroup::open_worker(int local_rank) {
     const auto folder = worker_path(local_rank);
     if (made_ahead_.erase(local_rank) == 0 && ::mkdir(folder.c_str(), kFolderMode) != 0) {
         if (errno != EEXIST) return -1;
-        // The one of the round before has counted that round's memory events.
+        // The folder of the round before has counted that round's memory events.
         ::rmdir(folder.c_str());
         if (::mkdir(folder.c_str(), kFolderMode) != 0 && errno != EEXIST) return -1;
     }

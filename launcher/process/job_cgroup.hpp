@@ -1,4 +1,4 @@
-// JobCgroup: a cgroup v2 subtree for this node's part of a job, below the cgroup the launcher itself is in:
+// JobCgroup is a cgroup v2 subtree for this node's part of a job, below the cgroup the launcher itself is in:
 //
 //     <own cgroup>/ddprun-<pid>-<random>/worker-<local rank>
 //
@@ -28,10 +28,14 @@ class JobCgroup {
     const std::filesystem::path& path() const { return path_; }
     std::filesystem::path worker_path(int local_rank) const;
 
-    // Makes the workers' folders, for one who has nothing else to do yet.
+    // Notes whether the worker that was last started with this local rank is in its folder; used_path() is empty if not.
+    void note(int local_rank, bool is_used);
+    std::filesystem::path used_path(int local_rank) const;
+
+    // Makes the workers' folders before they are needed; the guardian does so while it waits for the first start.
     void make_ahead();
 
-    // An open, close-on-exec descriptor of the worker's folder, which is made anew unless it is in use; -1 if
+    // Returns an open, close-on-exec descriptor of the worker's folder, which is made anew unless it is in use; -1 if
     // that does not work. The caller closes it.
     int open_worker(int local_rank);
 
@@ -47,14 +51,15 @@ class JobCgroup {
 
     std::filesystem::path path_;
     int workers_;
-    std::set<int> made_ahead_;  // local ranks
+    std::set<int> made_ahead_;  // local ranks, like these
+    std::set<int> used_;
 };
 
-// Pure: the folder of a process's cgroup v2, from the texts of /proc/<pid>/cgroup and /proc/<pid>/mountinfo;
-// nothing if it has none or no mount shows it.
+// Finds the folder of a process's cgroup v2 in the texts of /proc/<pid>/cgroup and /proc/<pid>/mountinfo; nothing if it
+// has none or no mount shows it. Pure.
 std::optional<std::filesystem::path> cgroup_folder(std::string_view cgroup, std::string_view mountinfo);
 
-// The same for this process.
+// Does the same for this process.
 std::optional<std::filesystem::path> own_cgroup_folder(const std::filesystem::path& proc = "/proc");
 
 }  // namespace ddprun::inline launch

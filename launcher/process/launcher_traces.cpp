@@ -16,7 +16,7 @@ std::optional<termios> modes_of(const std::string& bytes) {
     return modes;
 }
 
-// As far as any terminal takes them.
+// Only the flags are compared that every terminal takes.
 bool are_same(const termios& one, const termios& other) {
     return one.c_iflag == other.c_iflag && one.c_oflag == other.c_oflag && one.c_lflag == other.c_lflag;
 }

@@ -1,4 +1,4 @@
-// LauncherTraces: what a launcher puts right at its end, and somebody else must where it was killed.
+// LauncherTraces says what a launcher puts right at its end; its guardian does that where the launcher was killed.
 #pragma once
 
 #include <termios.h>
@@ -10,11 +10,11 @@
 namespace ddprun::inline launch {
 
 struct LauncherTraces {
-    // The modes of the terminal that one worker has or gets, as they were and as the launcher sets them (bytes_of_modes);
-    // empty while no worker has it.
+    // These are the modes of the terminal that one worker has or gets, as they were and as the launcher sets them
+    // (bytes_of_modes); empty while no worker has it.
     std::string modes_before;
     std::string modes_set;
-    std::string folder;  // of its own, in the folder for temporary files
+    std::string folder;  // the launcher's own, in the folder for temporary files
     std::string pipe;    // a named one that it has made; empty for none
 };
 BOOST_DESCRIBE_STRUCT(LauncherTraces, (), (modes_before, modes_set, folder, pipe))

@@ -16,7 +16,7 @@
 namespace ddprun::inline launch {
 namespace {
 
-// The looks for leftovers: soon at first, since a killed process needs hardly a millisecond.
+// The first look for leftovers comes soon, since a killed process needs hardly a millisecond.
 constexpr std::chrono::milliseconds kFirstLook{1};
 constexpr std::chrono::milliseconds kLongestLook{50};
 
@@ -35,7 +35,7 @@ struct LocalRunner::Child {
 
     SessionLauncher::Process process;
     const pid_t pid;
-    // One beside the process's own, which reports an end only when nobody can ask any more what was used.
+    // This one stands beside the process's own, which reports an end only when nobody can ask any more what was used.
     boost::asio::posix::stream_descriptor ending;
     WorkerEvents events;
     boost::asio::steady_timer timer;
@@ -52,11 +52,6 @@ struct LocalRunner::Child {
         timer.cancel();
         process.detach();
     }
-};
-
-struct LocalRunner::Sweep {
-    std::function<void(const SweepResult&)> done;
-    std::optional<SweepResult> result;  // once the sweeper has finished
 };
 
 LocalRunner::LocalRunner(const boost::asio::any_io_executor& executor, std::optional<JobCgroup> cgroup)
@@ -95,17 +90,12 @@ std::variant<Started, StartFailure> LocalRunner::start(const WorkerSpec& spec, W
         std::make_shared<Child>(std::get<SessionLauncher::Process>(std::move(result)), std::move(events));
     children_.emplace(child->pid, child);
     wait_for_end(child);
-    if (launcher_.used_cgroup()) {
-        in_cgroup_.insert(spec.local_rank);
-    } else {
-        in_cgroup_.erase(spec.local_rank);
-    }
+    if (cgroup_) cgroup_->note(spec.local_rank, launcher_.used_cgroup());
     return Started{child->pid, launcher_.used_cgroup()};
 }
 
 std::filesystem::path LocalRunner::worker_cgroup(int local_rank) const {
-    if (!cgroup_ || in_cgroup_.count(local_rank) == 0) return {};
-    return cgroup_->worker_path(local_rank);
+    return cgroup_ ? cgroup_->used_path(local_rank) : std::filesystem::path();
 }
 
 void LocalRunner::signal_worker(pid_t worker, int signal, SignalScope scope) {
@@ -117,10 +107,10 @@ void LocalRunner::signal_worker(pid_t worker, int signal, SignalScope scope) {
 }
 
 void LocalRunner::sweep(std::chrono::milliseconds timeout, std::function<void(const SweepResult&)> done) {
-    check(!sweep_, "one sweep at a time");
-    sweep_ = std::make_unique<Sweep>(Sweep{std::move(done), std::nullopt});
+    check(!sweep_done_, "one sweep at a time");
+    sweep_done_ = std::move(done);
     sweeper_.sweep(timeout, [this](const SweepResult& result) {
-        sweep_->result = result;
+        swept_ = result;
         const auto children = children_;
         for (const auto& [pid, child] : children) {
             if (child->exited && !child->abandoned) look_at_group(child);
@@ -131,10 +121,9 @@ void LocalRunner::sweep(std::chrono::milliseconds timeout, std::function<void(co
 
 // The last events of the workers come before the result, unless some worker has none to come.
 void LocalRunner::finish_sweep() {
-    if (!sweep_ || !sweep_->result) return;
-    if (!children_.empty() && sweep_->result->survivors.empty()) return;
-    const auto sweep = std::move(sweep_);
-    sweep->done(*sweep->result);
+    if (!swept_ || (!children_.empty() && swept_->survivors.empty())) return;
+    const SweepResult result = *std::exchange(swept_, std::nullopt);
+    std::exchange(sweep_done_, {})(result);
 }
 
 void LocalRunner::forget(pid_t worker) {

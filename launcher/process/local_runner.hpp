@@ -1,5 +1,5 @@
-// LocalRunner: the ProcessRunner that forks in this process, which it makes a child sub-reaper: what loses
-// its parent becomes a child of this process, and a sweep finds it. A sweep, and the end of the runner, take
+// LocalRunner is the ProcessRunner that forks in this process, which it makes a child sub-reaper: what loses its parent
+// becomes a child of this process, and a sweep finds it. A sweep, and the end of the runner, take
 // every child of this process for a worker's; so there is one runner in a process, and nobody else there has
 // children.
 //
@@ -19,7 +19,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include "launcher/process/job_cgroup.hpp"
 #include "launcher/process/process_runner.hpp"
@@ -37,8 +36,7 @@ class LocalRunner final : public ProcessRunner {
     // Kills and reaps what is left, within kDestructionTimeout.
     ~LocalRunner() override;
 
-    // Reaps orphans that have ended. For an owner who knows of SIGCHLD; without, they wait for the next
-    // sweep.
+    // Reaps orphans that have ended. An owner who hears of SIGCHLD calls it; otherwise they wait for the next sweep.
     void children_changed() { sweeper_.reap(); }
 
     std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) override;
@@ -49,7 +47,6 @@ class LocalRunner final : public ProcessRunner {
 
   private:
     struct Child;
-    struct Sweep;
 
     void wait_for_end(const std::shared_ptr<Child>& child);
     void wait_for_exit(const std::shared_ptr<Child>& child);
@@ -60,9 +57,9 @@ class LocalRunner final : public ProcessRunner {
     std::optional<JobCgroup> cgroup_;
     SessionLauncher launcher_;
     Sweeper sweeper_;
-    std::unique_ptr<Sweep> sweep_;  // while one is under way
+    std::function<void(const SweepResult&)> sweep_done_;  // while a sweep is under way
+    std::optional<SweepResult> swept_;                    // once the sweeper has finished
     std::map<pid_t, std::shared_ptr<Child>> children_;
-    std::set<int> in_cgroup_;  // local ranks
 };
 
 }  // namespace ddprun::inline launch

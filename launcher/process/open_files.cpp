@@ -8,9 +8,9 @@
 namespace ddprun::inline launch {
 namespace {
 
-// The launcher's own: loops, sockets, terminals, files of its own, a restart's passing ones.
+// The launcher itself needs so many: loops, sockets, terminals, files, and those that a restart needs for a moment.
 constexpr std::size_t kOwnDescriptors = 64;
-// Two streams, and a file for each.
+// A worker has two streams, and a file for each.
 constexpr std::size_t kDescriptorsPerWorker = 4;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How many descriptors a process may have. A launcher with many workers and connections needs more than the 1024 that
+// The system limits how many descriptors a process may have. A launcher with many workers and connections needs more than the 1024 that
 // shells give for the sake of programs that use select(); it may help itself up to the hard limit. Its workers get
 // what it was given.
 #pragma once
@@ -9,14 +9,14 @@
 
 namespace ddprun::inline launch {
 
-// How many workers are started at once: so many have two ends of each stream in the launcher.
+// So many workers are started at once; these have two ends of each stream in the launcher.
 inline constexpr int kStartsAtOnce = 64;
 
-// How many descriptors a launcher needs for itself and so many workers: once they run, and while they start.
+// These say how many descriptors a launcher needs for itself and so many workers: once they run, and while they start.
 std::size_t least_descriptors(std::size_t workers) noexcept;
 std::size_t launcher_descriptors(std::size_t workers) noexcept;
 
-// " (this process may have 1024, ulimit -n)" behind the sentence that there are none left; else empty.
+// Returns " (this process may have 1024, ulimit -n)" if the errno says that there are none left; else nothing.
 std::string open_files_remedy(int error_number);
 
 // Raises the soft limit of this process to the hard one. Returns what it was; 0 if nothing was changed.

@@ -1,5 +1,5 @@
-// ProcessRunner: starts worker processes and says how they end. The seam between WorkerGroup and what
-// forks: LocalRunner (this process), a guardian, or a fake in tests.
+// ProcessRunner starts worker processes and says how they end. It is the seam between WorkerGroup and what forks:
+// LocalRunner (this process), a guardian, or a fake in tests.
 //
 // Driven by one thread, the one that runs the executor on which the events arrive. The creator owns it, and
 // it outlives the WorkerGroups that use it. It never decides: no restarts, no grace, no escalation.
@@ -17,7 +17,6 @@
 
 #include "launcher/process/launcher_traces.hpp"
 #include "launcher/process/process_table.hpp"
-#include "launcher/process/resource_use.hpp"
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/process/worker_spec.hpp"
 #include "rendezvous/control/heartbeat.hpp"
@@ -41,25 +40,25 @@ struct StartFailure {
 };
 BOOST_DESCRIBE_STRUCT(StartFailure, (), (error_number, text, exit_code))
 
-// What a runner reports of a started worker. The first two come once, in this order, from the executor and never from
+// A runner reports these of a started worker. The first two come once, in this order, from the executor and never from
 // inside a call of the runner's own functions; calling the runner from inside them is allowed.
 struct WorkerEvents {
     // The worker itself ended and was reaped. Other processes of its process group may still be there.
     std::function<void(const ExitStatus&)> on_exit;
     // No process of its process group is left.
     std::function<void()> on_group_gone;
-    // What it has used of the machine, before on_exit; does not come where the system does not say.
+    // It tells what the worker has used of the machine, before on_exit; it does not come where the system does not say.
     std::function<void(const ResourceUse&)> on_use = [](const ResourceUse&) {};
 };
 
-// How many processes a sweep names; a machine with more of them needs attention all the same.
+// A sweep names no more processes than this; a machine with more of them needs attention all the same.
 inline constexpr std::size_t kMaxSurvivors = 64;
 
-// What a sweep found.
+// SweepResult says what a sweep found.
 struct SweepResult {
     int killed = 0;                   // processes it killed besides the workers themselves
     std::vector<Survivor> survivors;  // still there when its timeout ended; normally none
-    // The kernel says so: there is no child any more, and who loses its parent becomes a child.
+    // The kernel has said that there is no child any more; since orphans become our children, nothing is left at all.
     bool nothing_left = false;
 };
 BOOST_DESCRIBE_STRUCT(SweepResult, (), (killed, survivors, nothing_left))
@@ -75,7 +74,7 @@ class ProcessRunner {
 
     virtual StartResult start(const WorkerSpec& spec, WorkerEvents events) = 0;
 
-    // Starts them in order, up to the first that cannot be started; the results up to that one. events_of is
+    // Starts them in order, up to the first that cannot be started, and returns the results up to that one. events_of is
     // asked for the events of each by its place.
     virtual std::vector<StartResult> start_all(std::span<const WorkerSpec> specs,
                                                const std::function<WorkerEvents(std::size_t)>& events_of) {
@@ -98,23 +97,22 @@ class ProcessRunner {
     // start until it is done.
     virtual void sweep(std::chrono::milliseconds timeout, std::function<void(const SweepResult&)> done) = 0;
 
-    // Unless told otherwise before, stops at that end what a sweep would kill, and kills it after its patience, also if the
-    // caller stands still then. A later end lets it go on. Nothing for a runner that cannot.
+    // Unless told otherwise before, the runner stops at that end what a sweep would kill, and kills it after its patience, also if the
+    // caller stands still then. A later end lets it go on. A runner that cannot does nothing.
     virtual void set_lease(const std::optional<LeaseEnd>& end) { static_cast<void>(end); }
 
-    // What the runner puts right if the caller is killed. Nothing for a runner that cannot.
+    // Tells the runner what to put right if the caller is killed. A runner that cannot does nothing.
     virtual void set_traces(const LauncherTraces& traces) { static_cast<void>(traces); }
 
-    // Reports nothing more about the worker, whatever becomes of it: for one that even SIGKILL did not end.
+    // Makes the runner report nothing more about the worker, whatever becomes of it: even SIGKILL did not end it.
     virtual void forget(pid_t worker) = 0;
 
     // Lets what belongs to the runner end, and kill what is left, while the caller still has other things to
     // do. Nothing is called any more but the destructor.
     virtual void hang_up() {}
 
-    // The cgroup v2 folder in which the worker that was last started with this local rank is alone with its
-    // descendants, made for it alone; empty where it has none. It stays until the next start or the runner's
-    // end.
+    // Returns the cgroup v2 folder in which the worker that was last started with this local rank is alone with its
+    // descendants, made for it alone; empty where it has none. It stays until the next start or the runner's end.
     virtual std::filesystem::path worker_cgroup(int local_rank) const = 0;
 };
 

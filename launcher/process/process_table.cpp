@@ -3,17 +3,23 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "launcher/harmless_text.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -23,19 +29,19 @@ namespace {
 // A line of stat has 52 numbers and a short name, wchan one name.
 constexpr std::size_t kMaxLine = 2048;
 
-// Of one thread; a million children.
+// One thread may have a million children.
 constexpr std::size_t kMaxChildrenFile = 8 * 1024 * 1024;
 
-// How often the tree is walked at most until a walk finds nobody new.
+// The tree is walked so often at most until a walk finds nobody new.
 constexpr int kMaxWalks = 10;
 
-// In the words of /proc/<pid>/stat behind the command: the state is number 0.
+// These count the words of /proc/<pid>/stat behind the command; the state is number 0.
 constexpr int kParentWord = 1;
 constexpr int kGroupWord = 2;
 constexpr int kFlagsWord = 6;
 constexpr int kStartTimeWord = 19;
 
-std::string read_line(const std::filesystem::path& path) {
+std::string read_line(const std::string& path) {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return {};
     std::array<char, kMaxLine> buffer;
@@ -61,8 +67,8 @@ std::string_view take_word(std::string_view& rest) {
     return word;
 }
 
-// The numbers among the names in a folder. Nothing at all if it cannot be listed.
-std::optional<std::vector<pid_t>> numbers_in(const std::filesystem::path& folder) {
+// Returns the numbers among the names in a folder; nothing at all if it cannot be listed.
+std::optional<std::vector<pid_t>> numbers_in(const std::string& folder) {
     const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(folder.c_str()), &::closedir);
     if (!directory) return std::nullopt;
     std::vector<pid_t> numbers;
@@ -73,13 +79,13 @@ std::optional<std::vector<pid_t>> numbers_in(const std::filesystem::path& folder
     return numbers;
 }
 
-// Each thread has its own.
-void append_children(pid_t process, const std::filesystem::path& proc, std::vector<pid_t>& children) {
-    const auto tasks = proc / std::to_string(process) / "task";
+// Each thread has children of its own.
+void append_children(pid_t process, const std::string& proc, std::vector<pid_t>& children) {
+    const auto tasks = fmt::format("{}/{}/task", proc, process);
     const auto threads = numbers_in(tasks);
     if (!threads) return;
     for (const pid_t thread : *threads) {
-        const auto list = read_small_file(tasks / std::to_string(thread) / "children", kMaxChildrenFile);
+        const auto list = read_small_file(fmt::format("{}/{}/children", tasks, thread), kMaxChildrenFile);
         if (!list.has_value()) continue;
         std::string_view rest = *list;
         for (pid_t child = 0; parse(take_word(rest), child);) children.push_back(child);
@@ -118,31 +124,29 @@ std::optional<ProcessStat> parse_process_stat(std::string_view line) {
     return process;
 }
 
-std::optional<ProcessStat> read_process_stat(pid_t pid, const std::filesystem::path& proc) {
-    return parse_process_stat(read_line(proc / std::to_string(pid) / "stat"));
+std::optional<ProcessStat> read_process_stat(pid_t pid, const std::string& proc) {
+    return parse_process_stat(read_line(fmt::format("{}/{}/stat", proc, pid)));
 }
 
-std::optional<std::vector<ProcessStat>> read_process_table(const std::filesystem::path& proc,
-                                                           const std::function<bool(pid_t)>& wanted) {
+std::optional<std::vector<pid_t>> list_processes(const std::string& proc) { return numbers_in(proc); }
+
+std::optional<std::vector<ProcessStat>> read_process_table(const std::string& proc) {
     const auto numbers = numbers_in(proc);
     if (!numbers) return std::nullopt;
     std::vector<ProcessStat> table;
     for (const pid_t pid : *numbers) {
-        if (!wanted(pid)) continue;
         // A process that ends meanwhile has no line any more.
         if (auto process = read_process_stat(pid, proc)) table.push_back(std::move(*process));
     }
     return table;
 }
 
-bool sees_own_processes(const std::filesystem::path& proc) {
-    return read_process_stat(::getpid(), proc).has_value();
-}
+bool sees_own_processes(const std::string& proc) { return read_process_stat(::getpid(), proc).has_value(); }
 
-std::optional<std::vector<ProcessStat>> read_own_processes(const std::filesystem::path& proc) {
-    const std::string self = std::to_string(::getpid());
+std::optional<std::vector<ProcessStat>> read_own_processes(const std::string& proc) {
+    const pid_t self = ::getpid();
     if (!sees_own_processes(proc)) return std::nullopt;
-    if (::access((proc / self / "task" / self / "children").c_str(), R_OK) != 0)
+    if (::access(fmt::format("{0}/{1}/task/{1}/children", proc, self).c_str(), R_OK) != 0)
         return read_process_table(proc);
     std::vector<ProcessStat> table;
     std::unordered_set<pid_t> known;
@@ -160,7 +164,7 @@ std::optional<std::vector<ProcessStat>> read_own_processes(const std::filesystem
     return table;
 }
 
-bool process_group_alive(pid_t process_group, const std::filesystem::path& proc) {
+bool process_group_alive(pid_t process_group, const std::string& proc) {
     if (::kill(-process_group, 0) < 0 && errno == ESRCH) return false;
     const auto table = read_own_processes(proc);
     // Without /proc a zombie cannot be told from a living process.
@@ -174,7 +178,7 @@ std::vector<ProcessStat> descendants(const std::vector<ProcessStat>& table, pid_
                                      const std::vector<ProcessStat>& spared) {
     std::unordered_map<pid_t, std::uint64_t> left_out;
     for (const ProcessStat& process : spared) left_out.emplace(process.pid, process.start_time);
-    std::multimap<pid_t, const ProcessStat*> children;  // of one parent in the order of the table
+    std::multimap<pid_t, const ProcessStat*> children;  // those of one parent in the order of the table
     for (const ProcessStat& process : table) {
         const auto entry = left_out.find(process.pid);
         const bool is_spared = entry != left_out.end() && entry->second == process.start_time;
@@ -194,8 +198,8 @@ std::vector<ProcessStat> descendants(const std::vector<ProcessStat>& table, pid_
     return found;
 }
 
-Survivor describe_survivor(const ProcessStat& process, const std::filesystem::path& proc) {
-    std::string wchan = read_line(proc / std::to_string(process.pid) / "wchan");
+Survivor describe_survivor(const ProcessStat& process, const std::string& proc) {
+    std::string wchan = read_line(fmt::format("{}/{}/wchan", proc, process.pid));
     if (wchan == "0") wchan.clear();
     return {process.pid, process.state, printable(std::move(wchan)), printable(process.command)};
 }
@@ -204,6 +208,64 @@ std::string to_string(const Survivor& survivor) {
     return fmt::format("pid {} ({}{}state {}{}{})", survivor.pid, survivor.command,
                        survivor.command.empty() ? "" : ", ", survivor.state,
                        survivor.wchan.empty() ? "" : " in ", survivor.wchan);
+}
+
+namespace {
+
+constexpr std::string_view kPending[] = {"SigPnd:\t", "ShdPnd:\t"};
+
+// include/linux/sched.h has these flags.
+constexpr std::uint32_t kExiting = 0x4;
+constexpr std::uint32_t kDumpingCore = 0x200;
+constexpr std::uint32_t kKilledBySignal = 0x400;
+
+bool holds_kill(std::string_view line, std::string_view name) {
+    if (!line.starts_with(name)) return false;
+    std::uint64_t signals = 0;
+    std::from_chars(line.data() + name.size(), line.data() + line.size(), signals, 16);
+    return (signals >> (SIGKILL - 1) & 1) != 0;
+}
+
+// Every thread of a process that was killed has it pending until it runs again. The process as a whole has it
+// until the end, unless one of its threads was sent it (tgkill).
+bool has_pending_kill(std::string_view status) {
+    for (const std::string_view line : lines_of(status)) {
+        for (const std::string_view name : kPending) {
+            if (holds_kill(line, name)) return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+bool is_ending(pid_t process, const std::string& proc) {
+    // The order matters: a signal that is not pending any more has left its trace in the flags, if not in the same instant.
+    const auto status = read_small_file(fmt::format("{}/{}/status", proc, process), kMaxStatusFile);
+    if (status.has_value() && has_pending_kill(*status)) return true;
+    const auto stat = read_process_stat(process, proc);
+    return !stat || stat->ended() || (stat->flags & (kExiting | kDumpingCore | kKilledBySignal)) != 0;
+}
+
+namespace {
+
+constexpr std::int64_t kBytesOfUnit = 1024;  // ru_maxrss counts these
+
+std::int64_t us_of(const timeval& time) {
+    return std::int64_t{time.tv_sec} * 1'000'000 + std::int64_t{time.tv_usec};
+}
+
+}  // namespace
+
+// wait4 would reap it; waitid does not, and has a fifth argument that the C library leaves out.
+std::optional<ResourceUse> use_of_ended(pid_t child) {
+    siginfo_t info = {};
+    rusage used = {};
+    const long failed =
+        ::syscall(SYS_waitid, P_PID, child, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, &used);
+    if (failed != 0 || info.si_pid != child) return std::nullopt;
+    return ResourceUse{us_of(used.ru_utime), us_of(used.ru_stime), used.ru_maxrss * kBytesOfUnit,
+                       used.ru_majflt};
 }
 
 }  // namespace ddprun::inline launch

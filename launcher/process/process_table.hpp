@@ -1,14 +1,13 @@
-// The processes of this machine as /proc shows them: who is whose parent, and what a process does.
+// /proc shows the processes of this machine: who is whose parent, what a process does, whether it is about to end, and what
+// an ended one has used.
 //
-// Snapshots: what they say may have changed when it is read. Nothing here throws.
+// All of it are snapshots, which may be outdated when they are read. Nothing here throws.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,7 +20,7 @@ namespace ddprun::inline launch {
 // No /proc/<pid>/status is larger; it lists the user's groups.
 inline constexpr std::size_t kMaxStatusFile = 1024 * 1024;
 
-// One line of /proc/<pid>/stat, as far as it matters here.
+// ProcessStat is one line of /proc/<pid>/stat, as far as it matters here.
 struct ProcessStat {
     pid_t pid = 0;
     std::string command;  // at most 15 bytes, any bytes
@@ -35,38 +34,38 @@ struct ProcessStat {
     bool ended() const { return state == 'Z' || state == 'X'; }
 };
 
-// Pure. Nothing if the line has not that form. The command may hold parentheses and spaces as well.
+// Reads such a line; nothing if it has not that form. The command may hold parentheses and spaces as well. Pure.
 std::optional<ProcessStat> parse_process_stat(std::string_view line);
 
-// The process's line; nothing if there is no such process.
-std::optional<ProcessStat> read_process_stat(pid_t pid, const std::filesystem::path& proc = "/proc");
+// Reads the process's line; nothing if there is no such process.
+std::optional<ProcessStat> read_process_stat(pid_t pid, const std::string& proc = "/proc");
 
-// Whether /proc shows this process, and so those that it has started.
-bool sees_own_processes(const std::filesystem::path& proc = "/proc");
+// True if /proc shows this process, and so those that it has started.
+bool sees_own_processes(const std::string& proc = "/proc");
 
-// All processes that can be seen, or those that are wanted. Nothing at all if `proc` cannot be listed.
-std::optional<std::vector<ProcessStat>> read_process_table(
-    const std::filesystem::path& proc = "/proc",
-    const std::function<bool(pid_t)>& wanted = [](pid_t) { return true; });
+// Returns the numbers of all processes that can be seen; nothing at all if `proc` cannot be listed.
+std::optional<std::vector<pid_t>> list_processes(const std::string& proc = "/proc");
 
-// This process and every one below it. Where the kernel lists the children of a process (CONFIG_PROC_CHILDREN,
+// Reads all processes that can be seen; nothing at all if `proc` cannot be listed.
+std::optional<std::vector<ProcessStat>> read_process_table(const std::string& proc = "/proc");
+
+// Reads this process and every one below it. Where the kernel lists the children of a process (CONFIG_PROC_CHILDREN,
 // in every usual one), nothing is opened that belongs to others, however many there are; elsewhere all
 // processes. A child that changes its parent meanwhile is found all the same, unless that goes on and on. Nothing at all
 // if `proc` does not show this process.
-std::optional<std::vector<ProcessStat>> read_own_processes(const std::filesystem::path& proc = "/proc");
+std::optional<std::vector<ProcessStat>> read_own_processes(const std::string& proc = "/proc");
 
-// True if a process of the group runs; of a group whose members are this process or below it. Linux reports the
+// True if a process of the group runs, whose members must be this process or below it. Linux reports the
 // end of a child, never that of a group. Zombies do not count, since not every init of a container reaps its
 // orphans.
-bool process_group_alive(pid_t process_group, const std::filesystem::path& proc = "/proc");
+bool process_group_alive(pid_t process_group, const std::string& proc = "/proc");
 
-// Pure. Every process below `root`, parents before their children; without the ones for which `spared` says
-// yes and what is below those.
+// Returns every process below `root`, parents before their children; without those of `spared` and what is below them.
+// Pure.
 std::vector<ProcessStat> descendants(const std::vector<ProcessStat>& table, pid_t root,
                                      const std::vector<ProcessStat>& spared = {});
 
-// A process that is still there although it was sent SIGKILL, as a person who looks after the machine needs
-// it.
+// Survivor is a process that is still there although it was sent SIGKILL, described for a person who looks after the machine.
 struct Survivor {
     pid_t pid = 0;
     char state = '?';
@@ -76,9 +75,26 @@ struct Survivor {
 };
 BOOST_DESCRIBE_STRUCT(Survivor, (), (pid, state, wchan, command))
 
-Survivor describe_survivor(const ProcessStat& process, const std::filesystem::path& proc = "/proc");
+Survivor describe_survivor(const ProcessStat& process, const std::string& proc = "/proc");
 
-// "pid 77 (python3, state D in nfs_wait_bit_killable)".
+// Returns "pid 77 (python3, state D in nfs_wait_bit_killable)".
 std::string to_string(const Survivor& survivor);
+
+// True once it is certain that the process ends, and by what: it was killed, or has called exit; what signals it is sent from
+// now on changes nothing. Its parent may not be told yet, because the kernel may need a second to free the memory of a large
+// process. True also for one that is not there any more.
+bool is_ending(pid_t process, const std::string& proc = "/proc");
+
+// ResourceUse says what an ended process has used of its machine, with what it had started and waited for.
+struct ResourceUse {
+    std::int64_t user_us = 0;  // CPU time in its own code
+    std::int64_t system_us = 0;
+    std::int64_t max_rss_bytes = 0;  // of the largest single process among them
+    std::int64_t page_faults = 0;    // that needed the disk
+};
+BOOST_DESCRIBE_STRUCT(ResourceUse, (), (user_us, system_us, max_rss_bytes, page_faults))
+
+// Asks for a child that has ended and was not reaped, and leaves it so; nothing where the system does not say.
+std::optional<ResourceUse> use_of_ended(pid_t child);
 
 }  // namespace ddprun::inline launch

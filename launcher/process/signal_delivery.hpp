@@ -1,23 +1,77 @@
-// Sends signals to a worker and its process group as a SignalScope says. The thin shell around
-// signal_receivers: reads /proc, at the moment of the signal. Blocking, short.
+// The rules of SignalScope: which processes of a worker's process group are sent a signal (pure), and the sending, which
+// reads /proc at the moment of the signal (blocking, short).
+//
+// A program that handles a signal has children that must not hear of it: when the workers of a DataLoader die
+// before their parent has seen the flag that its handler set, the parent fails and saves nothing. A program
+// that does not handle it, as a rule a wrapper, leaves it to those below. So a signal goes to the worker and
+// on to the children of everyone who does not handle it; below somebody who does it is that one's business.
+//
+// Shells are special. Every shell that waits for a child catches SIGINT, only to learn what the child makes
+// of it: so to them it passes as from the keyboard, to all. And what a shell does on a trapped signal waits
+// until its foreground child has ended: so that one gets the signal as well, unlike a background child
+// (`prog & wait`), which the trap can pass it on to.
 #pragma once
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "launcher/process/process_table.hpp"
 #include "launcher/process/signal_scope.hpp"
 
 namespace ddprun::inline launch {
 
-// What the caller, who reaps it, knows of a worker.
-struct SignalTarget {
-    pid_t leader = 0;           // also the number of the process group
-    bool leader_ended = false;  // and was reaped, so that its number names the group only
+// SignalMasks says what a process does with signals, one bit for each: bit 0 is signal 1.
+struct SignalMasks {
+    // The main thread blocks these; while it sleeps in sigwait, without those it waits for.
+    std::uint64_t blocked = 0;
+    bool fetches = false;  // it sleeps in sigwait, for signals that nobody else can know
+    std::uint64_t ignored = 0;
+    std::uint64_t caught = 0;
+
+    // It has a handler, or fetches the signal itself (sigwait, signalfd).
+    bool handles(int signal) const;
+    bool ignores(int signal) const;
 };
 
-// Who was sent the last signal that asked for something, besides the leader.
+// Reads them out of /proc/<pid>/status, wchan and syscall; nothing if the first does not have all three masks. The other two may be
+// empty: some kernels hide them, and each tells what the other may not. Since Linux 6.12 wchan is 0 for who has just
+// fallen asleep while others want the processor; syscall does not know the programs of another word size.
+std::optional<SignalMasks> parse_signal_masks(std::string_view status, std::string_view wchan,
+                                              std::string_view syscall);
+
+struct GroupMember {
+    ProcessStat process;
+    SignalMasks masks;
+    std::string executable;  // the name of its file, without folders; empty if it is not known
+};
+
+// True if the children of `member` are not its business alone.
+bool is_shell(const GroupMember& member);
+
+// A ProcessSet names processes by pid and start time.
+using ProcessSet = std::set<std::pair<pid_t, std::uint64_t>>;
+
+// Returns the processes to send `signal` to, out of the living members of the process group that `leader` made; it need not be
+// among them any more. Each once, parents first. What has lost its parent counts as a child of the leader.
+// Those that were `told` before are at work on it, and need those below them: both are left in peace.
+std::vector<ProcessStat> signal_receivers(const std::vector<GroupMember>& members, pid_t leader, int signal,
+                                          const ProcessSet& told);
+
+// SignalTarget is what the caller, who reaps it, knows of a worker.
+struct SignalTarget {
+    pid_t leader = 0;           // also the number of the process group
+    bool leader_ended = false;  // it was reaped, too, so its number names the group only
+};
+
+// ToldProcesses notes who was sent the last signal that asked for something, besides the leader.
 struct ToldProcesses {
     bool all = false;
     ProcessSet some;

@@ -1,77 +1,30 @@
-// Who of a worker's process group is sent a signal. Pure: LocalRunner looks at /proc and sends.
-//
-// A program that handles a signal has children that must not hear of it: when the workers of a DataLoader die
-// before their parent has seen the flag that its handler set, the parent fails and saves nothing. A program
-// that does not handle it, as a rule a wrapper, leaves it to those below. So a signal goes to the worker and
-// on to the children of everyone who does not handle it; below somebody who does it is that one's business.
-//
-// Shells are special. Every shell that waits for a child catches SIGINT, only to learn what the child makes
-// of it: so to them it passes as from the keyboard, to all. And what a shell does on a trapped signal waits
-// until its foreground child has ended: so that one gets the signal as well, unlike a background child
-// (`prog & wait`), which the trap can pass it on to.
+// SignalScope: how much of a worker's process group a signal is for (--signal-scope); signal_delivery.hpp has the rules.
 #pragma once
 
-#include <cstdint>
 #include <optional>
-#include <set>
-#include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "launcher/process/process_table.hpp"
+#include "rendezvous/codec/description.hpp"
 
 namespace ddprun::inline launch {
 
 enum class SignalScope {
-    automatic,  // as above
+    automatic,  // the worker, and below it those that it leaves the signal to
     leader,     // the worker itself
     group,      // every process of its process group
-    leftovers,  // what the worker that ended has left, as above, at once or when it has lost its parent, but
+    leftovers,  // what the worker that ended has left, as with `automatic`, at once or when it has lost its parent, but
                 // no process that the last signal has reached
     again,  // as `group`, but for a worker that could handle the last signal and cannot any more: it is on its way
             // out (Python takes its handlers away first), and would die of this one instead
 };
 BOOST_DESCRIBE_ENUM(SignalScope, automatic, leader, group, leftovers, again)
 
-// `auto`, `leader` or `group`, the values of --signal-scope.
-std::optional<SignalScope> parse_signal_scope(std::string_view text);
-
-// What a process does with signals, one bit for each: bit 0 is signal 1.
-struct SignalMasks {
-    // In its main thread; while that sleeps in sigwait, without those it waits for.
-    std::uint64_t blocked = 0;
-    bool fetches = false;  // it sleeps in sigwait, for signals that nobody else can know
-    std::uint64_t ignored = 0;
-    std::uint64_t caught = 0;
-
-    // It has a handler, or fetches the signal itself (sigwait, signalfd).
-    bool handles(int signal) const;
-    bool ignores(int signal) const;
-};
-
-// From /proc/<pid>/status, wchan and syscall; nothing if the first does not have all three masks. The other two may be
-// empty: some kernels hide them, and each tells what the other may not. Since Linux 6.12 wchan is 0 for who has just
-// fallen asleep while others want the processor; syscall does not know the programs of another word size.
-std::optional<SignalMasks> parse_signal_masks(std::string_view status, std::string_view wchan,
-                                              std::string_view syscall);
-
-struct GroupMember {
-    ProcessStat process;
-    SignalMasks masks;
-    std::string executable;  // the name of its file, without folders; empty if it is not known
-};
-
-// True if the children of `member` are not its business alone.
-bool is_shell(const GroupMember& member);
-
-// Processes by pid and start time.
-using ProcessSet = std::set<std::pair<pid_t, std::uint64_t>>;
-
-// The processes to send `signal` to, out of the living members of the process group that `leader` made; it need not be
-// among them any more. Each once, parents first. What has lost its parent counts as a child of the leader.
-// Those that were `told` before are at work on it, and need those below them: both are left in peace.
-std::vector<ProcessStat> signal_receivers(const std::vector<GroupMember>& members, pid_t leader, int signal,
-                                          const ProcessSet& told);
+// Reads `auto`, `leader` or `group`, the values of --signal-scope.
+inline std::optional<SignalScope> parse_signal_scope(std::string_view text) {
+    if (text == "auto") return SignalScope::automatic;
+    if (text == "leader") return SignalScope::leader;
+    if (text == "group") return SignalScope::group;
+    return std::nullopt;
+}
 
 }  // namespace ddprun::inline launch

@@ -1,11 +1,15 @@
 #include "launcher/process/sweeper.hpp"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <set>
@@ -20,11 +24,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Soon at first, since a killed process needs hardly a millisecond.
+// The first pause is short, since a killed process needs hardly a millisecond.
 constexpr Sweeper::Duration kFirstPause{1};
 constexpr Sweeper::Duration kLongestPause{50};
 
-// Where nobody can see who is left (no /proc) only what was killed before is waited for.
+// If nobody can see who is left (no /proc), a sweep only waits so long for what it has killed.
 constexpr Sweeper::Duration kBlindTimeout{1000};
 
 void reap_ended(const std::function<bool(pid_t)>& has_owner) {
@@ -59,7 +63,7 @@ bool has_no_child() {
     return ::waitid(P_ALL, 0, &info, options) != 0 && errno == ECHILD;
 }
 
-// One sweep, look by look.
+// An Attempt is one sweep, look by look.
 class Sweeper::Attempt {
   public:
     Attempt(const SweepRules& rules, Duration timeout)
@@ -74,7 +78,7 @@ class Sweeper::Attempt {
         return all_gone() || Clock::now() >= (sees_ ? deadline_ : blind_deadline_);
     }
 
-    // How long to wait before the next look.
+    // Says how long to wait before the next look.
     Duration pause() {
         const Duration now = next_pause_;
         next_pause_ = now == Duration(0) ? kFirstPause : std::min(now * 2, kLongestPause);
@@ -177,6 +181,87 @@ SweepResult sweep_now(SweepRules rules, Sweeper::Duration timeout) {
     while (!attempt.look()) await_child_signal(attempt.pause());
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return attempt.result();
+}
+
+namespace {
+
+constexpr std::string_view kMarkName = "DDPRUN_RUN_ID=";
+
+// Looks for the entry piece by piece: an environment may be megabytes long.
+bool environment_holds(const std::filesystem::path& file, const std::string& entry) {
+    const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    // Entries end with a zero byte; with one in front, the first one is like the others.
+    const std::string wanted = '\0' + entry + '\0';
+    std::string window(1, '\0');
+    std::array<char, 16 * 1024> buffer;
+    bool found = false;
+    while (!found) {
+        const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) break;
+        window.append(buffer.data(), static_cast<std::size_t>(count));
+        found = window.find(wanted) != std::string::npos;
+        if (window.size() >= wanted.size()) window.erase(0, window.size() - wanted.size() + 1);
+    }
+    ::close(fd);
+    return found;
+}
+
+bool may_be_read(const std::filesystem::path& process) {
+    const uid_t user = ::geteuid();
+    struct stat info {};
+    return user == 0 || (::stat(process.c_str(), &info) == 0 && info.st_uid == user);
+}
+
+}  // namespace
+
+std::vector<Survivor> find_survivors(std::string_view job_id, std::uint64_t since,
+                                     const std::filesystem::path& proc) {
+    const std::string entry = std::string(kMarkName) + std::string(job_id);
+    std::vector<Survivor> found;
+    for (const pid_t pid : list_processes(proc).value_or(std::vector<pid_t>())) {
+        const auto folder = proc / std::to_string(pid);
+        const auto process = may_be_read(folder) ? read_process_stat(pid, proc) : std::nullopt;
+        if (process && !process->ended() && process->start_time >= since &&
+            environment_holds(folder / "environ", entry)) {
+            found.push_back(describe_survivor(*process, proc));
+        }
+    }
+    return found;
+}
+
+namespace {
+
+int child_signal_descriptor() {
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    ::pthread_sigmask(SIG_BLOCK, &child, nullptr);
+    // Ignored, as some launchers leave it, it would throw away how children ended.
+    ::signal(SIGCHLD, SIG_DFL);
+    const int fd = ::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd < 0) fail_errno(errno, "cannot wait for child processes (signalfd)");
+    return fd;
+}
+
+}  // namespace
+
+ChildEvents::ChildEvents(const boost::asio::any_io_executor& executor, std::function<void()> on_change)
+    : signals_(executor, child_signal_descriptor()), on_change_(std::move(on_change)) {
+    wait();
+}
+
+void ChildEvents::wait() {
+    signals_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                        alive_.guard([this](const boost::system::error_code& error) {
+                            if (error) return;
+                            signalfd_siginfo info;
+                            while (::read(signals_.native_handle(), &info, sizeof info) > 0) {
+                            }
+                            wait();
+                            on_change_();
+                        }));
 }
 
 }  // namespace ddprun::inline launch

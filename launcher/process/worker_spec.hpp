@@ -1,4 +1,4 @@
-// WorkerSpec: the blueprint of one worker, complete and plain, so that it can be handed to the process that forks.
+// WorkerSpec is the blueprint of one worker, complete and plain, so that it can be handed to the process that forks.
 #pragma once
 
 #include <csignal>
@@ -11,15 +11,15 @@
 
 namespace ddprun::inline launch {
 
-// Where a standard stream of a worker leads, if not to a given descriptor.
+// Stdio says where a standard stream of a worker leads, if not to a given descriptor.
 enum class Stdio {
     inherit,  // the launcher's own
     null,     // /dev/null
 };
 BOOST_DESCRIBE_ENUM(Stdio, inherit, null)
 
-// An open descriptor of this process that becomes a worker's stream. It stays the caller's, who keeps it open
-// until the worker was started and closes it then. None of the numbers 0 to 2, which are the worker's own.
+// GivenDescriptor is an open descriptor of this process that becomes a worker's stream. It stays the caller's, who keeps it
+// open until the worker was started and closes it then. It is none of the numbers 0 to 2, which are the worker's own.
 struct GivenDescriptor {
     int fd = -1;
     bool operator==(const GivenDescriptor&) const = default;
@@ -29,7 +29,7 @@ BOOST_DESCRIBE_STRUCT(GivenDescriptor, (), (fd))
 using StreamTarget = std::variant<Stdio, GivenDescriptor>;
 
 struct WorkerSpec {
-    // The executable, looked up on the PATH of `environment` if it has no slash, and its arguments, passed on
+    // The executable comes first, looked up on the PATH of `environment` if it has no slash; its arguments are passed on
     // byte for byte. Never empty.
     std::vector<std::string> argv;
     Environment environment;  // all of it: nothing else is inherited
@@ -43,13 +43,13 @@ struct WorkerSpec {
     // Its standard input, a terminal that nobody has, becomes the terminal of its session: Ctrl-C typed there
     // reaches it, and a debugger can hand it on to what it runs.
     bool takes_terminal = false;
-    // The CPUs it may run on, ascending; empty: those of the launcher.
+    // It may run on these CPUs, ascending; empty: on those of the launcher.
     std::vector<int> cpus;
-    // The NUMA node whose memory it is to have as long as there is some; -1: no policy.
+    // It is to have this NUMA node's memory as long as there is some; -1: no policy.
     int memory_node = -1;
-    // The soft limit of descriptors that the launcher was given; 0: it has that still.
+    // The launcher was given this soft limit of descriptors; 0: it has that still.
     std::uint64_t open_files = 0;
-    // What it is sent when the process that started it has ended; 0: nothing.
+    // It is sent this signal when the process that started it has ended; 0: none.
     int death_signal = SIGKILL;
 };
 BOOST_DESCRIBE_STRUCT(WorkerSpec, (),

@@ -7,7 +7,7 @@
 
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/control_wire.hpp"
-#include "rendezvous/store/number_text.hpp"
+#include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 

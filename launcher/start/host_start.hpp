@@ -15,13 +15,12 @@
 #include <string>
 #include <vector>
 
-#include "launcher/alive.hpp"
-#include "launcher/output/last_lines.hpp"
-#include "launcher/output/line_splitter.hpp"
+#include "launcher/output/output_lines.hpp"
 #include "launcher/process/session_launcher.hpp"
 #include "launcher/start/bootstrap.hpp"
 #include "launcher/start/piped_process.hpp"
 #include "launcher/start/start_message.hpp"
+#include "rendezvous/system/alive.hpp"
 
 namespace ddprun::inline launch {
 

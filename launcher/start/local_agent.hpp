@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/output/line_splitter.hpp"
+#include "launcher/output/output_lines.hpp"
 #include "launcher/start/piped_process.hpp"
 #include "launcher/start/start_message.hpp"
 

@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/alive.hpp"
 #include "launcher/process/session_launcher.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/system/alive.hpp"
 
 namespace ddprun::inline launch {
 

@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "launcher/alive.hpp"
 #include "launcher/times/time_limit.hpp"
 #include "launcher/times/wall_timer.hpp"
+#include "rendezvous/system/alive.hpp"
 
 namespace ddprun::inline launch {
 

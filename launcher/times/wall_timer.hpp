@@ -9,7 +9,7 @@
 #include <functional>
 #include <optional>
 
-#include "launcher/alive.hpp"
+#include "rendezvous/system/alive.hpp"
 
 namespace ddprun::inline launch {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <variant>
 
-#include "launcher/process/resource_use.hpp"
+#include "launcher/process/process_table.hpp"
 #include "rendezvous/job/rank_end.hpp"
 #include "rendezvous/net/endpoint.hpp"
 

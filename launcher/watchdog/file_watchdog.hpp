@@ -18,10 +18,10 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/alive.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/watchdog/timer_pipe.hpp"
 #include "launcher/watchdog/timer_table.hpp"
+#include "rendezvous/system/alive.hpp"
 
 namespace ddprun::inline launch {
 

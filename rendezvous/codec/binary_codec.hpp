@@ -1,4 +1,4 @@
-// Bytes of described structs, both ways, for processes of one build on machines of one byte order. Pure.
+// This writes described structs as bytes and reads them, for processes of one build on machines of one byte order. Pure.
 //
 //     struct = its members in the order of the description        text, list, map = count + items
 //     variant = place of the alternative + the alternative
@@ -23,7 +23,7 @@
 
 namespace ddprun::inline base {
 
-// Specialised with `static auto out(const T&)`, which says what travels, and `static bool in(Form, T&)`,
+// It is specialised with `static auto out(const T&)`, which says what travels, and `static bool in(Form, T&)`,
 // which is false for a form that nobody sends.
 template <class T>
 struct BinaryForm {};
@@ -33,13 +33,13 @@ concept HasBinaryForm = requires(const T& value) {
     BinaryForm<T>::out(value);
 };
 
-// Every number as eight bytes.
+// Every number takes eight bytes.
 struct WideNumbers {
     template <class T>
     using On = std::int64_t;
 };
 
-// Every number as wide as its type.
+// Every number is as wide as its type.
 struct PlainNumbers {
     template <class T>
     using On = typename std::conditional_t<
@@ -180,7 +180,7 @@ class BinaryReader {
     bool failed_ = false;
 };
 
-// One whole value, which fills the bytes. False: it is none, and holds anything.
+// Reads one whole value, which fills the bytes. False: it is none, and holds anything.
 template <class Numbers, class T>
 bool from_bytes(std::string_view bytes, T& value) {
     BinaryReader<Numbers> read(bytes);

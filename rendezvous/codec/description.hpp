@@ -1,4 +1,4 @@
-// Description: the members of a struct and the names of an enumeration, as BOOST_DESCRIBE_STRUCT and
+// A description names the members of a struct and the names of an enumeration, as BOOST_DESCRIBE_STRUCT and
 // BOOST_DESCRIBE_ENUM beside it list them, each once. What goes over a wire or into a file is made from them
 // (json_codec.hpp, binary_codec.hpp), and so is operator==. Pure.
 #pragma once
@@ -35,7 +35,7 @@ constexpr std::size_t limit_of(Of<Member>) {
     return kNoOwnLimit;
 }
 
-// Which numbers a member may have, in a list and an optional each one, is said likewise:
+// Which numbers a member may have, in a list and an optional each one, is said in the same way:
 // `constexpr NumberRange range_of(Of<&Failure::exit_code>) { return kExitCodeRange; }`. Both ends are inside. What must hold
 // between members is said by `bool is_sound(const T& whole)`, beside the struct, too.
 struct NumberRange {

@@ -1,4 +1,4 @@
-// JSON of described structs, both ways. Pure.
+// This writes described structs as JSON and reads them. Pure.
 //
 // A format is a struct of rules, derived from JsonRules, that hides what it does otherwise. Texts over their
 // limit are cut on the way out, so that what is written can be read, and refused on the way in, as are
@@ -22,11 +22,11 @@
 
 namespace ddprun::inline base {
 
-// The text as an object, if it is one, not nested deeper, and of valid UTF-8 unless any bytes will do.
+// Returns the text as an object, if it is one, not nested deeper, and of valid UTF-8 unless any bytes will do.
 std::optional<boost::json::object> parse_json_object(std::string_view text, std::size_t max_depth,
                                                      bool any_bytes = false);
 
-// Cut to the limit, but not in the middle of a UTF-8 character.
+// Cuts the text to the limit, but not in the middle of a UTF-8 character.
 std::string cut_text(const std::string& text, std::size_t limit);
 
 // `limit` is the member's own.

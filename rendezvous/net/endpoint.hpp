@@ -1,4 +1,4 @@
-// Endpoint: a host and a port as the user wrote them. Pure.
+// Endpoint is a host and a port as the user wrote them. Pure.
 //
 // The host is kept verbatim (without the brackets of IPv6): a name stays a name, an address stays an address.
 #pragma once
@@ -20,14 +20,14 @@ struct Endpoint {
 // True for what can be a host: a DNS-like name, an IPv4 address, an IPv6 address without brackets.
 bool is_valid_host(std::string_view host);
 
-// A port 0..65535 written as one to five digits, else nothing.
+// Reads a port 0..65535 written as one to five digits, else nothing.
 std::optional<std::uint16_t> parse_port(std::string_view text);
 
 // Reads `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address; without a port `default_port` is
 // taken. Nothing if the text has another form.
 std::optional<Endpoint> parse_endpoint(std::string_view text, std::uint16_t default_port);
 
-// `host:port`, with brackets around IPv6 addresses.
+// Returns `host:port`, with brackets around IPv6 addresses.
 std::string to_string(const Endpoint& endpoint);
 
 }  // namespace ddprun::inline base

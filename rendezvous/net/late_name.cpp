@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/net/listen_plan.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 
 namespace ddprun::inline base {

@@ -1,4 +1,4 @@
-// LateName: waits until a name is known to the resolver, as a pod's is only a while after the pod runs.
+// LateName waits until a name is known to the resolver, as a pod's is only a while after the pod runs.
 //
 // Owned by an agent, on the thread of `executor`. The resolver is asked by a thread of Asio's, so nothing here blocks. No
 // event tells when a server learns a name, so this is one of the few places that poll.

@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/net/port_owner.hpp"
+#include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun::inline base {

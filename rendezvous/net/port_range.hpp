@@ -1,4 +1,4 @@
-// PortRange: the ports for listeners that nobody has asked for by number (--port-range), where a firewall leaves only
+// PortRange holds the ports for listeners that nobody has asked for by number (--port-range), where a firewall leaves only
 // those open. Pure, but for take_port's system calls.
 //
 // All who listen on a machine share the range: each begins to look at a place of its own, and tries the next one where
@@ -14,7 +14,7 @@
 
 namespace ddprun::inline base {
 
-// By which workers, and launchers, know it.
+// Workers, and launchers, know it by this variable.
 inline constexpr char kPortRangeVariable[] = "DDPRUN_PORT_RANGE";
 
 struct PortRange {
@@ -26,19 +26,19 @@ struct PortRange {
     bool operator==(const PortRange&) const = default;
 };
 
-// `FIRST-LAST`, both from 1 to 65535 and in order.
+// Reads `FIRST-LAST`, both from 1 to 65535 and in order.
 std::optional<PortRange> parse_port_range(std::string_view text);
 
 std::string to_string(const PortRange& range);
 
-// Which ports a listener may take that has none of its own.
+// FreePorts says which ports a listener may take that has none of its own.
 struct FreePorts {
     std::optional<PortRange> range;  // nothing: the kernel chooses
     std::optional<PortRange>
-        spared;  // of those the job's own, which another agent of this machine may be about to take
+        spared;  // these are the job's own, which another agent of this machine may be about to take
 };
 
-// Those of the range, each once, from the one that process `seed` begins at, but for the spared ones.
+// Returns the ports of the range, each once, from the one that process `seed` begins at, but for the spared ones.
 std::vector<std::uint16_t> ports_to_try(const PortRange& range, const std::optional<PortRange>& spared,
                                         std::uint64_t seed);
 

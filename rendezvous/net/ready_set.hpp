@@ -1,4 +1,4 @@
-// ReadySet: readiness of many sockets, taken in batches.
+// ReadySet tells which of many sockets are ready, in batches.
 //
 // An epoll set of its own, nested in the executor's. Asio tells that something is ready; take() then says
 // what, for all sockets in one system call. A busy server so reads each socket exactly once per request, and
@@ -21,15 +21,15 @@ class ReadySet {
   public:
     explicit ReadySet(const boost::asio::any_io_executor& executor);
 
-    // `events` as epoll has them; 0 keeps the socket in the set but asks for errors only. `id` comes back
+    // `events` are those of epoll; 0 keeps the socket in the set but asks for errors only. `id` comes back
     // with it.
     void add(int fd, std::uint64_t id, std::uint32_t events);
     void change(int fd, std::uint64_t id, std::uint32_t events);
-    // Before the socket is closed: a forked child may hold it open for a moment, and with it the
+    // It is called before the socket is closed: a forked child may hold it open for a moment, and with it the
     // registration.
     void remove(int fd);
 
-    // What is ready now, without waiting; valid until the next call.
+    // Returns what is ready now, without waiting; valid until the next call.
     std::span<const epoll_event> take();
 
     // Calls the handler once when something is ready, or when cancelled.

@@ -14,27 +14,96 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <cstring>
+#include <list>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
-#include "rendezvous/net/connect_race.hpp"
-#include "rendezvous/net/port_owner.hpp"
+#include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline base {
-namespace {
-
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-// With every descriptor in use, accept fails at once and forever; no event says when one is free again. So it is where a
-// filter of system calls forbids it.
+namespace {
+
+// A Race outlives the coroutine that waits for it until the last of its attempts has heard that it is over.
+class Race : public std::enable_shared_from_this<Race> {
+  public:
+    explicit Race(const asio::any_io_executor& executor) : news_(executor) {}
+
+    void start(const tcp::endpoint& address) {
+        const int fd =
+            ::socket(address.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
+        if (fd < 0) return error_.assign(errno, boost::system::system_category());
+        attempts_.emplace_back(news_.get_executor(), address.protocol(), fd);
+        ++pending_;
+        attempts_.back().async_connect(
+            address, [self = shared_from_this(), attempt = std::prev(attempts_.end())](
+                         boost::system::error_code error) { self->finish(attempt, error); });
+    }
+
+    bool is_pending() const { return pending_ > 0; }
+    bool is_won() const { return winner_.has_value(); }
+
+    // Waits until an attempt ends, or for the head start of one that the next may join.
+    asio::awaitable<void> wait(bool is_last) {
+        is_last ? news_.expires_at(asio::steady_timer::time_point::max()) : news_.expires_after(kHeadStart);
+        boost::system::error_code ended;
+        co_await news_.async_wait(asio::redirect_error(asio::use_awaitable, ended));
+    }
+
+    RaceResult take() { return {std::move(winner_), error_}; }
+
+    void end() {
+        for (tcp::socket& attempt : attempts_) {
+            boost::system::error_code ignored;
+            attempt.close(ignored);
+        }
+    }
+
+  private:
+    void finish(std::list<tcp::socket>::iterator attempt, boost::system::error_code error) {
+        --pending_;
+        if (error) {
+            error_ = error;
+        } else if (!is_won()) {
+            winner_.emplace(std::move(*attempt));
+        }
+        news_.cancel();
+    }
+
+    asio::steady_timer news_;
+    std::list<tcp::socket> attempts_;
+    int pending_ = 0;
+    std::optional<tcp::socket> winner_;
+    boost::system::error_code error_ = asio::error::host_unreachable;
+};
+
+}  // namespace
+
+asio::awaitable<RaceResult> race_to_connect(std::vector<tcp::endpoint> addresses) {
+    const auto race = std::make_shared<Race>(co_await asio::this_coro::executor);
+    // It also ends if this coroutine is given up meanwhile.
+    const std::shared_ptr<void> end(nullptr, [race](void*) { race->end(); });
+    for (std::size_t next = 0; !race->is_won() && (next < addresses.size() || race->is_pending());) {
+        if (next < addresses.size()) race->start(addresses[next++]);
+        if (race->is_pending()) co_await race->wait(next == addresses.size());
+    }
+    co_return race->take();
+}
+
+namespace {
+
+// When every descriptor is in use, or where a filter of system calls forbids it, accept fails at once and forever; no event
+// says when it works again.
 constexpr std::chrono::milliseconds kAcceptTroubleWait{50};
 
-// How often a free port on loopback may turn out to be taken on another address.
+// A free port on loopback may turn out so often to be taken on another address.
 constexpr int kFreePortAttempts = 20;
 
 // The longest pause before what was lost is sent again; the option (of Linux 6.15 and newer) is not in every
@@ -42,13 +111,13 @@ constexpr int kFreePortAttempts = 20;
 constexpr int kTcpRtoMaxMs = 44;
 constexpr int kLongestRetransmitMs = 1000;
 
-// Of a connection that was taken, until somebody asks otherwise: one whose other side is cut off ends also where nobody ever
-// speaks.
+// A connection that was taken has these until somebody asks otherwise: if its other side is cut off it ends, also where
+// nobody ever speaks.
 constexpr int kTakenIdleSeconds = 60;
 constexpr int kTakenIntervalSeconds = 10;
 constexpr int kTakenProbes = 6;
 
-// Questions to a silent peer before its connection is given up.
+// A silent peer is asked so often before its connection is given up.
 constexpr int kProbes = 3;
 
 [[noreturn]] void fail_listen(int error_number, const std::string& host, std::uint16_t port) {
@@ -63,7 +132,7 @@ constexpr int kProbes = 3;
              is_ddprun ? "; on another node of that job give its --node-rank" : ""));
 }
 
-// A bound and listening descriptor, or -errno.
+// Returns a bound and listening descriptor, or -errno.
 int open_listener(const tcp::endpoint& where) {
     const int family = where.protocol().family();
     OwnedDescriptor fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
@@ -76,7 +145,7 @@ int open_listener(const tcp::endpoint& where) {
     return fd.release();
 }
 
-// Listening on all of several addresses at one port, or where and why that failed (an errno).
+// Listeners listen on all of several addresses at one port, or say where and why that failed (an errno).
 struct Listeners {
     std::vector<tcp::acceptor> acceptors;
     int error_number = 0;
@@ -84,7 +153,7 @@ struct Listeners {
     std::uint16_t port = 0;
 };
 
-// The first address is loopback's. Port 0: one that is free on that.
+// The first address is loopback's. Port 0 takes one that is free on that.
 Listeners listen_at(const asio::any_io_executor& executor, const std::vector<std::string>& addresses,
                     std::uint16_t port) {
     Listeners listeners;
@@ -100,7 +169,7 @@ Listeners listen_at(const asio::any_io_executor& executor, const std::vector<std
     return listeners;
 }
 
-// On all addresses, or those of IPv4 where IPv6 is off here; the descriptor, or -errno.
+// Listens on all addresses, or those of IPv4 where IPv6 is off here; the descriptor, or -errno.
 struct ListenerAnywhere {
     tcp protocol;
     int fd = -1;
@@ -134,7 +203,7 @@ bool has_address(const std::string& address) {
     return fd && ::bind(fd.get(), where.data(), static_cast<socklen_t>(where.size())) == 0;
 }
 
-// 0 and the connected descriptor, or the errno.
+// Connects the descriptor; returns 0 or the errno.
 int connect_one(const addrinfo& address, Deadline deadline, const OwnedDescriptor& fd) {
     if (!fd) return errno;
     if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) == 0) return 0;
@@ -214,7 +283,7 @@ tcp::acceptor listen_tcp(const asio::any_io_executor& executor, ListenScope scop
 
 std::vector<tcp::acceptor> listen_tcp(const asio::any_io_executor& executor, const ListenPlan& plan,
                                       std::uint16_t port, const FreePorts& free_ports) {
-    // A machine that only knows IPv6; and one without any network, on all addresses of which nobody calls.
+    // A machine may only know IPv6. On one without any network nobody calls, so all addresses will do.
     const std::string loopback = has_address("127.0.0.1") ? "127.0.0.1" : "::1";
     if (plan.any || (plan.addresses.empty() && !has_address(loopback)))
         return listen_anywhere(executor, port, free_ports);
@@ -267,7 +336,7 @@ void limit_silence(tcp::socket& socket, std::chrono::milliseconds timeout) {
     ::setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);
     ::setsockopt(fd, IPPROTO_TCP, kTcpRtoMaxMs, &kLongestRetransmitMs, sizeof kLongestRetransmitMs);
     const int user_timeout = static_cast<int>(timeout.count());
-    // The first question after half of the time, the others in the rest of it.
+    // The first question comes after half of the time, the others in the rest of it.
     const int idle_s = std::max(1, user_timeout / 2000);
     keep_alive(fd, idle_s, std::max(1, idle_s / kProbes), kProbes);
     ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout, sizeof user_timeout);
@@ -298,7 +367,7 @@ asio::awaitable<void> accept_each(tcp::acceptor& acceptor, std::function<void(tc
     }
 }
 
-// Without Asio, whose resolver would start a thread in a program that is not ours.
+// It does not use Asio, whose resolver would start a thread in a program that is not ours.
 int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout) {
     const Deadline deadline = Deadline::clock::now() + timeout;
     addrinfo hints{};
@@ -349,7 +418,7 @@ asio::awaitable<bool> is_refused(Endpoint endpoint, std::chrono::milliseconds ti
         if (first.index() == 1) co_return false;
         Attempt& attempt = std::get<0>(first);
         if (!attempt.socket) co_return attempt.is_refused;
-        // Who listened may be dying, with its sockets closed one after the other; then this connection ends, too.
+        // The listener may be dying, with its sockets closed one after the other; then this connection ends, too.
         char byte = 0;
         boost::system::error_code ended;
         const auto read =

@@ -1,8 +1,7 @@
 // TCP sockets as ddprun wants them: close-on-exec from birth, no delay, every wait bounded.
 //
-// Asio neither sets close-on-exec nor offers it at creation, and a worker forked in between would inherit the
-// descriptor; therefore sockets are made here and then handed to Asio. Free functions, callable from any
-// thread.
+// Asio neither sets close-on-exec nor offers it at creation, and a worker forked in between would inherit the descriptor;
+// therefore sockets are made here and then handed to Asio. Any thread may call these functions.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -10,30 +9,44 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/net/listen_plan.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline base {
 
+// An address gets this before the next one is tried beside it.
+inline constexpr std::chrono::milliseconds kHeadStart{250};
+
+struct RaceResult {
+    std::optional<boost::asio::ip::tcp::socket> socket;  // connected
+    boost::system::error_code error;                     // otherwise: how the last one failed
+};
+
+// Connects to a host with at least one address, of which some may lead nowhere. Each next address is tried a moment after
+// the one before it (RFC 8305), or at once when that has failed; the first that answers wins. Never throws for a failed
+// connection; ends what it has begun when it is cancelled. On the thread of the coroutine's executor.
+boost::asio::awaitable<RaceResult> race_to_connect(std::vector<boost::asio::ip::tcp::endpoint> addresses);
+
 enum class ListenScope { loopback, any };
 
-// A listening TCP socket: close-on-exec, non-blocking, backlog as large as the kernel allows. `loopback` is
+// Makes a listening TCP socket: close-on-exec, non-blocking, backlog as large as the kernel allows. `loopback` is
 // 127.0.0.1; `any` is [::] for both families, or 0.0.0.0 where IPv6 is off. Port 0 takes a free one.
 // Throws Errc::address_in_use (with the holder's pid and command where /proc shows them) or an errno.
 boost::asio::ip::tcp::acceptor listen_tcp(const boost::asio::any_io_executor& executor, ListenScope scope,
                                           std::uint16_t port);
 
-// The same for what the plan says: one socket for each address, all with the same port, the one on loopback
+// Does the same for what the plan says: one socket for each address, all with the same port, the one on loopback
 // (if there is one) first. Port 0 takes one of `free_ports`; throws as take_port does where these have a range.
 std::vector<boost::asio::ip::tcp::acceptor> listen_tcp(const boost::asio::any_io_executor& executor,
                                                        const ListenPlan& plan, std::uint16_t port,
                                                        const FreePorts& free_ports = {});
 
-// Sockets that listen already; close-on-exec and non-blocking.
+// Takes over sockets that listen already; close-on-exec and non-blocking.
 std::vector<boost::asio::ip::tcp::acceptor> adopt_listeners(const boost::asio::any_io_executor& executor,
                                                             std::vector<OwnedDescriptor> sockets);
 
@@ -59,11 +72,11 @@ boost::asio::awaitable<void> accept_each(boost::asio::ip::tcp::acceptor& accepto
 // name not resolved, refused, no route; or Errc::timed_out.
 int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout);
 
-// The same without blocking: for the agent, which must hear signals while it connects.
+// Does the same without blocking, for the agent, which must hear signals while it connects.
 boost::asio::awaitable<boost::asio::ip::tcp::socket> async_connect_tcp(Endpoint endpoint,
                                                                        std::chrono::milliseconds timeout);
 
-// Whether a machine answers there, and says that nobody listens, or no longer does so within that time.
+// True if a machine answers there, and says that nobody listens, or no longer does so within that time.
 boost::asio::awaitable<bool> is_refused(Endpoint endpoint, std::chrono::milliseconds timeout);
 
 }  // namespace ddprun::inline base

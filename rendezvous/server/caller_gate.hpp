@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/net/connection_owner.hpp"
+#include "rendezvous/net/socket_owner.hpp"
 
 namespace ddprun::inline job {
 

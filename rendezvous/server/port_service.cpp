@@ -129,8 +129,8 @@ PortService::PortService(std::vector<tcp::acceptor> acceptors, PortServiceOption
       gate_(::geteuid()),
       calls_(std::make_shared<PortCalls>(acceptors_.front().get_executor(),
                                          ConnectionLimit(options.spared_descriptors))),
-      store_(acceptors_.front().get_executor(), {},
-             [this](const std::string& sentence) { remark(sentence); }),
+      store_(StoreService::make(acceptors_.front().get_executor(), {},
+                                [this](const std::string& sentence) { remark(sentence); })),
       key_(std::move(options.key)) {}
 
 void PortService::start() {
@@ -158,7 +158,7 @@ void PortService::remark(const std::optional<std::string>& sentence) const {
 
 void PortService::begin_round(const std::vector<asio::ip::address>& machines, bool through_doors) {
     doors_.clear();
-    store_.clear();
+    store_->clear();
     gate_.begin_round(machines, through_doors);
 }
 
@@ -167,7 +167,7 @@ void PortService::open_door(tcp::socket socket, AgentEntry entry, std::shared_pt
     call->trust();
     auto host =
         std::make_unique<DoorHost>(std::move(socket), std::move(*entry.records), std::move(entry.first_bytes),
-                                   store_, [this, number] { doors_.erase(number); });
+                                   *store_, [this, number] { doors_.erase(number); });
     doors_.emplace(number, Door{std::move(call), std::move(host)});
 }
 
@@ -201,7 +201,7 @@ asio::awaitable<void> PortService::identify(tcp::socket socket, std::shared_ptr<
     call->trust();
     // It may have been admitted meanwhile.
     if (gate_.judge(caller) == CallerGate::Pass::everything) {
-        co_await store_.serve(std::move(socket), first);
+        co_await store_->serve(std::move(socket), first);
     } else {
         remark(gate_.tell_turned_away(caller));
     }

@@ -83,7 +83,7 @@ class PortService {
     ConnectionOwners owners_;
     CallerGate gate_;
     std::shared_ptr<PortCalls> calls_;  // some may outlive this service
-    StoreService store_;
+    std::shared_ptr<StoreService> store_;
     std::unordered_map<std::uint64_t, Door> doors_;  // to that
     std::uint64_t last_door_ = 0;
     std::optional<SecretKey> key_;

@@ -18,7 +18,7 @@
 #include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/net/listen_plan.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/secret_key.hpp"

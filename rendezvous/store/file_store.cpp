@@ -15,7 +15,6 @@
 #include <thread>
 #include <utility>
 
-#include "rendezvous/store/number_text.hpp"
 #include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
@@ -36,7 +35,7 @@ std::uint32_t checksum(std::string_view bytes) {
 
 }  // namespace
 
-// The lock on the whole file, for a scope. The kernel drops it when its holder dies.
+// Lock holds the lock on the whole file, for a scope. The kernel drops it when its holder dies.
 class FileStore::Lock {
   public:
     Lock(const FileStore& store, int operation) : fd_(store.file_.get()) {
@@ -113,7 +112,7 @@ void FileStore::wait(const std::vector<std::string>& keys, Milliseconds timeout)
     const Deadline deadline = Deadline::clock::now() + timeout;
     while (!check_keys(keys)) {
         if (has_passed(deadline)) fail_missing(keys, timeout);
-        // From the first time on, an event that comes between a check and the next wait ends that wait at once.
+        // After the first time, an event that comes between a check and the next wait ends that wait at once.
         if (!changes_) {
             watch_file();
             if (check_keys(keys)) return;
@@ -192,7 +191,7 @@ bool FileStore::replay_record(std::string_view& bytes) {
     return true;
 }
 
-// Under the exclusive lock, after replay(): whatever lies beyond offset_ is a dead writer's torn record.
+// It is called under the exclusive lock, after replay(): whatever lies beyond offset_ is a dead writer's torn record.
 void FileStore::append(Kind kind, std::string_view key, std::string_view value) {
     if (key.size() > kMaxKeyLength || value.size() > kMaxValueLength) {
         fail(Errc::limit_exceeded,
@@ -218,7 +217,7 @@ void FileStore::append(Kind kind, std::string_view key, std::string_view value) 
             written += static_cast<std::size_t>(count);
         } else if (errno != EINTR) {
             int cause = errno;
-            // Best effort: what is left of the record would be recognised as torn anyhow.
+            // This is best effort: what is left of the record would be recognised as torn anyhow.
             if (::ftruncate(file_.get(), static_cast<off_t>(offset_)) != 0) written = 0;
             errno = cause;
             fail_file("write");

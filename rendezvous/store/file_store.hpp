@@ -1,4 +1,4 @@
-// FileStore: a Store in one file that several processes, also on several hosts, can reach (file://path).
+// FileStore is a Store in one file that several processes, also on several hosts, can reach (file://path).
 //
 // The file is a log: every change is appended as one record, under an exclusive lock on the file; readers
 // replay what they have not seen yet, under a shared one. A record torn by a writer's death is recognised by

@@ -1,4 +1,4 @@
-// Store: a shared key-value service, as one process sees it.
+// Store is a shared key-value service, as one process sees it.
 //
 // Implementations: TcpStore (a StoreService, or PyTorch's own server), FileStore (a file on a shared disk).
 // All verbs block the caller, each for a stated time at most. A Store is used by one thread at a time; the
@@ -28,7 +28,7 @@ class Store {
     // Stores the value under the key and wakes those that wait for it.
     virtual void set(std::string_view key, std::string_view value) = 0;
 
-    // The value of the key; waits until it exists, `timeout` at most.
+    // Returns the value of the key; waits until it exists, `timeout` at most.
     virtual std::string get(std::string_view key, Milliseconds timeout) = 0;
 
     // Adds to the number kept as decimal text under the key (missing counts as 0) and returns the sum.

@@ -1,22 +1,45 @@
-// StoreConnection: what StoreService keeps of one client. Owned by the coroutine that serves it, on the store's thread.
+// StorePipe is a client of the store whose bytes come and go by something else than a socket of its own: one of many that share
+// an agent's connection (see door/door_host.hpp).
+//
+// The owner of that connection implements it; StoreService calls it on its thread, often in the middle of serving many
+// clients: so it only notes what it is told, and calls nothing of StoreService's in return.
 #pragma once
 
 #include <sys/epoll.h>
+#include <sys/uio.h>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "rendezvous/store/outbox.hpp"
-#include "rendezvous/store/store_pipe.hpp"
-#include "rendezvous/store/wait_table.hpp"
+#include "rendezvous/store/store_state.hpp"
 #include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline base {
+
+class StorePipe {
+  public:
+    StorePipe() = default;
+    StorePipe(const StorePipe&) = delete;
+    StorePipe& operator=(const StorePipe&) = delete;
+    virtual ~StorePipe() = default;
+
+    // Takes as many of these bytes as there is room for, and says how many. If these are not all, its owner calls
+    // StoreService::resume() when there is room again.
+    virtual std::size_t take(std::span<const iovec> pieces) = 0;
+    // Tells that so many bytes that were fed are served: as many may be fed again.
+    virtual void served(std::size_t bytes) = 0;
+    // Tells that the store has ended the conversation, behind what it had taken. This is the last call.
+    virtual void ended() = 0;
+};
+
+// StoreConnection is what StoreService keeps of one client. The coroutine that serves it owns it, on the store's thread.
 
 struct StoreConnection : std::enable_shared_from_this<StoreConnection> {
     StoreConnection(ConnectionId number, int descriptor, const boost::asio::any_io_executor& executor)
@@ -30,9 +53,9 @@ struct StoreConnection : std::enable_shared_from_this<StoreConnection> {
     }
 
     bool is_open() const { return fd || pipe; }
-    // Memory that only this connection's buffers take.
+    // Counts the memory that only this connection's buffers take.
     std::size_t buffered() const { return is_open() ? outbox.capacity() + decoder.capacity() : 0; }
-    // What it makes the store hold: that, and the values that it has still to take.
+    // Counts what it makes the store hold: that, and the values that it has still to take.
     std::size_t holds() const { return buffered() + outbox.pending(); }
 
     enum class Sent { all, rest_later, broken };

@@ -15,7 +15,7 @@ namespace ddprun::inline base {
 namespace asio = boost::asio;
 
 StoreHost::StoreHost(ListenScope scope, std::uint16_t port, const StoreLimits& limits)
-    : service_(std::in_place, context_.get_executor(), limits),
+    : service_(StoreService::make(context_.get_executor(), limits)),
       acceptor_(listen_tcp(context_.get_executor(), scope, port)),
       port_(acceptor_.local_endpoint().port()) {
     asio::co_spawn(context_, accept(), [](const std::exception_ptr& error) {

@@ -1,13 +1,13 @@
-// StoreHost: a store of one's own: a StoreService with its listening socket and its thread.
+// StoreHost is a store of one's own: a StoreService with its listening socket and its thread.
 //
-// For a process that must host the store itself: rank 0 when no launcher does, and tests. The constructor,
+// A process makes one if it must host the store itself: rank 0 when no launcher does, and tests. The constructor,
 // the destructor and port() are called by the owner, from any one thread; clients may connect when the
 // constructor is back. The destructor ends every connection and joins the thread.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <thread>
 
 #include "rendezvous/net/socket.hpp"
@@ -34,7 +34,7 @@ class StoreHost {
     boost::asio::awaitable<void> accept();
 
     mutable boost::asio::io_context context_{1};
-    std::optional<StoreService> service_;
+    std::shared_ptr<StoreService> service_;
     boost::asio::ip::tcp::acceptor acceptor_;
     std::uint16_t port_;
     std::thread thread_;

@@ -1,66 +1,144 @@
-// StoreService: serves the store to TCP connections. The Asio shell around StoreState.
+// StoreService: serves the store to TCP connections. It is the Asio shell around StoreState.
 //
-// The owner accepts connections (a StoreHost, or the coordinator's port after it has seen a store client's
-// first byte) and co_spawns serve() for each. Everything, the destructor included, happens on the one thread
-// that runs the executor. A peer that is slow, half-open, silent or hostile costs bounded memory and never
-// holds up another: nothing here blocks, and every connection is read only while its replies are being taken.
+// The owner accepts connections (a StoreHost, or the coordinator's port after it has seen a store client's first byte) and
+// co_spawns serve() for each. Everything happens on the one thread that runs the executor. A peer that is slow, half-open,
+// silent or hostile costs bounded memory and never holds up another: nothing here blocks, and every connection is read only
+// while its replies are being taken.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
-#include "rendezvous/store/store_pipe.hpp"
-#include "rendezvous/store/store_terms.hpp"
+#include "rendezvous/net/ready_set.hpp"
+#include "rendezvous/store/store_connection.hpp"
+#include "rendezvous/store/store_state.hpp"
 
 namespace ddprun::inline base {
 
-class StoreHub;
+// The sums of memory become smaller where this process may only take little (memory_limit()): an eighth of that each.
+struct StoreLimits {
+    std::size_t connections = 16384;
+    std::size_t pipes = std::size_t{1} << 18;  // clients without a socket, besides
+    // A peer that has begun a request must go on with it: in this time it is complete, or another MiB of it has come.
+    // Silence is no offence: a legacy client's second connection never says anything.
+    std::chrono::milliseconds request_progress{30'000};
+    // Replies that nobody takes: closed after this time, or when there are this many bytes of them.
+    std::chrono::milliseconds stalled_output{60'000};
+    std::size_t pending_output = kMaxReplyLength + kMaxValueLength;
+    // Half-received requests and replies not taken yet, of all connections together; values that the store holds, too,
+    // do not count. When it is more, those who hold most are closed, but nobody who holds less than a MiB.
+    std::size_t buffered = std::size_t{1} << 30;
+    // Keys, queues and waits.
+    std::size_t stored = kMaxStoreBytes;
+};
 
-class StoreService {
+class StoreService final : private Outboxes, public std::enable_shared_from_this<StoreService> {
   public:
-    static constexpr ConnectionId kNoConnection = kNoStoreConnection;
-    using Remark = StoreRemark;
+    // No client has this number.
+    static constexpr ConnectionId kNoConnection = 0;
+    // It is told, on the executor, what the owner's user should know: once, that the store is full, and of what.
+    using Remark = std::function<void(const std::string& sentence)>;
 
-    explicit StoreService(boost::asio::any_io_executor executor, const StoreLimits& limits = {},
-                          Remark on_remark = {});
-    // Closes every connection; their serve() ends by itself when the executor runs on.
-    ~StoreService();
-    StoreService(const StoreService&) = delete;
-    StoreService& operator=(const StoreService&) = delete;
+    struct Counters {
+        std::size_t connections = 0;      // open now
+        std::size_t keys = 0;             // stored now
+        std::size_t bytes = 0;            // stored now, as counted against the limit
+        std::uint64_t accepted = 0;       // connections since the start
+        std::uint64_t refused = 0;        // of these, closed by us for what the peer did
+        std::uint64_t requests = 0;       // since the start
+        std::string_view last_refusal{};  // why, for the log
+    };
 
-    // Serves one connection until it is over. `first_bytes` have been read from the socket already, perhaps
-    // none. Never throws for what a peer does. May outlive the service.
+    // The owner's pointer. When it and its copies are gone, every connection is closed; what waits for connections keeps the
+    // object itself until then, and each serve() ends by itself when the executor runs on.
+    static std::shared_ptr<StoreService> make(boost::asio::any_io_executor executor,
+                                              const StoreLimits& limits = {}, Remark on_remark = {});
+
+    // Serves one connection until it is over. `first_bytes` have been read from the socket already, perhaps none. It never
+    // throws for what a peer does, and may outlive the owner's pointer.
     boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket, std::string first_bytes);
 
-    // A client that has no socket of its own; its number, or kNoConnection if there are too many. A pipe must take the same
-    // care as a socket: not more is fed than was served, beside a window of its own.
+    // Takes a client that has no socket of its own; returns its number, or kNoConnection if there are too many. A pipe must
+    // take the same care as a socket: not more is fed than was served, beside a window of its own.
     ConnectionId attach(std::shared_ptr<StorePipe> pipe);
     void feed(ConnectionId client, std::string_view bytes);
     // The pipe has room again.
     void resume(ConnectionId client);
     // It has sent its last: its conversation ends when that is served.
     void finish(ConnectionId client);
-    // It is gone; its pipe hears nothing more. As for the others, it may have ended already.
+    // It is gone; its pipe hears nothing more. These four do nothing for a client that has ended already.
     void detach(ConnectionId client);
 
-    // Makes the store empty for a new round: every key is forgotten and every connection closed, so that no
-    // straggler of the old round can read or write in the new one. Call it when the old workers are dead and
-    // before new ones can connect.
+    // Makes the store empty for a new round: every key is forgotten and every connection closed, so that no straggler of
+    // the old round can read or write in the new one. Call it when the old workers are dead and before new ones can connect.
     void clear();
 
-    using Counters = StoreCounters;
     Counters counters() const;
 
   private:
-    static boost::asio::awaitable<void> serve_connection(std::shared_ptr<StoreHub> hub,
-                                                         boost::asio::ip::tcp::socket socket,
-                                                         std::string first_bytes);
+    StoreService(boost::asio::any_io_executor executor, const StoreLimits& limits, Remark on_remark);
 
-    std::shared_ptr<StoreHub> hub_;
+    Outbox& outbox(ConnectionId id) override;
+    bool has_room(ConnectionId id, std::size_t bytes) override;
+
+    std::shared_ptr<StoreConnection> open(boost::asio::ip::tcp::socket socket, std::string_view first_bytes);
+    void remove(StoreConnection& connection);
+    void stop();
+    bool is_full(std::size_t clients, std::size_t most);
+    void stay_within(std::size_t bytes);
+    void arm();
+    void serve_ready();
+    void serve(StoreConnection& connection, std::string_view bytes);
+    void serve_event(StoreConnection& connection, std::uint32_t events);
+    void receive(StoreConnection& connection);
+    void serve_turn(StoreConnection& connection);
+    void serve_later(StoreConnection& connection);
+    void serve_unfinished();
+    void mark_dirty(StoreConnection& connection);
+    void finish_batch();
+    void send(StoreConnection& connection);
+    void drain_later(StoreConnection& connection);
+    void drained(StoreConnection& connection);
+    void ask_for_more(StoreConnection& connection);
+    void account(StoreConnection& connection);
+    void relieve();
+    void give_back();
+    void watch_progress(StoreConnection& connection);
+    void refuse(StoreConnection& connection, std::string_view why);
+    void close(StoreConnection& connection);
+    static void cancel_deadlines(StoreConnection& connection);
+    void end_pipe(StoreConnection& connection);
+    void remove_ended();
+    template <typename Work>
+    void within_memory(StoreConnection& connection, Work work);
+
+    boost::asio::any_io_executor executor_;
+    StoreLimits limits_;
+    StoreState state_;
+    ReadySet ready_;
+    bool armed_ = false;  // a wait for the ready set is under way
+    Request request_;     // scratch, kept for its capacity
+    std::unordered_map<ConnectionId, StoreConnection*> connections_;
+    std::unordered_map<ConnectionId, std::shared_ptr<StoreConnection>> piped_;  // of these
+    std::vector<ConnectionId> ended_pipes_;
+    std::vector<StoreConnection*> dirty_;
+    std::vector<ConnectionId> unfinished_;
+    ConnectionId last_id_ = 0;
+    std::size_t buffered_ = 0;
+    std::size_t peak_ = 0;  // of all memory, since it was given back last
+    Counters counters_;
+    bool stopped_ = false;
+    Remark on_remark_;  // for the first time that the store is full
 };
 
 }  // namespace ddprun::inline base

@@ -5,18 +5,88 @@
 #include <algorithm>
 #include <optional>
 
-#include "rendezvous/store/number_text.hpp"
+#include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun::inline base {
+
+std::size_t WaitTable::slot_bytes(std::string_view key) {
+    // The key may be the list's first: count its map node as well.
+    constexpr std::size_t kMapNode = 64;
+    return key.size() + kMapNode + sizeof(Slot);
+}
+
+void WaitTable::add(ConnectionId connection, const std::vector<std::string_view>& missing) {
+    check(!missing.empty(), "a wait for no key");
+    Waits& waits = waits_[connection];
+    Wait& wait = waits.emplace_back();
+    wait.connection = connection;
+    wait.missing = missing.size();
+    wait.slots = std::vector<Slot>(missing.size());
+    wait.self = std::prev(waits.end());
+    for (std::size_t i = 0; i < missing.size(); ++i) {
+        auto list = slots_by_key_.find(missing[i]);
+        if (list == slots_by_key_.end()) list = slots_by_key_.try_emplace(std::string(missing[i])).first;
+        Slot& slot = wait.slots[i];
+        slot.wait = &wait;
+        slot.home = &*list;
+        list->second.push_back(slot);
+        bytes_ += slot_bytes(missing[i]);
+    }
+}
+
+void WaitTable::wake_all(std::string_view key, std::vector<ConnectionId>& over) {
+    auto list = slots_by_key_.find(key);
+    if (list == slots_by_key_.end()) return;
+    while (!list->second.empty()) tick_first(list, over);
+    erase_if_empty(list);
+}
+
+void WaitTable::wake_one(std::string_view key, std::vector<ConnectionId>& over) {
+    auto list = slots_by_key_.find(key);
+    if (list == slots_by_key_.end()) return;
+    tick_first(list, over);
+    erase_if_empty(list);
+}
+
+void WaitTable::forget(ConnectionId connection) {
+    auto found = waits_.find(connection);
+    if (found == waits_.end()) return;
+    for (Wait& wait : found->second) {
+        for (Slot& slot : wait.slots) {
+            if (!slot.is_linked()) continue;
+            SlotList& list = slot.home->second;
+            bytes_ -= slot_bytes(slot.home->first);
+            list.erase(list.iterator_to(slot));
+            if (list.empty()) slots_by_key_.erase(slots_by_key_.find(slot.home->first));
+        }
+    }
+    waits_.erase(found);
+}
+
+void WaitTable::tick_first(SlotLists::iterator list, std::vector<ConnectionId>& over) {
+    Wait& wait = *list->second.front().wait;
+    list->second.pop_front();
+    bytes_ -= slot_bytes(list->first);
+    if (--wait.missing > 0) return;
+    over.push_back(wait.connection);
+    auto waits = waits_.find(wait.connection);
+    waits->second.erase(wait.self);
+    if (waits->second.empty()) waits_.erase(waits);
+}
+
+void WaitTable::erase_if_empty(SlotLists::iterator list) {
+    if (list->second.empty()) slots_by_key_.erase(list);
+}
+
 namespace {
 
 constexpr std::string_view kReplyTooLong = "the reply would be too long";
 constexpr std::string_view kNotANumber = "add to a value that is no number";
 
-// A map node with two string objects, or a queue's item, in round numbers.
+// A map node with two string objects, or a queue's item, takes so much, in round numbers.
 constexpr std::size_t kEntryOverhead = 128;
-// Of a key that is shown to a person.
+// So much of a key is shown to a person.
 constexpr std::size_t kShownKey = 64;
 // A string that lost this much of its value gives the memory back.
 constexpr std::size_t kKeptSlack = 4096;
@@ -36,7 +106,7 @@ std::string StoreState::description() const {
         std::max_element(keys_.begin(), keys_.end(),
                          [&](const auto& one, const auto& other) { return size(one) < size(other); });
     if (largest == keys_.end()) return text;
-    // Any bytes: escaped.
+    // A key may hold any bytes, so it is escaped.
     return fmt::format("{}, the largest {:?} with {} MiB", text, largest->first.substr(0, kShownKey),
                        mib(size(*largest)));
 }
@@ -314,7 +384,7 @@ void StoreState::put_value(std::string_view key, Outbox& reply) const {
     found == keys_.end() ? put_string(reply.text(), {}) : reply.put_value(found->second);
 }
 
-// The last reference of the store's own.
+// It takes the store's own last reference.
 void StoreState::drop(std::shared_ptr<StoredValue>& value) {
     if (value.use_count() > 1) value->orphan(orphans_);
     value.reset();

@@ -1,14 +1,15 @@
-// StoreState: the store itself; what each request does, and who is answered. Pure: no sockets, no clock.
+// The store without sockets and clock: WaitTable knows who waits for which keys, StoreState what each request does. Pure.
 //
-// Driven by StoreService (or a test): apply() each request of a connection, remove() the connection when it
-// ends. Replies, also those to other connections that were waiting, are appended to Outboxes. Keys live in
-// one namespace, queues in another; waits look at both. Semantics are those of PyTorch's servers (see
-// wire.hpp for the commands); where these differ: get of a missing key answers with an empty value, and
-// compare_set wakes waiters when it stores.
+// WaitTable is used by StoreState, one table for waits and one for barriers. It knows keys and connections, not values:
+// the owner says which keys are missing when a wait begins and when one of them appears. Every missing key is
+// ticked off once, by the first event for it; a key named twice counts twice and is ticked twice. All costs
+// are proportional to the slots touched, so forgetting a connection never scans other connections' waits.
 #pragma once
 
+#include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -20,21 +21,89 @@
 #include <vector>
 
 #include "rendezvous/store/outbox.hpp"
-#include "rendezvous/store/shared_value.hpp"
-#include "rendezvous/store/wait_table.hpp"
 #include "rendezvous/store/wire.hpp"
 
 namespace ddprun::inline base {
 
-// Memory for keys, queues and waits together, bookkeeping included.
+// Names one connection of the store for as long as it lives; never reused.
+using ConnectionId = std::uint64_t;
+
+// Lets maps with std::string keys be searched by std::string_view without making a string.
+struct StringHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+};
+template <typename Value>
+using StringMap = std::unordered_map<std::string, Value, StringHash, std::equal_to<>>;
+
+class WaitTable {
+  public:
+    // Says what one missing key of one wait costs in memory, key included.
+    static std::size_t slot_bytes(std::string_view key);
+
+    WaitTable() = default;
+    WaitTable(const WaitTable&) = delete;
+    WaitTable& operator=(const WaitTable&) = delete;
+
+    // `missing` must not be empty.
+    void add(ConnectionId connection, const std::vector<std::string_view>& missing);
+
+    // Ticks every wait for the key, which has appeared, and appends the connections whose wait is now over.
+    void wake_all(std::string_view key, std::vector<ConnectionId>& over);
+    // Does the same for the longest waiting one only.
+    void wake_one(std::string_view key, std::vector<ConnectionId>& over);
+
+    // Drops the connection's waits without an answer.
+    void forget(ConnectionId connection);
+
+    std::size_t bytes() const { return bytes_; }
+    bool empty() const { return waits_.empty(); }
+
+  private:
+    struct Wait;
+    struct Slot;
+    using SlotList = boost::intrusive::list<Slot, boost::intrusive::constant_time_size<false>>;
+    using SlotLists = StringMap<SlotList>;
+    using Waits = std::list<Wait>;
+
+    // A Slot is one missing key of one wait, hanging in that key's list until it is ticked off.
+    struct Slot : boost::intrusive::list_base_hook<> {
+        Wait* wait = nullptr;
+        SlotLists::value_type* home = nullptr;
+    };
+
+    struct Wait {
+        ConnectionId connection = 0;
+        std::size_t missing = 0;
+        std::vector<Slot> slots;  // never resized: the lists point into it
+        Waits::iterator self;
+    };
+
+    void tick_first(SlotLists::iterator list, std::vector<ConnectionId>& over);
+    void erase_if_empty(SlotLists::iterator list);
+
+    std::unordered_map<ConnectionId, Waits> waits_;
+    SlotLists slots_by_key_;  // after waits_, so that the lists go before the slots they link
+    std::size_t bytes_ = 0;
+};
+
+// StoreState is the store itself: what each request does, and who is answered.
+//
+// StoreService (or a test) drives it: apply() each request of a connection, remove() the connection when it
+// ends. Replies, also those to other connections that were waiting, are appended to Outboxes. Keys live in
+// one namespace, queues in another; waits look at both. Semantics are those of PyTorch's servers (see
+// wire.hpp for the commands); where these differ: get of a missing key answers with an empty value, and
+// compare_set wakes waiters when it stores.
+
+// Keys, queues and waits together may take so much memory, bookkeeping included.
 inline constexpr std::size_t kMaxStoreBytes = std::size_t{1} << 30;
-// One reply; only multi_get and list_keys can be larger than what one command stored.
+// One reply may take so much; only multi_get and list_keys can be larger than what one command stored.
 inline constexpr std::size_t kMaxReplyLength = std::size_t{256} << 20;
 
-// Why a request is refused that would need more.
+// A request that would need more is refused so.
 inline constexpr std::string_view kStoreFull = "the store is full";
 
-// Where replies go. The store fills them; the owner sends what is in them.
+// Outboxes say where replies go. The store fills them; the owner sends what is in them.
 class Outboxes {
   public:
     Outboxes() = default;
@@ -42,36 +111,36 @@ class Outboxes {
     Outboxes& operator=(const Outboxes&) = delete;
     virtual ~Outboxes() = default;
     virtual Outbox& outbox(ConnectionId connection) = 0;
-    // Whether the connection may get so many bytes that it has not asked for just now. If not, it is to be closed: what
+    // Says whether the connection may get so many bytes that it has not asked for just now. If not, it is to be closed: what
     // it watches would have a gap. Asked before they are made.
     virtual bool has_room(ConnectionId connection, std::size_t bytes) = 0;
 };
 
-// Why a connection must be closed; nothing if all is well.
+// A Refusal says why a connection must be closed; nothing if all is well.
 using Refusal = std::optional<std::string_view>;
 
 class StoreState {
   public:
     explicit StoreState(std::size_t max_bytes = kMaxStoreBytes) : max_bytes_(max_bytes) {}
 
-    // Another limit for what is stored from now on.
+    // Sets another limit for what is stored from now on.
     void limit(std::size_t max_bytes) { max_bytes_ = max_bytes; }
 
     // Carries the request out. If it is refused, nothing was stored for it.
     [[nodiscard]] Refusal apply(ConnectionId connection, const Request& request, Outboxes& out);
 
-    // The connection is gone: its waits and watches are dropped.
+    // Drops the waits and watches of a connection that is gone.
     void remove(ConnectionId connection);
 
     // Forgets all keys, queues and barrier counts. Waits and watches stay with their connections.
     void clear();
 
     std::size_t key_count() const { return keys_.size(); }
-    // What the store holds now, as counted against its limit.
+    // Says what the store holds now, as counted against its limit.
     std::size_t bytes() const { return bytes_ + waits_.bytes() + barriers_.bytes(); }
     // "3 keys, 900 MiB of at most 1024 MiB, the largest "weights" with 700 MiB", for people. Looks at every key.
     std::string description() const;
-    // Values that it does not hold any more, but replies under way do.
+    // Counts values that it does not hold any more, but replies under way do.
     std::size_t orphaned_bytes() const { return *orphans_; }
 
   private:

@@ -1,15 +1,16 @@
-// TcpStore: the Store of a StoreService, or of PyTorch's own server (any version), over one connection.
+// TcpStore is the Store of a StoreService, or of PyTorch's own server (any version), over one connection.
 //
-// Blocking, for one thread at a time; owned by its user. Keys go out with PyTorch's leading "/", so that
-// PyTorch's clients and this one see the same keys. The dialect is found out when connecting: the modern one
-// is tried with an add of 0, and a server that closes the connection on that is asked again in the legacy
-// one.
+// Blocking, for one thread at a time; owned by its user. Keys go out with PyTorch's leading "/", so that PyTorch's clients
+// and this one see the same keys. The dialect is found out when connecting: the modern one is tried with an add of 0, and a
+// server that closes the connection on that is asked again in the legacy one.
 //
-// Besides what store.hpp says: add on a value that is no number shows as connection_lost, because closing is
-// the only error reply the protocol has. After connection_lost every verb fails at once; make a new TcpStore.
-// A timed-out get or wait leaves the store usable.
+// Besides what store.hpp says: add on a value that is no number shows as connection_lost, because closing is the only error
+// reply the protocol has. After connection_lost every verb fails at once; make a new TcpStore. A timed-out get or wait
+// leaves the store usable.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -17,17 +18,49 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/net/blocking_stream.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/store/store.hpp"
 #include "rendezvous/store/wire.hpp"
+#include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline base {
 
+// BlockingStream is one connected socket for a client that blocks, each time until a deadline at most. One thread at a time
+// uses it. Interrupted calls go on; a broken connection never raises SIGPIPE. It reports what happened and throws nothing:
+// the owner knows what it means.
+class BlockingStream {
+  public:
+    enum class Outcome { done, timed_out, lost };
+
+    BlockingStream() = default;
+    // Takes the descriptor over.
+    explicit BlockingStream(int fd) : fd_(fd) {}
+
+    bool is_open() const { return static_cast<bool>(fd_); }
+    void close();
+
+    // Sends everything. After anything but `done` the stream is of no more use.
+    Outcome send(std::string_view bytes, Deadline deadline);
+    // Receives exactly `size` bytes. After `timed_out` the stream is still in order if none of them had come,
+    // as is always so for a single byte.
+    Outcome receive(char* bytes, std::size_t size, Deadline deadline);
+
+  private:
+    Outcome await(short events, Deadline deadline) const;
+    Outcome fill(char* bytes, std::size_t size, std::size_t& count, Deadline deadline);
+
+    OwnedDescriptor fd_;
+    // Received ahead: most replies come whole, but are taken in pieces.
+    std::array<char, 4096> ahead_{};
+    std::size_t ahead_begin_ = 0;
+    std::size_t ahead_end_ = 0;
+};
+
 class TcpStore final : public Store {
   public:
-    // How long a server that is there may take to answer a request that does not wait for others.
+    // A server that is there may take so long to answer a request that does not wait for others.
     static constexpr Milliseconds kReplyTimeout{60'000};
 
     // Connects, again and again with jittered pauses until the store answers or `connect_timeout` is over.
@@ -38,7 +71,7 @@ class TcpStore final : public Store {
     TcpStore(Endpoint endpoint, Milliseconds connect_timeout,
              const std::function<void(const std::string& cause)>& while_waiting = {});
 
-    // So long a store that is about to begin may take.
+    // A store that is about to begin may take so long.
     static constexpr Milliseconds kFirstNotice{5'000};
 
     void set(std::string_view key, std::string_view value) override;
@@ -50,7 +83,7 @@ class TcpStore final : public Store {
     bool check_keys(const std::vector<std::string>& keys) override;
     bool erase(std::string_view key) override;
 
-    // What the server speaks.
+    // Says what the server speaks.
     Dialect dialect() const { return *dialect_; }
 
   private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 
 #include "rendezvous/system/check.hpp"
@@ -12,7 +13,7 @@ namespace {
 enum class Field : std::uint8_t { none, key, value, u32, i64, keys, pairs };
 using Layout = std::array<Field, 3>;
 
-// By opcode: the fields in wire order.
+// Each opcode has its fields in wire order.
 constexpr std::array<Layout, kOpcodeCount> kLayouts = {{
     {Field::u32},                              // validate
     {Field::key, Field::value},                // set
@@ -290,6 +291,21 @@ void RequestDecoder::finish(Request& request) {
     } else {
         spans_.clear();
     }
+}
+
+std::optional<std::int64_t> parse_number(std::string_view text) {
+    auto first = text.find_first_not_of(" \t\n\v\f\r");
+    if (first == std::string_view::npos) return std::nullopt;
+    text.remove_prefix(first);
+    if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+    std::int64_t value = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{}) return std::nullopt;
+    return value;
+}
+
+std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 
 }  // namespace ddprun::inline base

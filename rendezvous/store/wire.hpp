@@ -76,7 +76,7 @@ inline constexpr std::size_t kOpcodeCount = 20;
 inline constexpr std::size_t kMaxKeyLength = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxValueLength = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxKeysPerCommand = 131072;
-// A whole command, so the most un-parsed bytes one connection can hold: a compare_set with the largest
+// A whole command may have so many, so this is the most un-parsed bytes one connection can hold: a compare_set with the largest
 // values.
 inline constexpr std::size_t kMaxCommandLength = 2 * kMaxValueLength + (std::size_t{1} << 20);
 
@@ -91,7 +91,7 @@ inline constexpr char kUpdatedEvent = 0;
 inline constexpr char kCreatedEvent = 1;
 inline constexpr char kDeletedEvent = 2;
 
-// One request. The views point into the decoder's buffer (or the client's arguments); fields a request does
+// A Request is one request. Its views point into the decoder's buffer (or the client's arguments); fields a request does
 // not have are empty.
 struct Request {
     Opcode opcode = Opcode::validate;
@@ -129,16 +129,16 @@ class RequestDecoder {
         refused,     // the stream is malformed or over a limit: close it; refusal() says why
     };
 
-    // Room to read into; never empty.
+    // Returns room to read into; never empty.
     std::span<char> prepare();
     void commit(std::size_t count);
-    // prepare() and commit() for bytes that were read elsewhere.
+    // Does prepare() and commit() for bytes that were read elsewhere.
     void feed(std::string_view bytes);
 
     Status next(Request& request);
 
     std::string_view refusal() const { return refusal_; }
-    // Known once the first bytes tell.
+    // It is known once the first bytes tell.
     std::optional<Dialect> dialect() const { return dialect_; }
     // True once a first request is complete: from then on the peer is a store client.
     bool identified() const { return identified_; }
@@ -181,5 +181,12 @@ class RequestDecoder {
     std::int64_t number_ = 0;
     std::vector<Span> spans_;
 };
+
+// Stores keep numbers as decimal text. This reads one as PyTorch's server does: leading blanks and trailing text are passed over (" 12abc" is 12).
+// Nothing if there is no number or it does not fit.
+std::optional<std::int64_t> parse_number(std::string_view text);
+
+// Returns the sum, wrapping around as the machine's integers do: a peer must not be able to trip undefined behaviour.
+std::int64_t wrapping_sum(std::int64_t a, std::int64_t b);
 
 }  // namespace ddprun::inline base

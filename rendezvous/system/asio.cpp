@@ -1,2 +1,2 @@
-// Boost.Asio, compiled here once; everything else includes only its declarations.
+// Boost.Asio is compiled here once; everything else includes only its declarations.
 #include <boost/asio/impl/src.hpp>

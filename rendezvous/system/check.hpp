@@ -1,4 +1,4 @@
-// check(): stops the program when one of our own invariants does not hold.
+// check() stops the program when one of our own invariants does not hold.
 //
 // For bugs in ddprun only, also in release builds. Bad input and failures of the world have their own
 // ways (see error.hpp). Callable from any thread; never returns if the condition is false.

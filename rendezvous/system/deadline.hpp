@@ -1,4 +1,4 @@
-// Deadlines: the points of time at which waits end. A timeout is a length, a deadline a point.
+// Deadlines are the points of time at which waits end. A timeout is a length, a deadline a point.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace ddprun::inline base {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// What is left until then, never less than nothing; rounded up, so that a wait of that length ends after it.
+// Returns what is left until then, never less than nothing; rounded up, so that a wait of that length ends after it.
 inline std::chrono::milliseconds time_until(Deadline deadline,
                                             Deadline now = std::chrono::steady_clock::now()) {
     return std::max(std::chrono::ceil<std::chrono::milliseconds>(deadline - now),
@@ -18,7 +18,7 @@ inline std::chrono::milliseconds time_until(Deadline deadline,
 
 inline bool has_passed(Deadline deadline) { return std::chrono::steady_clock::now() >= deadline; }
 
-// The same for poll(): -1 where there is none. A far deadline is waited for in pieces of an hour: the
+// Returns the same for poll(): -1 where there is no deadline. A far deadline is waited for in pieces of an hour: the
 // caller looks at the clock again.
 inline int poll_timeout(std::optional<Deadline> deadline, Deadline now = std::chrono::steady_clock::now()) {
     constexpr std::chrono::milliseconds kPiece = std::chrono::hours(1);

@@ -1,4 +1,4 @@
-// The error category of ddprun: what can go wrong in the world outside.
+// ddprun has an error category of its own, for what can go wrong in the world outside.
 //
 // Thrown as Error, a boost::system::system_error whose what() says what failed, where, and which flag
 // controls it. Pure cores never throw these; they return values. Our own bugs go through check().
@@ -26,7 +26,7 @@ enum class Errc {
 const boost::system::error_category& error_category() noexcept;
 boost::system::error_code make_error_code(Errc code) noexcept;
 
-// A system_error whose what() is the sentence alone, fit to be shown to a user.
+// Error is a system_error whose what() is the sentence alone, fit to be shown to a user.
 class Error : public boost::system::system_error {
   public:
     Error(boost::system::error_code code, std::string text) : system_error(code), text_(std::move(text)) {}

@@ -1,4 +1,4 @@
-// The one source with the insides of fmt, for all that includes <fmt/core.h>: it takes seconds to compile, and an
+// This source alone has the insides of fmt, for all that includes <fmt/core.h>: it takes seconds to compile, and an
 // installed program does not look for libfmt.so.
 #define FMT_HEADER_ONLY
 #include <fmt/format.h>

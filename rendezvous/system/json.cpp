@@ -1,2 +1,2 @@
-// Boost.JSON, compiled here once; everything else includes only its declarations.
+// Boost.JSON is compiled here once; everything else includes only its declarations.
 #include <boost/json/src.hpp>

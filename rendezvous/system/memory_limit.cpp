@@ -39,7 +39,7 @@ std::optional<std::size_t> control_group_limit(
         if (bytes && *bytes > 0) least = std::min(least.value_or(*bytes), *bytes);
     };
     for (const std::string_view line : split_at(own_groups, '\n')) {
-        // number:controllers:path
+        // A line is number:controllers:path.
         const std::size_t first = line.find(':');
         const std::size_t second = first == line.npos ? line.npos : line.find(':', first + 1);
         if (second == line.npos) continue;

@@ -1,5 +1,6 @@
 #include "rendezvous/system/own_process.hpp"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -31,7 +32,7 @@ class Registry {
 
     int open(const std::function<int()>& make) {
         const std::lock_guard lock(mutex_);
-        // First, since it may fail.
+        // It comes first, since it may fail.
         descriptors_.push_back(-1);
         const int fd = make();
         descriptors_.back() = fd;
@@ -60,7 +61,7 @@ class Registry {
   private:
     Registry() {
         number();
-        // Fails only for lack of memory; then children keep the descriptors, as they would by clone().
+        // It fails only for lack of memory; then children keep the descriptors, as they would by clone().
         ::pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
                          [] { instance().begin_child(); });
     }
@@ -71,7 +72,7 @@ class Registry {
         const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
         void* page = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (page == MAP_FAILED) return otherwise;
-        // Where it is refused, the handler is all there is.
+        // If it is refused, the handler is all there is.
         static_cast<void>(::madvise(page, size, MADV_WIPEONFORK));
         return new (page) AtomicNumber(0);
     }
@@ -83,7 +84,7 @@ class Registry {
         return number_->compare_exchange_strong(none, next) ? next : none;
     }
 
-    // In the child, whose only thread has the lock. Calls nothing but what handlers may.
+    // It runs in the child, whose only thread has the lock, and calls nothing but what handlers may.
     void begin_child() noexcept {
         const int error = errno;
         for (const int fd : descriptors_) ::close(fd);
@@ -122,6 +123,14 @@ ProcessDescriptor& ProcessDescriptor::operator=(ProcessDescriptor&& other) noexc
 void ProcessDescriptor::close() noexcept {
     const int fd = std::exchange(fd_, -1);
     if (fd >= 0 && process_ == this_process()) Registry::instance().close(fd);
+}
+
+void open_missing_streams() noexcept {
+    // A file gets the lowest number that is free.
+    for (int fd = 0; fd >= 0 && fd <= STDERR_FILENO;) {
+        fd = ::open("/dev/null", O_RDWR);
+        if (fd > STDERR_FILENO) ::close(fd);
+    }
 }
 
 }  // namespace ddprun::inline base

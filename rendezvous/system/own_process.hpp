@@ -1,4 +1,4 @@
-// What belongs to this process alone, and not to a child that it forks.
+// Some things belong to this process alone, and not to a child that it forks.
 //
 // A child has a copy of all memory and all descriptors, but none of the threads; and the sockets and shared
 // memory stand for the parent to all other ranks. So the child gives up the descriptors at once, or it would
@@ -16,7 +16,7 @@
 
 namespace ddprun::inline base {
 
-// Which process this is: another number in each child, grandchild and so on, whatever made it that copies the
+// A ProcessNumber says which process this is: it is another one in each child, grandchild and so on, whatever made it that copies the
 // memory (fork, clone), and the same where the memory is shared (vfork). Costs a load.
 using ProcessNumber = std::uint32_t;
 ProcessNumber this_process() noexcept;
@@ -34,18 +34,18 @@ class DeleteInOwnProcess {
     ProcessNumber process_ = this_process();
 };
 
-// As std::make_shared, for what children must not destroy.
+// Does what std::make_shared does, for what children must not destroy.
 template <class T, class... Arguments>
 std::shared_ptr<T> make_in_process(Arguments&&... arguments) {
     return std::shared_ptr<T>(new T(std::forward<Arguments>(arguments)...), DeleteInOwnProcess<T>());
 }
 
-// A descriptor that forked children do not have: it is closed there when fork() returns. (A child by a bare
+// ProcessDescriptor is one that forked children do not have: it is closed there when fork() returns. (A child by a bare
 // clone() keeps it until it ends.) Move-only; may be destroyed in a child.
 class ProcessDescriptor {
   public:
     ProcessDescriptor() = default;
-    // What open() returns, which makes a new descriptor without waiting for anything; below 0: none, and
+    // Owns what open() returns, which makes a new descriptor without waiting for anything; below 0: none, and
     // errno is left as it was. No thread forks between the making and the listing.
     explicit ProcessDescriptor(const std::function<int()>& open);
     ProcessDescriptor(ProcessDescriptor&& other) noexcept
@@ -62,5 +62,10 @@ class ProcessDescriptor {
     int fd_ = -1;
     ProcessNumber process_ = 0;
 };
+
+// Opens /dev/null where a standard stream is missing; children inherit it. It is the first thing that a program's main does:
+// a program that was started without one of its streams would get that number for the first file or socket that it opens,
+// and what it prints would land there.
+void open_missing_streams() noexcept;
 
 }  // namespace ddprun::inline base

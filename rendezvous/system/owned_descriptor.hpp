@@ -1,4 +1,4 @@
-// OwnedDescriptor: a descriptor that is closed with its owner. Move-only.
+// OwnedDescriptor is a descriptor that is closed with its owner. Move-only.
 #pragma once
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ class OwnedDescriptor {
     int fd_;
 };
 
-// The same file under a number that is none of the standard streams': a launcher that was entered without
+// Returns the same file under a number that is none of the standard streams': a launcher that was entered without
 // them is given those numbers. Empty, with errno set, if `fd` is empty or there is no other number.
 inline OwnedDescriptor above_standard_streams(OwnedDescriptor fd) {
     if (!fd || fd.get() > STDERR_FILENO) return fd;

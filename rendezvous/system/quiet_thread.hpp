@@ -1,4 +1,4 @@
-// Threads of our own: signals are the program's, and must not be delivered to a thread it does not know of.
+// Threads of our own block all signals: these are the program's, and must not be delivered to a thread it does not know of.
 #pragma once
 
 #include <signal.h>
@@ -22,5 +22,10 @@ class SignalsBlocked {
 
 // Runs body() on a new thread that blocks all signals. Throws std::system_error if there can be none.
 std::thread start_without_signals(std::function<void()> body);
+
+// Asks the scheduler for short turns of the calling thread, which come sooner: it runs for microseconds, and is to do so at
+// once though all CPUs are busy. Linux 6.12 and later heed it,
+// others ignore it; changes nothing for a thread of another scheduling class.
+void ask_for_short_turns();
 
 }  // namespace ddprun::inline base

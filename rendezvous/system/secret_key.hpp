@@ -1,4 +1,4 @@
-// SecretKey: 32 bytes that nobody else may know, wiped when they go. Pure but for fresh(), which asks the system's random
+// SecretKey is 32 bytes that nobody else may know, wiped when they go. Pure but for fresh(), which asks the system's random
 // numbers. Copied freely; any thread.
 #pragma once
 
@@ -15,13 +15,13 @@ class SecretKey {
     static constexpr std::size_t kBytes = 32;
 
     SecretKey() = default;
-    // Of a text of at least so many bytes: its first ones.
+    // Takes the first bytes of a text, which has at least so many.
     explicit SecretKey(std::string_view bytes);
     ~SecretKey();
     SecretKey(const SecretKey&) = default;
     SecretKey& operator=(const SecretKey&) = default;
 
-    // Never used before. Throws if the system has no random numbers.
+    // Makes one that was never used before. Throws if the system has no random numbers.
     static SecretKey fresh();
 
     unsigned char* data() { return bytes_.data(); }
@@ -33,7 +33,7 @@ class SecretKey {
     std::array<unsigned char, kBytes> bytes_{};
 };
 
-// 64 hexadecimal digits, and back; nothing for any other text.
+// These write 64 hexadecimal digits, and read them; nothing for any other text.
 std::string hex_of(const SecretKey& key);
 std::optional<SecretKey> parse_secret_key(std::string_view hex);
 

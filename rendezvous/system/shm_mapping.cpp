@@ -19,14 +19,14 @@ namespace {
 constexpr char kLinkPrefix[] = "/memfd:ddprun-";
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// Looked at before it is opened, because opening a device or a pipe of a stranger may have effects.
+// It is looked at before it is opened, because opening a device or a pipe of a stranger may have effects.
 bool is_memfd(const std::string& path) {
     std::array<char, 256> target{};
     const ssize_t length = ::readlink(path.c_str(), target.data(), target.size() - 1);
     return length > 0 && std::string_view(target.data()).starts_with(kLinkPrefix);
 }
 
-// Beyond the limit of a file's size (ulimit -f) the kernel not only refuses, but sends a signal that ends the program.
+// The kernel not only refuses more than the limit of a file's size (ulimit -f), but sends a signal that ends the program.
 bool resize(int fd, std::size_t size) {
     sigset_t signal;
     sigset_t before;

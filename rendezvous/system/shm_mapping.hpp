@@ -1,4 +1,4 @@
-// ShmMapping: memory that several processes of one host have mapped.
+// ShmMapping is memory that several processes of one host have mapped.
 //
 // It is a memfd: never a file in any directory, not limited by the size of /dev/shm, and gone with the last
 // process that maps it, however that ends. It is sealed against shrinking, so no access can ever fail with
@@ -19,7 +19,7 @@
 
 namespace ddprun::inline base {
 
-// Where the creator's descriptor can be found. pid 0: there is none.
+// ShmOffer says where the creator's descriptor can be found. pid 0: there is none.
 struct ShmOffer {
     std::int32_t pid = 0;
     std::int32_t descriptor = -1;

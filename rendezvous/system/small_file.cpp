@@ -30,16 +30,16 @@ constexpr mode_t kPermissions = 0777;
 constexpr mode_t kGroupPermissions = 0070;
 // Most files of the kernel fit into the first piece; the next ones are as long as all before.
 constexpr std::size_t kFirstPiece = 4 * 1024;
-// A result of some ranks; more cannot be known before.
+// The result of some ranks has so many; more cannot be known before.
 constexpr std::size_t kTrialBytes = 4096;
-// How long a reader that is there may leave a full pipe alone.
+// A reader that is there may leave a full pipe alone for so long.
 constexpr std::chrono::milliseconds kReaderTimeout{10'000};
 constexpr int kMaxLinks = 40;  // the kernel's
 
 error_code system_error(int number) { return {number, boost::system::system_category()}; }
 error_code last_error() { return system_error(errno); }
 
-// In pieces that a pipe takes whole once it takes anything, so that no write blocks: others may have the same
+// It writes in pieces that a pipe takes whole once it takes anything, so that no write blocks: others may have the same
 // description open, and expect it to be as it is.
 error_code write_all(int fd, std::string_view bytes) {
     while (!bytes.empty()) {
@@ -55,7 +55,7 @@ error_code write_all(int fd, std::string_view bytes) {
     return {};
 }
 
-// Gives a new file what the one had that it takes the place of, if that was ours.
+// Gives a new file the group and permissions of the one whose place it takes, if that was ours.
 error_code take_permissions(int fd, const struct stat& old) {
     if (old.st_uid != ::geteuid()) return {};
     const bool same_group = ::fchown(fd, static_cast<uid_t>(-1), old.st_gid) == 0;
@@ -63,7 +63,7 @@ error_code take_permissions(int fd, const struct stat& old) {
     return ::fchmod(fd, mode) == 0 ? error_code{} : last_error();
 }
 
-// `flags`: what becomes of a file that is there.
+// `flags` say what becomes of a file that is there.
 error_code write_file(const fs::path& path, int flags, std::string_view bytes, bool synced,
                       const std::optional<struct stat>& old) {
     OwnedDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | flags, kNewFileMode));
@@ -76,7 +76,7 @@ error_code write_file(const fs::path& path, int flags, std::string_view bytes, b
     return ::close(file.release()) == 0 ? error_code{} : last_error();
 }
 
-// `flags`: whether a last link is followed.
+// `flags` say whether a last link is followed.
 error_code write_through(const fs::path& path, int flags, std::string_view bytes) {
     OwnedDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags));
     if (file.get() < 0) return last_error();
@@ -89,7 +89,7 @@ void sync_folder(const fs::path& folder) {
     if (handle.get() >= 0) ::fsync(handle.get());
 }
 
-// Where the bytes of replace_file go.
+// Target says where the bytes of replace_file go.
 struct Target {
     enum class Kind {
         replaced,
@@ -114,7 +114,7 @@ fs::path folder_of(const fs::path& path) {
     return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-// Where a link leads. Nothing for one that somebody else may have made, and for what is no link; what is looked at
+// Reads where a link leads. Nothing for one that somebody else may have made, and for what is no link; what is looked at
 // and what is read are one link, whoever puts another one there meanwhile.
 std::optional<fs::path> behind_own_link(const fs::path& path) {
     const OwnedDescriptor link(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
@@ -130,7 +130,7 @@ std::optional<fs::path> behind_own_link(const fs::path& path) {
     return next.is_absolute() ? next : path.parent_path() / next;
 }
 
-// In a folder for everybody, like /tmp, only the owner of a name may take it.
+// Only the owner of a name may take it in a folder for everybody, like /tmp.
 bool may_take_name(const fs::path& path, const struct stat& info) {
     struct stat folder {};
     return ::geteuid() == 0 || info.st_uid == ::geteuid() || ::stat(folder_of(path).c_str(), &folder) != 0 ||
@@ -178,7 +178,7 @@ boost::system::result<Target> find_target(fs::path path) {
     return target_at(path);
 }
 
-// Not a name that another node's launcher, or one of another PID namespace, could choose as well.
+// The name is none that another node's launcher, or one of another PID namespace, could choose as well.
 fs::path fresh_name_beside(const fs::path& target) {
     std::random_device random;
     return target.parent_path() / fmt::format(".ddprun-{}-{}", random(), random());

@@ -1,4 +1,4 @@
-// Files small enough to be held whole: read with a bound, written so that a reader sees the old or the new
+// These files are small enough to be held whole: they are read with a bound, and written so that a reader sees the old or the new
 // one. Blocking, short; nothing here throws on what the file system does.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace ddprun::inline base {
 
-// The bytes of a regular file (those of /proc are), or why not: the system's error, EINVAL for something that
+// Reads the bytes of a regular file (those of /proc are), or says why not: the system's error, EINVAL for something that
 // is no regular file (a FIFO must not hold the launcher up), Errc::limit_exceeded for more than `max_bytes`.
 boost::system::result<std::string> read_small_file(const std::filesystem::path& path, std::size_t max_bytes);
 
@@ -26,7 +26,7 @@ boost::system::result<std::string> read_small_file(const std::filesystem::path& 
 // behind when it fails.
 boost::system::error_code replace_file(const std::filesystem::path& path, std::string_view bytes);
 
-// Why replace_file would fail, as far as can be told before; tries it with a file that is removed at once.
+// Says why replace_file would fail, as far as can be told before; tries it with a file that is removed at once.
 boost::system::error_code try_replace(const std::filesystem::path& path);
 
 }  // namespace ddprun::inline base

@@ -1,4 +1,4 @@
-// Texts that are lists. Pure.
+// Some texts are lists. Pure.
 #pragma once
 
 #include <string_view>
@@ -6,7 +6,7 @@
 
 namespace ddprun::inline base {
 
-// The parts before, between and behind the separators: one more than there are of these. They are views of the text.
+// Returns the parts before, between and behind the separators: one more than there are of these. They are views of the text.
 inline std::vector<std::string_view> split_at(std::string_view text, char separator) {
     std::vector<std::string_view> parts;
     for (;;) {

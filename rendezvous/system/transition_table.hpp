@@ -1,4 +1,4 @@
-// A state machine as a table: one row for each event that is news in a state. An event without a row in the
+// A state machine is written as a table: one row for each event that is news in a state. An event without a row in the
 // state changes nothing and asks for nothing. Pure.
 #pragma once
 
@@ -14,7 +14,7 @@ struct Transition {
     State next;
 };
 
-// Null where the event is no news.
+// Returns null where the event is no news.
 template <typename State, typename Event, typename Action, std::size_t kRows>
 constexpr const Transition<State, Event, Action>* find_transition(
     const Transition<State, Event, Action> (&rows)[kRows], State state, Event event) {
@@ -24,7 +24,7 @@ constexpr const Transition<State, Event, Action>* find_transition(
     return nullptr;
 }
 
-// For a static_assert beside the table: no event has two rows in one state.
+// True if no event has two rows in one state; a static_assert beside the table says so.
 template <typename State, typename Event, typename Action, std::size_t kRows>
 constexpr bool is_unambiguous(const Transition<State, Event, Action> (&rows)[kRows]) {
     for (const auto& row : rows) {

@@ -1,4 +1,4 @@
-// Whole numbers as people and the kernel write them. Pure.
+// Reads whole numbers as people and the kernel write them. Pure.
 #pragma once
 
 #include <charconv>
@@ -9,7 +9,7 @@
 
 namespace ddprun::inline base {
 
-// The number that all of the text is, from `lowest` to `highest`: digits of that base, behind a minus if
+// Returns the number that all of the text is, from `lowest` to `highest`: digits of that base, behind a minus if
 // `lowest` is negative. Nothing for anything else, a blank around it included.
 template <std::integral Number>
 std::optional<Number> whole_number(std::string_view text, Number lowest = std::numeric_limits<Number>::min(),

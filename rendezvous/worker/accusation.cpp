@@ -15,11 +15,11 @@ constexpr std::string_view kFinalize = "finalize";
 constexpr std::string_view kOperationLetters = "abcdefghijklmnopqrstuvwxyz_";
 constexpr std::string_view kDigits = "0123456789";
 
-// In the order of Charge.
+// They are in the order of Charge.
 constexpr std::string_view kPhrases[] = {"does not answer", "has called nothing yet", "is at", "died", "left",
                                          "aborted"};
 
-// Where the call begins that `text` ends with; npos without one.
+// Finds where the call begins that `text` ends with; npos without one.
 std::size_t start_of_call(std::string_view text) {
     const auto number = text.find_last_not_of(kDigits) + 1;
     if (number < text.size() && text.substr(0, number).ends_with(kAsCall))
@@ -35,14 +35,14 @@ std::size_t start_of_call(std::string_view text) {
     return start < name_end ? start : std::string_view::npos;
 }
 
-// Without `after 5 s (operation_timeout) ` in front.
+// Returns the text without `after 5 s (operation_timeout) ` in front.
 std::string_view without_wait(std::string_view text) {
     if (!text.starts_with(kAfter)) return text;
     const auto end = text.find(") ");
     return end == std::string_view::npos ? text : text.substr(end + 2);
 }
 
-// Whether `text` goes on with the description of a collective, up to the next rank.
+// True if `text` goes on with the description of a collective, up to the next rank.
 bool is_collective_next(std::string_view text) {
     return text.substr(0, text.find(", rank ")).find(kAsCall) != std::string_view::npos;
 }

@@ -1,4 +1,4 @@
-// LifeTable: memory that an agent shares with the workers of its node, through which they tell each other of
+// LifeTable is memory that an agent shares with the workers of its node, through which they tell each other of
 // deaths at once.
 //
 // When a process is killed, the kernel first frees its memory, 60 ms a GiB, and only then closes its
@@ -33,16 +33,16 @@ namespace ddprun::inline base {
 
 inline constexpr char kLifeVariable[] = "DDPRUN_LIFE";
 inline constexpr int kMaxLifeSlots = 256;  // workers of one node; more go without
-// Lives that can be announced in one round; later ones are not, their connections tell.
+// So many lives can be announced in one round; later ones are not, their connections tell.
 inline constexpr std::size_t kMaxLostLives = 1024;
 
-// Which slot of which table a worker has.
+// LifeSlot says which slot of which table a worker has.
 struct LifeSlot {
     ShmOffer offer;
     int slot = 0;
 };
 
-// As DDPRUN_LIFE carries it: `PID:DESCRIPTOR:SLOT`.
+// DDPRUN_LIFE carries it as `PID:DESCRIPTOR:SLOT`.
 std::string to_string(const LifeSlot& slot);
 std::optional<LifeSlot> parse_life_slot(std::string_view text);
 
@@ -52,17 +52,17 @@ class LifeTable {
     static std::optional<LifeTable> create();
     static std::optional<LifeTable> open(const LifeSlot& slot);
 
-    // For the workers' environment; the table keeps its descriptor.
+    // It is for the workers' environment; the table keeps its descriptor.
     LifeSlot slot(int number) const noexcept { return {mapping_.offer(), number}; }
 
-    // For a thread that has told the kernel that the word of `slot` is a robust futex of its own; see word().
+    // It is for a thread that has told the kernel that the word of `slot` is a robust futex of its own; see word().
     // False if another living process holds it.
     bool claim(int slot, std::uint64_t life);
     // The thread that has claimed it leaves in order.
     void release(int slot);
     std::atomic<std::uint32_t>& word(int slot) const;
 
-    // How many claims there were; wake_claim_watcher() adds to it. Sleeps until it is not `seen` any more, or
+    // Says how many claims there were; wake_claim_watcher() adds to it. Sleeps until it is not `seen` any more, or
     // for no reason.
     std::uint32_t claims() const;
     void wait_for_claim(std::uint32_t seen) const;
@@ -70,7 +70,7 @@ class LifeTable {
     // Somebody holds the slot, or has died with it.
     bool is_claimed(int slot) const { return word(slot).load() != 0; }
 
-    // A death of who held the slot, reported once: its life, or 0 where it ended before it had named it.
+    // Reports the death of the slot's holder, once: its life, or 0 where it ended before it had named it.
     std::optional<std::uint64_t> take_death(int slot);
     // Sleeps until the holder has died, wake_watcher() was called, or for no reason. Does not sleep if `stop`,
     // which is to be set before wake_watcher(), or if there is a death to take.
@@ -83,7 +83,7 @@ class LifeTable {
     std::uint32_t lost_count() const;
     // index < lost_count().
     std::uint64_t lost(std::uint32_t index) const;
-    // How often the worker of the slot was woken by wake(). Sleeps until that is not `wakeups` any more, or for
+    // Says how often the worker of the slot was woken by wake(). Sleeps until that is not `wakeups` any more, or for
     // no reason.
     std::uint32_t wakeups(int slot) const;
     void wait_for_wakeup(int slot, std::uint32_t wakeups) const;

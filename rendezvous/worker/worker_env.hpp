@@ -1,4 +1,4 @@
-// The worker environment: the variables a worker starts with, written by the launcher and read by the
+// The worker environment is the variables a worker starts with, written by the launcher and read by the
 // collectives library. Pure: the environment comes in and goes out as values.
 //
 // Written (torchrun's names and texts, so that its programs run unchanged):
@@ -29,18 +29,18 @@
 
 namespace ddprun::inline base {
 
-// Name -> value. Ordered, so that what is printed and tested has one order.
+// It maps names to values. It is ordered, so that what is printed and tested has one order.
 using Environment = std::map<std::string, std::string>;
 
 inline constexpr char kMeshKeyVariable[] = "DDPRUN_MESH_KEY";
 
-// Null for what is not set.
+// Returns null for what is not set.
 const std::string* find_variable(const Environment& environment, std::string_view name);
 
-// The calling process's environment.
+// Returns the calling process's environment.
 Environment current_environment();
 
-// What makes one worker of one round different from the others.
+// WorkerIdentity is what makes one worker of one round different from the others.
 struct WorkerIdentity {
     int rank = 0;
     int local_rank = 0;
@@ -53,7 +53,7 @@ struct WorkerIdentity {
     int role_world_size = 1;                // workers of the same role
     std::string master_addr = "127.0.0.1";  // the store, as the worker reaches it
     std::uint16_t master_port = 0;
-    std::string host_addr = "127.0.0.1";  // of node 0
+    std::string host_addr = "127.0.0.1";  // node 0's
     std::string node_addr;                // of the worker's node; empty: not known
     std::string mesh_key;                 // empty: none
     std::string run_id = "none";          // what the user gave as --rdzv-id
@@ -66,10 +66,10 @@ struct WorkerIdentity {
     std::string life;            // the worker's place in the agent's LifeTable; empty: none
 };
 
-// `environment`, the parent's, with the identity written over it.
+// Returns `environment`, the parent's, with the identity written over it.
 Environment worker_environment(Environment environment, const WorkerIdentity& identity);
 
-// Where a worker finds the others, as read from the environment of torchrun's kind, Open MPI or Slurm.
+// WorkerPlace says where a worker finds the others, as read from the environment of torchrun's kind, Open MPI or Slurm.
 struct WorkerPlace {
     int rank = 0;
     int world_size = 1;
@@ -80,7 +80,7 @@ struct WorkerPlace {
     bool agent_hosts_store = false;  // else rank 0 must host the store at master_addr:master_port
     std::string run_id = "none";     // TORCHELASTIC_RUN_ID
     int restart_count = 0;           // keeps a stale worker out of a newer round
-    // What ddprun says: DDPRUN_MASTER_ADDR and DDPRUN_NODE_ADDR; empty where they are not set, or make no sense.
+    // ddprun says these: DDPRUN_MASTER_ADDR and DDPRUN_NODE_ADDR; empty where they are not set, or make no sense.
     std::string host_addr;
     std::string node_addr;
 };

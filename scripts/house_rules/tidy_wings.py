@@ -37,7 +37,7 @@ WINGS = {
     "launcher/cluster": ("launcher",),
     "launcher/plan": ("launcher",),
     "launcher/process": ("launcher",),
-    "launcher/guardian": ("launcher", "launcher/process"),
+    "launcher/guardian": ("launcher/process",),
     "launcher/judge": ("launcher", "launcher/process"),
     "launcher/output": ("launcher", "launcher/process"),
     "launcher/report": ("launcher",),

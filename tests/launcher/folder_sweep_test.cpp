@@ -8,7 +8,7 @@
 #include <set>
 
 #include "launcher/folder_claim.hpp"
-#include "launcher/output/log_folder.hpp"
+#include "launcher/output/log_file.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 

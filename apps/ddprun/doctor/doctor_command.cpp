@@ -13,7 +13,7 @@
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/doctor/diagnosis.hpp"
 #include "launcher/doctor/host_names.hpp"
-#include "launcher/output/log_folder.hpp"
+#include "launcher/output/log_file.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/plan/program.hpp"
 

@@ -29,7 +29,6 @@
 #include "launcher/doctor/look_around.hpp"
 #include "launcher/doctor/tournament.hpp"
 #include "rendezvous/job/number_limits.hpp"
-#include "rendezvous/net/connect_race.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/store/tcp_store.hpp"

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "launcher/guardian/guardian_main.hpp"
+#include "launcher/guardian/guardian.hpp"
 #include "launcher/process/sweeper.hpp"
 #include "tests/launcher/guardian/guardian_fixture.hpp"
 #include "tests/support/hang_guard.hpp"

@@ -1,4 +1,4 @@
-#include "launcher/guardian/guardian_wire.hpp"
+#include "launcher/guardian/guardian_channel.hpp"
 
 #include <random>
 

@@ -1,4 +1,4 @@
-#include "launcher/output/console_text.hpp"
+#include "launcher/output/output_lines.hpp"
 
 #include <map>
 #include <random>

@@ -1,4 +1,4 @@
-#include "launcher/output/last_lines.hpp"
+#include "launcher/output/output_lines.hpp"
 
 #include "rendezvous/control/control_message.hpp"
 #include "tests/support/catch.hpp"

@@ -1,4 +1,4 @@
-#include "launcher/output/line_splitter.hpp"
+#include "launcher/output/output_lines.hpp"
 
 #include <random>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "launcher/plan/carrier_interface.hpp"
+#include "launcher/plan/own_address.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "launcher/plan/device_masks.hpp"
+#include "launcher/plan/device_binding.hpp"
 
 #include <fmt/core.h>
 

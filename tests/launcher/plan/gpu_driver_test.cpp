@@ -1,4 +1,4 @@
-#include "launcher/plan/gpu_driver.hpp"
+#include "launcher/plan/topology.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -1,7 +1,7 @@
-#include "launcher/plan/pci_place.hpp"
+#include "launcher/plan/topology.hpp"
 
 #include <fmt/core.h>
-#include "launcher/plan/device_masks.hpp"
+#include "launcher/plan/device_binding.hpp"
 
 #include "tests/launcher/plan/machine_fixture.hpp"
 #include "tests/support/catch.hpp"

@@ -1,4 +1,4 @@
-#include "launcher/plan/program_file.hpp"
+#include "launcher/plan/program.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "launcher/plan/program_kind.hpp"
+#include "launcher/plan/program.hpp"
 
 #include "tests/support/catch.hpp"
 

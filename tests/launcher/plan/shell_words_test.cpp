@@ -1,4 +1,4 @@
-#include "launcher/plan/shell_words.hpp"
+#include "launcher/plan/rank_command.hpp"
 
 #include <random>
 

@@ -1,4 +1,4 @@
-#include "launcher/plan/wrap.hpp"
+#include "launcher/plan/rank_command.hpp"
 
 #include "tests/support/catch.hpp"
 

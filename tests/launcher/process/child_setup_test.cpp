@@ -1,4 +1,4 @@
-#include "launcher/process/child_setup.hpp"
+#include "launcher/process/child_exec.hpp"
 
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "launcher/process/ending_process.hpp"
+#include "launcher/process/process_table.hpp"
 
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "launcher/process/exec_search.hpp"
+#include "launcher/process/child_exec.hpp"
 
 #include <filesystem>
 

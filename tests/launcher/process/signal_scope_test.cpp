@@ -1,4 +1,4 @@
-#include "launcher/process/signal_scope.hpp"
+#include "launcher/process/signal_delivery.hpp"
 
 #include <sys/syscall.h>
 

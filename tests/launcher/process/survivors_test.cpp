@@ -1,4 +1,4 @@
-#include "launcher/process/survivors.hpp"
+#include "launcher/process/sweeper.hpp"
 
 #include <csignal>
 

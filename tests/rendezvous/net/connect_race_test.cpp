@@ -1,4 +1,4 @@
-#include "rendezvous/net/connect_race.hpp"
+#include "rendezvous/net/socket.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

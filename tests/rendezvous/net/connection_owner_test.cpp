@@ -1,4 +1,4 @@
-#include "rendezvous/net/connection_owner.hpp"
+#include "rendezvous/net/socket_owner.hpp"
 
 #include <sys/socket.h>
 

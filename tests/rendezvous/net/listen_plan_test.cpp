@@ -1,4 +1,4 @@
-#include "rendezvous/net/listen_plan.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "rendezvous/net/port_owner.hpp"
+#include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/system/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/silent_port.hpp"

@@ -4,9 +4,9 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "rendezvous/net/blocking_stream.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
+#include "rendezvous/store/tcp_store.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"
 

@@ -15,14 +15,15 @@ TEST_CASE("store service: that it is full is said once, with what fills it") {
     StoreLimits limits;
     limits.stored = std::size_t{4} << 20;
     std::vector<std::string> remarks;
-    StoreService service(context.get_executor(), limits,
-                         [&remarks](const std::string& sentence) { remarks.push_back(sentence); });
+    auto service =
+        StoreService::make(context.get_executor(), limits,
+                           [&remarks](const std::string& sentence) { remarks.push_back(sentence); });
     auto acceptor = listen_tcp(context.get_executor(), ListenScope::loopback, 0);
     const std::uint16_t port = acceptor.local_endpoint().port();
     asio::co_spawn(context,
                    accept_each(acceptor,
                                [&](asio::ip::tcp::socket socket) {
-                                   asio::co_spawn(context, service.serve(std::move(socket), {}),
+                                   asio::co_spawn(context, service->serve(std::move(socket), {}),
                                                   asio::detached);
                                }),
                    asio::detached);

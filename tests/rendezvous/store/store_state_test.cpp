@@ -3,13 +3,14 @@
 #include <map>
 #include <random>
 
-#include "rendezvous/store/number_text.hpp"
+#include "rendezvous/store/wire.hpp"
 #include "tests/rendezvous/store/store_state_fixture.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/raw_client.hpp"
 #include "tests/support/store_bytes.hpp"
 
 namespace ddprun {
+
 TEST_CASE("store state: set, get, missing and empty values") {
     Bench bench;
     CHECK(bench.get("a") == wire_string(""));

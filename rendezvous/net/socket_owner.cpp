@@ -1,5 +1,6 @@
-#include "rendezvous/net/connection_owner.hpp"
+#include "rendezvous/net/socket_owner.hpp"
 
+#include <fmt/core.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
@@ -11,8 +12,94 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline base {
+namespace {
+
+constexpr std::string_view kListenState = "0A";  // TCP_LISTEN in /proc/net/tcp
+constexpr unsigned char kDelete = 0x7f;          // from here on no byte is printable ASCII
+
+std::string read_text(const std::filesystem::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> words(const std::string& line) {
+    std::istringstream stream(line);
+    return {std::istream_iterator<std::string>(stream), {}};
+}
+
+std::string command_line(const std::filesystem::path& process) {
+    std::string text = read_text(process / "cmdline");
+    while (!text.empty() && text.back() == '\0') text.pop_back();
+    return shown_command(text);
+}
+
+bool holds_socket(const std::filesystem::path& process, const std::vector<std::uint64_t>& inodes) {
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(process / "fd", error), end; !error && entry != end;
+         entry.increment(error)) {
+        std::error_code link_error;
+        std::string target = std::filesystem::read_symlink(entry->path(), link_error).string();
+        for (std::uint64_t inode : inodes) {
+            if (target == fmt::format("socket:[{}]", inode)) return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> listening_inodes(std::string_view proc_net_tcp, std::uint16_t port) {
+    // The columns are: sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …
+    constexpr std::size_t kLocalAddress = 1, kState = 3, kInode = 9;
+    std::vector<std::uint64_t> inodes;
+    std::istringstream lines{std::string(proc_net_tcp)};
+    for (std::string line; std::getline(lines, line);) {
+        auto columns = words(line);
+        if (columns.size() <= kInode || columns[kState] != kListenState) continue;
+        const std::string& local = columns[kLocalAddress];
+        auto colon = local.rfind(':');
+        if (colon == std::string::npos) continue;
+        const auto local_port =
+            whole_number<unsigned>(std::string_view(local).substr(colon + 1), 0, 65535, 16);
+        const auto inode = whole_number<std::uint64_t>(columns[kInode], 1);
+        if (local_port == port && inode) inodes.push_back(*inode);
+    }
+    return inodes;
+}
+
+std::string shown_command(std::string_view arguments) {
+    std::string text(arguments.substr(0, kMaxCommandText));
+    for (char& c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte < ' ') c = ' ';
+        if (byte >= kDelete) c = '?';
+    }
+    return arguments.size() > kMaxCommandText ? text + "…" : text;
+}
+
+std::optional<PortOwner> find_port_owner(std::uint16_t port) {
+    auto inodes = listening_inodes(read_text("/proc/net/tcp"), port);
+    auto inodes6 = listening_inodes(read_text("/proc/net/tcp6"), port);
+    inodes.insert(inodes.end(), inodes6.begin(), inodes6.end());
+    if (inodes.empty()) return std::nullopt;
+
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end;
+         entry.increment(error)) {
+        const auto pid = whole_number<pid_t>(entry->path().filename().string(), 1);
+        if (pid && holds_socket(entry->path(), inodes)) return PortOwner{*pid, command_line(entry->path())};
+    }
+    return std::nullopt;
+}
+
 namespace {
 
 using boost::asio::ip::address;
@@ -43,7 +130,7 @@ void put_address(const address& from, Words& words) {
     }
 }
 
-// For the socket at the other end: what is remote here is local there.
+// It asks for the socket at the other end: what is remote here is local there.
 Question question_about(const tcp::endpoint& remote, const tcp::endpoint& local) {
     const address there = plain(remote.address());
     Question question{};
@@ -63,7 +150,7 @@ Question question_about(const tcp::endpoint& remote, const tcp::endpoint& local)
     return question;
 }
 
-// By its addresses alone.
+// The kernel finds it by its addresses alone.
 ConnectionOwner owner_not_told(bool is_here) {
     return {is_here ? ConnectionOwner::Kind::untold : ConnectionOwner::Kind::elsewhere};
 }
@@ -77,7 +164,7 @@ ConnectionOwner owner_said_by(const nlmsghdr& header, bool is_here) {
     }
     inet_diag_msg message{};
     std::memcpy(&message, reinterpret_cast<const char*>(&header) + NLMSG_HDRLEN, sizeof message);
-    // One that its process has closed has no file any more, and its user is not known then: root is what is said.
+    // A socket that its process has closed has no file any more; its user is not known then, and the kernel says root.
     if (message.idiag_inode == 0) return {ConnectionOwner::Kind::closed};
     return {ConnectionOwner::Kind::user, message.idiag_uid};
 }

@@ -1,4 +1,4 @@
-#include "launcher/process/child_setup.hpp"
+#include "launcher/process/child_exec.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -9,19 +9,63 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <filesystem>
+#include <string_view>
 
 #include "launcher/process/open_files.hpp"
 
 namespace ddprun::inline launch {
 namespace {
 
+// glibc takes this when PATH is unset.
+constexpr std::string_view kDefaultPath = "/bin:/usr/bin";
+
+}  // namespace
+
+std::vector<std::string> exec_candidates(const std::string& name, const std::optional<std::string>& path) {
+    if (name.empty()) return {};
+    if (name.find('/') != std::string::npos) return {name};
+    std::vector<std::string> candidates;
+    std::string_view rest = path ? std::string_view(*path) : kDefaultPath;
+    for (;;) {
+        const auto colon = rest.find(':');
+        const std::string_view directory = rest.substr(0, colon);
+        candidates.push_back(directory.empty() ? "./" + name : std::string(directory) + "/" + name);
+        if (colon == std::string_view::npos) return candidates;
+        rest.remove_prefix(colon + 1);
+    }
+}
+
+std::string find_executable(const std::string& name, const std::optional<std::string>& path) {
+    for (const std::string& candidate : exec_candidates(name, path)) {
+        std::error_code ignored;
+        if (std::filesystem::is_regular_file(candidate, ignored) && ::access(candidate.c_str(), X_OK) == 0)
+            return std::filesystem::absolute(candidate, ignored).lexically_normal().string();
+    }
+    return {};
+}
+
+const std::vector<std::string>& ExecSearch::candidates(const std::string& name,
+                                                       const std::optional<std::string>& path) {
+    if (!candidates_.empty() && name == name_ && path == path_) return candidates_;
+    name_ = name;
+    path_ = path;
+    candidates_ = exec_candidates(name, path);
+    const auto exists = [](const std::string& file) { return ::access(file.c_str(), F_OK) == 0; };
+    if (candidates_.size() > 1) std::stable_partition(candidates_.begin(), candidates_.end(), exists);
+    return candidates_;
+}
+
+namespace {
+
 // The parent never sees this code: the report says what happened.
 constexpr int kSetupFailed = 127;
 
-// The record that the system call getdents64 fills in; glibc declares only its own.
+// The system call getdents64 fills in this record; glibc declares only its own.
 struct DirectoryRecord {
     ino64_t inode;
     off64_t offset;
@@ -44,7 +88,7 @@ void reset_signals(const ChildPlan& plan) noexcept {
     struct sigaction action = {};
     sigemptyset(&action.sa_mask);
     for (int signal = 1; signal < NSIG; ++signal) {
-        const bool ignore = signal == SIGHUP && plan.ignore_hangup;
+        const bool ignore = signal == SIGHUP && plan.spec.ignore_hangup;
         if (!ignore && (plan.signals_to_reset & signal_bit(signal)) == 0) continue;
         action.sa_handler = ignore ? SIG_IGN : SIG_DFL;
         ::sigaction(signal, &action, nullptr);
@@ -54,7 +98,7 @@ void reset_signals(const ChildPlan& plan) noexcept {
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// By the system calls themselves: the C library's wrapper of one may do more, and the other has none.
+// This makes the system calls itself: the C library's wrapper of one may do more, and the other has none.
 int bind_to_place(const ChildPlan& plan) noexcept {
     if (plan.cpus != nullptr && ::syscall(SYS_sched_setaffinity, 0, plan.cpu_bytes, plan.cpus) < 0)
         return errno;
@@ -79,7 +123,7 @@ int redirect(int stream, const StreamTarget& target) noexcept {
     return 0;
 }
 
-// A binary of another machine: the shell would take it for a script and complain of its syntax.
+// The shell would take a binary of another machine for a script and complain of its syntax.
 bool is_binary(const char* path) noexcept {
     const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return false;
@@ -158,21 +202,21 @@ int close_on_exec_by_listing(int first) noexcept {
 
 void become_program(const ChildPlan& plan) noexcept {
     if (::setsid() < 0) give_up(plan, ChildStep::session, errno);
-    if (::prctl(PR_SET_PDEATHSIG, plan.death_signal) < 0)
+    if (::prctl(PR_SET_PDEATHSIG, plan.spec.death_signal) < 0)
         give_up(plan, ChildStep::parent_death_signal, errno);
     if (::getppid() != plan.parent) ::_exit(kSetupFailed);
     int error_number = bind_to_place(plan);
     if (error_number != 0) give_up(plan, ChildStep::affinity, error_number);
     reset_signals(plan);
-    error_number = redirect(STDIN_FILENO, plan.standard_input);
-    if (error_number == 0) error_number = redirect(STDOUT_FILENO, plan.standard_output);
-    if (error_number == 0) error_number = redirect(STDERR_FILENO, plan.standard_error);
-    if (error_number == 0 && plan.takes_terminal && ::ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0)
+    error_number = redirect(STDIN_FILENO, plan.spec.standard_input);
+    if (error_number == 0) error_number = redirect(STDOUT_FILENO, plan.spec.standard_output);
+    if (error_number == 0) error_number = redirect(STDERR_FILENO, plan.spec.standard_error);
+    if (error_number == 0 && plan.spec.takes_terminal && ::ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0)
         error_number = errno;
     if (error_number != 0) give_up(plan, ChildStep::standard_streams, error_number);
     error_number = close_on_exec_from(STDERR_FILENO + 1);
     if (error_number != 0) give_up(plan, ChildStep::descriptors, error_number);
-    restore_open_files(plan.open_files);
+    restore_open_files(plan.spec.open_files);
     give_up(plan, ChildStep::exec, execute_first(plan));
 }
 

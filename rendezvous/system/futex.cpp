@@ -1,4 +1,4 @@
-#include "rendezvous/system/robust_futex.hpp"
+#include "rendezvous/system/futex.hpp"
 
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,0 +1,61 @@
+// Whose a socket is: which process listens on a port (for messages), and whose process has the other end of a connection
+// (for who may come in).
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/system/owned_descriptor.hpp"
+
+namespace ddprun::inline base {
+
+// PortOwner is the process behind a listening socket, as /proc shows it. A process of another user, or of another namespace,
+// cannot be seen without privilege; then there is none.
+struct PortOwner {
+    pid_t pid = 0;
+    std::string command;  // the command line, as shown_command() has it
+};
+
+inline constexpr std::size_t kMaxCommandText = 200;
+
+// Returns the arguments, each with its end as /proc has them, joined by blanks and cut at kMaxCommandText. Anybody may have
+// written them: what is no printable ASCII becomes '?'. Pure.
+std::string shown_command(std::string_view arguments);
+
+// Finds the inodes of sockets that listen on `port` in the text of /proc/net/tcp or /proc/net/tcp6. Pure.
+std::vector<std::uint64_t> listening_inodes(std::string_view proc_net_tcp, std::uint16_t port);
+
+// Finds the first process that holds a listening socket on `port`. Any thread; reads files, takes milliseconds.
+std::optional<PortOwner> find_port_owner(std::uint16_t port);
+
+// ConnectionOwner says whose process has the other end of a TCP connection, where that is on this machine: loopback does not
+// keep other users away. The kernel tells anybody (NETLINK_SOCK_DIAG, some 8 µs a question).
+struct ConnectionOwner {
+    enum class Kind {
+        user,       // a process of `uid` on this machine, in our network namespace
+        elsewhere,  // no process there has it
+        closed,     // it is on this machine, but no process has it any more
+        untold,     // it is on this machine, but the system does not answer such questions
+    };
+    Kind kind = Kind::untold;
+    uid_t uid = 0;
+};
+
+// One thread asks it; it keeps one descriptor from its first question on.
+class ConnectionOwners {
+  public:
+    // `socket` is connected.
+    ConnectionOwner of(const boost::asio::ip::tcp::socket& socket);
+
+  private:
+    OwnedDescriptor netlink_;
+    std::uint32_t asked_ = 0;
+};
+
+}  // namespace ddprun::inline base
