@@ -55,8 +55,6 @@ class JobOutput {
     Stop follow(bool interruptible);
 
   private:
-    std::size_t skip_hole();
-
     std::string path_;
     OwnedDescriptor file_;
     Job job_;
@@ -130,21 +128,10 @@ void JobOutput::seek_tail(std::uint64_t lines) {
     offset_ = 0;
 }
 
-// The launcher has left a hole where the disk was full (launcher/output/hollowed_file.hpp). Returns how much there is
-// before the next one.
-std::size_t JobOutput::skip_hole() {
-    const off_t data = ::lseek(file_.get(), static_cast<off_t>(offset_), SEEK_DATA);
-    if (data < 0) return kBlock;  // the end, or a file system that does not tell
-    offset_ = static_cast<std::uint64_t>(data);
-    const off_t hole = ::lseek(file_.get(), data, SEEK_HOLE);
-    return hole > data ? static_cast<std::size_t>(hole - data) : kBlock;
-}
-
 void JobOutput::print() {
     std::array<char, kBlock> buffer;
     for (;;) {
-        const std::size_t size = skip_hole();
-        const std::string_view block = read_at(file_.get(), buffer, std::min(buffer.size(), size), offset_);
+        const std::string_view block = read_at(file_.get(), buffer, buffer.size(), offset_);
         if (block.empty()) return;
         write_out(block);
         offset_ += block.size();

@@ -20,7 +20,6 @@ NodeWorkers::NodeWorkers(const boost::asio::any_io_executor& executor, ProcessRu
       watchers_(watchers),
       pump_(executor, options.output,
             {.temporary_folder = temporary_folder(options.environment),
-             .is_own_file = options.is_detached,
              .in_run_folder = options.in_run_folder},
             [&log](const std::string& notice) { log.warn(notice); }) {
     // First, since it may fail: then nothing speaks by the pump.

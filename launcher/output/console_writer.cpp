@@ -14,7 +14,7 @@
 namespace ddprun::inline launch {
 namespace {
 
-// Where the terminal does not tell.
+// A terminal that does not tell has so many.
 constexpr std::size_t kUsualColumns = 80;
 
 }  // namespace
@@ -60,7 +60,7 @@ std::size_t ConsoleWriter::columns() const {
     return ::ioctl(fd_, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsualColumns;
 }
 
-// How many of the bytes are done with: written or thrown away.
+// Returns how many of the bytes are done with: written or thrown away.
 std::size_t ConsoleWriter::write_some(std::string_view bytes) {
     if (gave_up_) {
         dropped_ += bytes.size();
@@ -76,10 +76,8 @@ std::size_t ConsoleWriter::write_some(std::string_view bytes) {
             return done;
         } else if (errno == EPIPE || errno == EIO || errno == ECONNRESET || errno == EBADF) {
             closed_ = true;
-        } else if ((errno == ENOSPC || errno == EDQUOT) && hollowed_ && hollowed_->give_room()) {
-            continue;
         } else if (errno != EINTR) {
-            // A file on a full disk: what comes later may find room.
+            // On a full disk what comes later may find room.
             dropped_ += bytes.size() - done;
             return bytes.size();
         }
@@ -87,7 +85,7 @@ std::size_t ConsoleWriter::write_some(std::string_view bytes) {
     return bytes.size();
 }
 
-// As write(2).
+// Writes once, as write(2) does.
 long ConsoleWriter::write_once(std::string_view bytes) const {
     switch (manner_) {
         case Manner::plain: return ::write(fd_, bytes.data(), bytes.size());

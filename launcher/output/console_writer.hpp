@@ -1,4 +1,4 @@
-// ConsoleWriter: writes to one of the launcher's own standard streams without ever blocking the caller, and
+// ConsoleWriter writes to one of the launcher's own standard streams without ever blocking the caller, and
 // without making the stream non-blocking for the others who have it (the shell, programs in a pipeline).
 //
 // A pipe or terminal is opened a second time through /proc, which gives a description of our own; a socket is
@@ -8,11 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
-#include "launcher/output/hollowed_file.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline launch {
@@ -22,7 +20,7 @@ class ConsoleWriter {
     // `fd` stays the caller's and open.
     explicit ConsoleWriter(int fd);
 
-    // What is to be written next; text may be put behind it, then flush() is called.
+    // It is to be written next; text may be put behind it, then flush() is called.
     std::string& buffer() { return buffer_; }
 
     // Writes these bytes, behind the buffer; what the console does not take goes into the buffer.
@@ -31,7 +29,7 @@ class ConsoleWriter {
     // Writes as much of the buffer as the console takes.
     void flush();
 
-    // The console did not take everything: wait until poll_fd() is writable, then flush().
+    // True if the console did not take everything: wait until poll_fd() is writable, then flush().
     bool blocked() const { return blocked_; }
     int poll_fd() const { return own_ ? own_.get() : fd_; }
 
@@ -40,10 +38,7 @@ class ConsoleWriter {
     void give_up();
     bool gave_up() const { return gave_up_; }
 
-    // It is a file of our own: on a full disk its middle goes, rather than its end.
-    void give_middle() { hollowed_.emplace(fd_); }
-
-    // Nobody reads any more; everything is thrown away.
+    // True if nobody reads any more; everything is thrown away.
     bool closed() const { return closed_; }
 
     bool is_terminal() const { return terminal_; }
@@ -61,7 +56,6 @@ class ConsoleWriter {
 
     int fd_;
     OwnedDescriptor own_;
-    std::optional<HollowedFile> hollowed_;
     Manner manner_ = Manner::plain;
     bool terminal_ = false;
     bool closed_ = false;

@@ -74,7 +74,6 @@ OutputPump::OutputPump(const asio::any_io_executor& executor, OutputPlan plan, O
                                        [gate = gate_, notice = on_notice_](std::string text) {
                                            gate->post([notice, text = std::move(text)] { notice(text); });
                                        });
-    if (settings_.is_own_file) loop_->console(OutputStream::out).writer.give_middle();
     loop_->start();
 }
 

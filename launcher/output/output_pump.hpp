@@ -62,7 +62,6 @@ struct OutputPumpSettings {
     int out_fd = 1;
     int err_fd = 2;
     std::string temporary_folder = "/tmp";  // TMPDIR, if it is set
-    bool is_own_file = false;               // stdout and stderr are one file of the launcher's own
     RunFolderWork in_run_folder;            // by the pump's thread; empty: nothing
 };
 

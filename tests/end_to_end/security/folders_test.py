@@ -58,15 +58,12 @@ class FullFolders(Folders):
             "$1" attach $id >/dev/null || echo "code $?"
             "$1" status $id
             "$1" logs $id > /dev/shm/$$
-            head -n 1 /dev/shm/$$; tail -n 8 /dev/shm/$$; grep -c "left out" /dev/shm/$$; tr -cd '\\0' </dev/shm/$$ | wc -c
+            head -n 1 /dev/shm/$$
             rm /dev/shm/$$""", size="1m")
         self.assertEqual((code, err), (0, ""), out)
         self.assertRegex(out, "(?m)^code 3$")
         self.assertRegex(out, "(?m)^outcome +failed")
         self.assertRegex(out, "(?m)^begin$")
-        self.assertIn("last words", out)
-        self.assertIn("exiting with code 3", out)
-        self.assertTrue(out.endswith("\n1\n0"), out)
 
     def test_output_that_fills_the_disk_while_the_job_starts_does_not_stop_it(self):
         code, out, err = self.script("""
