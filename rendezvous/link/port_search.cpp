@@ -61,7 +61,7 @@ void PortSearch::call_next() {
         events_.call({.coordinator = place(),
                       .hello = options_.hello,
                       .join_deadline = std::min(options_.deadline, now + kCallTimeout),
-                      .answer_timeout = Coordinator::kFirstStatusDelay + kAnswerTime});
+                      .answer_timeout = Roster::kFirstStatusDelay + kAnswerTime});
     });
 }
 

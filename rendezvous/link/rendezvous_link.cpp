@@ -305,7 +305,7 @@ class RendezvousLink::Impl {
         const HeartbeatTerms terms{std::chrono::milliseconds(leader_search_.own().last.heartbeat_ms)};
         // Its own coordinator says nothing before the election is over.
         const std::chrono::milliseconds election =
-            hosts() ? Coordinator::kElectionTime : std::chrono::seconds(0);
+            hosts() ? Leadership::kElectionTime : std::chrono::seconds(0);
         connect({.coordinator = place_,
                  .hello = std::move(hello),
                  .join_deadline = TimePoint::clock::now() + LeaderSearch::kCallTimeout,
