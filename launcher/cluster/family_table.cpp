@@ -132,7 +132,7 @@ std::vector<std::string> cluster_files(const Environment& environment) {
 
 bool matches_pattern(std::string_view name, std::string_view patterns) {
     const auto all = split_at(patterns, ' ');
-    return std::any_of(all.begin(), all.end(), [name](std::string_view pattern) {
+    return !name.empty() && std::any_of(all.begin(), all.end(), [name](std::string_view pattern) {
         return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1))
                                       : name == pattern;
     });

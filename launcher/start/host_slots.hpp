@@ -14,8 +14,6 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/start/host_slots.hpp"
-
 namespace ddprun::inline launch {
 
 inline constexpr int kUnsaidSlots = -1;
