@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "apps/cli/printed.hpp"
-#include "launcher/process/exec_search.hpp"
+#include "launcher/process/child_exec.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun::inline app {

@@ -7,19 +7,7 @@
 #include <system_error>
 
 #include "apps/cli/option_values.hpp"
-#include "apps/cli/print.hpp"
-#include "apps/ddprun/doctor/doctor_command.hpp"
-#include "apps/ddprun/doctor/doctor_node.hpp"
 #include "apps/ddprun/modes/mode.hpp"
-#include "launcher/agent/agent.hpp"
-#include "launcher/agent/job_terms.hpp"
-#include "launcher/agent/rank_limits.hpp"
-#include "launcher/cluster/cluster_text.hpp"
-#include "launcher/jobs/detach.hpp"
-#include "launcher/jobs/detached_job.hpp"
-#include "launcher/jobs/job_folder.hpp"
-#include "launcher/jobs/jobs_place.hpp"
-#include "launcher/output/log_file.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/start/bootstrap.hpp"
@@ -30,7 +18,6 @@
 #include "rendezvous/job/exit_code.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/own_process.hpp"
-#include "rendezvous/system/whole_number.hpp"
 
 namespace {
 

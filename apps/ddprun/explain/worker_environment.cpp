@@ -10,7 +10,7 @@
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/local_cache.hpp"
-#include "launcher/plan/carrier_interface.hpp"
+#include "launcher/plan/own_address.hpp"
 #include "launcher/secret_name.hpp"
 #include "rendezvous/control/coordinator_message.hpp"
 

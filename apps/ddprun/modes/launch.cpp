@@ -19,7 +19,7 @@
 #include "launcher/jobs/detached_job.hpp"
 #include "launcher/jobs/job_folder.hpp"
 #include "launcher/jobs/jobs_place.hpp"
-#include "launcher/output/log_folder.hpp"
+#include "launcher/output/log_file.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/start/started_agent.hpp"

@@ -6,9 +6,9 @@
 #include "apps/ddprun/options/option_values.hpp"
 #include "apps/ddprun/options/options.hpp"
 #include "launcher/cluster/cluster_table.hpp"
-#include "launcher/plan/shell_words.hpp"
+#include "launcher/plan/rank_command.hpp"
 #include "launcher/start/remote_shell.hpp"
-#include "rendezvous/net/network.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/port_range.hpp"
 
 namespace ddprun::inline app {
