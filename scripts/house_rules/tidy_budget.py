@@ -4,6 +4,7 @@ Lines and files are counted in the sources; options, bytes and seconds in a buil
 """
 
 import os
+import re
 import subprocess
 import tempfile
 
@@ -11,8 +12,8 @@ PRODUCTION = ("apps/", "launcher/", "rendezvous/", "collectives/")
 SOURCES = (".cpp", ".hpp", ".h", ".cu", ".cuh")
 
 LIMITS = {
-    "lines of production code": 79_000,
-    "files of production code": 930,
+    "lines of production code": 75_600,
+    "files of production code": 646,
     "options of ddprun": 105,
     "bytes of ddprun, stripped": 12_900_000,
     "CPU seconds of a release build with its tests": 420,
@@ -32,7 +33,8 @@ def measured(folder, cpu_seconds):
     with tempfile.NamedTemporaryFile() as stripped:
         subprocess.run(["strip", "-o", stripped.name, program], check=True)
         size = os.path.getsize(stripped.name)
-    return {"options of ddprun": sum(line.startswith("  -") for line in text.splitlines()),
+    options = [line for line in text.splitlines() if line.startswith("  -") and not re.search("--(help|version)", line)]
+    return {"options of ddprun": len(options),
             "bytes of ddprun, stripped": size,
             "CPU seconds of a release build with its tests": round(float(cpu_seconds))}
 

@@ -16,7 +16,7 @@ NAMESPACES = {
     "collectives/": "ddprun",
 }
 BELOW_THE_FACE = re.compile(r"collectives/\w+/")
-MAX_MEMBER_FUNCTIONS = 124
+MAX_MEMBER_FUNCTIONS = 40
 
 
 def namespace_of(path):
