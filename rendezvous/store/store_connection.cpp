@@ -47,4 +47,11 @@ StoreConnection::Sent StoreConnection::hand_to_pipe(std::size_t most) {
     return Sent::all;
 }
 
+void StoreConnection::cancel_deadlines() {
+    progressing = false;
+    draining = false;
+    progress_deadline.cancel();
+    drain_deadline.cancel();
+}
+
 }  // namespace ddprun::inline base

@@ -40,7 +40,6 @@ class StorePipe {
 };
 
 // StoreConnection is what StoreService keeps of one client. The coroutine that serves it owns it, on the store's thread.
-
 struct StoreConnection : std::enable_shared_from_this<StoreConnection> {
     StoreConnection(ConnectionId number, int descriptor, const boost::asio::any_io_executor& executor)
         : StoreConnection(number, executor) {
@@ -61,6 +60,8 @@ struct StoreConnection : std::enable_shared_from_this<StoreConnection> {
     enum class Sent { all, rest_later, broken };
     // Sends what the socket takes, until the others should have their turn.
     Sent send_turn();
+    // Waits no longer for its progress, nor for its socket to take more.
+    void cancel_deadlines();
 
     ConnectionId id;
     OwnedDescriptor fd;               // its socket …

@@ -386,16 +386,9 @@ void StoreService::close(StoreConnection& connection) {
         ready_.remove(connection.fd.get());
         connection.fd.reset();
     }
-    cancel_deadlines(connection);
+    connection.cancel_deadlines();
     connection.over.cancel();
     if (ready_.empty()) ready_.cancel();
-}
-
-void StoreService::cancel_deadlines(StoreConnection& connection) {
-    connection.progressing = false;
-    connection.draining = false;
-    connection.progress_deadline.cancel();
-    connection.drain_deadline.cancel();
 }
 
 ConnectionId StoreService::attach(std::shared_ptr<StorePipe> pipe) {
@@ -439,7 +432,7 @@ void StoreService::detach(ConnectionId id) {
     piped_.erase(found);
     // It is its owner that ends the conversation, and need not be told.
     connection->pipe.reset();
-    cancel_deadlines(*connection);
+    connection->cancel_deadlines();
     remove(*connection);
 }
 

@@ -116,7 +116,6 @@ class StoreService final : private Outboxes, public std::enable_shared_from_this
     void watch_progress(StoreConnection& connection);
     void refuse(StoreConnection& connection, std::string_view why);
     void close(StoreConnection& connection);
-    static void cancel_deadlines(StoreConnection& connection);
     void end_pipe(StoreConnection& connection);
     void remove_ended();
     template <typename Work>

@@ -31,7 +31,7 @@ CASES = (
     (tidy.wing_direction, {"collectives/tcp/a.cpp": '#include "collectives/communicator.hpp"\n', "collectives/communicator.hpp": ""}, "must not include collectives"),
     (tidy.wing_direction, {"launcher/attic/a.cpp": ""}, "is no wing"),
     (tidy.wing_direction, {"launcher/guardian/a.cpp": ""}, "may include launcher/process, and does not"),
-    (tidy.wing_direction, {"launcher/guardian/a.cpp": '#include "launcher/process/b.hpp"\n#include "launcher/d.hpp"\n#include "rendezvous/net/c.hpp"\n',
+    (tidy.wing_direction, {"launcher/output/a.cpp": '#include "launcher/process/b.hpp"\n#include "launcher/d.hpp"\n#include "rendezvous/net/c.hpp"\n',
                            "launcher/process/b.hpp": '#include "launcher/d.hpp"\n', "launcher/d.hpp": "", "rendezvous/net/c.hpp": '#include "rendezvous/system/e.hpp"\n', "rendezvous/system/e.hpp": ""}, None),
     (tidy.no_circles, {"launcher/a.hpp": "", "launcher/a.cpp": '#include "launcher/b.hpp"\n', "launcher/b.hpp": "", "launcher/b.cpp": '#include "launcher/a.hpp"\n'}, "in a circle: launcher/a, launcher/b"),
     (tidy.no_circles, {"launcher/jobs/a.hpp": '#include "launcher/agent/b.hpp"\n', "launcher/agent/b.hpp": "",
