@@ -45,7 +45,7 @@ TEST_CASE("options: the command line, then DDPRUN_*, then torchrun's variable, t
          [](const CommandLine& line) { return std::string(line.module ? "true" : "false"); }},
         {"log-dir", "/w", "/o", "/t", "/f", [](const CommandLine& line) { return line.output.log_dir; }},
         {"restart-on", "4", "3", "", "1",
-         [](const CommandLine& line) { return std::to_string(line.restarts.restart_on->at(0).low); }},
+         [](const CommandLine& line) { return std::to_string(line.restarts.restart_on->at(0).first); }},
     };
     for (const auto& row : rows) {
         CAPTURE(row.name);

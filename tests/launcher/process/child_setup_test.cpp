@@ -41,7 +41,8 @@ TEST_CASE("a child whose parent died before the death signal was set runs nothin
     char name[] = "true";
     char* argv[] = {name, nullptr};
     char* environment[] = {nullptr};
-    ChildPlan plan;
+    const WorkerSpec spec;
+    ChildPlan plan{.spec = spec};
     plan.candidates = candidates;
     plan.argv = argv;
     plan.environment = environment;
