@@ -32,9 +32,11 @@ constexpr std::uint64_t kPortsBetween = 8;
 }  // namespace
 
 std::optional<PortRange> parse_port_range(std::string_view text) {
-    const auto span = text.find('-') == text.npos ? std::nullopt : parse_span(text, 1, 65535);
-    if (!span || span->first > span->last) return std::nullopt;
-    return PortRange{static_cast<std::uint16_t>(span->first), static_cast<std::uint16_t>(span->last)};
+    if (text.find('-') == text.npos) return std::nullopt;
+    const auto [low, high] = ends_of_range(text);
+    const auto first = parse_port(low), last = parse_port(high);
+    if (!first || !last || *first == 0 || *first > *last) return std::nullopt;
+    return PortRange{*first, *last};
 }
 
 std::string to_string(const PortRange& range) { return fmt::format("{}-{}", range.first, range.last); }

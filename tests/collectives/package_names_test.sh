@@ -2,11 +2,11 @@
 # The archive and the shared library of the package give a program the names of the public headers and no others, so
 # whatever else they contain neither clashes with the program's own names nor uses them. What stands above the collectives'
 # floor is not in them, and a release build is small.
-#   package_names_test.sh ARCHIVE SHARED_LIBRARY SOURCE_DIR CXX PYTHON FLAGS TRAIN_DIGITS BUILD_TYPE
+#   package_names_test.sh ARCHIVE SHARED_LIBRARY SOURCE_DIR CXX PYTHON TRAIN_DIGITS BUILD_TYPE [FLAGS]
 set -euo pipefail
 
-archive="$1" shared="$2" source="$3" cxx="$4" python="$5" train_digits="$7" build_type="$8"
-read -ra flags <<<"${6:-}"
+archive="$1" shared="$2" source="$3" cxx="$4" python="$5" train_digits="$6" build_type="$7"
+read -ra flags <<<"${8:-}"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 

@@ -175,12 +175,12 @@ class Lines(LinesTest):
         self.assertEqual(self.run_line("-q", *line), (0, "", ""))
 
     def test_what_cannot_be_shown_is_said(self):
-        for word in ("--help", "--version", "--print-completion=bash", "--dry-run"):
+        for words in (["--help"], ["--version", "true"], ["--print-completion=bash", "true"], ["--dry-run", "true"]):
             with open("/dev/full", "wb") as full:
-                done = subprocess.run([program("ddprun"), word, "true"], env=self.environment, stdout=full,
+                done = subprocess.run([program("ddprun"), *words], env=self.environment, stdout=full,
                                       stderr=subprocess.PIPE, text=True, timeout=support.HANG_GUARD)
             self.assertEqual((done.returncode, done.stderr),
-                             (71, "ddprun: cannot write to stdout: No space left on device\n"), word)
+                             (71, "ddprun: cannot write to stdout: No space left on device\n"), words)
 
     def test_torchrun_restarts_as_often_as_it_is_told(self):
         for name, restarts in (("torchrun", 5), ("ddprun", 2)):
