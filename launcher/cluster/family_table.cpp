@@ -103,6 +103,8 @@ template <class... Cases>
 struct ByShape : Cases... {
     using Cases::operator()...;
 };
+template <class... Cases>
+ByShape(Cases...) -> ByShape<Cases...>;  // clang 14 does not deduce it
 
 }  // namespace
 
