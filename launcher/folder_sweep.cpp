@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "launcher/folder_claim.hpp"
-#include "launcher/local_cache.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline launch {

@@ -9,6 +9,9 @@
 
 namespace ddprun::inline launch {
 
+// What a LocalCache is called in such a folder.
+inline constexpr char kLocalCacheName[] = "local_cache";
+
 struct SweepLimits {
     // Younger ones stay: somebody may still want to read the error files.
     std::chrono::hours min_age{24};

@@ -15,7 +15,7 @@
 #include "apps/ddpctl/job_text.hpp"
 #include "apps/ddpctl/rerun.hpp"
 #include "launcher/jobs/job_control_client.hpp"
-#include "launcher/jobs/jobs_place.hpp"
+#include "launcher/jobs/job_folder.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/system/error.hpp"

@@ -6,7 +6,7 @@
 
 #include "apps/cli/option_values.hpp"
 #include "apps/ddpctl/commands.hpp"
-#include "launcher/jobs/jobs_place.hpp"
+#include "launcher/jobs/job_folder.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/standard_streams.hpp"

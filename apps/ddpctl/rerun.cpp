@@ -12,10 +12,10 @@
 
 #include "apps/cli/option_values.hpp"
 #include "apps/cli/print.hpp"
-#include "launcher/agent/job_terms.hpp"
 #include "launcher/harmless_text.hpp"
-#include "launcher/jobs/deciding_variables.hpp"
+#include "launcher/jobs/run_record.hpp"
 #include "launcher/plan/shell_words.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "launcher/agent/job_terms.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/small_file.hpp"
 

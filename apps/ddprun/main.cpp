@@ -21,17 +21,15 @@
 #include "apps/ddprun/explain/explain.hpp"
 #include "apps/ddprun/job_secret.hpp"
 #include "apps/ddprun/job_start.hpp"
+#include "apps/ddprun/launch_features.hpp"
 #include "apps/ddprun/launch_plan.hpp"
-#include "apps/ddprun/observers.hpp"
 #include "apps/ddprun/run_file.hpp"
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/job_terms.hpp"
-#include "launcher/agent/rank_limits.hpp"
+#include "launcher/agent/worker_placement.hpp"
 #include "launcher/cluster/cluster_text.hpp"
-#include "launcher/jobs/detach.hpp"
-#include "launcher/jobs/detached_job.hpp"
+#include "launcher/features/detach.hpp"
 #include "launcher/jobs/job_folder.hpp"
-#include "launcher/jobs/jobs_place.hpp"
 #include "launcher/output/log_folder.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/process/process_table.hpp"
@@ -48,7 +46,7 @@ namespace {
 
 // In the process that returns to the shell and in the launcher that goes on.
 int run_detached(ddprun::LaunchOptions options, const std::vector<std::string>& words,
-                 ddprun::Observers& observers, ddprun::LauncherLog& log) {
+                 ddprun::LaunchFeatures& features, ddprun::LauncherLog& log) {
     using namespace ddprun;
     const auto jobs = make_jobs_folder({current_environment(), ::geteuid()});
     prune_jobs(jobs);
@@ -63,7 +61,7 @@ int run_detached(ddprun::LaunchOptions options, const std::vector<std::string>& 
         throw;
     }
     if (detached.exit_code) {
-        observers.forget();
+        features.go_on_elsewhere();
         // A launcher that was killed could not do it.
         if (*detached.exit_code != 0) remove_starting_folder(folder);
         return *detached.exit_code;
@@ -72,9 +70,9 @@ int run_detached(ddprun::LaunchOptions options, const std::vector<std::string>& 
     std::vector<std::string> command{"ddprun"};
     command.insert(command.end(), words.begin(), words.end());
     DetachedJob job(folder, options, std::move(command), std::move(*room), std::move(detached.starter));
-    std::vector<AgentWatcher*> watchers = observers.all();
-    watchers.insert(watchers.begin(), &job);
-    return run_agent(options, log, watchers);
+    std::vector<Feature*> all = features.all();
+    all.insert(all.begin(), &job);
+    return run_agent(options, log, all);
 }
 
 // An error's value may have a line break in it.
@@ -151,20 +149,20 @@ struct Launch {
     std::optional<FromRelay> relay;
 };
 
-int run_with(ddprun::LaunchOptions options, Launch& given, ddprun::Observers& observers,
+int run_with(ddprun::LaunchOptions options, Launch& given, ddprun::LaunchFeatures& features,
              ddprun::LauncherLog& log) {
     using namespace ddprun;
-    std::vector<AgentWatcher*> watchers = observers.all();
+    std::vector<Feature*> all = features.all();
     std::optional<StartedAgent> started;
     if (given.relay) {
         started.emplace(std::move(given.relay->line), options.node_rank == 0,
                         options.elasticity.is_elastic());
-        watchers.push_back(&*started);
+        all.push_back(&*started);
     }
-    return run_agent(std::move(options), log, watchers);
+    return run_agent(std::move(options), log, all);
 }
 
-int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log) {
+int launch(Launch given, ddprun::LaunchFeatures& features, ddprun::LauncherLog& log) {
     using namespace ddprun;
     const CommandLine& line = given.plan.line;
     LaunchOptions options = resolve_launch(line, given.facts);
@@ -173,7 +171,7 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
         const std::string derived = derived_line(given.plan.table, options.master.port);
         speaks_for_all(line) ? log.info(derived) : log.debug(derived);
     }
-    observers.launch_known(options, line.rdzv_backend);
+    features.launch_known(options, line.rdzv_backend);
     if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
     for (const std::string& remark : options.placement_remarks) log.warn(remark);
     if (line.dry_run) return show_dry_run(options, line.json);
@@ -190,13 +188,13 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     if (line.check) options.unfit = problem_by_check(options, log);
     const bool is_unfit = !options.unfit.empty();
     if (is_unfit && !may_tell_others(options)) {
-        observers.fails(options.exits_with_one ? 1 : kExitSystem, options.unfit);
+        features.fails(options.exits_with_one ? 1 : kExitSystem, options.unfit);
         return kExitSystem;
     }
     options.open_files = raise_open_files();
     if (is_unfit) {
         options.join_timeout = std::min<std::chrono::milliseconds>(options.join_timeout, kUnfitJoinTime);
-        run_with(std::move(options), given, observers, log);
+        run_with(std::move(options), given, features, log);
         return kExitSystem;
     }
     check_files(options, given.known);
@@ -209,8 +207,8 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
             "own can be neither found nor ended");
     if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
     if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
-    if (line.detach) return run_detached(options, given.words, observers, log);
-    return run_with(std::move(options), given, observers, log);
+    if (line.detach) return run_detached(options, given.words, features, log);
+    return run_with(std::move(options), given, features, log);
 }
 
 // In place of this process, without an agent; `called` as in node_facts.hpp.
@@ -257,11 +255,11 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         bool& exits_with_one) {
     using namespace ddprun;
     const auto start = std::chrono::steady_clock::now();
-    std::optional<Observers> observers;
+    std::optional<LaunchFeatures> features;
     CommandLine said;
     const auto end_by = [&](const std::string& why, int code) {
         log.error(why);
-        if (observers) observers->fails(exits_with_one && code != kExitUsage ? 1 : code, why);
+        if (features) features->fails(exits_with_one && code != kExitUsage ? 1 : code, why);
         return code;
     };
     try {
@@ -296,9 +294,9 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
             const std::string file = filled_path(line.log_file, known);
             if (const auto wrong = log.open_file(file, facts.host_name)) throw UsageError(*wrong);
         }
-        observers.emplace(line, known, current_environment(), start, log);
+        features.emplace(line, known, current_environment(), start, log);
         tell_remarks(line, log);
-        return launch({called, words, plan, facts, known, secret, std::move(relay)}, *observers, log);
+        return launch({called, words, plan, facts, known, secret, std::move(relay)}, *features, log);
     } catch (const UsageError& error) {
         return end_by(one_line(as_said(said, error.what())), kExitUsage);
     } catch (const boost::system::system_error& error) {

@@ -1,12 +1,18 @@
 // JobEnding: what an agent knows of its job when it ends, and what follows from that: exit code, last
-// sentence, report, result. Pure; the agent fills it in and shows what comes out.
+// sentence, report, result. The agent fills it in; all but end_job() is pure.
+//
+// end_job() is what an agent does last: it finds out what is left of the job, shows why it ended, and writes that down.
+// It blocks, on the agent's thread, once the workers are gone and their output is shown.
 #pragma once
 
 #include <chrono>
 #include <optional>
 #include <string>
 
+#include "launcher/agent/feature.hpp"
 #include "launcher/agent/launch_options.hpp"
+#include "launcher/agent/round_workers.hpp"
+#include "launcher/output/launcher_log.hpp"
 #include "launcher/report/failure_report.hpp"
 #include "launcher/report/result_file.hpp"
 #include "rendezvous/control/control_message.hpp"
@@ -41,5 +47,9 @@ ReportFacts report_facts(const JobEnding& ending, const Verdict& verdict, const 
 
 // For the result file and the agent's watchers.
 JobResult job_result(const JobEnding& ending, const Verdict& verdict, const LaunchOptions& options);
+
+// Returns what the launcher exits with. `workers` are those of the last round, nullptr if none began here.
+int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* workers, LauncherLog& log,
+            const Features& features);
 
 }  // namespace ddprun::inline launch

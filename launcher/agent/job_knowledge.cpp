@@ -3,11 +3,12 @@
 #include <csignal>
 #include <utility>
 
-#include "launcher/agent/grace_notice.hpp"
 #include "launcher/agent/job_terms.hpp"
+#include "launcher/agent/worker_group.hpp"
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 
 namespace ddprun::inline launch {
 
@@ -87,13 +88,15 @@ AgentEvent JobKnowledge::learn_refusal(const Refused& refused) {
     return AgentEvent::refused;
 }
 
-bool JobKnowledge::learn_loss(int node_rank, const std::string& host, const std::string& cause) {
+bool JobKnowledge::learn_loss(const CoordinatorLoss& loss, const LaunchOptions& options) {
+    if (loss.kind == CoordinatorLoss::Kind::leaderless) known_.no_successor = loss.cause;
     if (known_.first_failure) return false;
+    const bool is_own = loss.kind == CoordinatorLoss::Kind::given_up;
     known_.first_failure = Failure{.kind = Failure::Kind::node_lost,
-                                   .node_rank = node_rank,
-                                   .host = host,
+                                   .node_rank = is_own ? options.node_rank : known_.round.coordinator_rank,
+                                   .host = is_own ? host_name() : options.master.host,
                                    .exit_code = kExitUnavailable,
-                                   .message = cause};
+                                   .message = loss.cause};
     return true;
 }
 

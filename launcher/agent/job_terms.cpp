@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 
-#include "launcher/judge/failure_question.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/codec/json_codec.hpp"
@@ -61,12 +59,6 @@ std::vector<std::string> own_addresses(const LaunchOptions& options) {
 }
 
 }  // namespace
-
-std::string host_name() {
-    std::array<char, HOST_NAME_MAX + 1> name{};
-    if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-    return name.data();
-}
 
 Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
     return {.version = DDPRUN_VERSION,
@@ -154,17 +146,6 @@ RendezvousLinkOptions link_options_of(LaunchOptions& options, Hello hello) {
             }};
 }
 
-FailureJudge::Question question_of(const LaunchOptions& options, const RoundReady& round,
-                                   const Failure& failure) {
-    FailureJudge::Question question{.program = options.on_failure, .environment = options.environment};
-    question.text = to_json({options.run_id, round.job_id, round.round, round.restart_count,
-                             round.max_restarts, round.group_world_size},
-                            failure);
-    question.environment["DDPRUN_RUN_ID"] = round.job_id;
-    question.local_rank = static_cast<int>(options.workers.size());
-    return question;
-}
-
 std::string rendezvous_text(const LaunchOptions& options, bool hosts) {
     const std::string node =
         options.node_rank == kUnnumbered ? "a node" : fmt::format("node {}", options.node_rank);
@@ -191,7 +172,7 @@ void master_is_known(LaunchOptions& options, LauncherLog& log) {
     log.debug(fmt::format("{} can be resolved on this node now", options.master.host));
 }
 
-void host_if_due(LaunchOptions& options, RendezvousLink& link, JoinNews& news, LauncherLog& log) {
+void host_if_due(LaunchOptions& options, RendezvousLink& link, JoinReporter& reporter, LauncherLog& log) {
     if (!may_host(options)) return;
     try {
         link.host();
@@ -199,7 +180,7 @@ void host_if_due(LaunchOptions& options, RendezvousLink& link, JoinNews& news, L
     } catch (const boost::system::system_error& error) {
         const bool joins_holder_of_port = options.hosting == Hosting::if_first && options.master_ports == 1;
         if (!joins_holder_of_port || error.code() != Errc::address_in_use) throw;
-        news.port_taken(options.master.port);
+        reporter.port_taken(options.master.port);
         log.debug(error.what());
     }
 }

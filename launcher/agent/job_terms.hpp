@@ -4,18 +4,14 @@
 
 #include <string>
 
-#include "launcher/agent/join_news.hpp"
+#include "launcher/agent/join_status.hpp"
 #include "launcher/agent/launch_options.hpp"
-#include "launcher/judge/failure_judge.hpp"
 #include "launcher/output/launcher_log.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/link/rendezvous_link.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 
 namespace ddprun::inline launch {
-
-// Of this machine.
-std::string host_name();
 
 // `wants_rank_ends`: see Hello.
 Hello hello_of(const LaunchOptions& options, bool wants_rank_ends);
@@ -29,10 +25,6 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options);
 
 // `options` outlives the link, and is told where this agent hosts.
 RendezvousLinkOptions link_options_of(LaunchOptions& options, Hello hello);
-
-// What the user's program is asked about a failure of this round.
-FailureJudge::Question question_of(const LaunchOptions& options, const RoundReady& round,
-                                   const Failure& failure);
 
 // "node 0 of 2 serves the rendezvous at 127.0.0.1:29500"; for --verbose.
 std::string rendezvous_text(const LaunchOptions& options, bool hosts);
@@ -49,6 +41,6 @@ bool awaits_name(const LaunchOptions& options, bool hosts);
 void master_is_known(LaunchOptions& options, LauncherLog& log);
 // Has it do so, and takes over where. Who has the port where it would host as the first may be its job's coordinator, or
 // shows itself: it joins that. Else throws as RendezvousLink::host() does.
-void host_if_due(LaunchOptions& options, RendezvousLink& link, JoinNews& news, LauncherLog& log);
+void host_if_due(LaunchOptions& options, RendezvousLink& link, JoinReporter& reporter, LauncherLog& log);
 
 }  // namespace ddprun::inline launch

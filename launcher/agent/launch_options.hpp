@@ -3,6 +3,8 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,7 +21,6 @@
 #include "launcher/plan/wrap.hpp"
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/rank_set.hpp"
-#include "launcher/times/time_limit.hpp"
 #include "rendezvous/coordinator/exit_wait.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/etcd/etcd_options.hpp"
@@ -72,6 +73,16 @@ enum class StoreAccess {
     automatic,  // wants_sealed_store() says; decided before an agent runs
     door,       // by way of their own agent
     direct,     // at MASTER_ADDR, which is node 0's own
+};
+
+// When the job has to end, and when its workers are told so; see launcher/features/time_limit.hpp.
+struct TimeLimitOptions {
+    std::optional<std::chrono::milliseconds> limit;  // of the job, from the launcher's start
+    std::string limit_text;                          // as the user wrote it
+    std::optional<std::chrono::milliseconds> warn_before;
+    int warn_signal = SIGUSR1;
+    std::string warn_text;
+    std::optional<std::int64_t> scheduler_end_unix_ms;
 };
 
 // Who reads the launcher's own standard input; everybody else has /dev/null.

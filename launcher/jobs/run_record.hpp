@@ -1,4 +1,5 @@
-// run.json: what a launcher was started with, enough to start it again (`ddpctl rerun`). Pure.
+// run.json: what a launcher was started with, enough to start it again (`ddpctl rerun`), and which variables of its
+// environment decide what it does, so that the file keeps them. Pure.
 #pragma once
 
 #include <cstddef>
@@ -50,5 +51,17 @@ std::optional<RunRecord> parse_run_record(std::string_view text);
 // Which of these is the newest run: of its nodes node 0's record, else that of `host`. By place in the list, which is
 // not empty.
 std::size_t newest_run(const std::vector<RunRecord>& records, const std::string& host);
+
+// Options (DDPRUN_*, PET_*), GPU masks, MASTER_ADDR and the like, Python and its environment, and what schedulers, process
+// launchers and platforms tell.
+bool is_deciding(std::string_view name);
+
+// Those of the environment that decide and are no secrets. What the worker of an outer job was told by its own launcher is
+// none of it; in there nothing but options, masks and Python decide.
+Environment deciding_variables(const Environment& environment);
+
+// `own` with what was recorded laid over it. What decides, too, but was not there then is taken out, so that the
+// variables of two jobs are never mixed; secrets stay.
+Environment as_recorded(Environment own, const Environment& recorded);
 
 }  // namespace ddprun::inline launch

@@ -1,4 +1,4 @@
-// The addresses of this machine, and those behind a name as this machine sees it. Blocking; any thread.
+// This machine's name and addresses, and those behind a name as this machine sees it. Blocking; any thread.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,9 @@
 #include <vector>
 
 namespace ddprun::inline base {
+
+// The machine's own name, without a look at any resolver; "unknown" where the system refuses.
+std::string host_name();
 
 // One address of one interface.
 struct LocalAddress {

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <string>
 
+#include "launcher/features/timer_table.hpp"
 #include "launcher/output/console_text.hpp"
 #include "launcher/output/last_lines.hpp"
 #include "launcher/output/line_splitter.hpp"
-#include "launcher/watchdog/timer_table.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "tests/launcher/text_checks.hpp"
 

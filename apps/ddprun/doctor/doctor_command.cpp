@@ -10,6 +10,7 @@
 #include "launcher/output/log_folder.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/plan/program.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 
 namespace ddprun::inline app {
 namespace {

@@ -6,11 +6,11 @@
 #include <filesystem>
 
 #include "launcher/agent/worker_placement.hpp"
+#include "launcher/features/local_cache.hpp"
+#include "launcher/features/watchdog.hpp"
 #include "launcher/harmless_text.hpp"
-#include "launcher/local_cache.hpp"
 #include "launcher/plan/carrier_interface.hpp"
 #include "launcher/secret_name.hpp"
-#include "launcher/watchdog/timer_pipe.hpp"
 #include "rendezvous/control/agent_message.hpp"
 #include "rendezvous/worker/life_table.hpp"
 

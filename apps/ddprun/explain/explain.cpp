@@ -7,7 +7,7 @@
 #include "apps/ddprun/explain/dry_run.hpp"
 #include "apps/ddprun/explain/explanation.hpp"
 #include "apps/ddprun/launch_plan.hpp"
-#include "launcher/agent/job_terms.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 
 namespace ddprun::inline app {
 namespace {
