@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts the tables of flags that the programs in BIN_DIR print into their READMEs; --check only tells which are old."""
+"""Puts the tables of flags that the programs in BIN_DIR print into their manuals; --check only tells which are old."""
 
 import os
 import re
@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-PROGRAMS = ("ddprun", "ddpctl", "ddpbench")
+PAGES = {"ddprun": "manual/options.md", "ddpctl": "README.md", "ddpbench": "README.md"}
 
 
 def main(arguments):
@@ -15,17 +15,18 @@ def main(arguments):
     if len(folders) != 1:
         sys.exit("usage: flag_tables.py [--check] BIN_DIR")
     old = []
-    for name in PROGRAMS:
-        path = os.path.join(ROOT, "apps", name, "README.md")
+    for name, its_page in PAGES.items():
+        page = f"apps/{name}/{its_page}"
+        path = os.path.join(ROOT, page)
         with open(path, encoding="utf-8") as file:
             text = file.read()
         table = subprocess.run([os.path.join(folders[0], name), "--print-flags"], capture_output=True, text=True, check=True).stdout
         printed, tables = re.subn(r"(<!-- flags -->\n).*?(<!-- /flags -->)", lambda marks: marks[1] + table + marks[2], text,
                                   flags=re.DOTALL)
         if tables != 1:
-            sys.exit(f"apps/{name}/README.md has {tables} tables of flags between its marks")
+            sys.exit(f"{page} has {tables} tables of flags between its marks")
         if printed != text:
-            old.append(f"apps/{name}/README.md")
+            old.append(page)
             if "--check" not in arguments:
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(printed)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""House rules as a test: `tidy.py` checks the tree, `tidy.py --self-test` checks every rule.
+"""House rules as a test: `tidy.py` checks the tree, `tidy.py --self-test` checks every rule, and `tidy.py --built FOLDER
+SECONDS` what a release build weighs, which took the processors that long.
 
 A rule is a function from the tree (path -> text) to complaints (path, line, text). It has a row in RULES and, in
 house_rules/tidy_self_test.py, one tree that breaks it and one that does not. Needs Python 3 and its standard library only.
@@ -13,7 +14,9 @@ import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "house_rules"))
 
+from tidy_budget import budget, counted, measured, over, show
 from tidy_cpp import code_only, functions, includes, namespace_variables, static_locals
+from tidy_names import class_size, one_type, room_namespace
 from tidy_wings import folder_size, no_circles, wing_direction
 
 ROOMS = ("apps", "launcher", "rendezvous", "collectives")
@@ -21,6 +24,7 @@ CPP = (".cpp", ".hpp", ".h", ".cu", ".cuh")
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 70
 MAX_FIRST_PAGE_BYTES = 8 * 1024
+MAX_MANUAL_PAGE_BYTES = 25_000
 
 # Who may include whom: design, "Four rooms".
 MAY_INCLUDE = {
@@ -171,6 +175,8 @@ def pages(tree):
     if first > MAX_FIRST_PAGE_BYTES:
         yield "README.md", 1, f"{first} bytes, the first page has {MAX_FIRST_PAGE_BYTES}: move reference beside the programs"
     for path, text in tree.items():
+        if path.startswith("apps/") and path.endswith(".md") and len(text.encode()) > MAX_MANUAL_PAGE_BYTES:
+            yield path, 1, f"{len(text.encode())} bytes, a page of a manual has {MAX_MANUAL_PAGE_BYTES}: one page for each task"
         for match in re.finditer(r"\]\(([^)#:]*\.md)?(?:#([^)]*))?\)", text if path.endswith(".md") else ""):
             page = os.path.normpath(os.path.join(os.path.dirname(path), match[1])) if match[1] else path
             if page not in tree or match[2] and match[2] not in anchors(tree[page]):
@@ -300,6 +306,7 @@ RULES = (
     file_length, folder_size, function_length, include_direction, wing_direction, no_circles, library_home, public_headers, pragma_once, using_in_header,
     left_over_marks, machine_names, pages, layout, registered, hidden_tests, reasoned_sleeps, global_state, environment_reads,
     pure_cores, listed_sources, strict_shell, formatted_messages, one_descriptor,
+    room_namespace, one_type, class_size, budget,
 )
 
 
@@ -345,11 +352,17 @@ def main(arguments):
     if arguments == ["--self-test"]:
         import tidy_self_test
         return tidy_self_test.run()
+    if len(arguments) == 3 and arguments[0] == "--built":
+        figures = measured(*arguments[1:])
+        show(figures)
+        print("\n".join(over(figures)))
+        return 1 if over(figures) else 0
     if arguments:
-        print(f"tidy.py: unknown argument {arguments[0]} (only --self-test is known)", file=sys.stderr)
+        print(f"tidy.py: unknown argument {arguments[0]} (--self-test and --built are known)", file=sys.stderr)
         return 2
     tree = read_tree(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     found = complaints(tree)
+    show(counted(tree))
     for path, line, rule, text in sorted(found):
         print(f"{path}:{line}: {text} [{rule}]")
     print(f"tidy: {len(tree)} files, {len(RULES)} rules, {len(found)} complaints")

@@ -3,7 +3,7 @@
 //
 // torchrun's two kinds of event have its names and fields to the letter, so that its own classes read them back (Event, whose
 // `source` is AGENT or WORKER, and RdzvEvent, which has no `source`). Ours look like its Event, with the source DDPRUN; their
-// names and members stand in apps/ddprun/README.md.
+// names and members stand in apps/ddprun/manual/files.md.
 #pragma once
 
 #include <boost/json/object.hpp>

@@ -8,7 +8,7 @@
 namespace ddprun::inline launch {
 
 // One that speaks of the machine, the session or the scheduler's step that it is set in: it is not carried, and a host's own
-// stays. The README of apps/ddprun lists them.
+// stays. apps/ddprun/manual/clusters.md lists them.
 bool is_host_bound(std::string_view name);
 
 // What the starter sends.

@@ -1,5 +1,5 @@
 // The exit codes that ddprun and ddpctl have of their own; besides these a job ends with the code of the
-// worker that failed first. Adding one: a constant, its line in apps/ddprun/README.md, and its row in
+// worker that failed first. Adding one: a constant, its line in apps/ddprun/manual/failures.md, and its row in
 // exit_code_test.cpp, which compares the two.
 #pragma once
 

@@ -33,6 +33,14 @@ if(DDPRUN_SANITIZE)
   if(DDPRUN_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(ddprun_options INTERFACE -Wno-tsan)
   endif()
+  # Each program's link says where two of its sources have different things by one name: a type that two rooms have, or a
+  # function of two joined sources. GNU's own linker takes the first without a word.
+  find_program(DDPRUN_GOLD ld.gold)
+  if(DDPRUN_GOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_link_options(ddprun_options INTERFACE -fuse-ld=gold LINKER:--detect-odr-violations,--fatal-warnings)
+  else()
+    message(STATUS "no ld.gold: what is defined twice, differently, goes unseen")
+  endif()
 else()
   # One file installs a program: only libc stays dynamic (names are resolved by its NSS modules).
   target_link_options(ddprun_options INTERFACE -static-libstdc++ -static-libgcc)

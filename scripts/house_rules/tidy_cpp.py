@@ -4,6 +4,7 @@ It knows no grammar; it follows braces. Good enough for sources that clang-forma
 rather than something wrong where it cannot tell.
 """
 
+import functools
 import re
 
 TOKEN = re.compile(
@@ -14,6 +15,7 @@ TOKEN = re.compile(
     """, re.S | re.X)
 
 
+@functools.lru_cache(maxsize=None)
 def code_only(text):
     """The text with comments, preprocessor lines and descriptions of structs blanked and strings emptied; every line
     keeps its number."""
@@ -66,16 +68,18 @@ def name_of(head):
 
 
 class Scan:
-    """One walk over code_only text; fills `functions` and `variables`."""
+    """One walk over code_only text; fills `functions`, `variables` and `types`."""
 
     def __init__(self, code):
-        self.functions, self.variables = [], []
+        self.functions, self.variables, self.types = [], [], []
         stack, head, head_line, line, parens = [("namespace", "", (1, 1), 0)], "", 1, 1, 0
         for char in code:
             kind = stack[-1][0]
             line += char == "\n"
             if char == "{":
                 opened = "init" if parens else block_kind(head.strip(), kind)
+                if opened == "class":
+                    self.note_type(head, head_line, [(above, opening) for above, opening, _, _ in stack[1:]])
                 stack.append((opened, head, (head_line, line), parens))
                 parens = 0
                 if opened != "init":
@@ -104,9 +108,31 @@ class Scan:
                     head = ""
 
 
+    def note_type(self, head, line, outer):
+        """A class, struct, union or enumeration that is defined here: its namespaces and name; not what no other file can
+        name, nor what is in a class or a function."""
+        names = [re.sub(r"\b(inline|namespace)\b|\s", "", opening) for _, opening in outer]
+        if re.search(r"template\s*<\s*>", head):
+            return
+        head = re.sub(r"^\s*template\s*<.*?>(?=\s*(?:class|struct|union|requires)\b)", "", head, flags=re.S)
+        named = re.search(r"\b(?:class|struct|union|enum)\s+(?:class\s+|alignas\([^()]*\)\s*|\[\[\w+\]\]\s*)*(\w+)(?![\w:]*::)", head)
+        if named and all(kind == "namespace" for kind, _ in outer) and all(names):
+            self.types.append((line, "::".join(names), named.group(1)))
+
+
+@functools.lru_cache(maxsize=None)
+def scan(code):
+    return Scan(code)
+
+
+def types(code):
+    """Every type that other files can name, as (line, namespace, name)."""
+    return scan(code).types
+
+
 def functions(code):
     """Every function body as (name, first line, last line)."""
-    return [(name, first, last) for name, first, _, last in Scan(code).functions]
+    return [(name, first, last) for name, first, _, last in scan(code).functions]
 
 
 NOT_A_VARIABLE = re.compile(
@@ -115,7 +141,7 @@ NOT_A_VARIABLE = re.compile(
 
 def namespace_variables(code):
     """Variables outside functions and classes that can change, as (line, text)."""
-    for line, statement in Scan(code).variables:
+    for line, statement in scan(code).variables:
         declared = re.split(r"=|\{", statement, 1)[0]
         plain = without_templates(declared)
         if NOT_A_VARIABLE.match(statement) or "operator" in plain or "(" in plain or re.search(r"\b(const|constexpr|sig_atomic_t)\b", declared):
@@ -127,7 +153,7 @@ def namespace_variables(code):
 def static_locals(code):
     """`static` variables inside functions that can change, as (line, text)."""
     lines = code.splitlines()
-    for _, _, body, last in Scan(code).functions:
+    for _, _, body, last in scan(code).functions:
         for number in range(body, last):
             match = re.match(r"\s*static\s+(?!const\b|constexpr\b|thread_local const\b).*", lines[number])
             if match:

@@ -1,6 +1,8 @@
 """Tests of tidy.py: for every rule trees that break it, each with the words the complaint must have, and trees that do not."""
 
 import tidy
+import tidy_budget
+import tidy_names
 from tidy_cpp import code_only, functions, namespace_variables
 from tidy_wings import WINGS
 
@@ -59,6 +61,7 @@ CASES = (
     (tidy.machine_names, {"scripts/a.sh": "curl https://pyp" + "i.org/simple\n"}, "names a machine's path"),
     (tidy.machine_names, {"README.md": "see network/root/x, ${HOME}/work/y and /tmp/job\n"}, None),
     (tidy.pages, {"README.md": "x" * 9000}, "9000 bytes"),
+    (tidy.pages, {"apps/a/b.md": "x" * 25_001}, "25001 bytes"),
     (tidy.pages, {"README.md": "[a](apps/a.md)"}, "links to apps/a.md"),
     (tidy.pages, {"apps/a.md": "[a](../README.md#flags)", "README.md": "## Exit codes\n"}, "links to ../README.md#flags"),
     (tidy.pages, {"apps/a.md": "[a](b.md#exit-codes) [b](#c) [d](e.png) [f](https://g.h/i.md)\n# C", "apps/b.md": "## Exit codes\n"}, None),
@@ -92,6 +95,26 @@ CASES = (
     (tidy.pure_cores, {"launcher/a.hpp": "#pragma once\n// Pure: a table.\n", "launcher/b.cpp": "#include <boost/asio.hpp>\n"}, None),
     (tidy.listed_sources, {"launcher/CMakeLists.txt": "file(GLOB sources *.cpp)\n"}, "by hand"),
     (tidy.listed_sources, {"launcher/CMakeLists.txt": "add_library(a a.cpp)  # no file(GLOB\n"}, None),
+    (tidy.room_namespace, {"launcher/a.hpp": "namespace ddprun::inline job {\nclass A {\n};\n}\n"}, "this room's namespace is ddprun::inline launch"),
+    (tidy.room_namespace, {"collectives/tcp/a.cpp": "namespace ddprun {\nvoid f() {}\n}\n"}, "ddprun::inline detail"),
+    (tidy.room_namespace, {"rendezvous/net/a.hpp": "namespace ddprun::inline base {\n}  // namespace ddprun::inline bass\n"}, "ddprun::inline bass"),
+    (tidy.room_namespace, {"launcher/a.hpp": "namespace ddprun::inline base {\nclass B;\n}\nnamespace ddprun::inline launch {\nclass A {\n};\n"
+                           "}  // namespace ddprun::inline launch\nnamespace ddprun {\ntemplate <>\nstruct Form<A> {\n};\n}\n",
+                           "collectives/a.hpp": "namespace ddprun {\nclass C {\n};\n}\n", "tests/a.cpp": "namespace ddprun {\nclass D {\n};\n}\n"}, None),
+    (tidy.one_type, {"collectives/a.hpp": IN_NAMESPACE % "struct Member {\n    int a = 0;\n};",
+                     "collectives/b.cpp": IN_NAMESPACE % "struct Member final {\n    long a = 0;\n};"}, "ddprun::Member is another type in collectives/a.hpp"),
+    (tidy.one_type, {"launcher/a.hpp": "namespace ddprun::inline launch {\nenum class Kind { a };\n}\n",
+                     "launcher/b.hpp": "namespace ddprun::inline launch {\ntemplate <class T>\nclass Kind : public B<T> {\n};\n}\n"}, "Kind"),
+    (tidy.one_type, {"launcher/a.hpp": IN_NAMESPACE % "class A {\n    struct Impl;\n    struct Row {\n    };\n};\nclass B;",
+                     "launcher/b.hpp": IN_NAMESPACE % "struct A::Impl {\n};\nstruct B {\n    struct Row {\n    };\n};\ntemplate <>\nstruct A<B> {\n};",
+                     "launcher/c.cpp": IN_NAMESPACE % "namespace {\nclass A {\n};\n}",
+                     "rendezvous/job/a.hpp": "namespace ddprun::inline job {\nclass A {\n};\n}\n"}, None),
+    (tidy.class_size, {"launcher/a.cpp": IN_NAMESPACE % ("void A::f() {}\n" * tidy_names.MAX_MEMBER_FUNCTIONS),
+                       "launcher/b.cpp": IN_NAMESPACE % "int A::g() { return 1; }"}, f"A: {tidy_names.MAX_MEMBER_FUNCTIONS + 1} member functions"),
+    (tidy.class_size, {"launcher/a.cpp": IN_NAMESPACE % ("void A::f() {}\n" * tidy_names.MAX_MEMBER_FUNCTIONS + "void B::f() {}\nvoid f() {}\n")}, None),
+    (tidy.budget, {"apps/a.cpp": "\n" * (tidy_budget.LIMITS["lines of production code"] + 1)}, "lines of production code, the limit is"),
+    (tidy.budget, {f"launcher/a{i}.hpp": "" for i in range(tidy_budget.LIMITS["files of production code"] + 1)}, "files of production code, the limit is"),
+    (tidy.budget, {"apps/a.cpp": "\n" * tidy_budget.LIMITS["lines of production code"], "tests/a.cpp": "\n", "apps/a.md": "\n"}, None),
     (tidy.strict_shell, {"scripts/a.sh": "#!/bin/bash\nset -e\n"}, "pipefail"),
     (tidy.strict_shell, {"scripts/a.sh": "#!/bin/bash\nset -eu\n"}, "pipefail"),
     (tidy.strict_shell, {"scripts/a.sh": "#!/bin/bash\nset -euo pipefail\n", "scripts/b.sh": "#!/bin/sh\nset -eu\n"}, None),

@@ -1,5 +1,6 @@
 """Where workers run: CPUs, GPUs and adapters, on this machine and on others that sysfs is made to tell of."""
 
+import glob
 import json
 import os
 import re
@@ -188,7 +189,8 @@ print(os.environ["RANK"], os.environ["CUDA_VISIBLE_DEVICES"], os.environ["LOCAL_
     def test_the_lines_of_the_manuals(self):
         top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
         found = []
-        for page in ("README.md", "apps/ddprun/README.md", "apps/ddpctl/README.md", "apps/examples/README.md"):
+        manual = glob.glob(os.path.join(top, "apps", "ddprun", "manual", "*.md"))
+        for page in (*manual, "README.md", "apps/ddpctl/README.md", "apps/examples/README.md"):
             with open(os.path.join(top, page), encoding="utf-8") as file:
                 blocks = re.findall(r"```sh\n(.*?)```", file.read(), re.DOTALL)
             for line in "".join(blocks).replace("\\\n", " ").splitlines():

@@ -41,7 +41,7 @@ std::vector<ExplainedWorker> explained_workers(const LaunchOptions& options, con
 
 std::string explanation_text(const Explanation& explanation);
 
-// One object, see the README of apps/ddprun.
+// One object, see apps/ddprun/manual/files.md.
 std::string explanation_json(const Explanation& explanation);
 
 // --dry-run as JSON: an array of the workers as they are in that object.

@@ -143,7 +143,7 @@ class Pods(EndToEndTest):
 
     def test_exit_codes_that_the_manifests_name(self):
         """They are those that ddprun documents."""
-        with open(os.path.join(SCRIPTS, "..", "apps", "ddprun", "README.md"), encoding="utf-8") as page:
+        with open(os.path.join(SCRIPTS, "..", "apps", "ddprun", "manual", "failures.md"), encoding="utf-8") as page:
             documented = page.read()
         for manifest in self.manifests:
             for rule in manifest.job["podFailurePolicy"]["rules"]:

@@ -71,7 +71,7 @@ std::vector<std::string> quoted_members(const std::string& text) {
 
 // The rows of the table under `## Result file`: its members, and what the second column names.
 std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> documented_members() {
-    std::ifstream file(DDPRUN_SOURCE_DIR "/apps/ddprun/README.md");
+    std::ifstream file(DDPRUN_SOURCE_DIR "/apps/ddprun/manual/files.md");
     std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> rows;
     bool inside = false;
     for (std::string line; std::getline(file, line);) {

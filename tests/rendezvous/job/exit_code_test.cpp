@@ -39,7 +39,7 @@ constexpr ExitCode kExitCodes[] = {
 
 // The lines of the table under `## Exit codes`.
 std::vector<std::string> documented_rows() {
-    std::ifstream file(DDPRUN_SOURCE_DIR "/apps/ddprun/README.md");
+    std::ifstream file(DDPRUN_SOURCE_DIR "/apps/ddprun/manual/failures.md");
     std::vector<std::string> rows;
     bool inside = false;
     for (std::string line; std::getline(file, line);) {

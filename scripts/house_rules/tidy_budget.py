@@ -1,0 +1,51 @@
+"""The budget: what the tree may weigh. Over a limit is a complaint; .github/CONTRIBUTING.md says how a change pays.
+
+Lines and files are counted in the sources; options, bytes and seconds in a build, by CI.
+"""
+
+import os
+import subprocess
+import tempfile
+
+PRODUCTION = ("apps/", "launcher/", "rendezvous/", "collectives/")
+SOURCES = (".cpp", ".hpp", ".h", ".cu", ".cuh")
+
+LIMITS = {
+    "lines of production code": 79_000,
+    "files of production code": 930,
+    "options of ddprun": 105,
+    "bytes of ddprun, stripped": 12_900_000,
+    "CPU seconds of a release build with its tests": 420,
+}
+
+
+def counted(tree):
+    sources = [text for path, text in tree.items() if path.startswith(PRODUCTION) and path.endswith(SOURCES)]
+    return {"lines of production code": sum(len(text.splitlines()) for text in sources),
+            "files of production code": len(sources)}
+
+
+def measured(folder, cpu_seconds):
+    """Of a release build in `folder`, which took that many seconds of the processors."""
+    program = os.path.join(folder, "bin", "ddprun")
+    text = subprocess.run([program, "--help", "all"], stdout=subprocess.PIPE, check=True).stdout.decode()
+    with tempfile.NamedTemporaryFile() as stripped:
+        subprocess.run(["strip", "-o", stripped.name, program], check=True)
+        size = os.path.getsize(stripped.name)
+    return {"options of ddprun": sum(line.startswith("  -") for line in text.splitlines()),
+            "bytes of ddprun, stripped": size,
+            "CPU seconds of a release build with its tests": round(float(cpu_seconds))}
+
+
+def over(figures):
+    return [f"{figures[name]:,} {name}, the limit is {LIMITS[name]:,}" for name in figures if figures[name] > LIMITS[name]]
+
+
+def budget(tree):
+    for complaint in over(counted(tree)):
+        yield "scripts/house_rules/tidy_budget.py", 1, complaint + ": a change says what it removes"
+
+
+def show(figures):
+    for name, figure in figures.items():
+        print(f"{figure:>12,} of {LIMITS[name]:>12,}  {name}")

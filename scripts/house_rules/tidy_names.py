@@ -1,0 +1,78 @@
+"""Names: each room has a namespace, in it a name is one type, and a class is no room.
+
+Two types of one name in one namespace share their destructor where both rooms are linked: the linker takes one of them.
+"""
+
+import re
+
+from tidy_cpp import code_only, functions, types
+
+# The rooms, as beginnings of paths, the longest that fits counts; what the collectives show is in ddprun itself.
+NAMESPACES = {
+    "apps/": "ddprun::inline app",
+    "launcher/": "ddprun::inline launch",
+    "rendezvous/": "ddprun::inline job",
+    **{f"rendezvous/{wing}/": "ddprun::inline base" for wing in ("system", "codec", "net", "worker", "store")},
+    "collectives/": "ddprun",
+}
+BELOW_THE_FACE = re.compile(r"collectives/\w+/")
+MAX_MEMBER_FUNCTIONS = 124
+
+
+def namespace_of(path):
+    if BELOW_THE_FACE.match(path):
+        return "ddprun::inline detail"
+    return NAMESPACES.get(max((room for room in NAMESPACES if path.startswith(room)), key=len, default=""))
+
+
+def block_from(code, start):
+    """What stands between the brace that opens before `start` and the one that closes it."""
+    depth = 1
+    for brace in re.compile(r"[{}]").finditer(code, start):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return code[start:brace.start()]
+    return code[start:]
+
+
+def room_namespace(tree):
+    """A file defines things in its room's namespace; of another room's it declares, or specializes a template."""
+    for path, text in tree.items():
+        own = namespace_of(path)
+        if own is None or not path.endswith((".hpp", ".cpp", ".cu", ".cuh")):
+            continue
+        code = code_only(text)
+        opened = list(re.finditer(r"^namespace (ddprun[\w: ]*?) \{$", code, re.M))
+        for block in opened:
+            body = block_from(code, block.end())
+            if block[1] != own and "{" in body and not re.search(r"^template <>$", body, re.M):
+                yield path, code.count("\n", 0, block.start()) + 1, f"defines names in {block[1]}: this room's namespace is {own}"
+        for end in re.finditer(r"^\}  // namespace (ddprun.*)$", text, re.M):
+            if end[1] not in {block[1] for block in opened}:
+                yield path, text.count("\n", 0, end.start()) + 1, f"the end of a namespace that does not begin here: {end[1]}"
+
+
+def one_type(tree):
+    """One type for each name of a namespace, over all rooms."""
+    homes = {}
+    for path, text in sorted(tree.items()):
+        if namespace_of(path) is None or not path.endswith((".hpp", ".cpp", ".cu", ".cuh", ".h")):
+            continue
+        for line, namespace, name in types(code_only(text)):
+            other = homes.setdefault((namespace, name), path)
+            if other != path:
+                yield path, line, f"{namespace}::{name} is another type in {other}"
+
+
+def class_size(tree):
+    """How many member functions a class defines outside of its body."""
+    members = {}
+    for path, text in sorted(tree.items()):
+        if namespace_of(path) is not None and path.endswith((".cpp", ".hpp")):
+            for name, first, _ in functions(code_only(text)):
+                owner = name.rpartition("::")[0]
+                if owner:
+                    members.setdefault((namespace_of(path), owner), []).append((path, first))
+    for (_, owner), places in members.items():
+        if len(places) > MAX_MEMBER_FUNCTIONS:
+            yield *places[0], f"{owner}: {len(places)} member functions, the stop is {MAX_MEMBER_FUNCTIONS}: split it by what it owns"
