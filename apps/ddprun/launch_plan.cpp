@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "apps/ddprun/option_values.hpp"
-#include "launcher/agent/job_terms.hpp"
+#include "launcher/agent/agent_link.hpp"
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/cluster/slurm.hpp"

@@ -25,7 +25,7 @@
 #include "apps/ddprun/launch_plan.hpp"
 #include "apps/ddprun/run_file.hpp"
 #include "launcher/agent/agent.hpp"
-#include "launcher/agent/job_terms.hpp"
+#include "launcher/agent/agent_link.hpp"
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/cluster/cluster_text.hpp"
 #include "launcher/features/detach.hpp"

@@ -6,22 +6,16 @@
 #include <boost/asio/steady_timer.hpp>
 #include <optional>
 
+#include "launcher/agent/agent_link.hpp"
 #include "launcher/agent/agent_machine.hpp"
 #include "launcher/agent/agent_signals.hpp"
 #include "launcher/agent/job_ending.hpp"
 #include "launcher/agent/job_knowledge.hpp"
-#include "launcher/agent/job_terms.hpp"
-#include "launcher/agent/join_status.hpp"
-#include "launcher/agent/node_traits.hpp"
 #include "launcher/agent/round_workers.hpp"
 #include "launcher/agent/worker_network.hpp"
 #include "launcher/guardian/guardian.hpp"
-#include "launcher/harmless_text.hpp"
 #include "launcher/wall_clock.hpp"
-#include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
-#include "rendezvous/link/rendezvous_link.hpp"
-#include "rendezvous/net/late_name.hpp"
 #include "rendezvous/system/deadline.hpp"
 
 namespace ddprun::inline launch {
@@ -35,7 +29,7 @@ constexpr std::chrono::seconds kFinishTimeout{30};
 constexpr std::chrono::milliseconds kGuardianDelay = std::chrono::milliseconds(Coordinator::kKillTime) / 2;
 constexpr std::chrono::seconds kGoodbyeTimeout{5};  // of the host, for the other agents' once the job is over
 
-class Agent final : public AgentControls, public RoundObserver, public SignalObserver {
+class Agent final : public AgentControls, public RoundObserver, public SignalObserver, public LinkObserver {
   public:
     Agent(LaunchOptions options, LauncherLog& log, const Features& features, const RunnerMaker& make_runner)
         : options_(std::move(options)),
@@ -45,17 +39,17 @@ class Agent final : public AgentControls, public RoundObserver, public SignalObs
           signals_(executor(), options_, *this),
           timer_(context_),
           reporter_(log_, JoinStatus(Clock::now(), JoinStatus::kFirstTroubleDelay, options_.join_timeout,
-                                     JoinStatus::advice_to(options_))) {}
+                                     JoinStatus::advice_to(options_))),
+          link_(executor(), options_, log_, reporter_, *this) {}
     ~Agent() { features_.at(&Feature::agent_leaves); }
 
     int run() {
         signals_.watch();
-        make_link();
+        link_.make(features_.want_all_ranks() || !options_.result_file.empty());
         node_.emplace(executor(), *runner_, options_, log_, features_, *this);
         network_.emplace(executor(), options_, log_);
         features_.at(&Feature::began, *this);
-        join_place();
-        await_name();
+        link_.join();
         await_reminder();
         context_.run();
         return exit_code_;
@@ -111,75 +105,13 @@ class Agent final : public AgentControls, public RoundObserver, public SignalObs
         handle(node_->last_round()->ledger().all_zero() && unkillable.empty() ? AgentEvent::workers_succeeded
                                                                               : AgentEvent::workers_gone);
     }
-    void worker_dies(const WorkerDying& dying) override { send(dying); }
-    void first_success(int rank) override { send(RankSucceeded{job_.round().round, rank}); }
 
-    void make_link() {
-        Hello hello = hello_of(options_, features_.want_all_ranks() || !options_.result_file.empty());
-        if (options_.nnodes > 1) hello.traits = node_traits(options_);
-        link_.emplace(executor(), link_options_of(options_, std::move(hello)), link_events());
-        host_if_due(options_, *link_, reporter_, log_);
-        log_.debug(rendezvous_text(options_, link_->hosts()));
-    }
-
-    void tell_place() { tell(PlaceKnown{options_.master, link_->hosts()}); }
-
-    void join_place() {
-        tell_place();
-        link_->join();
-    }
-
-    // The name where the nodes meet is not known here yet. This node may host all the same, or once that is its own.
-    void await_name() {
-        if (!awaits_name(options_, link_->hosts())) return;
-        late_name_.emplace(executor(), options_.master.host, [this](bool is_here) {
-            master_is_known(options_, log_);
-            if (link_->hosts() || !is_here || machine_.state() != AgentState::joining) return;
-            options_.hosting = Hosting::if_first;
-            make_link();
-            join_place();
-        });
-    }
-
-    RendezvousLinkEvents link_events() {
-        return {
-            .client = client_events(),
-            .on_led = [this] { be_led(); },
-            .has_workers =
-                [this] {
-                    return machine_.state() == AgentState::stopping_leaderless ||
-                           machine_.state() == AgentState::running;
-                },
-            .on_leading =
-                [this] {
-                    log_.info("this node leads the job now");
-                    tell(TookOver{});
-                },
-            .on_place_known =
-                [this] {
-                    options_.master = link_->place();
-                    tell_place();
-                    log_.debug(rendezvous_text(options_, link_->hosts()));
-                },
-            .on_election_trouble =
-                [this](const std::string& cause) { reporter_.etcd_trouble(cause, link_->hosts()); },
-            .on_unelected =
-                [this](const std::string& why) { handle(job_.learn_refusal(JoinStatus::not_elected(why))); },
-            .on_guests_gone = [this] { handle(AgentEvent::guests_gone); },
-            .on_host_failed = [this](auto& why) { handle(job_.learn_refusal(JoinStatus::host_failed(why))); },
-            .on_news = [this](const std::string& text) { log_.info(text); },
-            .on_step = [this](const std::string& text) { log_.debug(text); }};
-    }
-
-    CoordinatorClientEvents client_events() {
-        return {.on_message = [this](const ControlMessage& message) { hear(message); },
-                .on_trouble = [this](const std::string& cause) { reporter_.trouble(cause); },
-                .on_lost = [this](const CoordinatorLoss& loss) { lose(loss); },
-                .on_lease = [this](const auto& end) { runner_->set_lease(lease_end_ = end); }};
-    }
-
+    // LinkObserver: what comes from the coordinator.
+    AgentState state() const override { return machine_.state(); }
+    void refuse(const Refused& why) override { handle(job_.learn_refusal(why)); }
+    void lease_moves(const std::optional<LeaseEnd>& end) override { runner_->set_lease(lease_end_ = end); }
     // A new coordinator knows of this node what it is told here.
-    void be_led() {
+    void be_led() override {
         tell(LedAgain{});
         if (machine_.state() == AgentState::seeking) send_ends();
         handle(AgentEvent::led);
@@ -191,7 +123,7 @@ class Agent final : public AgentControls, public RoundObserver, public SignalObs
             send(std::move(ends));
     }
 
-    void hear(const ControlMessage& message) {
+    void hear(const ControlMessage& message) override {
         features_.at(&Feature::heard, message);
         reporter_.hear(message);
         std::visit([this](const auto& one) { obey(one); }, message);
@@ -209,13 +141,12 @@ class Agent final : public AgentControls, public RoundObserver, public SignalObs
 
     // The coordinator was lost. While this node joins it tries again, unless that is hopeless; later the workers stop, and
     // another coordinator is looked for where the job may have one.
-    void lose(const CoordinatorLoss& loss) {
-        if (loss.kind == CoordinatorLoss::Kind::unreached)
-            return handle(job_.learn_refusal(reporter_.given_up(loss.cause)));
+    void lose(const CoordinatorLoss& loss) override {
+        if (loss.kind == CoordinatorLoss::Kind::unreached) return refuse(reporter_.given_up(loss.cause));
         const bool is_guest = machine_.state() == AgentState::rejoining && link_->may_roam();
         if (machine_.state() == AgentState::joining || is_guest) {
             const auto refused = reporter_.met(loss, link_->hosts());
-            if (refused) return handle(job_.learn_refusal(*refused));
+            if (refused) return refuse(*refused);
             reporter_.trouble(loss.cause);
         } else {
             if (job_.learn_loss(loss, options_)) reporter_.tell_loss(*job_.first_failure());
@@ -233,7 +164,7 @@ class Agent final : public AgentControls, public RoundObserver, public SignalObs
         handle(AgentEvent::leader_lost);
     }
 
-    void handle(AgentEvent event) {
+    void handle(AgentEvent event) override {
         const AgentState before = machine_.state();
         const AgentAction action = machine_.handle(event);
         log_.debug(transition_text(before, event, machine_.state()));
@@ -310,8 +241,7 @@ class Agent final : public AgentControls, public RoundObserver, public SignalObs
     }
 
     void leave() {
-        late_name_.reset();
-        link_->close({});
+        link_.close();
         runner_->hang_up();
         timer_.cancel();
         log_.debug("the job is over; showing what is left of the workers' output");
@@ -344,8 +274,7 @@ class Agent final : public AgentControls, public RoundObserver, public SignalObs
     JoinReporter reporter_;
     std::optional<NodeWorkers> node_;
     std::optional<WorkerNetwork> network_;
-    std::optional<RendezvousLink> link_;
-    std::optional<LateName> late_name_;
+    AgentLink link_;
     std::optional<LeaseEnd> lease_end_;  // as the link says
     int exit_code_ = kExitInternal;
 };

@@ -3,7 +3,7 @@
 #include <csignal>
 #include <utility>
 
-#include "launcher/agent/job_terms.hpp"
+#include "launcher/agent/agent_link.hpp"
 #include "launcher/agent/worker_group.hpp"
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/control_text.hpp"

@@ -186,7 +186,7 @@ void RoundWorkers::look_for_deaths() {
     }
     for (const WorkerDying& dying : ledger_.see(std::move(deaths))) {
         watch_->announce(dying.life);
-        if (!ledger_.is_settled() && (dying.itself || dying.life != 0)) observer_.worker_dies(dying);
+        if (!ledger_.is_settled() && (dying.itself || dying.life != 0)) observer_.send(dying);
     }
 }
 
@@ -203,7 +203,7 @@ std::vector<int> RoundWorkers::settle() {
 
 void RoundWorkers::tell_ending(const std::vector<int>& ranks) {
     for (const int rank : ranks)
-        observer_.worker_dies({.round = place_.round, .rank = rank, .life = 0, .itself = true});
+        observer_.send(WorkerDying{.round = place_.round, .rank = rank, .life = 0, .itself = true});
 }
 
 void RoundWorkers::ended(const WorkerEnd& end) {
@@ -213,7 +213,7 @@ void RoundWorkers::ended(const WorkerEnd& end) {
                               entry.end.wall_ms,
                               entry.end.manner == RankEnd::Manner::stopped ? ", stopped by ddprun" : ""));
     features_.at(&Feature::learnt, WorkerEnded{place_.round, entry.end, end.use});
-    if (entry.is_first_success) observer_.first_success(end.rank);
+    if (entry.is_first_success) observer_.send(RankSucceeded{place_.round, end.rank});
     if (entry.failure == nullptr) return;
     features_.at(&Feature::worker_failed, *entry.failure);
     if (entry.is_first) fail(*entry.failure);

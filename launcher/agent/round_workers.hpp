@@ -40,11 +40,10 @@ class RoundObserver {
     virtual void workers_fail(const Failure& failure) = 0;
     // Nothing of this node's workers is left but these (normally none), and all they printed was taken over.
     virtual void workers_gone(const std::vector<UnkillableWorker>& unkillable) = 0;
-    // A worker ends, as is seen long before its end is known. Of those that were ending already when
-    // workers_fail() came, stop() or kill_now(): directly after that; of others not any more.
-    virtual void worker_dies(const WorkerDying& dying) = 0;
-    // This rank ended with 0, the first of this node.
-    virtual void first_success(int rank) = 0;
+    // The coordinator is to hear of this: WorkerDying as soon as it is seen that a worker ends, which is long before its end
+    // is known (those that were ending already when workers_fail() came, stop() or kill_now() are told of directly after
+    // that, others not any more); RankSucceeded when the first rank of this node has ended with 0.
+    virtual void send(const ControlMessage& message) = 0;
     virtual void say(LogLevel level, const std::string& line) = 0;
 
   protected:

@@ -92,7 +92,7 @@ json::value name_or_null(int signal) {
 }
 
 struct EventRules : JsonRules {
-    static std::string text(const std::string& text, std::size_t) { return event_text(text); }
+    static std::string text(const std::string& text, std::size_t) { return std::string(event_text(text)); }
 
     // A rank that there is not, and a signal, which has a name.
     template <std::same_as<int> T>

@@ -1,5 +1,5 @@
 #include "apps/ddprun/launch_plan.hpp"
-#include "launcher/agent/job_terms.hpp"
+#include "launcher/agent/agent_link.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

@@ -5,7 +5,7 @@
 
 #include "apps/cli/print.hpp"
 #include "apps/ddprun/command_line.hpp"
-#include "launcher/agent/job_terms.hpp"
+#include "launcher/agent/agent_link.hpp"
 #include "launcher/doctor/diagnosis.hpp"
 #include "launcher/output/log_folder.hpp"
 #include "launcher/path_template.hpp"

@@ -63,7 +63,7 @@ class Notes : public Feature {
         if (std::holds_alternative<PlaceKnown>(news)) lines.push_back("place");
         if (std::holds_alternative<WorkerEnded>(news)) lines.push_back("worker ended");
         if (const auto* change = std::get_if<StateChanged>(&news))
-            lines.push_back("state " + std::string(change->after));
+            lines.push_back("state " + std::string(to_text(change->after)));
     }
     void workers_run(const RoundReady&) override { lines.push_back("workers run"); }
     std::optional<std::string> ended(const JobResult&) override {

@@ -31,8 +31,7 @@ class Round final : public RoundObserver {
         if (failure.pid != 0) workers->stop(SIGTERM);
     }
     void workers_gone(const std::vector<UnkillableWorker>&) override { gone = true; }
-    void worker_dies(const WorkerDying&) override {}
-    void first_success(int) override {}
+    void send(const ControlMessage&) override {}
     void say(LogLevel, const std::string& text) override { words.push_back(text); }
 
     void finish() {

@@ -1,4 +1,4 @@
-#include "launcher/agent/job_terms.hpp"
+#include "launcher/agent/agent_link.hpp"
 
 #include <fmt/core.h>
 #include <sys/random.h>
@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 
+#include "launcher/agent/node_traits.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/codec/json_codec.hpp"
@@ -125,6 +126,15 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
     return server;
 }
 
+bool speaks_for_all(const LaunchOptions& options) { return !options.shares_screen || options.node_rank <= 0; }
+
+bool may_host(const LaunchOptions& options) {
+    if (options.hosting == Hosting::by_number) return options.node_rank == 0;
+    return options.hosting == Hosting::yes || options.hosting == Hosting::if_first;
+}
+
+namespace {
+
 RendezvousLinkOptions link_options_of(LaunchOptions& options, Hello hello) {
     const auto join_deadline = std::chrono::steady_clock::now() + options.join_timeout;
     std::optional<PortSearchOptions> search;
@@ -156,33 +166,89 @@ std::string rendezvous_text(const LaunchOptions& options, bool hosts) {
                        to_string(options.master));
 }
 
-bool speaks_for_all(const LaunchOptions& options) { return !options.shares_screen || options.node_rank <= 0; }
+}  // namespace
 
-bool may_host(const LaunchOptions& options) {
-    if (options.hosting == Hosting::by_number) return options.node_rank == 0;
-    return options.hosting == Hosting::yes || options.hosting == Hosting::if_first;
+void AgentLink::make(bool wants_rank_ends) {
+    wants_rank_ends_ = wants_rank_ends;
+    Hello hello = hello_of(options_, wants_rank_ends);
+    if (options_.nnodes > 1) hello.traits = node_traits(options_);
+    link_.emplace(executor_, link_options_of(options_, std::move(hello)), events());
+    host_if_due();
+    log_.debug(rendezvous_text(options_, link_->hosts()));
 }
 
-bool awaits_name(const LaunchOptions& options, bool hosts) {
-    return options.is_master_unresolved && (hosts || options.hosting == Hosting::if_here);
-}
-
-void master_is_known(LaunchOptions& options, LauncherLog& log) {
-    options.is_master_unresolved = false;
-    log.debug(fmt::format("{} can be resolved on this node now", options.master.host));
-}
-
-void host_if_due(LaunchOptions& options, RendezvousLink& link, JoinReporter& reporter, LauncherLog& log) {
-    if (!may_host(options)) return;
+void AgentLink::host_if_due() {
+    if (!may_host(options_)) return;
     try {
-        link.host();
-        options.master = link.place();
+        link_->host();
+        options_.master = link_->place();
     } catch (const boost::system::system_error& error) {
-        const bool joins_holder_of_port = options.hosting == Hosting::if_first && options.master_ports == 1;
+        const bool joins_holder_of_port = options_.hosting == Hosting::if_first && options_.master_ports == 1;
         if (!joins_holder_of_port || error.code() != Errc::address_in_use) throw;
-        reporter.port_taken(options.master.port);
-        log.debug(error.what());
+        reporter_.port_taken(options_.master.port);
+        log_.debug(error.what());
     }
+}
+
+void AgentLink::tell_place() { observer_.tell(PlaceKnown{options_.master, link_->hosts()}); }
+
+void AgentLink::join_place() {
+    tell_place();
+    link_->join();
+}
+
+void AgentLink::join() {
+    join_place();
+    const bool awaits_name =
+        options_.is_master_unresolved && (link_->hosts() || options_.hosting == Hosting::if_here);
+    if (awaits_name)
+        late_name_.emplace(executor_, options_.master.host, [this](bool is_here) { name_is_known(is_here); });
+}
+
+void AgentLink::name_is_known(bool is_here) {
+    options_.is_master_unresolved = false;
+    log_.debug(fmt::format("{} can be resolved on this node now", options_.master.host));
+    if (link_->hosts() || !is_here || observer_.state() != AgentState::joining) return;
+    options_.hosting = Hosting::if_first;
+    make(wants_rank_ends_);
+    join_place();
+}
+
+void AgentLink::close() {
+    late_name_.reset();
+    link_->close({});
+}
+
+RendezvousLinkEvents AgentLink::events() {
+    return {
+        .client = {.on_message = [this](const ControlMessage& message) { observer_.hear(message); },
+                   .on_trouble = [this](const std::string& cause) { reporter_.trouble(cause); },
+                   .on_lost = [this](const CoordinatorLoss& loss) { observer_.lose(loss); },
+                   .on_lease = [this](const auto& end) { observer_.lease_moves(end); }},
+        .on_led = [this] { observer_.be_led(); },
+        .has_workers =
+            [this] {
+                const AgentState state = observer_.state();
+                return state == AgentState::stopping_leaderless || state == AgentState::running;
+            },
+        .on_leading =
+            [this] {
+                log_.info("this node leads the job now");
+                observer_.tell(TookOver{});
+            },
+        .on_place_known =
+            [this] {
+                options_.master = link_->place();
+                tell_place();
+                log_.debug(rendezvous_text(options_, link_->hosts()));
+            },
+        .on_election_trouble =
+            [this](const std::string& cause) { reporter_.etcd_trouble(cause, link_->hosts()); },
+        .on_unelected = [this](const std::string& why) { observer_.refuse(JoinStatus::not_elected(why)); },
+        .on_guests_gone = [this] { observer_.handle(AgentEvent::guests_gone); },
+        .on_host_failed = [this](const auto& why) { observer_.refuse(JoinStatus::host_failed(why)); },
+        .on_news = [this](const std::string& text) { log_.info(text); },
+        .on_step = [this](const std::string& text) { log_.debug(text); }};
 }
 
 }  // namespace ddprun::inline launch
