@@ -75,7 +75,7 @@ class AsyncOperations final : public Operations<AsyncOperations, Work> {
     AsyncOperations(Communicator& communicator, void* stream)
         : communicator_(&communicator), stream_(stream) {}
 
-    // What the operations are made of. Throws invalid_argument for a wrong call; all else goes to the Work.
+    // The operations are made of this. Throws invalid_argument for a wrong call; all else goes to the Work.
     Work submit(const OperationRequest& request);
     int world_size() const;
 
@@ -89,7 +89,7 @@ class AttemptedOperations final : public Operations<AttemptedOperations, Status>
   public:
     explicit AttemptedOperations(Communicator& communicator) noexcept : communicator_(&communicator) {}
 
-    // What the operations are made of.
+    // The operations are made of this.
     Status submit(const OperationRequest& request) noexcept;
     // 1 where there is none, so that the operations can be asked for, and refused.
     int world_size() const noexcept;
@@ -128,7 +128,7 @@ class Communicator final : public Operations<Communicator, void> {
 
     const CommunicatorOptions& options() const;
 
-    // What the operations are made of.
+    // The operations are made of this.
     void submit(const OperationRequest& request);
     // The same operations, started. Valid as long as this object, at this place. With the NCCL backend,
     // `stream` is the CUDA stream (cudaStream_t) in which an operation takes its place, after what is in it

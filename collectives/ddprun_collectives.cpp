@@ -45,7 +45,7 @@ static_assert(DDPRUN_OK == 0 && DDPRUN_SYSTEM == static_cast<int>(CollectiveErro
 
 // More than any version of a struct will have; such a size was never set.
 constexpr std::size_t kMaxStructSize = 4096;
-// What callers have that were compiled before these structs had their first additions.
+// These are the sizes that callers have that were compiled before these structs had their first additions.
 constexpr std::size_t kFirstRequestSize = offsetof(ddprun_request, compression);
 constexpr std::size_t kFirstOptionsSize = offsetof(ddprun_options, reproducible);
 
@@ -60,7 +60,7 @@ LastError& last_error() {
     return error;
 }
 
-// What failed with `code`, for the thread to ask about. Returns its number.
+// Remembers what failed with `code`, for the thread to ask about. Returns its number.
 int remember(CollectiveErrorCode code, const char* text, const std::vector<int>& culprits) noexcept {
     LastError& last = last_error();
     try {
@@ -133,7 +133,7 @@ template <class Struct>
 Struct known_members(const Struct& given, std::size_t first_size, const std::string& name) {
     if ((given.size < sizeof(Struct) && given.size != first_size) || given.size > kMaxStructSize)
         refuse_argument(fmt::format("{0}::size is {1}, not sizeof({0})", name, given.size));
-    // From a newer header; members this library does not know must be at their default.
+    // The struct is from a newer header: members this library does not know must be at their default.
     const auto* bytes = reinterpret_cast<const unsigned char*>(&given);
     const std::size_t known = std::min(given.size, sizeof(given));
     if (std::any_of(bytes + known, bytes + given.size, [](unsigned char byte) { return byte != 0; })) {
@@ -155,7 +155,7 @@ OperationRequest request_of(const ddprun_request& given) {
     result.type = type_of(request.type);
     result.reduction = reduction_of(request.op, request.scalar);
     result.peer = request.peer;
-    // What the operation does not have is ignored.
+    // Arguments that the operation does not have are ignored.
     if (result.operation == Operation::all_reduce) result.compression = compression_of(request.compression);
     return result;
 }

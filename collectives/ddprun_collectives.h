@@ -67,7 +67,7 @@ enum {
     DDPRUN_BXOR = 8
 };
 
-// As what an all_reduce of f32 travels between hosts; see Compression in types.hpp.
+// This is what an all_reduce of f32 travels as between hosts; see Compression in types.hpp.
 enum { DDPRUN_AS_IT_IS = 0, DDPRUN_AS_F16 = 1, DDPRUN_AS_BF16 = 2 };
 
 // Operations, for ddprun_start.
@@ -112,7 +112,7 @@ typedef struct ddprun_transfer {
     size_t count;
 } ddprun_transfer;
 
-// What carries out the operations; buffers are in host memory, or in the device's with NCCL.
+// These carry out the operations; buffers are in host memory, or in the device's with NCCL.
 enum {
     DDPRUN_BACKEND_AUTOMATIC = 0,  // as the environment variable DDPRUN_BACKEND says
     DDPRUN_BACKEND_CPU = 1,
@@ -200,7 +200,7 @@ int ddprun_work_wait(ddprun_work* work);
 int ddprun_work_test(const ddprun_work* work);
 // Stops nothing: the buffers must stay until the end. NULL is allowed.
 void ddprun_work_release(ddprun_work* work);
-// From any thread; `reason` may be NULL.
+// Any thread may call it; `reason` may be NULL.
 int ddprun_abort(ddprun_communicator* comm, const char* reason);
 
 // About the latest call of this thread that failed; calls that succeed change neither. The text is never NULL

@@ -55,7 +55,7 @@ class GradBuckets {
     // Waits for what it has started.
     ~GradBuckets();
 
-    // Where parameter i's gradient is: zeros at first, kept from step to step.
+    // Returns where parameter i's gradient is: zeros at first, kept from step to step.
     std::span<T> gradient(std::size_t parameter);
     // All of them, one after the other in the order of the parameters.
     std::span<T> gradients() { return gradients_.span(); }

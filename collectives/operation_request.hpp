@@ -33,7 +33,7 @@ enum class Operation : std::uint8_t {
     group = 15,     // of sends and receives, which are its messages
 };
 
-// Of the buffers of a typed form, in elements.
+// Sizes of the buffers of a typed form, in elements.
 struct BufferSizes {
     std::size_t in = 0;
     std::size_t out = 0;
@@ -49,7 +49,7 @@ struct OperationRequest {
     DataType type = DataType::f32;
     Reduction reduction = ReduceOp::sum;  // of all_reduce, reduce_scatter and reduce
     int peer = -1;                        // the root, where there is one; the other rank of send and recv
-    // Where both buffers count on this rank, they must be as `count` says. Nothing: the caller vouches.
+    // Both buffers, where they count on this rank, must be as `count` says. Nothing: the caller vouches.
     std::optional<BufferSizes> sizes = std::nullopt;
     Compression compression = Compression::none;  // of all_reduce
 };

@@ -103,7 +103,7 @@ class Operations {
     // Returns when all ranks have called it.
     Result barrier() { return self().submit({.operation = Operation::barrier}); }
 
-    // To one other rank, which must call recv with the same type and size. Returns when `data` may be changed
+    // Sends to one other rank, which must call recv with the same type and size. Returns when `data` may be changed
     // again, which can be before or after the peer's recv: two ranks that both send first may wait for each
     // other; in a Group (group.hpp) they do not.
     template <class T, std::size_t N>

@@ -1,4 +1,4 @@
-// What a communicator's maker chooses. Values; used by the code that makes a Communicator, and below it.
+// The options that a communicator's maker chooses. Values; used by the code that makes a Communicator, and below it.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 #pragma GCC visibility push(default)
 namespace ddprun {
 
-// What carries out the operations. Buffers are in host memory with `cpu`, and in the device's with `nccl`.
+// A backend carries out the operations. Buffers are in host memory with `cpu`, and in the device's with `nccl`.
 enum class BackendChoice {
     automatic,  // as DDPRUN_BACKEND says: cpu or nccl; cpu where it is not set
     cpu,
@@ -28,7 +28,7 @@ struct CommunicatorOptions {
     BackendChoice backend = BackendChoice::automatic;
     // The CUDA device of this rank, among those the process sees; -1: DDPRUN_DEVICE, or else the local rank.
     int device = -1;
-    // With NCCL: reductions go by rings, so that results are bitwise equal on all ranks, and from run to run
+    // NCCL's reductions then go by rings, so that results are bitwise equal on all ranks, and from run to run
     // on the same machines; slower than what NCCL chooses by itself (by a quarter on 8 GPUs with NVSwitch).
     // The same on all ranks. Other backends are reproducible without it.
     bool reproducible = false;

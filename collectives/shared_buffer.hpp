@@ -23,7 +23,7 @@
 #pragma GCC visibility push(default)
 namespace ddprun {
 
-// As bytes. Aligned to a page.
+// The memory as bytes. Aligned to a page.
 class SharedMemory {
   public:
     SharedMemory() = default;

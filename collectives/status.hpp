@@ -10,19 +10,19 @@
 #pragma GCC visibility push(default)
 namespace ddprun {
 
-// What Communicator::attempt() and status() return. Nothing here throws, copies included, but
+// A Status is what Communicator::attempt() and status() return. Nothing here throws, copies included, but
 // throw_if_failed.
 class [[nodiscard]] Status {
   public:
     // All is well.
     Status() noexcept = default;
     explicit Status(const CollectiveError& error) noexcept : error_(error), ok_(false) {}
-    // What body() ends with.
+    // The status that body() ends with.
     template <class Body>
     static Status of(Body body) noexcept;
 
     bool ok() const noexcept { return ok_; }
-    // What is wrong; nothing if all is well, so `status.code() == CollectiveErrorCode::peer_died` may be
+    // The code says what is wrong; nothing if all is well, so `status.code() == CollectiveErrorCode::peer_died` may be
     // asked.
     std::optional<CollectiveErrorCode> code() const noexcept;
     // A sentence; "ok" if all is well. Valid as long as this object or a copy.

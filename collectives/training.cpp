@@ -163,7 +163,7 @@ void run_on_rank(Communicator& communicator, int rank, const std::function<void(
                                           rank, communicator.world_size() - 1));
     }
     require_host_memory(communicator, "run_on_rank");
-    // Before the action is begun.
+    // This comes before the action is begun.
     const Status status = communicator.status();
     if (status.code() == CollectiveErrorCode::invalid_argument) status.throw_if_failed();
     if (communicator.rank() == rank) return act(communicator, rank, action);

@@ -1,4 +1,4 @@
-// What data-parallel programs do around their training steps. Public; standard library only.
+// Data-parallel programs do this around their training steps. Public; standard library only.
 //
 // All functions are called by all ranks of the communicator and throw CollectiveError as its operations do.
 // What they exchange is in host memory: a communicator of NCCL is an `invalid_argument`; next to one, make

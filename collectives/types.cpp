@@ -1,6 +1,93 @@
 #include "collectives/types.hpp"
 
+#include <algorithm>
+#include <exception>
+
+#include "collectives/error.hpp"
+#include "collectives/status.hpp"
+
 namespace ddprun {
+namespace {
+
+constexpr const char* kNoMemory = "out of memory";
+
+}  // namespace
+
+Status Status::of_current_exception() noexcept {
+    Status status;
+    status.ok_ = false;
+    try {
+        try {
+            throw;
+        } catch (const CollectiveError& error) {
+            status.error_ = error;
+        } catch (const std::exception& error) {
+            status.error_.emplace(CollectiveErrorCode::system, error.what());
+        } catch (...) {
+            status.error_.emplace(CollectiveErrorCode::system, "an unknown error");
+        }
+    } catch (const std::exception&) {
+        // No memory for the text either: text() has one that needs none.
+        status.error_.reset();
+    }
+    return status;
+}
+
+std::optional<CollectiveErrorCode> Status::code() const noexcept {
+    if (ok_) return std::nullopt;
+    return error_ ? error_->code() : CollectiveErrorCode::system;
+}
+
+std::string_view Status::text() const noexcept {
+    if (ok_) return "ok";
+    return error_ ? error_->what() : kNoMemory;
+}
+
+const std::vector<int>& Status::culprits() const noexcept {
+    static const std::vector<int> nobody;
+    return error_ ? error_->culprits() : nobody;
+}
+
+std::optional<CollectiveError> Status::error() const noexcept { return error_; }
+
+void Status::throw_if_failed() const {
+    if (error_) throw *error_;
+    if (!ok_) throw CollectiveError(CollectiveErrorCode::system, kNoMemory);
+}
+
+struct CollectiveError::Details {
+    CollectiveErrorCode code;
+    std::vector<int> culprits;
+    std::string operation;
+    std::uint64_t sequence;
+};
+
+std::string_view name_of(CollectiveErrorCode code) noexcept {
+    switch (code) {
+        case CollectiveErrorCode::invalid_argument: return "invalid_argument";
+        case CollectiveErrorCode::timed_out: return "timed_out";
+        case CollectiveErrorCode::peer_died: return "peer_died";
+        case CollectiveErrorCode::peer_left: return "peer_left";
+        case CollectiveErrorCode::aborted: return "aborted";
+        case CollectiveErrorCode::mismatch: return "mismatch";
+        case CollectiveErrorCode::system: return "system";
+    }
+    return "unknown";
+}
+
+CollectiveError::CollectiveError(CollectiveErrorCode code, const std::string& what, std::vector<int> culprits,
+                                 std::string operation, std::uint64_t sequence)
+    : std::runtime_error(what) {
+    std::sort(culprits.begin(), culprits.end());
+    details_ =
+        std::make_shared<const Details>(Details{code, std::move(culprits), std::move(operation), sequence});
+}
+
+CollectiveErrorCode CollectiveError::code() const noexcept { return details_->code; }
+const std::vector<int>& CollectiveError::culprits() const noexcept { return details_->culprits; }
+const std::string& CollectiveError::operation() const noexcept { return details_->operation; }
+std::uint64_t CollectiveError::sequence() const noexcept { return details_->sequence; }
+
 namespace {
 
 constexpr std::string_view kUnknown = "unknown";

@@ -1,4 +1,4 @@
-// What collectives move and how they combine it: element types and reduction operations. Public, pure.
+// Types say what collectives move and how they combine it: element types and reduction operations. Public, pure.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,7 @@ enum class ReduceOp : std::uint8_t {
     bxor = 8,
 };
 
-// What an all_reduce of f32 sends from host to host instead of its elements: half the bytes. Within the
+// An all_reduce of f32 sends this from host to host instead of its elements: half the bytes. Within the
 // memory of a host nothing is compressed. What leaves a host is rounded there: once by each host where there
 // are two, or where few bytes travel; else by each on the way round the ring, at most as often as there are
 // hosts. In between values are combined as f32. Averages are divided before they travel, so they overflow f16
@@ -59,7 +59,7 @@ enum class ReduceOp : std::uint8_t {
 // An all_reduce of f16 may travel as f16, of bf16 as bf16: without compression its sums travel as f32.
 enum class Compression : std::uint8_t { none = 0, f16 = 1, bf16 = 2 };
 
-// What a call is given: an operation, and for premul_sum this rank's scalar, 1 unless premul_sum(scalar) made
+// A Reduction is what a call is given: an operation, and for premul_sum this rank's scalar, 1 unless premul_sum(scalar) made
 // it. Scalars may differ between ranks, as with NCCL. All elements but f64 are multiplied in f32.
 struct Reduction {
     ReduceOp op = ReduceOp::sum;

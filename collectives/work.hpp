@@ -15,7 +15,7 @@ namespace ddprun {
 
 #pragma GCC visibility push(default)
 
-// What Communicator::async() returns. Copies stand for the same operation. Letting go of it stops nothing:
+// A Work is what Communicator::async() returns. Copies stand for the same operation. Letting go of it stops nothing:
 // the buffers must stay valid, and the output is not to be looked at, until the operation has ended. All
 // members may be called from any thread, also after the communicator's end. In a forked child every Work of
 // its parent's has ended with an invalid_argument.
@@ -32,7 +32,7 @@ class Work {
     bool wait_for(std::chrono::milliseconds timeout) const;
     // True when the operation has ended, well or not. Never blocks.
     bool test() const;
-    // What the operation ended with; nothing while it goes on, and when it has ended well.
+    // The error the operation ended with; nothing while it goes on, and when it has ended well.
     std::optional<CollectiveError> error() const;
 
   private:

@@ -1,4 +1,4 @@
-// What launchers that were killed, or whose workers wrote error files, have left among the temporary files:
+// Removes what launchers that were killed, or whose workers wrote error files, have left among the temporary files:
 // their ddprun_XXXXXX folders (launcher/output/log_folder.hpp). Called by a launcher that had a folder there, at its
 // end; blocking, short.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace ddprun::inline launch {
 
-// What a LocalCache is called in such a folder.
+// A LocalCache is called so in such a folder.
 inline constexpr char kLocalCacheName[] = "local_cache";
 
 struct SweepLimits {
@@ -20,7 +20,7 @@ struct SweepLimits {
     std::size_t bytes_of_list = 8 * 1024;
     std::size_t max_folders_seen = 32;
     std::size_t max_folders_removed = 8;
-    // What holds more is not looked through.
+    // A folder that holds more is not looked through.
     std::size_t max_entries_inside = 64;
 };
 

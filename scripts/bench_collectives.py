@@ -80,7 +80,6 @@ class Bench:
                              str(size), "-n", str(self.iterations), "-J", path, "-a", "0", *options], **environment)
             if out is None:
                 return None
-            self.probes += [int(probe) for probe in re.findall(r"^# Round trip .*: (\d+) ns$", out, re.MULTILINE)]
             with open(path, encoding="utf-8") as file:
                 result = json.load(file)
             if result["wrong"] != 0:
@@ -95,6 +94,13 @@ class Bench:
         out = output_of([*argv, str(self.iterations), *map(str, sizes)], **environment)
         return out and {int(size): float(time) for size, time in re.findall(r"^(\d+) ([\d.]+)$", out, re.MULTILINE)}
 
+    def probe(self):
+        """How fast two cores answer each other, while nothing else runs."""
+        out = output_of([os.path.join(self.folder, "core_probe")])
+        if out is None:
+            sys.exit("bench_collectives: core_probe did not end")
+        self.probes.append(int(out))
+
     def openmpi(self, ranks, sizes):
         return self.peer(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks),
                           os.path.join(self.folder, "openmpi")], sizes)
@@ -108,6 +114,8 @@ class Bench:
 def build_peers(folder):
     """Builds what is installed; returns the names."""
     here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
+    subprocess.run(["g++", "-O3", "-std=c++17", os.path.join(here, "core_probe.cpp"), "-o", os.path.join(folder, "core_probe"),
+                    "-pthread"], check=True)
     built = []
     for name, compiler, libraries in (("openmpi", "mpicxx", []), ("gloo", "g++", ["-lgloo", "-pthread"])):
         command = [compiler, "-O3", "-std=c++17", os.path.join(here, f"{name}_all_reduce.cpp"), "-o", os.path.join(folder, name),
@@ -180,6 +188,7 @@ def main():
         for ranks in arguments.ranks:
             times = {name: {} for name in ("ours", "registered", *peers)}
             for _ in range(arguments.rounds):
+                bench.probe()
                 for name in times:
                     run = getattr(bench, name)
                     for size, time in (run(ranks, SIZES[ranks]) or {}).items():

@@ -27,7 +27,7 @@ constexpr Named<ReduceOp> kOps[] = {
     {ReduceOp::min, "min"},   {ReduceOp::avg, "avg"},   {ReduceOp::premul_sum, "mulsum"},
     {ReduceOp::band, "band"}, {ReduceOp::bor, "bor"},   {ReduceOp::bxor, "bxor"}};
 
-// By nccl-tests' name or ours; several for "all".
+// Reads nccl-tests' name of a value or ours; "all" gives several.
 template <class Value>
 Grammar<std::vector<Value>> named(std::span<const Named<Value>> known, const char* wanted) {
     return [known, wanted](const std::string& text) {
@@ -61,7 +61,7 @@ const TimedOperation* parse_operation(const std::string& text) {
     return operation;
 }
 
-// For a member that is no int.
+// Stores a number in a member that is no int.
 template <class Target>
 std::function<void(const std::string&)> number_into(Target& target, int low, int high) {
     return [&target, low, high](const std::string& text) {
@@ -108,8 +108,6 @@ std::vector<OptionRow> call_rows(BenchOptions& options) {
          into(options.backend,
               one_of<BackendChoice>({{"cpu", BackendChoice::cpu}, {"nccl", BackendChoice::nccl}}))},
         {"-I,--statistics", "", "also the iterations' extremes, p99 and variation", into(options.statistics)},
-        {"--overlap", "", "of all_reduce: how much of it goes on behind the caller's own work",
-         into(options.overlap)},
         {"-J,--json", "FILE", "write all rows to this file, as JSON", into(options.json_file)},
         {"-T,--timeout", "N", "seconds for one call, then it fails (300)",
          number_into(options.timeout, 1, 86'400)}};
@@ -118,8 +116,6 @@ std::vector<OptionRow> call_rows(BenchOptions& options) {
 void check_together(const BenchOptions& options) {
     if (options.min_bytes > options.max_bytes)
         throw UsageError("-b: the smallest size is larger than the largest (-e)");
-    if (options.overlap && options.operation->name != "all_reduce")
-        throw UsageError("--overlap: measures all_reduce only");
     if (sizes_of(options).size() > kMaxSizes) throw UsageError("-i: too many sizes");
 }
 

@@ -32,7 +32,6 @@ struct BenchOptions {
     bool registered = false;  // buffers from Communicator::allocate()
     BackendChoice backend = BackendChoice::automatic;
     bool statistics = false;
-    bool overlap = false;   // instead of the table: see overlap.hpp
     std::string json_file;  // empty: none
     std::chrono::seconds timeout{300};
 };

@@ -6,15 +6,26 @@
 #include <string>
 #include <vector>
 
-#include "apps/ddpbench/statistics.hpp"
-
 namespace ddprun::inline app {
+
+// Statistics of a row's iterations. Pure.
+
+struct Statistics {
+    double median = 0;
+    double min = 0;
+    double max = 0;
+    double p99 = 0;                // nearest rank
+    double variation_percent = 0;  // standard deviation / mean
+};
+
+// `times` holds at least one.
+Statistics statistics_of(std::vector<double> times);
 
 // One way of a row: out of place or in place.
 struct Measurement {
     Statistics time;                   // microseconds, of the ranks that --average chooses
     double algorithm_bandwidth = 0;    // GB/s, of 10^9 bytes
-    double bus_bandwidth = 0;          // likewise
+    double bus_bandwidth = 0;          // GB/s
     std::optional<std::size_t> wrong;  // elements on all ranks; nothing if they were not checked
 };
 
@@ -42,7 +53,7 @@ BenchTotals totals_of(const std::vector<BenchRow>& rows);
 
 std::string table_foot(const BenchTotals& totals);
 
-// What --json writes. `operation`, `backend` and `ranks` stand above the rows.
+// The text that --json writes. `operation`, `backend` and `ranks` stand above the rows.
 std::string bench_json(const std::string& operation, const std::string& backend, int ranks,
                        const std::vector<BenchRow>& rows);
 

@@ -1,17 +1,81 @@
 #include "apps/ddpbench/benchmark.hpp"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
 
-#include "apps/ddpbench/bench_memory.hpp"
 #include "apps/ddpbench/test_data.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/nccl/cuda_driver.hpp"
 #include "collectives/nccl/nccl_calls.hpp"
+#include "collectives/nccl/nccl_join.hpp"
 
 namespace ddprun::inline app {
 namespace {
 
-// Up to this size one call is too short to be timed alone.
+// The device that a communicator's buffers are on; nothing for the CPU's backends. It is found from the communicator's own
+// choice and the same variables.
+std::shared_ptr<const CudaPrimaryContext> device_of(const Communicator& communicator) {
+    if (communicator.backend() != BackendChoice::nccl) return nullptr;
+    CommunicatorOptions options;
+    options.backend = BackendChoice::nccl;
+    options.device = communicator.device();
+    const auto settings = read_nccl_settings(current_environment(), options, communicator.local_rank());
+    return std::make_shared<CudaPrimaryContext>(CudaDriver::open(settings->cuda_library), settings->device);
+}
+
+// BenchMemory is where operations read and write: memory of this host, or of this rank's device with a copy here.
+class BenchMemory {
+  public:
+    // The memory is on the device if there is one; `shared`, if it has bytes, is the host's.
+    BenchMemory(std::shared_ptr<const CudaPrimaryContext> device, std::size_t bytes,
+                SharedBuffer<unsigned char> shared = {})
+        : bytes_(bytes),
+          shared_(std::move(shared)),
+          host_(shared_.size() > 0 ? reinterpret_cast<std::byte*>(shared_.data())
+                                   : static_cast<std::byte*>(::operator new(bytes + 1, kAlignment))) {
+        if (device) device_ = std::make_unique<CudaMemory>(std::move(device), bytes);
+    }
+    BenchMemory(const BenchMemory&) = delete;
+    BenchMemory& operator=(const BenchMemory&) = delete;
+    ~BenchMemory() {
+        if (shared_.size() == 0) ::operator delete(host_, kAlignment);
+    }
+
+    // The operations use this.
+    std::byte* data() const { return device_ ? device_->data() : host_; }
+    bool holds(const void* place) const { return offset_of(place) < bytes_; }
+    // The host's view of a place in data(): written to, it counts after push; read, it is true after pull.
+    std::byte* host_view(const void* place) const { return host_ + offset_of(place); }
+    void push(const void* place, std::size_t bytes) {
+        if (device_) device_->copy_from(host_view(place), bytes, offset_of(place));
+    }
+    void pull(const void* place, std::size_t bytes) {
+        if (device_) device_->copy_to(host_view(place), bytes, offset_of(place));
+    }
+
+  private:
+    // Page-aligned, as large buffers of real programs are.
+    static constexpr std::align_val_t kAlignment{4096};
+
+    std::size_t offset_of(const void* place) const {
+        return static_cast<std::size_t>(static_cast<const std::byte*>(place) - data());
+    }
+
+    std::size_t bytes_;
+    SharedBuffer<unsigned char> shared_;
+    std::byte* host_;
+    std::unique_ptr<CudaMemory> device_;
+};
+
+// One call of up to this size is too short to be timed alone.
 constexpr std::size_t kShort = std::size_t{64} << 10;
 constexpr int kShortCalls = 50;
 
@@ -163,6 +227,12 @@ class Bench {
 };
 
 }  // namespace
+
+std::string backend_text(const Communicator& communicator) {
+    const auto device = device_of(communicator);
+    if (!device) return "cpu";
+    return fmt::format("nccl, rank 0 on CUDA device {} ({})", device->device(), device->device_name());
+}
 
 std::vector<BenchRow> run_benchmark(Communicator& communicator, const BenchOptions& options,
                                     const std::function<void(const BenchRow&)>& show) {

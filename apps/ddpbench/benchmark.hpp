@@ -15,4 +15,7 @@ namespace ddprun::inline app {
 std::vector<BenchRow> run_benchmark(Communicator& communicator, const BenchOptions& options,
                                     const std::function<void(const BenchRow&)>& show);
 
+// "cpu", or NCCL and the device of this rank's buffers. Throws CollectiveError.
+std::string backend_text(const Communicator& communicator);
+
 }  // namespace ddprun::inline app

@@ -6,11 +6,8 @@
 #include <fstream>
 #include <string>
 
-#include "apps/ddpbench/bench_memory.hpp"
 #include "apps/ddpbench/bench_options.hpp"
 #include "apps/ddpbench/benchmark.hpp"
-#include "apps/ddpbench/overlap.hpp"
-#include "apps/ddpbench/probe.hpp"
 #include "rendezvous/system/standard_streams.hpp"
 
 namespace {
@@ -19,21 +16,6 @@ using namespace ddprun;
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
-
-// The others wait meanwhile, so that two cores are free.
-void show_probe(Communicator& communicator, const char* when) {
-    communicator.barrier();
-    if (communicator.rank() == 0) {
-        std::printf("# Round trip between two cores, %s: %.0f ns\n", when, probe_round_trip());
-    }
-    communicator.barrier();
-}
-
-std::string backend_text(const Communicator& communicator) {
-    const auto device = device_of(communicator);
-    if (!device) return "cpu";
-    return fmt::format("nccl, rank 0 on CUDA device {} ({})", device->device(), device->device_name());
-}
 
 int conclude(const BenchOptions& options, const Communicator& communicator,
              const std::vector<BenchRow>& rows) {
@@ -77,19 +59,11 @@ int run(const BenchOptions& options) {
     }
     if (options.operation->min_ranks > communicator.world_size())
         return refuse(communicator, std::string(options.operation->name) + " needs two ranks");
-    if (options.overlap && communicator.backend() == BackendChoice::nccl)
-        return refuse(communicator, "--overlap is for the backend cpu");
     if (shows) {
         std::printf("# ddpbench %s %s, %d ranks, %d on rank 0's host\n", DDPRUN_VERSION,
                     std::string(options.operation->name).c_str(), communicator.world_size(),
                     communicator.local_world_size());
         std::printf("# backend %s\n", backend_text(communicator).c_str());
-    }
-    show_probe(communicator, "before");
-    if (options.overlap) {
-        const auto rows = run_overlap(communicator, options);
-        if (shows) std::fputs(overlap_table(rows).c_str(), stdout);
-        return 0;
     }
     if (shows) std::fputs(table_head(options.statistics).c_str(), stdout);
     const auto rows = run_benchmark(communicator, options, [&](const BenchRow& row) {
@@ -97,7 +71,6 @@ int run(const BenchOptions& options) {
         std::fputs(table_line(row, options.statistics).c_str(), stdout);
         std::fflush(stdout);
     });
-    show_probe(communicator, "after");
     const int code = shows ? conclude(options, communicator, rows) : totals_of(rows).wrong == 0 ? 0 : kFailed;
     communicator.barrier();
     return code;

@@ -39,7 +39,7 @@ struct TimedOperation {
 
 std::span<const TimedOperation> operations();
 
-// By its name, with or without nccl-tests' ending "_perf"; null if there is none.
+// Finds it by its name, with or without nccl-tests' ending "_perf"; null if there is none.
 const TimedOperation* find_operation(std::string_view name);
 
 }  // namespace ddprun::inline app

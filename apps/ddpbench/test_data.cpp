@@ -177,7 +177,7 @@ void fill_input(const TimedOperation& operation, const OperationCall& call, void
 std::size_t count_wrong(const TimedOperation& operation, const OperationCall& call, int rank, int ranks,
                         int number) {
     if (operation.out_at_root_only && rank != call.root) return 0;
-    // Where this rank's part begins in an input that has parts.
+    // This rank's part begins here in an input that has parts.
     const std::size_t own = operation.in_has_parts ? static_cast<std::size_t>(rank) * call.count : 0;
     if (operation.reduces) {
         return reduced_pattern(call.type, call.reduction, ranks, number)

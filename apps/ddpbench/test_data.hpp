@@ -1,4 +1,4 @@
-// What goes into a call and what must come out. Pure.
+// Test data: the elements that go into a call, and those that must come out. Pure.
 //
 // Every element's value is 1 or 2, by chance but known from its rank, its place and the number of the call,
 // so the right result can be told without communication, and is exact in every type but for the rounding of
@@ -12,7 +12,7 @@
 
 namespace ddprun::inline app {
 
-// After so many elements the values come again.
+// The values come again after so many elements.
 inline constexpr std::size_t kPatternLength = 61;
 
 // A repeating sequence of elements, encoded.

@@ -12,7 +12,7 @@
 namespace ddprun::inline app {
 namespace {
 
-// What CLI11 fills in, for all commands.
+// CLI11 fills these in, for all commands.
 struct Values {
     std::string id;
     int signal = SIGTERM;

@@ -1,4 +1,4 @@
-// What ddpctl shows of jobs. Pure; texts of other programs come out harmless for a terminal.
+// The texts that ddpctl shows of jobs. Pure; texts of other programs come out harmless for a terminal.
 #pragma once
 
 #include <cstdint>

@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxLineShown = 4096;
 
-// Whose the file or its folder is, if neither this user's nor root's: what somebody else has recorded, or may change, is
-// his program.
+// Returns the owner of the file or its folder, unless that is this user or root. Nobody runs what another user has recorded
+// or may change.
 std::optional<uid_t> foreign_owner(const fs::path& path) {
     const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
     for (const fs::path& part : {path, folder}) {
@@ -38,7 +38,8 @@ std::optional<uid_t> foreign_owner(const fs::path& path) {
     return std::nullopt;
 }
 
-// Of this user's runs that have their folders in this one. Versions before have left theirs in this one itself.
+// Finds the newest of this user's runs that have their folders in this one. Earlier versions have left theirs in this one
+// itself.
 std::optional<fs::path> newest_in(const fs::path& log_dir) {
     std::vector<fs::path> folders{log_dir};
     std::error_code trouble;

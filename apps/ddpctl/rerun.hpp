@@ -9,7 +9,7 @@
 
 namespace ddprun::inline app {
 
-// What is executed, and where.
+// A Rerun says what is executed, and where.
 struct Rerun {
     std::string program;
     std::vector<std::string> argv;

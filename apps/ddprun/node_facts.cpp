@@ -10,12 +10,13 @@
 #include <filesystem>
 #include <set>
 
-#include "launcher/plan/node_resources.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/plan/program_file.hpp"
+#include "launcher/plan/topology.hpp"
 #include "launcher/process/exec_search.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/system/cpus.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 

@@ -1,10 +1,5 @@
-// Replica: what one rank holds and does in data-parallel training. Pure: the sums over ranks are made
-// outside.
-//
-// An epoch is one pass over the training images in the order of DistributedSampler, cut into steps of
-// batch_size images, the last step taking what is left. In a step every rank works on its own images of the
-// global batch; the gradients are summed over the ranks and divided by the size of the *global* batch, so the
-// number of ranks changes nothing but the order of additions. The driver of it all:
+// A Replica is what one rank holds and does in data-parallel training: its model, and its part of each step. The sums over
+// ranks are made outside:
 //
 //     replica.begin_epoch(epoch);
 //     for (step = 0; step < replica.steps_per_epoch(); ++step) {
@@ -13,21 +8,102 @@
 //         replica.apply(step, gradients);
 //     }
 //     replica.own_result();                    // … becomes the mean over all ranks …
+//
+// The sums are divided by the size of the *global* batch, so the number of ranks changes nothing but the order of
+// additions. Pure.
+//
+// The network is a small multi-layer perceptron: inputs, one hidden layer with ReLU, outputs with softmax and cross-entropy.
+// All parameters are one flat buffer of floats, and their gradients one of doubles, in the same order, so that one all-reduce
+// moves them:
+//     weights 1 [inputs][hidden], biases 1 [hidden], weights 2 [hidden][outputs], biases 2 [outputs]
+// The gradients of one image are floats; in doubles their sums are so nearly exact that the order of additions, and with it
+// the number of ranks, hardly ever shows in the trained floats. The order is input-major, so that the inner loops run over
+// contiguous memory and become vector instructions.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
-#include "apps/train_digits/digits_data.hpp"
-#include "apps/train_digits/mlp.hpp"
-#include "collectives/distributed_sampler.hpp"
+#include "apps/train_digits/digits.hpp"
 
 namespace ddprun::inline app {
 
-// What decides the outcome of a training; must be the same on every rank.
+// SplitMix64 makes random numbers, the same bits on every machine; the distributions of standard libraries differ. Not for
+// secrets. Source: G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number Generators", 2014.
+class SplitMix64 {
+  public:
+    explicit SplitMix64(std::uint64_t seed) : state_(seed) {}
+
+    std::uint64_t next() {
+        std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+        return z ^ (z >> 31);
+    }
+
+    // Evenly from [-limit, limit), from the 24 bits that a float holds exactly.
+    float symmetric(float limit) {
+        const auto bits = static_cast<float>(next() >> 40);
+        return (bits * 0x1p-23f - 1.0f) * limit;
+    }
+
+  private:
+    std::uint64_t state_;
+};
+
+struct MlpShape {
+    std::size_t inputs = 0;
+    std::size_t hidden = 0;
+    std::size_t outputs = 0;
+
+    // The four parts' sizes, in the order above.
+    std::array<std::size_t, 4> parameter_sizes() const {
+        return {inputs * hidden, hidden, hidden * outputs, outputs};
+    }
+    std::size_t parameter_count() const { return (inputs + 1) * hidden + (hidden + 1) * outputs; }
+    bool operator==(const MlpShape&) const = default;
+};
+
+// Weights are drawn evenly from ±sqrt(6 / fan-in) by SplitMix64, biases are 0: the same bits on every machine.
+// Source: K. He et al., "Delving Deep into Rectifiers", 2015.
+std::vector<float> initial_parameters(const MlpShape& shape, std::uint64_t seed);
+
+// An Outcome is what one image contributed to the sums over a batch.
+struct Outcome {
+    float loss = 0;        // cross-entropy in nats, -ln of the probability given to the right class
+    bool correct = false;  // the right class was the most probable one
+};
+
+// An Mlp works on one image at a time. It holds only scratch memory: each thread has its own.
+class Mlp {
+  public:
+    explicit Mlp(const MlpShape& shape);
+
+    const MlpShape& shape() const { return shape_; }
+
+    // The class with the highest probability, the lowest one among equals. `image` holds shape().inputs
+    // values.
+    std::size_t predict(std::span<const float> parameters, std::span<const float> image);
+
+    // Adds the loss's derivatives by each parameter for this image to `gradients`. label < shape().outputs.
+    Outcome add_gradients(std::span<const float> parameters, std::span<const float> image, std::size_t label,
+                          std::span<double> gradients);
+
+  private:
+    void forward(std::span<const float> parameters, std::span<const float> image);
+    void backward(std::span<const float> parameters, std::span<const float> image,
+                  std::span<double> gradients);
+
+    MlpShape shape_;
+    std::vector<float> hidden_;   // after ReLU
+    std::vector<float> outputs_;  // before softmax; in add_gradients then the loss's derivatives by them
+    std::vector<float> hidden_gradient_;  // the loss's derivatives by the hidden layer before ReLU
+};
+
+// The TrainingPlan decides the outcome of a training; it must be the same on every rank.
 struct TrainingPlan {
     std::size_t hidden = 128;
     std::size_t batch_size = 32;  // images in a step, over all ranks
@@ -41,37 +117,14 @@ MlpShape shape_of(const TrainingPlan& plan);
 
 struct EpochResult {
     double loss = 0;      // mean over the images, each at the step that used it
-    double accuracy = 0;  // likewise, 0 … 1
+    double accuracy = 0;  // the same, 0 … 1
 };
 
-// Over some of a rank's images.
+// StepSums add up some of a rank's images.
 struct StepSums {
     double loss = 0;
     std::size_t correct = 0;
     std::size_t images = 0;
-};
-
-// Which images of an epoch's steps are a rank's, and what its network sees of them. `train` must outlive it.
-class EpochImages {
-  public:
-    EpochImages(const Digits& train, const TrainingPlan& plan, int rank, int world_size);
-
-    std::size_t steps_per_epoch() const;
-    std::size_t images_in(std::size_t step) const;  // of all ranks
-    void begin_epoch(int epoch);
-
-    using Visit = std::function<void(std::span<const float, kImagePixels> image, std::uint8_t label)>;
-    void visit(std::size_t step, const Visit& visit) const;
-
-  private:
-    const Digits& train_;
-    std::size_t batch_size_;
-    std::uint64_t seed_;
-    std::size_t rank_;
-    std::size_t world_size_;
-    DistributedSampler sampler_;
-    std::vector<std::size_t> indices_;  // this rank's in the epoch
-    int epoch_ = 0;
 };
 
 class Replica {
@@ -80,20 +133,16 @@ class Replica {
     Replica(const Digits& train, const TrainingPlan& plan, int rank, int world_size);
 
     std::size_t steps_per_epoch() const { return images_.steps_per_epoch(); }
+    void begin_epoch(int epoch);  // counted from 0
 
-    // Epochs are numbered from 0; each has its own order.
-    void begin_epoch(int epoch);
-
-    // `gradients`, one for each parameter, become this rank's sums over its images of the step. Returns their
-    // part of own_result(), in sums.
+    // `gradients`, one for each parameter, become this rank's sums over its images of the step.
     StepSums compute(std::size_t step, std::span<double> gradients);
 
-    // Takes what compute made, by now the sums over all ranks, and moves the parameters.
+    // Moves the parameters by what compute made, by now the sums over all ranks.
     void apply(std::size_t step, std::span<const double> gradients);
 
-    // The means over this rank's images since begin_epoch; zero before the first.
+    // The means over this rank's images since begin_epoch (zero before the first), and how many those are.
     EpochResult own_result() const;
-    // How many those were.
     std::size_t own_images() const { return epoch_.images; }
 
     std::span<float> parameters() { return parameters_; }

@@ -1,22 +1,22 @@
-#include "apps/train_digits_gpu/device_steps.hpp"
+#include "apps/train_digits_gpu/steps.hpp"
 
 namespace ddprun::inline app {
 namespace {
 
 constexpr unsigned kThreads = 128;
 
-template <class Step, class Data>
-__global__ void compute_all(Data data, std::size_t count) {
+template <class Step>
+__global__ void compute_all(DeviceState state, std::size_t count) {
     const std::size_t index = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
-    if (index < count) Step::compute(data, index);
+    if (index < count) Step::compute(state, index);
 }
 
-template <class Step, class Data>
-void launch(const Data& data, cudaStream_t stream) {
-    const std::size_t count = Step::count(data);
+template <class Step>
+void launch(const DeviceState& state, cudaStream_t stream) {
+    const std::size_t count = Step::count(state);
     if (count == 0) return;
     const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
-    compute_all<Step><<<blocks, kThreads, 0, stream>>>(data, count);
+    compute_all<Step><<<blocks, kThreads, 0, stream>>>(state, count);
 }
 
 const char* trouble() {
@@ -26,17 +26,17 @@ const char* trouble() {
 
 }  // namespace
 
-const char* enqueue_gradients(const DeviceBatch& batch, void* stream) {
+const char* enqueue_gradients(const DeviceState& state, void* stream) {
     const auto in = static_cast<cudaStream_t>(stream);
-    launch<HiddenStep>(batch, in);
-    launch<OutputStep>(batch, in);
-    launch<HiddenGradientStep>(batch, in);
-    launch<SumStep>(batch, in);
+    launch<HiddenStep>(state, in);
+    launch<OutputStep>(state, in);
+    launch<HiddenGradientStep>(state, in);
+    launch<SumStep>(state, in);
     return trouble();
 }
 
-const char* enqueue_update(const DeviceUpdate& update, void* stream) {
-    launch<UpdateStep>(update, static_cast<cudaStream_t>(stream));
+const char* enqueue_update(const DeviceState& state, void* stream) {
+    launch<UpdateStep>(state, static_cast<cudaStream_t>(stream));
     return trouble();
 }
 

@@ -5,14 +5,87 @@
 #include <cstring>
 #include <type_traits>
 
-#include "collectives/arithmetic/vector_level.hpp"
 #include "rendezvous/system/check.hpp"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
 namespace ddprun::inline detail {
+
+// Vector level: the widest vector instructions of this processor, chosen at run time. Pure.
+//
+// The code is built for the oldest processor of its architecture; loops that gain from more are handed to
+// with_widest_vectors(), which has them compiled for each level. The arithmetic is the same at each: no level
+// joins a multiplication and an addition.
+enum class VectorLevel { portable, avx2, avx512 };
+
+VectorLevel vector_level() noexcept;
+
+#if defined(__x86_64__)
+
+// F16C is asked for, too: it converts f16.
+template <class Body>
+[[gnu::target("avx2,f16c")]] void with_avx2(Body body) {
+    body();
+}
+
+template <class Body>
+[[gnu::target("avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl")]] void with_avx512(Body body) {
+    body();
+}
+
+// Runs body(), which must be a lambda marked always_inline.
+template <class Body>
+void with_widest_vectors(Body body) {
+    switch (vector_level()) {
+        case VectorLevel::portable: return body();
+        case VectorLevel::avx2: return with_avx2(body);
+        case VectorLevel::avx512: return with_avx512(body);
+    }
+}
+
+#else
+
+template <class Body>
+void with_widest_vectors(Body body) {
+    body();
+}
+
+#endif
+
+namespace {
+
+#if defined(__x86_64__)
+// Not every compiler can ask for this by name. The system keeps its registers where it keeps those of AVX2.
+bool has_f16c() noexcept {
+    unsigned eax = 0;
+    unsigned ebx = 0;
+    unsigned ecx = 0;
+    unsigned edx = 0;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
+VectorLevel find_vector_level() noexcept {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    const bool avx2 = __builtin_cpu_supports("avx2") != 0 && has_f16c();
+    const bool avx512 = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+                        __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+    if (avx2) return avx512 ? VectorLevel::avx512 : VectorLevel::avx2;
+#endif
+    return VectorLevel::portable;
+}
+
+}  // namespace
+
+VectorLevel vector_level() noexcept {
+    static const VectorLevel level = find_vector_level();
+    return level;
+}
+
 namespace {
 
 // Elements accumulated in f32 at a time, so that the partial results stay in the cache.
@@ -56,7 +129,6 @@ struct Maximum {
     static T apply(T a, T b) { return (a != a) || (a > b) ? a : b; }
 };
 // NOLINTEND(misc-redundant-expression)
-
 template <class T>
 struct BitAnd {
     static T apply(T a, T b) { return static_cast<T>(a & b); }

@@ -12,7 +12,7 @@
 
 namespace ddprun::inline detail {
 
-// Where element `first` of the data is.
+// Returns where element `first` of the data is.
 inline std::byte* element_at(void* data, std::size_t first, DataType type) {
     return static_cast<std::byte*>(data) + first * size_of(type);
 }
@@ -43,7 +43,7 @@ void scale(DataType type, void* out, const void* in, std::size_t count, double s
 // max, which choose among values.
 bool carries_f32(ReduceOp op, DataType type) noexcept;
 
-// From f16 or bf16 to f32, exactly, and back, rounded to nearest even.
+// These convert f16 or bf16 to f32, exactly, and back, rounded to nearest even.
 void widen(DataType type, float* out, const void* in, std::size_t count);
 void narrow(DataType type, void* out, const float* in, std::size_t count);
 

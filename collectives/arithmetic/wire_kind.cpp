@@ -67,7 +67,7 @@ PartialKind partial_kind(const Call& call, int world_size) {
     const bool divides = call.reduce == ReduceOp::avg;
     const DataType carried = carries_f32(call.reduce, call.type) ? DataType::f32 : call.type;
     const ReduceOp op = divides ? ReduceOp::sum : call.reduce;
-    // What is carried as 16 bits is narrow already.
+    // Elements that are carried as 16 bits are narrow already.
     const bool compressed = call.compression != Compression::none && carried == DataType::f32;
     if (compressed) return {call.type, carried, op, 0, compressed_kind(call, world_size)};
     return {call.type, carried, op, divides ? world_size : 0, as_it_is(carried, op)};

@@ -26,9 +26,9 @@ struct WireKind {
     bool compressed() const noexcept { return wire != type; }
 };
 
-// For elements that travel as they are.
+// The kind of elements that travel as they are.
 inline WireKind as_it_is(DataType type, ReduceOp op) noexcept { return {type, type, op}; }
-// For the f32 of a call that asks for compression.
+// The kind of the f32 of a call that asks for compression.
 WireKind compressed_kind(const Call& call, int world_size) noexcept;
 
 // All for compressed kinds; `local`, and the results that are float, are elements on a rank, the others are
@@ -43,7 +43,7 @@ void combine_compressed(const WireKind& kind, void* wire, const void* received, 
 void combine_expanded(const WireKind& kind, void* out, std::span<const void* const> inputs,
                       std::size_t count);
 
-// Of partial results, of which other ranks' are still missing: what must be rounded once only, at the end, is
+// The kind of partial results, to which other ranks' will be added: what must be rounded once only, at the end, is
 // carried as f32 until then; averages are carried as sums.
 struct PartialKind {
     DataType type;     // of the elements

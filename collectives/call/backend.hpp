@@ -6,18 +6,93 @@
 // order and never throws.
 #pragma once
 
+#include <condition_variable>
+#include <cstring>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "collectives/call/task.hpp"
-#include "collectives/call/verdict.hpp"
-#include "collectives/call/work_state.hpp"
+#include "collectives/call/call.hpp"
+#include "collectives/error.hpp"
 #include "collectives/shared_buffer.hpp"
 #include "rendezvous/system/deadline.hpp"
+#include "rendezvous/system/own_process.hpp"
 
 namespace ddprun::inline detail {
+
+// WorkState: what a Work stands for. Each way of carrying out operations in the background has its own kind.
+//
+// Shared by the thread that carries the operation out and those that wait; any thread. In a forked child nothing may be
+// asked but whose it is, and nothing destroyed (make_in_process).
+class WorkState {
+  public:
+    virtual ~WorkState() = default;
+
+    bool is_of_parent() const noexcept { return process_ != this_process(); }
+    // True when the operation has ended, well or not.
+    virtual bool ended() = 0;
+    // Waits for that, until `deadline` at most. False if it has not.
+    virtual bool wait_until(Deadline deadline) = 0;
+    // Tells, after the end, what went wrong.
+    virtual std::optional<CollectiveError> error() = 0;
+
+  private:
+    const ProcessNumber process_ = this_process();
+};
+
+// The state of an operation that a thread of this process carries out.
+class ThreadWorkState final : public WorkState {
+  public:
+    // That thread calls it, once.
+    void end(std::optional<CollectiveError> error);
+
+    bool ended() override;
+    bool wait_until(Deadline deadline) override;
+    std::optional<CollectiveError> error() override;
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool ended_ = false;
+    std::optional<CollectiveError> error_;
+};
+
+// Task: one operation as a rank asked for it: what all ranks must agree on, and this rank's buffers. Pure.
+//
+// Communicator makes it from checked arguments; a Backend carries it out. Buffers are the caller's and stay
+// valid until the task has ended.
+struct Task {
+    Call call;  // its sequence is counted by the backend
+    // In an operation in place `out` is `in` for all_reduce, reduce and all_to_all, this rank's part of it for the others.
+    // broadcast has the same in both. Where they do not count (`out` of reduce and gather, and `in` of
+    // scatter, but on the root; of send and recv the one that has no meaning), they may be anything.
+    const void* in = nullptr;
+    void* out = nullptr;
+    double scalar = 1;       // of premul_sum
+    void* stream = nullptr;  // of the device, in which the operation takes its place; null: the backend's own
+    // A group has members, in the order in which they were added: sends and receives, whose streams do not count.
+    std::shared_ptr<const std::vector<Task>> members;
+};
+
+// The parts of a task as bytes.
+inline const std::byte* input_of(const Task& task) { return static_cast<const std::byte*>(task.in); }
+inline std::byte* output_of(const Task& task) { return static_cast<std::byte*>(task.out); }
+// Bytes of call.count elements.
+inline std::size_t bytes_of(const Task& task) { return task.call.count * size_of(task.call.type); }
+// A rank's part, where there is one of so many bytes for each.
+inline const std::byte* input_part(const Task& task, int rank) {
+    return input_of(task) + static_cast<std::size_t>(rank) * bytes_of(task);
+}
+inline std::byte* output_part(const Task& task, int rank) {
+    return output_of(task) + static_cast<std::size_t>(rank) * bytes_of(task);
+}
+
+// Nothing to do for no bytes, whose pointers may be null, and for a buffer that is where it shall be.
+inline void copy_bytes(void* out, const void* in, std::size_t bytes) {
+    if (bytes > 0 && out != in) std::memcpy(out, in, bytes);
+}
 
 class Backend {
   public:
@@ -34,7 +109,7 @@ class Backend {
     // True for a backend whose buffers are the device's: it has start(), and multiplies for premul_sum
     // itself.
     virtual bool on_device() const noexcept { return false; }
-    // Like run(), but returns when the operation is in its stream. Throws nothing of the operation itself.
+    // Does the same as run(), but returns when the operation is in its stream. Throws nothing of the operation itself.
     virtual std::shared_ptr<WorkState> start(const Task&) { return nullptr; }
 
     // Says goodbye, and waits until all other ranks have done so, or `deadline`. Returns the ranks that have

@@ -5,12 +5,68 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "collectives/call/operation_traits.hpp"
+#include "collectives/error.hpp"
+#include "collectives/operation_request.hpp"
+#include "rendezvous/worker/accusation.hpp"
 
 namespace ddprun::inline detail {
+
+// This table says what each operation is. Pure.
+
+// Where says of which rank a buffer is read or written.
+enum class Where { nowhere, root, everywhere };
+
+struct OperationTraits {
+    std::string_view name;
+    Where in = Where::everywhere;
+    Where out = Where::everywhere;
+    // A whole buffer has a part for each rank.
+    bool whole_in = false;
+    bool whole_out = false;
+    bool has_root = false;
+    bool reduces = false;         // the ReduceOp is part of the call
+    bool point_to_point = false;  // concerns those ranks only that exchange messages
+    bool to_root = false;         // the elements go to the root, or to the peer
+    bool internal = false;        // none of Communicator's operations
+};
+
+// A number that is no operation has the name "unknown".
+constexpr OperationTraits traits_of(Operation operation) noexcept {
+    using enum Where;
+    switch (operation) {
+        case Operation::none: return {.name = "nothing", .internal = true};
+        case Operation::all_reduce: return {.name = "all_reduce", .reduces = true};
+        case Operation::broadcast: return {.name = "broadcast", .has_root = true};
+        case Operation::all_gather: return {.name = "all_gather", .whole_out = true};
+        case Operation::reduce_scatter: return {.name = "reduce_scatter", .whole_in = true, .reduces = true};
+        case Operation::barrier: return {.name = "barrier", .in = nowhere, .out = nowhere};
+        case Operation::send:
+            return {.name = "send", .out = nowhere, .point_to_point = true, .to_root = true};
+        case Operation::recv: return {.name = "recv", .in = nowhere, .point_to_point = true};
+        case Operation::join: return {.name = "join", .internal = true};
+        case Operation::reduce:
+            return {.name = "reduce", .out = root, .has_root = true, .reduces = true, .to_root = true};
+        case Operation::gather:
+            return {.name = "gather", .out = root, .whole_out = true, .has_root = true, .to_root = true};
+        case Operation::scatter: return {.name = "scatter", .in = root, .whole_in = true, .has_root = true};
+        case Operation::all_to_all: return {.name = "all_to_all", .whole_in = true, .whole_out = true};
+        case Operation::split: return {.name = "split", .internal = true};
+        case Operation::allocate: return {.name = "allocate", .internal = true};
+        case Operation::group: return {.name = "group", .point_to_point = true, .internal = true};
+    }
+    return {.name = "unknown", .internal = true};
+}
+
+constexpr std::string_view name_of(Operation operation) noexcept { return traits_of(operation).name; }
+constexpr bool is_known(Operation operation) noexcept { return name_of(operation) != "unknown"; }
+constexpr bool is_point_to_point(Operation operation) noexcept { return traits_of(operation).point_to_point; }
+constexpr bool is_reduction(Operation operation) noexcept { return traits_of(operation).reduces; }
+constexpr bool has_root(Operation operation) noexcept { return traits_of(operation).has_root; }
 
 struct Call {
     Operation operation = Operation::none;
@@ -31,5 +87,54 @@ Call on_wire(const Call& call) noexcept;
 // `all_reduce(sum, 1000 f32) as call 7`, `all_reduce(avg, 9 f32 sent as bf16) as call 8`, `gather(5 u8 to
 // rank 2) as call 1`, `send(10 f32)`, `group of 3`.
 std::string describe(const Call& call);
+
+// Verdict: why a communicator ended. One per communicator and rank, the first that arrives; all ranks are
+// told.
+struct Verdict {
+    CollectiveErrorCode code = CollectiveErrorCode::system;
+    std::vector<int> culprits;
+    std::string text;  // a sentence without final stop
+
+    bool operator==(const Verdict&) const = default;
+};
+
+// The exception a call throws because of it.
+inline CollectiveError error_of(const Verdict& verdict, const Call& call) {
+    return CollectiveError(verdict.code, describe(call) + ": " + verdict.text, verdict.culprits,
+                           std::string(name_of(call.operation)), call.sequence);
+}
+
+// The same for what is no operation, and begins with `prefix`.
+inline CollectiveError error_of(const Verdict& verdict, const std::string& prefix) {
+    return CollectiveError(verdict.code, prefix + ": " + verdict.text, verdict.culprits, prefix);
+}
+
+// How the death of a rank shows.
+inline constexpr std::string_view kConnectionsClosed = "its connections closed without a goodbye";
+inline constexpr std::string_view kProcessEnded = "its process ended without a goodbye";
+
+inline Verdict death_verdict(int rank, std::string_view how) {
+    return {CollectiveErrorCode::peer_died, {rank}, accuse(rank, Charge::died) + ": " + std::string(how)};
+}
+
+// This is what abort(reason) on `rank` means for all.
+inline Verdict abort_verdict(int rank, const std::string& reason) {
+    return {CollectiveErrorCode::aborted,
+            {rank},
+            accuse(rank, Charge::aborted) + ": " + (reason.empty() ? "no reason given" : reason)};
+}
+
+// Ranks as text. Pure.
+
+// More ranks than these are counted, not named.
+inline constexpr std::size_t kMaxRanksInText = 16;
+
+// The list as people read it: `3, 5, 8`; `0, 1, … and 4 more`.
+std::string list_of_ranks(const std::vector<int>& ranks);
+
+// The list as programs read it: `3,5,8`; nothing for no ranks.
+std::string encode_ranks(const std::vector<int>& ranks);
+// Nothing unless the text is such a list.
+std::optional<std::vector<int>> decode_ranks(std::string_view text);
 
 }  // namespace ddprun::inline detail

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "collectives/call/task.hpp"
+#include "collectives/call/backend.hpp"
 #include "collectives/operation_request.hpp"
 
 namespace ddprun::inline detail {

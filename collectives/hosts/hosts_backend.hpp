@@ -27,7 +27,6 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/hosts/hosts_rounds.hpp"
 #include "collectives/shm/shm_channel.hpp"
 #include "collectives/shm/shm_lifeline.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
@@ -35,7 +34,7 @@
 namespace ddprun::inline detail {
 
 inline constexpr std::size_t kHostsWholeVector = std::size_t{4} << 10;
-// What an all_reduce has on its way between the hosts at a time has no more than this, as it is carried.
+// An all_reduce has no more than this, as it is carried, on its way between the hosts at a time.
 inline constexpr std::size_t kHostsSlice = std::size_t{512} << 10;
 
 class HostsBackend final : public Backend {
@@ -62,13 +61,13 @@ class HostsBackend final : public Backend {
 
     // The slices of a range of elements, by place, in bytes.
     std::span<const Range> even_slices(const Range& elements, std::size_t element);
-    // Of a buffer with `bytes` for each rank of the communicator: those of the ranks of a host.
+    // Returns the parts of a host's ranks, of a buffer with `bytes` for each rank of the communicator.
     std::span<const Range> slices_of_host(int host, std::size_t bytes);
     const Range& own_slice() const { return slices_[static_cast<std::size_t>(channel_.rank())]; }
     int hosts() const noexcept { return across_.size(); }
     PeerMesh& mesh() noexcept { return tcp_->mesh(); }
 
-    // In the order in which they must not end: the lifeline wakes sleepers in the segment.
+    // Members end in the reverse of this order: the lifeline wakes sleepers in the segment.
     ShmSegment segment_;
     std::unique_ptr<TcpBackend> tcp_;
     ShmChannel channel_;

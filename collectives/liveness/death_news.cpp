@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include "collectives/wire/nonce.hpp"
+#include "collectives/wire/frame.hpp"
 #include "rendezvous/system/own_process.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/robust_futex.hpp"

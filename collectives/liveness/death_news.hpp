@@ -30,7 +30,7 @@ class DeathNews {
   public:
     class Listener {
       public:
-        // Of any process of the job. Must neither wait nor call back, but for withdraw().
+        // This process may be any of the job. Must neither wait nor call back, but for withdraw().
         virtual void life_lost(std::uint64_t life) = 0;
 
       protected:
@@ -39,13 +39,13 @@ class DeathNews {
 
     // Null where the table cannot be opened, or there can be no thread.
     static std::shared_ptr<DeathNews> open(const LifeSlot& slot);
-    // For a communicator that takes the place of one with `news`: the same, or another if that has been
+    // Returns the news of a communicator that takes the place of one with `news`: the same, or another if that has been
     // withdrawn. Null for null.
     static std::shared_ptr<DeathNews> of_successor(const std::shared_ptr<DeathNews>& news);
     // Leaves in order: the agent does not take this process's end for a death any more.
     ~DeathNews();
 
-    // What the agent calls this process when it dies; 0: it will say nothing.
+    // The agent calls this process so when it dies; 0: it will say nothing.
     std::uint64_t life() const noexcept { return life_; }
 
     // Borrows the listener until remove(). It hears of all lives that were lost since this object was made.

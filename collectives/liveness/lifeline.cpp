@@ -161,7 +161,7 @@ void Lifeline::run() {
             if (stopping_) return;
         }
         for (auto& accepted : acceptor_.turn(Deadline::clock::now())) admit(std::move(accepted));
-        // Before it is heard who has left: their proofs may come later than the news of that.
+        // This comes before it is heard who has left: their proofs may come later than the news of that.
         note_proving();
         serve_neighbours();
         serve_lost_lives();
@@ -189,7 +189,7 @@ HelloAnswer Lifeline::judge(const LinkHello& hello, bool proven) {
     if (hello.to != membership_.rank || !known) return HelloAnswer::other_rank;
     if (hello.channel == Channel::lifeline) {
         if (hello.from != membership_.left()) return HelloAnswer::other_rank;
-        // Who has not proven the key does not hear either who has come already.
+        // A caller that has not proven the key does not hear either who has come already.
         if (has_key && !proven) return HelloAnswer::prove;
         return left_neighbour_came_ ? HelloAnswer::repeated : HelloAnswer::welcome;
     }

@@ -19,16 +19,17 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "collectives/call/call.hpp"
 #include "collectives/liveness/death_news.hpp"
-#include "collectives/liveness/family.hpp"
-#include "collectives/liveness/lifeline_frame.hpp"
 #include "collectives/liveness/lifeline_state.hpp"
 #include "collectives/liveness/link_acceptor.hpp"
 #include "collectives/wire/event.hpp"
@@ -36,6 +37,35 @@
 #include "collectives/wire/tcp_link.hpp"
 
 namespace ddprun::inline detail {
+
+// Family: the communicators of one process that come from each other by split.
+//
+// A process that is dead is dead in all of them, but each hears of it by ways of its own, at its own time. A
+// rank that heard in one and therefore leaves the others in order would be named there in place of the dead,
+// by those who have not heard yet. So what ends one by a death ends all that the dead process is in, before a
+// call of this rank can fail. Any other end concerns one communicator only.
+//
+// While ranks split, the new communicator's ring is open: a rank that gives up because the old one ended may
+// be out of the reach of others, which take it for dead. They ask the old one (Origin::parent).
+class DeathNews;
+class Lifeline;
+
+// Processes are numbered by their ranks in the first communicator.
+struct Family {
+    std::mutex mutex;  // of all these lifelines
+    std::vector<Lifeline*> lifelines;
+    std::vector<int> dead;
+};
+
+// Which communicator a new one comes from (by default from none), and what it has from there.
+struct Origin {
+    Lifeline* parent = nullptr;             // borrowed until the new one's join is complete
+    std::vector<int> ranks;                 // those in the parent, by rank in the new one
+    std::shared_ptr<DeathNews> death_news;  // the parent's; of one that comes from none, its own; null: none
+};
+
+// Says what the end of the parent means for a communicator that is just being split off. Pure.
+Verdict inherited_verdict(const Verdict& of_parent, std::span<const int> ranks);
 
 // Another way by which ranks learn of an end, beside the ring (ShmLifeline). Both functions are called under
 // the lifeline's lock: they must not block, nor call back.
@@ -51,7 +81,7 @@ class EndObserver {
 };
 
 class Lifeline : private DeathNews::Listener {
-    // What a member function of the state returns. (Stands here since its type is deduced.)
+    // Handles what a member function of the state returns. (It stands here since its type is deduced.)
     template <class Member, class... Arguments>
     auto state(Member member, Arguments... arguments) const {
         const std::lock_guard lock(mutex_);
@@ -75,7 +105,7 @@ class Lifeline : private DeathNews::Listener {
 
     // The communicator is made: from now on its family hears of deaths in it. (Before, who leaves looks dead.)
     void complete_join();
-    // Until then: the communicator it is split from, else null, and why that has ended, if it has.
+    // Until then this is the communicator it is split from, else null, and why that has ended, if it has.
     Lifeline* parent() const noexcept { return parent_; }
     std::optional<Verdict> verdict_of_parent() const;
 
@@ -152,7 +182,7 @@ class Lifeline : private DeathNews::Listener {
     // `proven`: the caller has the mesh's key.
     HelloAnswer judge(const LinkHello& hello, bool proven);
     void note_proving();
-    // Where data_came_ counts the connection that says this.
+    // Returns where data_came_ counts the connection that says this.
     std::size_t data_index(const LinkHello& hello) const;
     void tell_news() const;
     void tell_observer();

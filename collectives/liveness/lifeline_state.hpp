@@ -8,15 +8,85 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
-#include "collectives/liveness/disagreement.hpp"
-#include "collectives/liveness/lifeline_frame.hpp"
+#include "collectives/call/call.hpp"
+#include "collectives/liveness/judgement.hpp"
 
 namespace ddprun::inline detail {
+
+// Lifeline frames: the short notices that ranks hand round the lifeline ring (see lifeline.hpp). Pure.
+//
+// u8 kind, u8 0, u16 payload length, then the payload; integers little-endian. A notice is handed on
+// unchanged.
+
+inline constexpr std::size_t kMaxNoticePayload = 1024;
+inline constexpr std::size_t kMaxNoticeText = 512;     // longer texts are cut
+inline constexpr std::size_t kMaxNoticeCulprits = 64;  // further ones are left out
+
+// `rank` left in order, having finished all collectives up to `sequence`.
+struct LeftNotice {
+    std::int32_t rank = 0;
+    std::uint64_t sequence = 0;
+
+    bool operator==(const LeftNotice&) const = default;
+};
+
+// Every rank is asked to say where it is, and what its collective of number `sequence` was (0: of none).
+// `inquiry` counts such questions.
+struct InquiryNotice {
+    std::uint32_t inquiry = 0;
+    std::uint64_t sequence = 0;
+
+    bool operator==(const InquiryNotice&) const = default;
+};
+
+// Says where `rank` was when it heard of `inquiry`: the call it made last, and the one that was asked for. If it
+// has not made that yet, it says so once more when it does.
+struct ProgressNotice {
+    std::int32_t rank = 0;
+    std::uint32_t inquiry = 0;
+    Call call;
+    Call asked;  // `none`: not made yet, or too long ago
+
+    bool operator==(const ProgressNotice&) const = default;
+};
+
+// `rank` has waited long in `call`: a rank that made another call at its place shall say so. Asked again as the
+// wait goes on, each time with a higher round.
+struct QuestionNotice {
+    std::int32_t rank = 0;
+    std::uint32_t round = 0;
+    Call call;
+
+    bool operator==(const QuestionNotice&) const = default;
+};
+
+// The place of the alternative is the kind on the wire: add at the end.
+using Notice = std::variant<Verdict, LeftNotice, InquiryNotice, ProgressNotice, QuestionNotice>;
+
+std::string encode(const Notice& notice);
+
+// Cuts the stream of one connection into notices. Holds one frame at most.
+class NoticeReader {
+  public:
+    void add(std::span<const std::byte> bytes);
+    // The next complete notice. Nothing while it is not there yet.
+    std::optional<Notice> next();
+    // True once the stream held what no rank sends; then it is of no use any more.
+    bool broken() const noexcept { return broken_; }
+
+  private:
+    std::string bytes_;
+    bool broken_ = false;
+};
 
 // How many of its last collectives a rank remembers; one that runs further ahead is compared with at the
 // deadline only.
@@ -30,7 +100,7 @@ class LifelineState {
     // `own_numbers`: what this rank declares says so, see kOwnNumbers.
     LifelineState(int rank, int world_size, bool own_numbers = false);
 
-    // What must be sent, to all neighbours but `except` (-1: to all).
+    // A notice that must be sent, to all neighbours but `except` (-1: to all).
     struct Sending {
         Notice notice;
         int except = -1;
@@ -57,7 +127,7 @@ class LifelineState {
     Sendings suspect(std::uint64_t sequence);
     // The same by what is known now; by `otherwise` where that is not enough. There is a verdict afterwards.
     Sendings conclude(std::uint64_t sequence, const Verdict& otherwise);
-    // What a neighbour must hear whose connection has come about only now.
+    // Returns what a neighbour must hear whose connection has come about only now.
     std::vector<Notice> for_new_neighbour() const;
 
     // This rank begins a call.
@@ -80,7 +150,7 @@ class LifelineState {
     // The lowest rank that left before finishing collective `sequence`; -1 if there is none.
     int left_before(std::uint64_t sequence) const;
 
-    // What the ranks answered to the last inquiry, by rank; nothing for those that have not answered.
+    // The ranks' answers to the last inquiry, by rank; nothing for those that have not answered.
     std::vector<std::optional<Call>> progress() const;
     bool all_answered() const;
 
@@ -109,7 +179,7 @@ class LifelineState {
     }
     Sendings answer_now();
     Sendings disagreement(const QuestionNotice& question, const Verdict& otherwise);
-    // Where all ranks stand towards the collective of that number.
+    // Says where all ranks stand towards the collective of that number.
     std::vector<Stand> stands(std::uint64_t sequence) const;
     // Adds to `sendings` the verdict on what is suspected, if enough is known.
     Sendings judged(Sendings sendings);

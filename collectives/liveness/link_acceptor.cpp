@@ -24,7 +24,7 @@ bool sends(TcpLink& link, std::span<std::byte> bytes) {
 }  // namespace
 
 void LinkAcceptor::add_descriptors(std::vector<pollfd>& descriptors) const {
-    // With no room left, newcomers wait in the kernel's queue.
+    // When no room is left, newcomers wait in the kernel's queue.
     if (had_room_) descriptors.push_back({listener_.descriptor(), POLLIN, 0});
     for (const Unidentified& connection : unidentified_) {
         descriptors.push_back({connection.link.descriptor(), POLLIN, 0});

@@ -43,7 +43,7 @@ class LinkAcceptor {
     void add_descriptors(std::vector<pollfd>& descriptors) const;
     // When turn() must be called even if no descriptor is ready.
     std::optional<Deadline> next_deadline() const;
-    // Of those that were asked for a proof which has not come.
+    // The deadline of those that were asked for a proof which has not come.
     std::vector<LinkHello> proving() const;
     // Does all that can be done now. Returns those that were welcomed, already answered; of others' bytes behind
     // the Hello, or the proof, nothing is read.

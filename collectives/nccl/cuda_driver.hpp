@@ -9,9 +9,43 @@
 #include <string>
 
 #include "collectives/nccl/gpu_abi.hpp"
-#include "collectives/nccl/shared_library.hpp"
 
 namespace ddprun::inline detail {
+
+// SharedLibrary: a library that is opened at run time, and its functions by name.
+//
+// Never closed again: NCCL and the CUDA driver leave threads behind.
+class SharedLibrary {
+  public:
+    // Opens `name`, a path or a name for the system's search. Throws CollectiveError with code `system`: what
+    // the system said, and `help`.
+    SharedLibrary(std::string what, const std::string& name, std::string help);
+
+    // Says where it was found.
+    const std::string& path() const noexcept { return path_; }
+
+    // A function's address, for a pointer to a function of any type.
+    struct Address {
+        template <class Function>
+        operator Function*() const noexcept {
+            return reinterpret_cast<Function*>(pointer);
+        }
+        void* pointer;
+    };
+    // Throws as above if the library has no function of that name.
+    Address require(const char* symbol) const;
+    // The same, null if there is none.
+    Address find(const char* symbol) const noexcept;
+
+    // Ends the opening: throws CollectiveError with code `system`.
+    [[noreturn]] void refuse(const std::string& why) const;
+
+  private:
+    std::string what_;
+    std::string path_;
+    std::string help_;
+    void* handle_ = nullptr;
+};
 
 struct CudaDriver {
     // Opens `path`, or if it is empty the system's libcuda.so.1, and initialises it. Throws CollectiveError
@@ -39,7 +73,7 @@ struct CudaDriver {
     CudaResult (*stream_query)(CudaStream) = library.require("cuStreamQuery");
     CudaResult (*stream_is_capturing)(CudaStream,
                                       CudaCaptureStatus*) = library.require("cuStreamIsCapturing");
-    // Of the calling thread.
+    // These concern the calling thread.
     CudaResult (*exchange_capture_mode)(CudaCaptureMode*) =
         library.require("cuThreadExchangeStreamCaptureMode");
     CudaResult (*stream_wait_event)(CudaStream, CudaEvent,

@@ -93,7 +93,7 @@ std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
         }
         return work;
     } catch (const CollectiveError& error) {
-        // Before begin() could count it, the communicator had ended; after that, CUDA refused, and the others
+        // Either the communicator had ended before begin() could count it, or CUDA refused after that, and the others
         // wait.
         if (error.code() == CollectiveErrorCode::system && !ended()) watch_.failed(error.what());
         auto failed = make_work(task);
@@ -145,7 +145,7 @@ const void* NcclBackend::copy_of_input(CudaStream stream, const Task& task) {
     if (copies_.empty() || copies_.back().size() < bytes) {
         copies_.emplace_back(context_, bytes);
     } else if (copy_user_) {
-        // In another stream, perhaps.
+        // It may be in another stream.
         copy_user_->hold_back(stream);
     }
     context_->call("copying the input of all_to_all", &CudaDriver::copy_on_device, copies_.back().pointer(),

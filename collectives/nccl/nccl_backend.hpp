@@ -45,7 +45,7 @@ class NcclBackend final : public Backend {
     std::shared_ptr<NcclWork> launch(const Task& task);
     // Throws invalid_argument, before anything is counted: the stream takes no operation as it is.
     void refuse_capture(const Call& call, CudaStream stream) const;
-    // Into the stream; what NCCL says about it, or nothing if the communicator ended meanwhile.
+    // Puts it into the stream; returns what NCCL says about it, or nothing if the communicator ended meanwhile.
     std::optional<NcclResult> enqueue_in(CudaStream stream, const Task& task);
     // An all_to_all in place has its input copied: NCCL has none.
     const void* copy_of_input(CudaStream stream, const Task& task);

@@ -96,7 +96,7 @@ bool NcclComm::finish(Deadline deadline) {
 std::string NcclComm::describe(NcclResult result) const {
     const char* error = library().get_error_string(result);
     std::string text = error != nullptr ? error : fmt::format("error {}", static_cast<int>(result));
-    // Of no communicator in particular: NCCL does not look at which it is given.
+    // It is a call of no communicator in particular: NCCL does not look at which it is given.
     const char* words = library().get_last_error(nullptr);
     std::string last = words != nullptr ? words : "";
     while (!last.empty() && (last.back() == '\n' || last.back() == ' ')) last.pop_back();

@@ -23,7 +23,7 @@
 #include <string>
 
 #include "collectives/nccl/cuda_driver.hpp"
-#include "collectives/nccl/nccl_library.hpp"
+#include "collectives/nccl/nccl_calls.hpp"
 #include "collectives/wire/event.hpp"
 
 namespace ddprun::inline detail {
@@ -46,7 +46,7 @@ class NcclComm {
     // Begins to make it, together with the other ranks; `done` is signalled when made() has an answer. Once.
     // Throws std::system_error: there is no thread to be had.
     void begin(const NcclUniqueId& id, int rank, int ranks, std::shared_ptr<const Event> done);
-    // What NCCL says of the making; nothing while it goes on.
+    // Returns what NCCL says of the making; nothing while it goes on.
     std::optional<NcclResult> made() const;
 
     // Runs body(handle) when no other thread is inside NCCL. Nothing once the end has begun. What body()
@@ -59,7 +59,7 @@ class NcclComm {
         return body(handle);
     }
 
-    // What NCCL says of the communicator: success or an error. Nothing once the end has begun, or if another
+    // Returns what NCCL says of the communicator: success or an error. Nothing once the end has begun, or if another
     // thread is inside.
     std::optional<NcclResult> state();
 
@@ -74,7 +74,7 @@ class NcclComm {
     std::string describe(NcclResult result) const;
 
   private:
-    // Who is inside NCCL with the communicator.
+    // Knows who is inside NCCL with the communicator.
     enum class Inside {
         nobody,
         caller,  // for an operation, or to ask for its state
@@ -106,7 +106,7 @@ class NcclComm {
         void helper_is_out(std::unique_lock<std::mutex>& lock);
     };
 
-    // Between enter() and leave().
+    // Call it between enter() and leave().
     struct Visit {
         explicit Visit(Core& entered) : core(entered), scope(*entered.context) {}
         ~Visit() { core.leave(); }

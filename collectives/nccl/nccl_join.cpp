@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "collectives/nccl/nccl_backend.hpp"
-#include "collectives/nccl/nccl_rings.hpp"
+#include "collectives/nccl/nccl_settings.hpp"
 #include "collectives/tcp/transfer.hpp"
 
 namespace ddprun::inline detail {
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kJoin = "join: ";
 
-// What a rank tells the others.
+// A rank tells the others this.
 struct Offer {
     std::int32_t version = 0;  // of NCCL; 0: it cannot be used
     std::int32_t reproducible = 0;
@@ -25,7 +25,7 @@ struct Offer {
     std::array<char, 512> problem{};
 };
 
-// What NCCL needs on this rank.
+// NCCL needs this on this rank.
 struct Tools {
     std::shared_ptr<const NcclLibrary> nccl;
     std::shared_ptr<const CudaPrimaryContext> context;

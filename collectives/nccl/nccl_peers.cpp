@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "collectives/wire/rank_group.hpp"
+#include "collectives/wire/membership.hpp"
 
 namespace ddprun::inline detail {
 namespace {
 
-// What a rank sent before it left may still be on its way.
+// Messages that a rank sent before it left may still be on their way.
 constexpr std::chrono::milliseconds kLeftTimeout{2000};
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/call/verdict.hpp"
+#include "collectives/call/call.hpp"
 #include "collectives/shm/shm_lifeline.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
 
@@ -24,7 +24,7 @@ class NcclPeers {
     NcclPeers(std::unique_ptr<TcpBackend> tcp, std::optional<ShmSegment> segment,
               std::chrono::milliseconds operation_timeout);
 
-    // For the making of the communicator; null for a rank alone.
+    // The communicator is made over it; null for a rank alone.
     PeerMesh* mesh() noexcept { return tcp_ ? &tcp_->mesh() : nullptr; }
 
     int rank() const noexcept { return tcp_ ? tcp_->mesh().rank() : 0; }
@@ -64,7 +64,7 @@ class NcclPeers {
     template <class Body>
     bool ask(const Call& call, Body body);
 
-    // In the order in which they must not end.
+    // Members end in the reverse of this order.
     std::optional<ShmSegment> segment_;
     std::unique_ptr<TcpBackend> tcp_;
     std::optional<ShmLifeline> shm_lifeline_;

@@ -44,7 +44,7 @@ class NcclWatch {
     // Set when the communicator has ended, before NCCL is aborted. See NcclWork.
     std::shared_ptr<const std::atomic<bool>> over() const noexcept { return over_; }
 
-    // Before NCCL is called for the operation.
+    // Call it before NCCL is called for the operation.
     void add(std::shared_ptr<NcclWork> work);
     // NCCL refused, or failed in, a call; CUDA did, which `text` tells.
     void failed(NcclResult result);

@@ -10,8 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "collectives/call/task.hpp"
-#include "collectives/call/work_state.hpp"
+#include "collectives/call/backend.hpp"
 #include "collectives/nccl/cuda_driver.hpp"
 
 namespace ddprun::inline detail {
@@ -42,14 +41,14 @@ class NcclWork final : public WorkState {
     ~NcclWork() override;
 
     const Call& call() const noexcept { return call_; }
-    // Of send, recv and groups: the ranks they exchange messages with.
+    // The ranks with which send, recv and groups exchange messages.
     const std::vector<int>& peers() const noexcept { return peers_; }
     Deadline started() const noexcept { return started_; }
     Deadline deadline() const noexcept { return deadline_; }
 
     // The operation and then this event are in the stream. By the launching thread, once.
     void launched(CudaEvent event);
-    // What comes into `stream` from now on waits for this operation, if it has been launched.
+    // Whatever comes into `stream` from now on waits for this operation, if it has been launched.
     void hold_back(CudaStream stream);
     // It has failed; once it has ended, nothing changes any more.
     void fail(CollectiveError error);

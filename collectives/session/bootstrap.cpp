@@ -10,12 +10,12 @@
 #include <optional>
 #include <thread>
 
+#include "collectives/error.hpp"
 #include "collectives/hosts/hosts_backend.hpp"
 #include "collectives/nccl/nccl_join.hpp"
-#include "collectives/session/join.hpp"
-#include "collectives/session/solo_backend.hpp"
+#include "collectives/session/session.hpp"
 #include "collectives/shm/shm_backend.hpp"
-#include "collectives/shm/shm_handover.hpp"
+#include "collectives/shm/shm_segment.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
 #include "rendezvous/store/file_store.hpp"
 #include "rendezvous/store/store_host.hpp"
@@ -24,6 +24,51 @@
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline detail {
+namespace {
+
+void claim_rank(Store& store, const std::string& key, const Joining& joining) {
+    const std::string holder = store.compare_set(key, "", joining.owner);
+    if (holder == joining.owner) return;
+    throw CollectiveError(
+        CollectiveErrorCode::system,
+        fmt::format("join: rank {} is taken already, by {}; this is {}. Two processes have the same rank, or "
+                    "the store is left over from another job",
+                    joining.rank, holder, joining.owner),
+        {joining.rank}, "join");
+}
+
+// Says that this rank has read why there is no communicator; rank 0 waits until all have that are there.
+void part(Gathering& gathering, const Joining& joining) {
+    Departure departure = gathering.departure();
+    departure.say_gone();
+    if (joining.rank != 0) return;
+    const std::vector<int> missing = gathering.missing();
+    std::vector<int> present;
+    for (int rank = 1; rank < joining.world_size; ++rank) {
+        if (!std::binary_search(missing.begin(), missing.end(), rank)) present.push_back(rank);
+    }
+    departure.wait_for(present, kDepartureTimeout);
+}
+
+}  // namespace
+
+Joined join_through(Store& store, const Joining& joining, const Member& self, Deadline deadline) {
+    const std::string prefix = fmt::format("ddprun/communicators/{}/", joining.round);
+    claim_rank(store, fmt::format("{}owner/{}", prefix, joining.rank), joining);
+    const std::int64_t instance = store.add(fmt::format("{}instance/{}", prefix, joining.rank), 1);
+    Gathering gathering(store, {"join", "ranks"}, fmt::format("{}{}/", prefix, instance), joining.rank,
+                        {joining.world_size, {}});
+    try {
+        Membership membership = gathering.run(self, deadline);
+        membership.round = joining.round;
+        membership.communicator = static_cast<std::uint32_t>(instance);
+        return {std::move(membership), gathering.departure()};
+    } catch (const CollectiveError&) {
+        part(gathering, joining);
+        throw;
+    }
+}
+
 namespace {
 
 constexpr std::string_view kTcpScheme = "tcp://";
@@ -38,7 +83,7 @@ constexpr std::chrono::milliseconds kRejoinTimeout{5000};
     throw CollectiveError(CollectiveErrorCode::invalid_argument, "join: " + what, {}, "join");
 }
 
-// What the store and the sockets throw, in the library's own terms.
+// Turns what the store and the sockets throw into the library's own errors.
 CollectiveError translated(const boost::system::system_error& error) {
     auto code = CollectiveErrorCode::system;
     if (error.code() == make_error_code(Errc::timed_out)) code = CollectiveErrorCode::timed_out;
@@ -57,7 +102,7 @@ std::string host_identity() {
     return identity;
 }
 
-// Where the other ranks reach this one; `usual` unless the settings say otherwise.
+// Returns where the other ranks reach this one; `usual` unless the settings say otherwise.
 std::string listen_address(const HostSettings& settings, const std::string& usual) {
     return settings.chooses_address() ? choose_address(settings, local_addresses(), usual) : usual;
 }
@@ -84,7 +129,7 @@ std::string address_of(const Place& place, const TcpMeeting& meeting) {
         if (is_own && (is_loopback(usual) || !is_loopback(place.node_addr))) return place.node_addr;
         if (is_loopback(usual) && !place.host_addr.empty()) return address_towards(place.host_addr);
     } catch (const boost::system::system_error&) {
-        // What was usual has to do.
+        // The usual address has to do.
     }
     return usual;
 }
@@ -142,7 +187,7 @@ PeerMesh::Operation joining_until(Deadline deadline, const CommunicatorOptions& 
     return {{Operation::join}, deadline, {options.join_timeout, "CommunicatorOptions::join_timeout"}};
 }
 
-// What carries out the operations of `session`, whose settings are there already.
+// Makes what carries out the operations of `session`, whose settings are there already.
 std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpListener listener,
                                  const PeerMesh::Operation& joining, const Origin& origin) {
     const CommunicatorOptions& options = session.options;

@@ -12,6 +12,7 @@
 
 #include "collectives/nccl/nccl_settings.hpp"
 #include "collectives/options.hpp"
+#include "collectives/session/gathering.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/wire/host_settings.hpp"
@@ -22,6 +23,33 @@
 #include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun::inline detail {
+
+// Join: the ranks that a launcher, or the user, has numbered make a communicator through a Store.
+//
+// Keys, under `ddprun/communicators/<round>/`:
+//   owner/<rank>     who this rank is: host and pid; a second process that claims it is refused
+//   instance/<rank>  how many communicators this rank has begun; the n-th of every rank belong together
+//   <n>/…            how these find each other, see gathering.hpp
+
+// How long rank 0, having given up, waits for the others to read why, since the store may end with it.
+inline constexpr std::chrono::milliseconds kDepartureTimeout{2000};
+
+// Says who joins. `owner` tells processes apart.
+struct Joining {
+    int rank = 0;
+    int world_size = 1;
+    std::uint32_t round = 0;
+    std::string owner;
+};
+
+struct Joined {
+    Membership membership;
+    Departure departure;
+};
+
+// Publishes `self`, waits for all others until `deadline`. Throws as Gathering::run() does, and
+// CollectiveError system for a rank that another process has.
+Joined join_through(Store& store, const Joining& joining, const Member& self, Deadline deadline);
 
 struct TcpMeeting {
     Endpoint endpoint;
@@ -51,7 +79,7 @@ std::chrono::milliseconds read_notice(const Environment& environment);
 // DDPRUN_LIFE; nothing where it is not set, or makes no sense: it only makes news come sooner.
 std::optional<LifeSlot> read_life_slot(const Environment& environment);
 
-// What a rank is told about itself.
+// A rank is told this about itself.
 struct Place {
     int rank = 0;
     int world_size = 1;
@@ -64,13 +92,13 @@ struct Place {
     std::optional<LifeSlot> life = std::nullopt;       // where its agent watches over it
     bool own_numbers = false;                          // see Membership
     std::optional<SecretKey> mesh_key = std::nullopt;  // likewise
-    // As ddprun says: where this node is reached, and the host of its store, which MASTER_ADDR may stand for. Empty:
+    // ddprun says this: where this node is reached, and the host of its store, which MASTER_ADDR may stand for. Empty:
     // it does not say.
     std::string node_addr;
     std::string host_addr;
 };
 
-// What DDPRUN_TRANSPORT, DDPRUN_LIFE, DDPRUN_MESH_KEY, the host's settings and NCCL's say;
+// Reads what DDPRUN_TRANSPORT, DDPRUN_LIFE, DDPRUN_MESH_KEY, the host's settings and NCCL's say;
 // see read_nccl_settings() for `local_rank`. Throws invalid_argument that names the variable.
 Place read_place(const Environment& environment, const CommunicatorOptions& options, int local_rank);
 
@@ -83,7 +111,7 @@ std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::s
 std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place,
                                       const CommunicatorOptions& options);
 
-// For ranks that have found each other already, two at least: connects those of `membership`; `listener` is
+// Serves ranks that have found each other already, two at least: connects those of `membership`; `listener` is
 // the one it names for this rank, `origin` whom they come from.
 std::unique_ptr<Session> open_session(Membership membership, TcpListener listener, Transport transport,
                                       const std::optional<NcclSettings>& nccl,

@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <array>
 
-#include "collectives/call/rank_list.hpp"
+#include "collectives/call/call.hpp"
 #include "collectives/error.hpp"
-#include "collectives/wire/nonce.hpp"
+#include "collectives/wire/frame.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun::inline detail {
 namespace {
 
-// For what is known to be in the store.
+// Gets what is known to be in the store.
 constexpr std::chrono::milliseconds kStoredTimeout{10'000};
 constexpr char kLate = 't';
 constexpr char kDisagreement = 'm';

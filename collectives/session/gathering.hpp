@@ -72,13 +72,13 @@ class Gathering {
     // Ranks that are expected and have not come.
     std::vector<int> missing();
 
-    // For the communicator made.
+    // The communicator that is made gets these.
     Departure departure() const;
 
   private:
     std::string key(const char* name, int rank) const;
     void require_agreement();
-    // What decides: `decision`, or what another rank has decided before.
+    // Returns what counts: `decision`, or what another rank has decided before.
     std::string decide(const std::string& decision);
     void throw_if_failure(const std::string& decision) const;
     void make_table();

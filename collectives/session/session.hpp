@@ -5,17 +5,24 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
+#include <vector>
 
+#include "collectives/call/backend.hpp"
+#include "collectives/call/call.hpp"
 #include "collectives/call/checked_task.hpp"
 #include "collectives/nccl/nccl_settings.hpp"
 #include "collectives/options.hpp"
-#include "collectives/session/executor.hpp"
 #include "collectives/session/gathering.hpp"
+#include "collectives/work.hpp"
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/system/own_process.hpp"
 
@@ -24,6 +31,65 @@ class StoreHost;
 }
 
 namespace ddprun::inline detail {
+
+// Started operations that may wait for their turn; who starts more waits.
+inline constexpr std::size_t kMaxStarted = 4096;
+
+// Executor: carries out a communicator's operations in the order in which they were asked for, on the
+// caller's thread or beside it.
+//
+// Operations that were started go to a thread of the executor's own, made when the first is started; those
+// that are run are carried out by the caller, after all that were started before. So programs that start
+// nothing pay for no thread, and run() costs nothing above the backend. A backend on a device starts them by
+// itself.
+//
+// run() and start() are for one thread at a time; the backend is never used by two.
+class Executor {
+  public:
+    Executor(std::unique_ptr<Backend> backend, int world_size)
+        : backend_(std::move(backend)), world_size_(world_size) {}
+    // Waits for what was started, then lets the backend leave.
+    ~Executor();
+
+    // Returns when the task has been carried out. Throws what the backend throws.
+    void run(const Task& task);
+    // The same, of memory.
+    SharedMemory allocate(std::size_t bytes);
+    // Throws nothing of the operation itself: its Work does. Refuses a stream where there is no device.
+    Work start(const Task& task);
+
+    // Waits for what was started, then lets the backend leave; see Backend::leave(). Aborts if what was
+    // started has not ended by the deadline.
+    std::vector<int> leave(Deadline deadline);
+
+    // These ask the backend; any thread.
+    void abort(const std::string& reason) { backend_->abort(reason); }
+    bool ended() const { return backend_->ended(); }
+    std::optional<Verdict> verdict() const { return backend_->verdict(); }
+    // Tests use it.
+    Backend& backend() { return *backend_; }
+
+  private:
+    struct Started {
+        Task task;
+        std::shared_ptr<ThreadWorkState> state;
+    };
+
+    void await_started();
+    void carry_out(const Task& task);
+    void serve();
+
+    std::unique_ptr<Backend> backend_;
+    int world_size_;
+    // Inputs of premul_sum, multiplied, where no output has room for them. Kept between calls.
+    std::vector<std::byte> scaled_;
+    std::atomic<std::size_t> open_{0};  // started and not ended
+    std::mutex mutex_;                  // guards what follows
+    std::condition_variable changed_;
+    std::deque<Started> started_;
+    bool stopping_ = false;
+    std::thread thread_;
+};
 
 class Lifeline;
 
@@ -37,7 +103,7 @@ struct MeetingRoom {
     // Another connection to the same store; takes that long at most, and throws as stores do.
     std::function<std::shared_ptr<Store>(std::chrono::milliseconds)> reopen;
 
-    // For a communicator made from this one: the same store, without a connection as long as nobody needs one.
+    // A communicator made from this one gets it: the same store, without a connection as long as nobody needs one.
     MeetingRoom later() const;
 
     // Tells the others that this rank needs the store no more; who hosts it waits until all have said so,
@@ -45,7 +111,7 @@ struct MeetingRoom {
     void leave(std::chrono::milliseconds timeout);
 };
 
-// Between the ranks of one host: by shared memory where all of them can have it, or over TCP as between
+// The ranks of one host talk by shared memory where all of them can have it, or over TCP as between
 // hosts.
 enum class Transport { automatic, tcp };
 
@@ -58,7 +124,7 @@ struct Session {
     int world_size = 1;
     int local_rank = 0;
     int local_world_size = 1;
-    // For those that are split off.
+    // Communicators that are split off need these.
     CommunicatorOptions options;
     Transport transport = Transport::automatic;
     std::optional<NcclSettings> nccl;
@@ -90,7 +156,7 @@ inline constexpr const char* kFinalized = "this communicator has been finalized"
 inline constexpr const char* kOfParent =
     "this communicator belongs to another process, which this one was forked from";
 
-// In a forked child nothing of the session may be touched: who was at it in the parent is not here.
+// Nothing of the session may be touched in a forked child: who was at it in the parent is not here.
 inline bool is_of_parent(const Session& session) noexcept { return session.process != this_process(); }
 
 // One call of a communicator: keeps a second thread out meanwhile, and all calls after finalize() or in a forked
@@ -107,7 +173,7 @@ class CallGuard {
     ~CallGuard() { leave(); }
 
   private:
-    // What is wrong, or null.
+    // Tells what is wrong, or null.
     const char* enter() {
         if (is_of_parent(session_)) return kOfParent;
         if (session_.in_use.exchange(true, std::memory_order_acquire))
@@ -119,6 +185,22 @@ class CallGuard {
     void leave() { session_.in_use.store(false, std::memory_order_release); }
 
     Session& session_;
+};
+
+// SoloBackend: the operations of a communicator of one rank, which are copies. Needs no store, no sockets, no
+// thread.
+class SoloBackend final : public Backend {
+  public:
+    // There is no peer: Communicator refuses send and recv before they come here.
+    void run(const Task& task) override;
+    std::vector<int> leave(Deadline deadline) override;
+    void abort(const std::string& reason) override;
+    std::optional<Verdict> verdict() const override;
+
+  private:
+    std::uint64_t sequence_ = 0;
+    mutable std::mutex mutex_;  // guards the verdict: abort() comes from any thread
+    std::optional<Verdict> verdict_;
 };
 
 }  // namespace ddprun::inline detail

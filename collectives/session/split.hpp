@@ -19,7 +19,7 @@
 
 namespace ddprun::inline detail {
 
-// What a rank tells the others. Pure, as are the functions on it.
+// A rank tells the others this. Pure, as are the functions on it.
 struct SplitEntry {
     std::int32_t color = -1;  // below 0: takes no part
     std::int32_t key = 0;
@@ -46,5 +46,22 @@ std::vector<int> split_group(std::span<const SplitEntry> entries, int rank);
 // Throws CollectiveError: operation `split` when the old communicator failed, `join` when only the new one
 // did, which leaves the old one alone.
 std::unique_ptr<Session> open_split_session(Session& old, int color, int key);
+
+// Shrink: from a communicator, ended or not, to one of those of its ranks that go on.
+//
+// The old communicator's connections are not used, since they may be what has failed: the ranks meet in the
+// store again (gathering.hpp), over a connection of its own for each new communicator.
+
+// How long a rank tries to reach the store again; it was there before.
+inline constexpr std::chrono::milliseconds kReopenTimeout{5000};
+
+// Names where the survivors of the communicator with this nonce meet, the `shrinks`-th time that they shrink it: its secret
+// keeps out who was never in it.
+std::string shrunk_prefix(std::uint32_t round, const Nonce& nonce, int shrinks);
+
+// Makes this rank's new session. Called by all ranks of the old communicator but the excluded ones. Throws
+// CollectiveError: operation `shrink` for what concerns the old ranks, `join` for what happens while the new
+// ones connect.
+std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excluded);
 
 }  // namespace ddprun::inline detail

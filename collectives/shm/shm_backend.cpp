@@ -1,11 +1,52 @@
 #include "collectives/shm/shm_backend.hpp"
 
-#include <algorithm>
+#include <sys/mman.h>
 
+#include <algorithm>
+#include <limits>
+
+#include "collectives/shm/shm_layout.hpp"
 #include "collectives/shm/shm_reduce.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun::inline detail {
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+}  // namespace
+
+std::size_t ShmArea::size_for(int ranks, std::size_t bytes) {
+    const auto count = static_cast<std::size_t>(ranks);
+    if (bytes > std::numeric_limits<std::size_t>::max() / count - kShmPage) return 0;
+    return (bytes + kShmPage - 1) / kShmPage * kShmPage * count;
+}
+
+ShmArea::ShmArea(ShmMapping mapping, int ranks, std::size_t bytes)
+    : mapping_(std::move(mapping)), part_size_(size_for(ranks, bytes) / static_cast<std::size_t>(ranks)) {
+    // Only a wish: fewer faults and less to look up where the system has such pages.
+    if (part_size_ >= kHugePage)
+        static_cast<void>(::madvise(mapping_.base(), size_for(ranks, bytes), MADV_HUGEPAGE));
+}
+
+void ShmAreas::add(const std::shared_ptr<const ShmArea>& area) {
+    std::erase_if(held_, [](const Held& held) { return held.area.expired(); });
+    held_.push_back({++last_, area});
+}
+
+ShmAreas::Place ShmAreas::find(const void* data, std::size_t bytes) const {
+    const auto first = reinterpret_cast<std::uintptr_t>(data);
+    for (const Held& held : held_) {
+        std::shared_ptr<const ShmArea> area = held.area.lock();
+        if (!area) continue;
+        const auto begin = reinterpret_cast<std::uintptr_t>(area->part(rank_));
+        if (first < begin || first - begin > area->part_size()) continue;
+        if (bytes <= area->part_size() - (first - begin))
+            return {held.number, first - begin, std::move(area)};
+    }
+    return {};
+}
+
 namespace {
 
 // A reduction of ranks that run at once is done by every rank for itself as long as all inputs together have
@@ -36,16 +77,14 @@ void ShmBackend::exchange(const void* in, std::size_t bytes) {
     channel_.await_all();
 }
 
+void ShmBackend::await_root(int root) {
+    channel_.announce();
+    channel_.await(root);
+}
+
 std::size_t ShmBackend::largest_flat_reduction() const noexcept {
     if (channel_.is_crowded()) return segment_.layout().slot_payload();
     return kFlatTogether / static_cast<std::size_t>(world_size_);
-}
-
-void ShmBackend::all_reduce(const Task& task) {
-    const std::size_t bytes = bytes_of(task);
-    if (bytes > largest_flat_reduction()) return all_reduce_large(task);
-    exchange(task.in, bytes);
-    reduce_places(task, bytes, 0);
 }
 
 void ShmBackend::all_reduce_large(const Task& task) {
@@ -57,8 +96,7 @@ void ShmBackend::all_reduce_large(const Task& task) {
         ++direct_reductions_;
         return all_reduce_in_areas(call, in, out);
     }
-    ShmPipeline(channel_, call.type, call.reduce, asks)
-        .all_reduce(input_of(task), output_of(task), call.count);
+    ShmPipeline(channel_, call.type, call.reduce, asks).run(task);
 }
 
 bool ShmBackend::all_have(const ShmAreas::Place& in, const ShmAreas::Place& out) {
@@ -97,88 +135,10 @@ void ShmBackend::all_reduce_in_areas(const Call& call, const ShmAreas::Place& in
     channel_.rounds_used(1);
 }
 
-void ShmBackend::reduce(const Task& task) {
-    const std::size_t bytes = bytes_of(task);
-    if (bytes > largest_flat_reduction()) {
-        return pipeline(task).reduce(input_of(task), output_of(task), task.call.count, task.call.root);
-    }
-    offer(task.in, bytes);
-    if (rank_ != task.call.root) return;
-    channel_.await_all();
-    reduce_places(task, bytes, 0);
-}
-
-void ShmBackend::reduce_scatter(const Task& task) {
-    const std::size_t part = bytes_of(task);
-    const std::size_t whole = part * static_cast<std::size_t>(world_size_);
-    if (!is_small(whole)) {
-        return pipeline(task).reduce_scatter(input_of(task), output_of(task), task.call.count);
-    }
-    exchange(task.in, whole);
-    reduce_places(task, whole, static_cast<std::size_t>(rank_) * part);
-}
-
 void ShmBackend::reduce_places(const Task& task, std::size_t bytes, std::size_t first) {
     if (bytes == 0) return;
     reduce_in_order(task.call.type, task.call.reduce, world_size_, output_of(task), bytes_of(task),
                     [&](int rank) { return place(rank, bytes) + first; });
-}
-
-void ShmBackend::broadcast(const Task& task) {
-    const int root = task.call.root;
-    const std::size_t bytes = bytes_of(task);
-    if (!is_small(bytes)) return pipeline(task).broadcast(output_of(task), task.call.count, root);
-    if (rank_ == root) return offer(task.in, bytes);
-    channel_.announce();
-    channel_.await(root);
-    copy_bytes(task.out, place(root, bytes), bytes);
-}
-
-void ShmBackend::all_gather(const Task& task) {
-    const std::size_t bytes = bytes_of(task);
-    if (!is_small(bytes)) {
-        return pipeline(task).all_gather(input_of(task), output_of(task), task.call.count);
-    }
-    exchange(task.in, bytes);
-    collect_places(task, bytes, 0);
-}
-
-void ShmBackend::gather(const Task& task) {
-    const std::size_t bytes = bytes_of(task);
-    if (!is_small(bytes)) {
-        return pipeline(task).gather(input_of(task), output_of(task), task.call.count, task.call.root);
-    }
-    offer(task.in, bytes);
-    if (rank_ != task.call.root) return;
-    channel_.await_all();
-    collect_places(task, bytes, 0);
-}
-
-void ShmBackend::scatter(const Task& task) {
-    const int root = task.call.root;
-    const std::size_t part = bytes_of(task);
-    const std::size_t whole = part * static_cast<std::size_t>(world_size_);
-    const std::size_t own = static_cast<std::size_t>(rank_) * part;
-    if (!is_small(whole)) {
-        return pipeline(task).scatter(input_of(task), output_of(task), task.call.count, root);
-    }
-    if (rank_ == root) {
-        offer(task.in, whole);
-        return copy_bytes(task.out, input_part(task, rank_), part);
-    }
-    channel_.announce();
-    channel_.await(root);
-    copy_bytes(task.out, place(root, whole) + own, part);
-}
-
-void ShmBackend::all_to_all(const Task& task) {
-    const std::size_t part = bytes_of(task);
-    const std::size_t whole = part * static_cast<std::size_t>(world_size_);
-    if (!is_small(whole)) {
-        return pipeline(task).all_to_all(input_of(task), output_of(task), task.call.count);
-    }
-    exchange(task.in, whole);
-    collect_places(task, whole, static_cast<std::size_t>(rank_) * part);
 }
 
 void ShmBackend::collect_places(const Task& task, std::size_t bytes, std::size_t first) {
@@ -213,19 +173,47 @@ SharedMemory ShmBackend::allocate(std::size_t bytes) {
     return {std::shared_ptr<std::byte>(area, area->part(rank_)), bytes};
 }
 
-void ShmBackend::run(const Task& task) {
-    if (is_point_to_point(task.call.operation)) return tcp_->run(task);
-    const ShmTurn turn(channel_, tcp_->begin(task.call));
+bool ShmBackend::fits_places(const Task& task) const {
+    const std::size_t bytes = bytes_of(task);
+    const Operation operation = task.call.operation;
+    if (operation == Operation::all_reduce || operation == Operation::reduce)
+        return bytes <= largest_flat_reduction();
+    const std::size_t parts = traits_of(operation).whole_in ? static_cast<std::size_t>(world_size_) : 1;
+    return parts * bytes <= segment_.layout().slot_payload();
+}
+
+void ShmBackend::run_in_places(const Task& task) {
+    const int root = task.call.root;
+    const std::size_t part = bytes_of(task);
+    const std::size_t whole = part * static_cast<std::size_t>(world_size_);
+    const std::size_t own = static_cast<std::size_t>(rank_) * part;
     switch (task.call.operation) {
-        case Operation::all_reduce: return all_reduce(task);
-        case Operation::broadcast: return broadcast(task);
+        case Operation::all_reduce: exchange(task.in, part); return reduce_places(task, part, 0);
+        case Operation::reduce_scatter: exchange(task.in, whole); return reduce_places(task, whole, own);
+        case Operation::reduce:
+            offer(task.in, part);
+            if (rank_ != root) return;
+            channel_.await_all();
+            return reduce_places(task, part, 0);
         case Operation::split:
-        case Operation::all_gather: return all_gather(task);
-        case Operation::reduce_scatter: return reduce_scatter(task);
-        case Operation::reduce: return reduce(task);
-        case Operation::gather: return gather(task);
-        case Operation::scatter: return scatter(task);
-        case Operation::all_to_all: return all_to_all(task);
+        case Operation::all_gather: exchange(task.in, part); return collect_places(task, part, 0);
+        case Operation::all_to_all: exchange(task.in, whole); return collect_places(task, whole, own);
+        case Operation::gather:
+            offer(task.in, part);
+            if (rank_ != root) return;
+            channel_.await_all();
+            return collect_places(task, part, 0);
+        case Operation::broadcast:
+            if (rank_ == root) return offer(task.in, part);
+            await_root(root);
+            return copy_bytes(task.out, place(root, part), part);
+        case Operation::scatter:
+            if (rank_ == root) {
+                offer(task.in, whole);
+                return copy_bytes(task.out, input_part(task, rank_), part);
+            }
+            await_root(root);
+            return copy_bytes(task.out, place(root, whole) + own, part);
         case Operation::barrier: return exchange(nullptr, 0);
         case Operation::none:
         case Operation::join:
@@ -234,6 +222,14 @@ void ShmBackend::run(const Task& task) {
         case Operation::recv:
         case Operation::group: check(false, "an operation of all ranks is one of the known ones here");
     }
+}
+
+void ShmBackend::run(const Task& task) {
+    if (is_point_to_point(task.call.operation)) return tcp_->run(task);
+    const ShmTurn turn(channel_, tcp_->begin(task.call));
+    if (fits_places(task)) return run_in_places(task);
+    if (task.call.operation == Operation::all_reduce) return all_reduce_large(task);
+    ShmPipeline(channel_, task.call.type, task.call.reduce).run(task);
 }
 
 }  // namespace ddprun::inline detail

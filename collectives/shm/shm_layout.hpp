@@ -107,7 +107,7 @@ struct alignas(kShmLine) ShmLife {
 
 class ShmLayout {
   public:
-    // For 2 to kShmMaxRanks ranks.
+    // There are 2 to kShmMaxRanks ranks.
     explicit ShmLayout(int world_size);
 
     std::size_t size() const noexcept { return size_; }

@@ -22,19 +22,39 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <latch>
+#include <memory>
 #include <thread>
 #include <vector>
 
-#include "collectives/liveness/exit_mark.hpp"
 #include "collectives/liveness/lifeline.hpp"
 #include "collectives/shm/shm_segment.hpp"
 
 namespace ddprun::inline detail {
 
+// ExitMark: does something when this process calls exit() or returns from main(), as leaving a mark in
+// shared memory.
+//
+// So that others can tell a process that ended without destroying its communicator from one that was killed.
+// _exit(), exec and signals leave no mark, nor does a forked child's exit().
+class ExitMark {
+  public:
+    // Calls mark() at exit, until this object's end; it must not wait for anybody. Each object leaves some
+    // 100 bytes behind in the process's list of things to do at exit, which cannot be taken back.
+    explicit ExitMark(std::function<void()> mark);
+    ~ExitMark();
+    ExitMark(const ExitMark&) = delete;
+    ExitMark& operator=(const ExitMark&) = delete;
+
+  private:
+    struct Cell;
+    std::shared_ptr<Cell> cell_;  // shared with the handler
+};
+
 class ShmLifeline final : private EndObserver {
   public:
-    // Of the rank with number `place` in the segment. `ranks` are the ranks of all places; empty where they
+    // The rank has number `place` in the segment. `ranks` are the ranks of all places; empty where they
     // are the same. Borrows all, and is the lifeline's observer until its end. `waiting` may be null; else it
     // is the thread that waits in a call (0: none), which is helped to a CPU when the communicator has ended.
     ShmLifeline(const ShmSegment& segment, int place, std::vector<int> ranks, Lifeline& lifeline,
@@ -49,7 +69,7 @@ class ShmLifeline final : private EndObserver {
     void ended(const Verdict& verdict) override;
     std::optional<Verdict> cause_of_loss(int peer) const override;
 
-    // At the process's exit.
+    // Called at the process's exit.
     void mark_exit();
     void run();
     // Sleeps round the ring until this rank leaves.

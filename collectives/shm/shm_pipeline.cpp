@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "collectives/shm/shm_reduce.hpp"
+#include "rendezvous/system/check.hpp"
 
 namespace ddprun::inline detail {
 namespace {
 
-// Of the probe.
+// The probe reduces so many elements, so often.
 constexpr std::size_t kProbeElements = std::size_t{16} << 10;
 constexpr int kProbeTries = 6;
 // Plain stores leave what is written in a cache, from where other uses of it gain too.
@@ -20,6 +21,31 @@ constexpr double kWorthIt = 0.8;
 
 ShmPipeline::ShmPipeline(ShmChannel& channel, DataType type, ReduceOp op, bool announced)
     : channel_(channel), type_(type), op_(op), announced_(announced) {}
+
+void ShmPipeline::run(const Task& task) {
+    const std::byte* in = input_of(task);
+    std::byte* out = output_of(task);
+    const std::size_t count = task.call.count;
+    const int root = task.call.root;
+    switch (task.call.operation) {
+        case Operation::all_reduce: return reduce_in_stages(in, out, count, kEverybody);
+        case Operation::reduce: return reduce_in_stages(in, out, count, root);
+        case Operation::reduce_scatter: return reduce_scatter(in, out, count);
+        case Operation::split:
+        case Operation::all_gather: return gather_in_stages(in, out, count, kEverybody);
+        case Operation::gather: return gather_in_stages(in, out, count, root);
+        case Operation::all_to_all: return scatter_in_stages(in, out, count, kEverybody);
+        case Operation::scatter: return scatter_in_stages(in, out, count, root);
+        case Operation::broadcast: return broadcast(out, count, root);
+        case Operation::none:
+        case Operation::barrier:
+        case Operation::join:
+        case Operation::allocate:
+        case Operation::send:
+        case Operation::recv:
+        case Operation::group: check(false, "an operation with large buffers is one of the known ones here");
+    }
+}
 
 ShmPiece ShmPipeline::Plan::round(std::uint64_t i) const {
     const std::size_t begin = std::min(total, i * per_round);
@@ -57,7 +83,7 @@ void ShmPipeline::begin(const Plan& plan, Stage stage) {
 }
 
 template <class Stage, class Use>
-void ShmPipeline::run(const Plan& plan, Stage stage, Use use) {
+void ShmPipeline::run_rounds(const Plan& plan, Stage stage, Use use) {
     begin(plan, stage);
     for (std::uint64_t i = 0; i < plan.rounds; ++i) {
         if (i + 2 < plan.rounds) stage_round(i + 2, stage);
@@ -84,6 +110,12 @@ void ShmPipeline::reduce_slice(std::uint64_t round, const Slice& slice, Share sh
     }
 }
 
+// A reduction goes through the stages like this:
+// 1. Each rank copies the other ranks' slices of a round's input into its own stage, two rounds ahead of their use.
+// 2. When all others have staged the round, it reduces its own slice from all their stages, in the order 0 … n-1.
+// 3. It writes the result back to where it has read the slice, in the stage of each rank that wants it, and says so.
+// 4. So each rank finds the whole result of the round in its own stage, and copies it out, one round behind 2.
+// 5. A stage is used again three rounds later, when all others have said that they need nothing of it any more.
 void ShmPipeline::reduce_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root) {
     const Plan rounds = plan(count * size_of(type_), channel_.stage_size());
     const std::uint64_t first = channel_.first_round();
@@ -150,7 +182,7 @@ void ShmPipeline::reduce_scatter(const std::byte* in, std::byte* out, std::size_
         const ShmPiece piece = rounds.round(i);
         stage_parts(first + i, in, part, piece);
     };
-    run(rounds, stage, [&](std::uint64_t i) {
+    run_rounds(rounds, stage, [&](std::uint64_t i) {
         const ShmPiece piece = rounds.round(i);
         for (int j = 1; j < n; ++j) await_staged(other(j), i);
         reduce_slice(first + i, {own * share(), piece.size, in + own * part + piece.begin, out + piece.begin},
@@ -173,7 +205,7 @@ void ShmPipeline::gather_in_stages(const std::byte* in, std::byte* out, std::siz
                        piece.size);
         }
     };
-    run(rounds, stage, [&](std::uint64_t i) {
+    run_rounds(rounds, stage, [&](std::uint64_t i) {
         const ShmPiece piece = rounds.round(i);
         for (int j = 1; has_out && j < channel_.world_size(); ++j) {
             await_staged(other(j), i);
@@ -188,7 +220,7 @@ void ShmPipeline::scatter_in_stages(const std::byte* in, std::byte* out, std::si
     const std::uint64_t first = channel_.first_round();
     const auto own = static_cast<std::size_t>(channel_.rank());
     const bool has_in = root == kEverybody || root == channel_.rank();
-    // Where the part from a rank goes: to the only one there is, or to that rank's.
+    // Returns where the part from a rank goes: to the only one there is, or to that rank's.
     const auto place_of = [&](int from) {
         return root == kEverybody ? out + static_cast<std::size_t>(from) * part : out;
     };
@@ -199,7 +231,7 @@ void ShmPipeline::scatter_in_stages(const std::byte* in, std::byte* out, std::si
         stage_parts(first + i, in, part, piece);
         copy_bytes(place_of(channel_.rank()) + piece.begin, in + own * part + piece.begin, piece.size);
     };
-    run(rounds, stage, [&](std::uint64_t i) {
+    run_rounds(rounds, stage, [&](std::uint64_t i) {
         const ShmPiece piece = rounds.round(i);
         for (int j = 1; j < channel_.world_size(); ++j) {
             if (root != kEverybody && root != other(j)) continue;
@@ -221,7 +253,7 @@ void ShmPipeline::broadcast(std::byte* data, std::size_t count, int root) {
     for (std::uint64_t i = 0; i < rounds.rounds; ++i) {
         const ShmPiece piece = rounds.round(i);
         if (is_root) {
-            // From here on it waits for the others, who must therefore be in the same call.
+            // It waits from here on for the others, who must therefore be in the same call.
             if (i == kShmStages) channel_.await_all();
             stage_round(i, [&](std::uint64_t) {
                 copy_shared(channel_.store_type(), own_stage(first + i), data + piece.begin, piece.size);
@@ -240,14 +272,16 @@ StoreType probe_store_type(ShmChannel& channel, const PeerMesh::Operation& joini
     if (channel.is_crowded()) return StoreType::plain;
     using Time = std::chrono::duration<double>;
     std::vector<float> data(kProbeElements);
-    auto* bytes = reinterpret_cast<std::byte*>(data.data());
+    const Task probe{.call = {Operation::all_reduce, DataType::f32, ReduceOp::max, -1, kProbeElements},
+                     .in = data.data(),
+                     .out = data.data()};
     std::array<Time, 2> best{Time::max(), Time::max()};
     for (int i = 0; i < kProbeTries; ++i) {
         for (const StoreType type : {StoreType::plain, StoreType::non_temporal}) {
             const ShmTurn turn(channel, joining);
             channel.set_store_type(type);
             const auto begin = std::chrono::steady_clock::now();
-            ShmPipeline(channel, DataType::f32, ReduceOp::max).all_reduce(bytes, bytes, kProbeElements);
+            ShmPipeline(channel, DataType::f32, ReduceOp::max).run(probe);
             const Time time = std::chrono::steady_clock::now() - begin;
             Time& least = best[static_cast<std::size_t>(type)];
             // The first of all only brings the pages in.

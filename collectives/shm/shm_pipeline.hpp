@@ -11,7 +11,7 @@
 // others have read, which must be taken from their caches first.
 //
 // The channel must have an open, not yet announced call; or one that is announced with a note, and that all
-// others have announced. Counts are elements, not zero; in and out as in Task.
+// others have announced.
 #pragma once
 
 #include "collectives/shm/shm_channel.hpp"
@@ -23,26 +23,8 @@ class ShmPipeline {
   public:
     ShmPipeline(ShmChannel& channel, DataType type, ReduceOp op, bool announced = false);
 
-    void all_reduce(const std::byte* in, std::byte* out, std::size_t count) {
-        reduce_in_stages(in, out, count, kEverybody);
-    }
-    void reduce(const std::byte* in, std::byte* out, std::size_t count, int root) {
-        reduce_in_stages(in, out, count, root);
-    }
-    void reduce_scatter(const std::byte* in, std::byte* out, std::size_t count);
-    void all_gather(const std::byte* in, std::byte* out, std::size_t count) {
-        gather_in_stages(in, out, count, kEverybody);
-    }
-    void gather(const std::byte* in, std::byte* out, std::size_t count, int root) {
-        gather_in_stages(in, out, count, root);
-    }
-    void scatter(const std::byte* in, std::byte* out, std::size_t count, int root) {
-        scatter_in_stages(in, out, count, root);
-    }
-    void all_to_all(const std::byte* in, std::byte* out, std::size_t count) {
-        scatter_in_stages(in, out, count, kEverybody);
-    }
-    void broadcast(std::byte* data, std::size_t count, int root);
+    // Any operation of all ranks but a barrier, of more than no elements.
+    void run(const Task& task);
 
   private:
     static constexpr int kEverybody = -1;
@@ -60,30 +42,32 @@ class ShmPipeline {
     std::size_t share() const;
     int other(int i) const { return (channel_.rank() + i) % channel_.world_size(); }
     std::byte* own_stage(std::uint64_t round) const { return channel_.stage(channel_.rank(), round); }
-    // Runs stage(i), two rounds ahead, then use(i), for every round i of the plan. `stage` fills this rank's
+    // Calls stage(i), two rounds ahead, then use(i), for every round i of the plan. `stage` fills this rank's
     // stage; `use` reads the others'.
     template <class Stage, class Use>
-    void run(const Plan& plan, Stage stage, Use use);
+    void run_rounds(const Plan& plan, Stage stage, Use use);
     template <class Stage>
     void stage_round(std::uint64_t i, Stage stage);
     // The first two rounds, and the announcement.
     template <class Stage>
     void begin(const Plan& plan, Stage stage);
     void announce();
-    // Of `in`, a part for each rank, the other ranks' pieces into this rank's stage, each at its share.
+    // Copies the other ranks' pieces of `in`, which has a part for each rank, into this rank's stage, each at its share.
     void stage_parts(std::uint64_t round, const std::byte* in, std::size_t part, const ShmPiece& piece);
     // The first round is staged before the call is announced, and needs no word of its own; but not by a rank
     // whose note says that it could have done without.
     void await_staged(int peer, std::uint64_t i) {
         if (i > 0 || channel_.note(peer).in != 0) channel_.await_staged(peer, channel_.first_round() + i);
     }
-    // The results are for `root`, or for all.
+    // Counts are elements, not zero, in all that follows. The results are for `root`, or for all.
     void reduce_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root);
     // All parts are for `root`, or for all.
     void gather_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root);
     // The parts are those of `root`, or of all.
     void scatter_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root);
-    // What a rank reduces: so many bytes at `place` of the others' stages, its own values, and where it wants
+    void reduce_scatter(const std::byte* in, std::byte* out, std::size_t count);
+    void broadcast(std::byte* data, std::size_t count, int root);
+    // A Slice is what a rank reduces: so many bytes at `place` of the others' stages, its own values, and where it wants
     // the result: nowhere if null.
     struct Slice {
         std::size_t place;

@@ -11,7 +11,7 @@
 
 namespace ddprun::inline detail {
 
-// What a caller with more bytes should hand over at a time, so that the intermediate result stays in the
+// A caller with more bytes should hand over so many at a time, so that the intermediate result stays in the
 // first-level cache. A multiple of every element's size.
 inline constexpr std::size_t kReduceBlock = std::size_t{8} << 10;
 

@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "collectives/wire/cpus.hpp"
 #include "rendezvous/system/check.hpp"
+#include "rendezvous/system/cpus.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun::inline detail {
@@ -47,7 +47,7 @@ PeerMesh::PeerMesh(Membership membership, TcpListener listener, const Operation&
     : membership_(std::move(membership)),
       lifeline_(membership_, std::move(listener), origin),
       lanes_(membership_.lanes()),
-      spins_(ranks_of_this_machine(membership_) <= cpus_of_this_machine()) {
+      spins_(ranks_of_this_machine(membership_) <= usable_cpus(online_cpus(), find_cpu_quota())) {
     try {
         try {
             connect_ring(joining);

@@ -18,10 +18,8 @@
 #include <vector>
 
 #include "collectives/call/call.hpp"
-#include "collectives/call/verdict.hpp"
-#include "collectives/liveness/deadline_blame.hpp"
+#include "collectives/liveness/judgement.hpp"
 #include "collectives/liveness/lifeline.hpp"
-#include "collectives/liveness/wait_schedule.hpp"
 #include "collectives/wire/membership.hpp"
 #include "collectives/wire/mesh_proof.hpp"
 #include "collectives/wire/tcp_link.hpp"
@@ -35,7 +33,7 @@ inline constexpr std::chrono::milliseconds kRingTimeout{2000};
 // How long a rank that found the ranks disagree waits until it is known what most of them do.
 inline constexpr std::chrono::milliseconds kJudgementTimeout{5000};
 
-// What a rank waits for: that `in` can be read or `out` be written; each may be null. With `peer` and no
+// An Awaited is what a rank waits for: that `in` can be read or `out` be written; each may be null. With `peer` and no
 // link: that this rank dials.
 struct Awaited {
     const TcpLink* in = nullptr;
@@ -63,7 +61,7 @@ class PeerMesh {
     int rank() const noexcept { return membership_.rank; }
     int world_size() const noexcept { return membership_.world_size(); }
 
-    // To be called first in each operation. Throws if the communicator has ended.
+    // Call this first in each operation. Throws if the communicator has ended.
     void enter(const Operation& operation);
 
     // How many connections carry each direction between two ranks.
@@ -81,7 +79,7 @@ class PeerMesh {
     // awaited is such news.
     void wait(std::span<const Awaited> awaited, const Operation& operation);
 
-    // For backends that move data by other means than connections. Throws if the communicator has ended, or a rank
+    // Backends that move data by other means than connections call it. Throws if the communicator has ended, or a rank
     // left that the operation needs; to be called after news.
     void throw_if_ended(const Operation& operation);
     // The same if `peer` has left, whose part in the operation cannot come any more.
@@ -92,7 +90,7 @@ class PeerMesh {
     // kAnswerTimeout at most.
     void throw_if_mismatched(const Operation& operation);
     void on_news(std::function<void()> hook) { lifeline_.on_news(std::move(hook)); }
-    // For a thread that waits in the operation, whose deadline is set, for `awaited`: does what is due (see
+    // A thread that waits in the operation, whose deadline is set, for `awaited` calls it: does what is due (see
     // WaitSchedule), and returns when it wants to be called again.
     Deadline run_wait_schedule(const std::vector<int>& awaited, const Operation& operation);
     // Writes a line to the standard error for each operation that has waited that long; 0: never.
@@ -113,7 +111,7 @@ class PeerMesh {
     [[noreturn]] void fail_lost(const LinkLost& lost, const Operation& operation);
 
     void abort(const std::string& reason) { declare(abort_verdict(rank(), reason)); }
-    // From any thread.
+    // Any thread may call it.
     std::optional<Verdict> verdict() const { return lifeline_.verdict(); }
     Lifeline& lifeline() noexcept { return lifeline_; }
     // Says goodbye. Nothing may be called afterwards.
@@ -124,7 +122,7 @@ class PeerMesh {
 
   private:
     void connect_ring(const Operation& joining);
-    // Before this rank gives up.
+    // Called before this rank gives up.
     void await_left_neighbour();
     struct Dialled {
         TcpLink link;
@@ -157,7 +155,7 @@ class PeerMesh {
     using LaneOfPeer = std::pair<int, int>;
     std::map<LaneOfPeer, TcpLink> outgoing_;
     std::map<LaneOfPeer, TcpLink> incoming_;
-    // Of wait(), kept so that it allocates nothing.
+    // wait() uses it; it is kept so that nothing is allocated.
     std::vector<pollfd> polled_;
     std::vector<int> awaited_ranks_;
 };

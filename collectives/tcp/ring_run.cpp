@@ -15,6 +15,12 @@ RingRun::RingRun(PeerMesh& mesh, const RingPlan& plan, const PeerMesh::Operation
     skip_finished();
 }
 
+// A call goes round the ring like this; `out_` and `in_` are the step and the bytes of it that have been sent and received:
+// 1. In step 0 push() sends this rank's own chunk, in step s what step s-1 has received, as far as it has been reduced.
+// 2. pull() receives the left neighbour's chunk: into the segment where it is to be reduced, else straight to its place.
+// 3. use_arrived() combines whole elements as they come with this rank's own, so that they can be sent on at once.
+// 4. The rank whose step completes a chunk finishes it (an average is divided); after that it is only handed round.
+// 5. skip_finished() goes on to the next step, and past chunks of no bytes; the end is when both have made all steps.
 bool RingRun::move() {
     // Sent before the left neighbour's connection is there, which may depend on what this rank sends.
     const bool moved = push();
@@ -55,14 +61,14 @@ bool RingRun::can_send() const {
 }
 
 std::size_t RingRun::receivable(std::size_t size) const {
-    // What step s receives replaces in the shared place what step s-1 received, which is sent in step s.
+    // In the shared place, the chunk that step s receives replaces that of step s-1, which is sent in step s.
     const bool replaces = plan_.shared_keep && in_.step > 0 && in_.step + 1 < plan_.schedule.steps();
     if (!replaces || out_.step > in_.step) return size;
     return out_.step == in_.step ? std::min(size, out_.done) : 0;
 }
 
 std::size_t RingRun::sendable(std::size_t size) const {
-    // What step s sends is what step s-1 received; the first is this rank's own.
+    // Step s sends what step s-1 received; the first is this rank's own.
     if (out_.step == 0 || in_.step >= out_.step) return size;
     return in_.step + 1 == out_.step ? reduced_ : 0;
 }
@@ -158,6 +164,70 @@ void RingRun::skip_finished() {
     while (out_.step < steps && out_.done == bytes_of(chunk(plan_.schedule.sends(out_.step)))) {
         out_ = {out_.step + 1, 0};
     }
+}
+
+SwapRun::SwapRun(PeerMesh& mesh, const SwapPlan& plan, const PeerMesh::Operation& operation)
+    : mesh_(mesh),
+      operation_(operation),
+      plan_(plan),
+      writer_(mesh.outgoing(plan.peer, plan.lane, operation), operation.call) {}
+
+bool SwapRun::move() {
+    bool moved = push();
+    moved = pull() || moved;
+    reduce_arrived();
+    return moved;
+}
+
+Awaited SwapRun::awaited() const {
+    const bool receives = reader_ && (!reader_->header_done() || came_ < receivable());
+    return {receives ? &reader_->link() : nullptr, sent() ? nullptr : &writer_.link(), plan_.peer};
+}
+
+std::size_t SwapRun::receivable() const {
+    return std::min(size(), reduced_ / kRingSegment * kRingSegment + kRingSegment);
+}
+
+bool SwapRun::pull() {
+    if (!reader_) {
+        TcpLink* link = mesh_.incoming(plan_.peer, plan_.lane, operation_);
+        if (link == nullptr) return false;
+        reader_.emplace(*link);
+    }
+    const std::size_t limit = receivable();
+    const bool had_header = reader_->header_done();
+    if (had_header && came_ == limit) return false;
+    came_ += reader_->read(plan_.segment.data() + came_ % kRingSegment, limit - came_);
+    if (!had_header && reader_->header_done())
+        require_same_call(mesh_, *reader_, operation_.call, operation_);
+    return reader_->moved();
+}
+
+bool SwapRun::push() {
+    if (sent()) return false;
+    sent_ += writer_.write(plan_.own + sent_, std::min(size() - sent_, kMaxMove));
+    return writer_.moved();
+}
+
+void SwapRun::reduce_arrived() {
+    const WireKind& kind = plan_.kind;
+    const std::size_t element = size_of(kind.wire);
+    const std::size_t whole = std::min(came_, sent_) / element * element;
+    if (whole <= reduced_) return;
+    const std::size_t count = (whole - reduced_) / element;
+    std::byte* out = plan_.out + reduced_ / element * size_of(kind.type);
+    const std::byte* theirs = plan_.segment.data() + reduced_ % kRingSegment;
+    const std::byte* own = plan_.own + reduced_;
+    const std::array<const void*, 2> operands{plan_.first ? own : theirs, plan_.first ? theirs : own};
+    if (kind.compressed()) {
+        combine_expanded(kind, out, operands, count);
+    } else if (carries_f32(kind.op, kind.type)) {
+        combine_all(kind.op, kind.type, out, operands, count);
+    } else {
+        combine(kind.op, kind.type, out, operands[0], operands[1], count);
+        if (kind.op == ReduceOp::avg) finish_average(kind.type, out, count, 2);
+    }
+    reduced_ = whole;
 }
 
 }  // namespace ddprun::inline detail

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <new>
 
 #include "collectives/arithmetic/reduce.hpp"
@@ -11,6 +12,219 @@
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun::inline detail {
+
+void make_room(std::vector<std::byte>& buffer, std::size_t bytes, PeerMesh& mesh,
+               const PeerMesh::Operation& operation) {
+    if (buffer.size() >= bytes) return;
+    try {
+        buffer.resize(bytes);
+    } catch (const std::bad_alloc&) {
+        mesh.fail({CollectiveErrorCode::system,
+                   {mesh.rank()},
+                   fmt::format("rank {} has no memory for {} bytes", mesh.rank(), bytes)},
+                  operation);
+    }
+}
+
+TcpGroup::TcpGroup(PeerMesh& mesh, RankGroup ranks)
+    : mesh_(mesh), ranks_(std::move(ranks)), chunks_(static_cast<std::size_t>(ranks_.size())) {}
+
+void TcpGroup::all_reduce(const std::byte* in, std::byte* out, std::size_t count, const WireKind& kind,
+                          const Operation& operation) {
+    const std::size_t bytes = count * size_of(kind.wire);
+    if (is_small(bytes)) {
+        disseminate(as_sent(in, count, {0, count}, kind, operation), bytes, operation);
+        inputs_.clear();
+        for (int i = 0; i < size(); ++i) inputs_.push_back(block_of(i, bytes));
+        if (kind.compressed()) return combine_expanded(kind, out, inputs_, count);
+        return combine_all(kind.op, kind.type, out, inputs_, count);
+    }
+    if (!kind.compressed() && carries_f32(kind.op, kind.type) && size() > 2) {
+        const std::vector<Range> ranges = even_ranges(count);
+        const std::size_t own = ranges[static_cast<std::size_t>(index())].begin * size_of(kind.type);
+        reduce_scatter_as_f32(in, out + own, ranges, kind.type, kind.op, operation);
+        return gather_ranges(out, ranges, kind.type, operation);
+    }
+    start_all_reduce(in, out, count, kind, operation);
+    finish(operation);
+}
+
+void TcpGroup::start_all_reduce(const std::byte* in, std::byte* out, std::size_t count, const WireKind& kind,
+                                const Operation& operation) {
+    if (size() == 2) return start_swap(in, out, count, kind, operation);
+    // A rank of a ring sends its own chunk first, and what it has received after that.
+    as_sent(in, count, chunk_range(count, size(), index()), kind, operation);
+    std::byte* kept = kind.compressed() ? travelling_.data() : out;
+    for (int i = 0; i < size(); ++i) {
+        const Range range = chunk_range(count, size(), i);
+        const std::size_t offset = range.begin * size_of(kind.type);
+        chunks_[static_cast<std::size_t>(i)] = {in + offset, kept + range.begin * size_of(kind.wire),
+                                                range.size, out + offset};
+    }
+    start_ring(RingSchedule::all_reduce(index(), size()), kind, false, operation);
+}
+
+const std::byte* TcpGroup::as_sent(const std::byte* in, std::size_t count, const Range& range,
+                                   const WireKind& kind, const Operation& operation) {
+    if (!kind.compressed()) return in + range.begin * size_of(kind.type);
+    make_room(travelling_, count * size_of(kind.wire), mesh_, operation);
+    std::byte* sent = travelling_.data() + range.begin * size_of(kind.wire);
+    compress(kind, sent, in + range.begin * size_of(kind.type), range.size);
+    return sent;
+}
+
+void TcpGroup::advance() {
+    for (std::size_t lane = 0; lane < lanes_; ++lane) {
+        if (!flows_[lane]->done()) flows_[lane]->move();
+    }
+}
+
+void TcpGroup::finish(const Operation& operation) {
+    run_flows(mesh_, std::span(flows_).first(lanes_), operation);
+    lanes_ = 0;
+}
+
+void TcpGroup::all_gather(const std::byte* in, std::byte* out, std::size_t bytes,
+                          const Operation& operation) {
+    const auto part_of = [&](int place) { return out + static_cast<std::size_t>(place) * bytes; };
+    if (is_small(bytes)) {
+        disseminate(in, bytes, operation);
+        for (int i = 0; i < size(); ++i) copy_bytes(part_of(i), block_of(i, bytes), bytes);
+        return;
+    }
+    copy_bytes(part_of(index()), in, bytes);
+    gather_ranges(out, equal_ranges(bytes), DataType::u8, operation);
+}
+
+void TcpGroup::broadcast(std::byte* data, std::size_t bytes, int root, const Operation& operation) {
+    if (bytes <= kSmallBroadcast) {
+        const TreePlace place = binomial_tree(index(), size(), root);
+        if (place.parent >= 0) transfer(mesh_, {ranks_.at(place.parent), data, bytes}, {}, operation);
+        for (const int child : place.children) {
+            transfer(mesh_, {}, {ranks_.at(child), data, bytes}, operation);
+        }
+        return;
+    }
+    const bool is_last = (index() + 1) % size() == root;
+    relay(mesh_, index() == root ? -1 : ranks_.left(), is_last ? -1 : ranks_.right(), data, bytes, operation);
+}
+
+void TcpGroup::disseminate(const std::byte* block, std::size_t bytes, const Operation& operation) {
+    make_room(blocks_, bytes * static_cast<std::size_t>(size()), mesh_, operation);
+    copy_bytes(blocks_.data(), block, bytes);
+    for (int i = 0; i < dissemination_rounds(size()); ++i) {
+        const DisseminationRound round = dissemination_round(index(), size(), i);
+        const std::size_t whole = static_cast<std::size_t>(round.blocks) * bytes;
+        std::byte* place = blocks_.data() + static_cast<std::size_t>(round.held) * bytes;
+        transfer(mesh_, {ranks_.at(round.from), place, whole}, {ranks_.at(round.to), blocks_.data(), whole},
+                 operation);
+    }
+}
+
+const std::byte* TcpGroup::block_of(int place, std::size_t bytes) const {
+    const int held = (place - index() + size()) % size();
+    return blocks_.data() + static_cast<std::size_t>(held) * bytes;
+}
+
+std::vector<Range> TcpGroup::equal_ranges(std::size_t each) const {
+    std::vector<Range> ranges;
+    for (std::size_t i = 0; i < chunks_.size(); ++i) ranges.push_back({i * each, each});
+    return ranges;
+}
+
+std::vector<Range> TcpGroup::even_ranges(std::size_t count) const {
+    std::vector<Range> ranges;
+    for (int i = 0; i < size(); ++i) ranges.push_back(chunk_range(count, size(), i));
+    return ranges;
+}
+
+void TcpGroup::reduce_scatter(const std::byte* in, std::byte* out, std::span<const Range> ranges,
+                              DataType type, ReduceOp op, const Operation& operation) {
+    if (carries_f32(op, type)) return reduce_scatter_as_f32(in, out, ranges, type, op, operation);
+    const std::size_t element = size_of(type);
+    // The first range is the largest.
+    make_room(partial_, size() > 2 ? ranges[0].size * element : 0, mesh_, operation);
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        std::byte* kept = static_cast<int>(i) == index() ? out : partial_.data();
+        chunks_[i] = {in + ranges[i].begin * element, kept, ranges[i].size};
+    }
+    start_ring(RingSchedule::reduce_scatter(index(), size()), as_it_is(type, op), true, operation);
+    finish(operation);
+}
+
+void TcpGroup::reduce_scatter_as_f32(const std::byte* in, std::byte* out, std::span<const Range> ranges,
+                                     DataType type, ReduceOp op, const Operation& operation) {
+    const std::size_t count = ranges.back().begin + ranges.back().size;
+    make_room(wide_, count * sizeof(float), mesh_, operation);
+    auto* wide = reinterpret_cast<float*>(wide_.data());
+    widen(type, wide, in, count);
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        std::byte* part = wide_.data() + ranges[i].begin * sizeof(float);
+        chunks_[i] = {part, part, ranges[i].size};
+    }
+    start_ring(RingSchedule::reduce_scatter(index(), size()), as_it_is(DataType::f32, op), false, operation);
+    finish(operation);
+    const Range own = ranges[static_cast<std::size_t>(index())];
+    narrow(type, out, wide + own.begin, own.size);
+}
+
+void TcpGroup::gather_ranges(std::byte* data, std::span<const Range> ranges, DataType type,
+                             const Operation& operation) {
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        std::byte* part = data + ranges[i].begin * size_of(type);
+        chunks_[i] = {part, part, ranges[i].size};
+    }
+    start_ring(RingSchedule::all_gather(index(), size()), as_it_is(type, ReduceOp::sum), false, operation);
+    finish(operation);
+}
+
+void TcpGroup::start_ring(const RingSchedule& schedule, const WireKind& kind, bool shared_keep,
+                          const Operation& operation) {
+    std::size_t largest = 0;
+    std::size_t whole = 0;
+    for (const RingChunk& chunk : chunks_) {
+        largest = std::max(largest, chunk.count);
+        whole += chunk.count;
+    }
+    const int lanes = lanes_for(whole * size_of(kind.wire) / chunks_.size(), mesh_.lanes());
+    lanes_ = static_cast<std::size_t>(lanes);
+    make_room(segments_, kRingSegment * lanes_, mesh_, operation);
+    for (int lane = 0; lane < lanes; ++lane) {
+        const auto slot = static_cast<std::size_t>(lane);
+        RingPlan plan{schedule, kind, chunks_, segment_of(lane)};
+        plan.left = ranks_.left();
+        plan.right = ranks_.right();
+        plan.averaged = size();
+        plan.lane = lane;
+        plan.stride = (largest + lanes_ - 1) / lanes_;
+        plan.shared_keep = shared_keep;
+        flows_[slot] = &rings_[slot].emplace(mesh_, plan, operation);
+    }
+    advance();
+}
+
+void TcpGroup::start_swap(const std::byte* in, std::byte* out, std::size_t count, const WireKind& kind,
+                          const Operation& operation) {
+    const std::byte* own = as_sent(in, count, {0, count}, kind, operation);
+    const int lanes = lanes_for(count * size_of(kind.wire), mesh_.lanes());
+    lanes_ = static_cast<std::size_t>(lanes);
+    make_room(segments_, kRingSegment * lanes_, mesh_, operation);
+    for (int lane = 0; lane < lanes; ++lane) {
+        const auto slot = static_cast<std::size_t>(lane);
+        const Range part = chunk_range(count, lanes, lane);
+        SwapPlan plan{kind, own + part.begin * size_of(kind.wire), out + part.begin * size_of(kind.type),
+                      part.size, segment_of(lane)};
+        plan.peer = ranks_.right();
+        plan.first = index() == 0;
+        plan.lane = lane;
+        flows_[slot] = &swaps_[slot].emplace(mesh_, plan, operation);
+    }
+    advance();
+}
+
+std::span<std::byte> TcpGroup::segment_of(int lane) {
+    return std::span(segments_).subspan(static_cast<std::size_t>(lane) * kRingSegment, kRingSegment);
+}
 
 TcpBackend::TcpBackend(Membership membership, TcpListener listener, const PeerMesh::Operation& joining,
                        std::chrono::milliseconds operation_timeout, const Origin& origin)
@@ -63,27 +277,31 @@ void TcpBackend::all_reduce(const Task& task, const PeerMesh::Operation& operati
     finish_partial(kind, output_of(task), partial_.data(), call.count);
 }
 
-void TcpBackend::gather(const Task& task, const PeerMesh::Operation& operation) {
+namespace {
+
+void gather(PeerMesh& mesh, const Task& task, const PeerMesh::Operation& operation) {
     const Call& call = task.call;
     const std::size_t bytes = bytes_of(task);
-    if (rank() != call.root) return transfer(mesh_, {}, {call.root, input_of(task), bytes}, operation);
-    copy_bytes(output_part(task, rank()), input_of(task), bytes);
-    for (int i = 1; i < world_size(); ++i) {
-        const int from = (rank() + i) % world_size();
-        transfer(mesh_, {from, output_part(task, from), bytes}, {}, operation);
+    if (mesh.rank() != call.root) return transfer(mesh, {}, {call.root, input_of(task), bytes}, operation);
+    copy_bytes(output_part(task, mesh.rank()), input_of(task), bytes);
+    for (int i = 1; i < mesh.world_size(); ++i) {
+        const int from = (mesh.rank() + i) % mesh.world_size();
+        transfer(mesh, {from, output_part(task, from), bytes}, {}, operation);
     }
 }
 
-void TcpBackend::scatter(const Task& task, const PeerMesh::Operation& operation) {
+void scatter(PeerMesh& mesh, const Task& task, const PeerMesh::Operation& operation) {
     const Call& call = task.call;
     const std::size_t bytes = bytes_of(task);
-    if (rank() != call.root) return transfer(mesh_, {call.root, output_of(task), bytes}, {}, operation);
-    for (int i = 1; i < world_size(); ++i) {
-        const int to = (rank() + i) % world_size();
-        transfer(mesh_, {}, {to, input_part(task, to), bytes}, operation);
+    if (mesh.rank() != call.root) return transfer(mesh, {call.root, output_of(task), bytes}, {}, operation);
+    for (int i = 1; i < mesh.world_size(); ++i) {
+        const int to = (mesh.rank() + i) % mesh.world_size();
+        transfer(mesh, {}, {to, input_part(task, to), bytes}, operation);
     }
-    copy_bytes(output_of(task), input_part(task, rank()), bytes);
+    copy_bytes(output_of(task), input_part(task, mesh.rank()), bytes);
 }
+
+}  // namespace
 
 void TcpBackend::all_to_all(const Task& task, const PeerMesh::Operation& operation) {
     const std::size_t bytes = bytes_of(task);
@@ -118,8 +336,8 @@ void TcpBackend::dispatch(const Task& task, const PeerMesh::Operation& operation
         case Operation::reduce:
             return bytes_of(task) <= kSmallReduce ? reduce_in_tree(task, operation)
                                                   : reduce_in_ring(task, operation);
-        case Operation::gather: return gather(task, operation);
-        case Operation::scatter: return scatter(task, operation);
+        case Operation::gather: return gather(mesh_, task, operation);
+        case Operation::scatter: return scatter(mesh_, task, operation);
         case Operation::all_to_all: return all_to_all(task, operation);
         case Operation::barrier: return group_.barrier(operation);
         case Operation::send: return transfer(mesh_, {}, {peer, input_of(task), bytes_of(task)}, operation);

@@ -11,14 +11,118 @@
 // tree joins the values of neighbouring ranks, counted from the root, then of pairs, and so on.
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "collectives/call/backend.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
-#include "collectives/tcp/tcp_group.hpp"
+#include "collectives/tcp/ring_run.hpp"
+#include "collectives/wire/membership.hpp"
 
 namespace ddprun::inline detail {
+
+// TcpGroup: what some ranks of a mesh do together over TCP: all-gather, reduce-scatter, all-reduce,
+// broadcast.
+//
+// Small messages take few steps, large ones the least bytes:
+//   all_reduce, all_gather: dissemination up to kSmallGather bytes in all ranks' blocks together; above, the
+//   ring, but for an all_reduce of two ranks, which swap all they have
+//   reduce_scatter: the ring
+// Dissemination takes as many steps as recursive doubling, for any number of ranks, and lets every rank
+// combine all values at once. It combines in the order of the group; so does the swap; the ring combines
+// chunk c in the order c, c+1, … (mod n); one rank finishes each element, the others copy it. The ring
+// reduces f16 and bf16 as f32 and hands the results round as they are, so they are rounded once; it needs
+// memory for the input as f32. Where elements are compressed, the swap and dissemination round each rank's
+// once, the ring rounds at every step of its reducing half. So results are bitwise equal on all ranks, and
+// from run to run with the same group.
+//
+// Used by one thread, in the same order on all ranks of the group. All throw LinkLost, or as PeerMesh::wait.
+// Averages divide by the size of the group, but where they are compressed by what the WireKind says.
+
+inline constexpr std::size_t kSmallGather = std::size_t{64} << 10;
+inline constexpr std::size_t kSmallBroadcast = std::size_t{64} << 10;
+
+// Memory of a rank that only grows, so that a call of a size seen before allocates nothing. Ends the
+// communicator where there is no memory.
+void make_room(std::vector<std::byte>& buffer, std::size_t bytes, PeerMesh& mesh,
+               const PeerMesh::Operation& operation);
+
+class TcpGroup {
+  public:
+    using Operation = PeerMesh::Operation;
+
+    // `mesh` is borrowed; two ranks or more.
+    TcpGroup(PeerMesh& mesh, RankGroup ranks);
+
+    int size() const noexcept { return ranks_.size(); }
+    int index() const noexcept { return ranks_.index; }
+
+    // `in` may be `out`.
+    void all_reduce(const std::byte* in, std::byte* out, std::size_t count, const WireKind& kind,
+                    const Operation& operation);
+    // The same in two halves, for who has other work meanwhile: `operation` and the memory must stay until
+    // the second. Between them nothing else may be called.
+    void start_all_reduce(const std::byte* in, std::byte* out, std::size_t count, const WireKind& kind,
+                          const Operation& operation);
+    // Moves what can be moved without waiting.
+    void advance();
+    void finish(const Operation& operation);
+
+    // `in` may be this rank's part of `out`.
+    void all_gather(const std::byte* in, std::byte* out, std::size_t bytes, const Operation& operation);
+    // The ring's reducing half: `ranges` of `in` are its chunks; this rank's is left at `out`, which may be
+    // that part of `in`.
+    void reduce_scatter(const std::byte* in, std::byte* out, std::span<const Range> ranges, DataType type,
+                        ReduceOp op, const Operation& operation);
+    // Sends from the rank in place `root`: by a binomial tree up to kSmallBroadcast bytes, else a chain that hands on
+    // what arrives.
+    void broadcast(std::byte* data, std::size_t bytes, int root, const Operation& operation);
+    // Returns when all ranks have come.
+    void barrier(const Operation& operation) { disseminate(nullptr, 0, operation); }
+
+    // One range for each rank: of `each` elements, or of `count` elements in all.
+    std::vector<Range> equal_ranges(std::size_t each) const;
+    std::vector<Range> even_ranges(std::size_t count) const;
+
+  private:
+    bool is_small(std::size_t bytes) const noexcept {
+        return bytes <= kSmallGather / static_cast<std::size_t>(size());
+    }
+    // Leaves all ranks' blocks of `bytes` in blocks_, this rank's first, then those of the next rank, ….
+    void disseminate(const std::byte* block, std::size_t bytes, const Operation& operation);
+    const std::byte* block_of(int place, std::size_t bytes) const;
+    void reduce_scatter_as_f32(const std::byte* in, std::byte* out, std::span<const Range> ranges,
+                               DataType type, ReduceOp op, const Operation& operation);
+    // The ring's second half: all ranks' `ranges` of `data`, of which this rank has its own.
+    void gather_ranges(std::byte* data, std::span<const Range> ranges, DataType type,
+                       const Operation& operation);
+    // Sets flows_ going; chunks_ are the ring's.
+    void start_ring(const RingSchedule& schedule, const WireKind& kind, bool shared_keep,
+                    const Operation& operation);
+    void start_swap(const std::byte* in, std::byte* out, std::size_t count, const WireKind& kind,
+                    const Operation& operation);
+    // The range of `in` as it travels: where it is, or compressed in travelling_, which has room for `count`.
+    const std::byte* as_sent(const std::byte* in, std::size_t count, const Range& range, const WireKind& kind,
+                             const Operation& operation);
+    std::span<std::byte> segment_of(int lane);
+
+    PeerMesh& mesh_;
+    RankGroup ranks_;
+    std::vector<std::byte> blocks_;
+    std::vector<std::byte> segments_;
+    std::vector<std::byte> partial_;
+    std::vector<std::byte> wide_;
+    std::vector<std::byte> travelling_;
+    std::vector<const void*> inputs_;
+    std::vector<RingChunk> chunks_;
+    std::array<std::optional<RingRun>, kMaxLanes> rings_;
+    std::array<std::optional<SwapRun>, kMaxLanes> swaps_;
+    std::array<Flow*, kMaxLanes> flows_{};
+    std::size_t lanes_ = 0;  // flows under way
+};
 
 inline constexpr std::size_t kSmallReduce = std::size_t{64} << 10;
 
@@ -34,7 +138,7 @@ class TcpBackend final : public Backend {
     void abort(const std::string& reason) override { mesh_.abort(reason); }
     std::optional<Verdict> verdict() const override { return mesh_.verdict(); }
 
-    // For a backend on top that carries out some calls by itself: counts and enters the next call, as run()
+    // A backend on top that carries out some calls by itself calls it: counts and enters the next call, as run()
     // does. Throws if the communicator has ended. The deadline is left at the end of time, because the clock
     // takes longer than a small reduction: who waits for long sets it from the timeout.
     PeerMesh::Operation begin(Call call);
@@ -46,8 +150,6 @@ class TcpBackend final : public Backend {
 
   private:
     void all_reduce(const Task& task, const PeerMesh::Operation& operation);
-    void gather(const Task& task, const PeerMesh::Operation& operation);
-    void scatter(const Task& task, const PeerMesh::Operation& operation);
     void all_to_all(const Task& task, const PeerMesh::Operation& operation);
     void dispatch(const Task& task, const PeerMesh::Operation& operation);
     void reduce_in_tree(const Task& task, const PeerMesh::Operation& operation);

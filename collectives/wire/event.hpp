@@ -17,7 +17,7 @@ class Event {
     int descriptor() const noexcept { return descriptor_.get(); }
     void signal() const noexcept;
     void clear() const noexcept;
-    // Until it is signalled, or `deadline`. May return early.
+    // Waits until it is signalled, or `deadline`. May return early.
     void wait(std::optional<Deadline> deadline) const noexcept;
 
   private:

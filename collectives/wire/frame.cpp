@@ -1,9 +1,23 @@
 #include "collectives/wire/frame.hpp"
 
+#include <sys/random.h>
+
 #include <bit>
+#include <cerrno>
 #include <cstring>
 
+#include "rendezvous/system/error.hpp"
+
 namespace ddprun::inline detail {
+
+Nonce random_nonce() {
+    Nonce nonce;
+    if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
+        fail_errno(errno, "cannot get random bytes");
+    }
+    return nonce;
+}
+
 namespace {
 
 static_assert(std::endian::native == std::endian::little,

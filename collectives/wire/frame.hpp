@@ -24,9 +24,15 @@
 #include <string_view>
 
 #include "collectives/call/call.hpp"
-#include "collectives/wire/nonce.hpp"
 
 namespace ddprun::inline detail {
+
+// Nonce: what only the ranks of one communicator know of it.
+
+using Nonce = std::array<std::uint8_t, 16>;
+
+// The system makes it. Throws system_error.
+Nonce random_nonce();
 
 inline constexpr std::size_t kHelloSize = 60;
 inline constexpr std::size_t kHelloAnswerSize = 8;

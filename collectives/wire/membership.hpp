@@ -23,7 +23,7 @@ struct Member {
     bool operator==(const Member&) const = default;
 };
 
-// As the store carries it: `address:port host sockets life`, without blanks in the host; the life is 16
+// The store carries it like this: `address:port host sockets life`, without blanks in the host; the life is 16
 // hexadecimal digits.
 std::string to_string(const Member& member);
 std::optional<Member> parse_member(std::string_view text);
@@ -50,9 +50,38 @@ struct Membership {
 
 std::string hex_of(const Nonce& nonce);
 
-// What rank 0 puts into the store for everybody: the nonce in hex, then one member a line, by rank.
+// Rank 0 puts this into the store for everybody: the nonce in hex, then one member a line, by rank.
 std::string table_text(const Nonce& nonce, const std::vector<Member>& members);
 // Nothing unless the text is a table of `world_size` members; rank, round and communicator stay 0.
 std::optional<Membership> parse_table(std::string_view text, int world_size);
+
+// RankGroup: some ranks of a communicator in an order of their own, for algorithms among them. Pure.
+//
+// How a communicator over several hosts is cut: the ranks of one host share memory; and the ranks that have
+// the same place on their hosts, one on each, do the same part of the work between hosts. The latter needs
+// the same number of ranks on every host.
+struct RankGroup {
+    std::vector<int> ranks;  // of the communicator
+    int index = 0;           // this rank's place among them
+
+    int size() const noexcept { return static_cast<int>(ranks.size()); }
+    int at(int place) const noexcept { return ranks[static_cast<std::size_t>(place)]; }
+    int right() const noexcept { return at((index + 1) % size()); }
+    int left() const noexcept { return at((index + size() - 1) % size()); }
+
+    bool operator==(const RankGroup&) const = default;
+};
+
+// The ranks of each host; hosts in the order of their first ranks.
+std::vector<std::vector<int>> ranks_by_host(const Membership& membership);
+
+RankGroup all_ranks(const Membership& membership);
+
+// This rank's host: its ranks in their order.
+RankGroup ranks_of_host(const Membership& membership);
+
+// The ranks that have this rank's place on their hosts, ordered by the hosts' first ranks. Nothing if the
+// hosts have different numbers of ranks; the same answer on every rank.
+std::optional<RankGroup> ranks_across_hosts(const Membership& membership);
 
 }  // namespace ddprun::inline detail

@@ -32,7 +32,7 @@ MeshProof make_proof(const SecretKey& key, MeshSide side, const HelloBytes& hell
 bool is_proof(const MeshProof& proof, const SecretKey& key, MeshSide side, const HelloBytes& hello,
               const Nonce& challenge);
 
-// What the rank that was dialled sends behind HelloAnswer::prove.
+// The rank that was dialled sends this behind HelloAnswer::prove.
 struct MeshOffer {
     Nonce challenge{};
     MeshProof proof{};

@@ -95,7 +95,7 @@ class Agent final : public AgentControls, public RoundObserver, public SignalObs
 
     // RoundObserver: what becomes of this node's workers.
     void workers_fail(const Failure& failure) override {
-        // Then the guardian may have ended the workers, which it does by SIGKILL.
+        // If this agent stood still, the guardian may have ended the workers, which it does by SIGKILL.
         if (const auto loss = failure.signal == SIGKILL ? link_->overdue_loss() : std::nullopt) lose(*loss);
         handle(job_.learn_failure(failure));
     }

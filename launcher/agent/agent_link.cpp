@@ -27,7 +27,7 @@ std::string make_job_id(const std::string& run_id) {
     return id;
 }
 
-// Of an agent whose host is elected in etcd.
+// These are for an agent whose host is elected in etcd.
 ElectionOptions election_options_of(const LaunchOptions& options) {
     const int least = options.elasticity.min_nodes.value_or(options.nnodes);
     return {.etcd = *options.etcd,
@@ -49,7 +49,7 @@ bool may_fail_over(const LaunchOptions& options) {
            (options.elasticity.is_elastic() || options.restarts.max_restarts > 0);
 }
 
-// By which workers may leave this machine for the store; those of one node do not.
+// Workers may leave this machine for the store by these addresses; the workers of a job of one node do not.
 std::vector<std::string> own_addresses(const LaunchOptions& options) {
     std::vector<std::string> addresses;
     if (options.nnodes == 1) return addresses;

@@ -21,10 +21,10 @@ namespace ddprun::inline launch {
 // `wants_rank_ends`: see Hello.
 Hello hello_of(const LaunchOptions& options, bool wants_rank_ends);
 
-// Which ports listeners of this agent may take that have none of their own.
+// Listeners of this agent that have no port of their own may take these.
 FreePorts free_ports_of(const LaunchOptions& options);
 
-// Of node 0; makes the job's id, which is different for every launch, also for two with the same --rdzv-id at the
+// Says what node 0 hosts the rendezvous with. It makes the job's id, which is different for every launch, also for two with the same --rdzv-id at the
 // same time.
 RendezvousServerOptions server_options_of(const LaunchOptions& options);
 

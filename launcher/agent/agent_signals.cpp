@@ -60,7 +60,7 @@ void AgentSignals::interrupt() {
     if (interrupt == Interrupt::first) interrupts_.first_answered(std::chrono::steady_clock::now());
 }
 
-// As the shell expects it: stopped by SIGTSTP, and not at all without a shell that could continue it.
+// The process stops as the shell expects it: by SIGTSTP, and not at all without a shell that could continue it.
 void AgentSignals::stop_itself() const {
     struct sigaction by_default = {};
     struct sigaction ours = {};

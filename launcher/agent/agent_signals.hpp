@@ -48,7 +48,7 @@ class AgentSignals {
     // From now on signals have these meanings.
     void watch();
 
-    // As if the process had been sent it; only for signals that it handles.
+    // Acts as if the process had been sent it; only for signals that it handles.
     void take(int signal);
 
   private:

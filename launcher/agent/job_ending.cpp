@@ -21,7 +21,7 @@ void say(LauncherLog& log, const Complaint& complaint) {
     if (complaint) log.error(*complaint);
 }
 
-// For a program that has started this launcher as torchrun starts its workers.
+// A program that has started this launcher as torchrun starts its workers reads the cause from that file.
 Complaint write_own_error_file(const Failure& cause, const LaunchOptions& options,
                                const RoundWorkers* workers) {
     if (options.own_error_file.empty() || cause.kind != Failure::Kind::worker_failed) return {};
@@ -34,7 +34,7 @@ PathFacts path_facts_of(const JobEnding& ending, const LaunchOptions& options) {
     return {ending.joined ? ending.round.start_unix_s : options.start_unix_s, options.run_id, ending.host};
 }
 
-// Where the runner's sweep has proved that nothing is left, a look at every process would find nothing.
+// A look at every process would find nothing if the runner's sweep has proved that nothing is left.
 bool may_have_survivors(const JobEnding& ending, const RoundWorkers* workers) {
     return ending.joined && (workers == nullptr || !workers->nothing_left());
 }
@@ -73,7 +73,7 @@ void complete(JobEnding& ending, const LaunchOptions& options, const RoundWorker
     }
 }
 
-// By the host, which says the same on the screen that all nodes share. What is left on this node only this one knows.
+// The host says the same on the screen that all nodes share; but only this node knows what is left on it.
 bool is_said_by_host(const JobEnding& ending, const LaunchOptions& options) {
     const bool is_host = options.node_rank == ending.round.coordinator_rank;
     return options.shares_screen && ending.finish && !is_host && ending.survivors.empty();

@@ -19,7 +19,7 @@
 
 namespace ddprun::inline launch {
 
-// Of the result it has what this node can find out: the job's first failure, the ranks' ends of all nodes as far
+// It has the part of the result that this node can find out: the job's first failure, the ranks' ends of all nodes as far
 // as it was told (else of this node), survivors, unknown nodes, its own name, and the times. job_result adds the rest.
 struct JobEnding : JobResult {
     std::optional<Finish> finish;    // the coordinator's last word, if it came
@@ -42,10 +42,10 @@ struct Verdict {
 
 Verdict verdict_of(const JobEnding& ending);
 
-// For failure_report; only where there is a cause.
+// Makes the input of failure_report; only where there is a cause.
 ReportFacts report_facts(const JobEnding& ending, const Verdict& verdict, const std::string& entry_name);
 
-// For the result file and the agent's watchers.
+// Makes what the result file and the features get.
 JobResult job_result(const JobEnding& ending, const Verdict& verdict, const LaunchOptions& options);
 
 // Returns what the launcher exits with. `workers` are those of the last round, nullptr if none began here.

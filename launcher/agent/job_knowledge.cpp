@@ -27,7 +27,7 @@ std::optional<AgentEvent> JobKnowledge::learn(const ControlMessage& message) {
     if (std::holds_alternative<Waiting>(message) || std::holds_alternative<Parked>(message))
         return AgentEvent::place_awaited;
     if (const auto* stop = std::get_if<Stop>(&message)) {
-        // Where a node has come nothing failed.
+        // A node has come, so nothing failed.
         if (stop->cause.kind != Failure::Kind::resized) known_.first_failure = stop->cause;
         return AgentEvent::stop_ordered;
     }
@@ -62,7 +62,7 @@ std::string JobKnowledge::notice_of(int signal, AgentState state, const LaunchOp
     const auto& cause = known_.first_failure;
     const bool is_told = cause && cause->kind == Failure::Kind::signalled;
     const int first = is_begun ? (is_told ? cause->signal : 0) : signal;
-    // One that has started all agents passes it on to each of them.
+    // An agent that others were started with has it from the starter, which passes it on to each of them.
     const bool is_one_of_many = options.nnodes > 1 && !options.is_started && !options.shares_screen;
     const bool is_of_node = state == stopping_alone || (is_one_of_many && options.elasticity.is_elastic());
     const int ranks = is_of_node ? static_cast<int>(options.workers.size()) : known_.round.world_size;

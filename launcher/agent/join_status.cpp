@@ -71,7 +71,7 @@ std::string JoinStatus::remind(TimePoint now) {
 }
 
 std::string JoinStatus::time_text(TimePoint::duration age) const {
-    // Who listens there and says nothing is given time to answer beyond that.
+    // A place that listens and says nothing is given time to answer beyond the timeout.
     const auto shown = std::min<TimePoint::duration>(age, timeout_);
     return fmt::format("{} of at most {} (--join-timeout)", duration_text(shown), duration_text(timeout_));
 }

@@ -59,7 +59,7 @@ class JoinStatus {
     // The job runs without this node, for as long as it will: no timeout is counted, nothing more is said.
     std::string parked(const Parked& status);
 
-    // What the passing line is now; empty: none.
+    // Returns the passing line as it is now; empty: none.
     std::string passing(TimePoint now) const;
 
     // What the user of this node may have forgotten, or got wrong.
@@ -110,8 +110,8 @@ class JoinReporter {
     void hear(const ControlMessage& message);
     // The job has lost a node: the workers may take their whole grace to end, and the report comes after that.
     void tell_loss(const Failure& cause);
-    // What an agent ends with that would host when its port turns out to be a stranger's, after some trying, or that hosts
-    // and stood still as the first round began.
+    // Why the agent ends: it would host, and its port turned out, after some trying, to be a stranger's; or it hosts, and
+    // stood still as the first round began. Nothing if it goes on.
     std::optional<Refused> met(const CoordinatorLoss& loss, bool is_host) const {
         if (is_host && loss.kind == CoordinatorLoss::Kind::given_up)
             return Refused{"this node left the job: " + loss.cause, kExitUnavailable};

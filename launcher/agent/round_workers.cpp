@@ -16,7 +16,7 @@
 #include "launcher/process/job_cgroup.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/report/error_file.hpp"
-#include "launcher/report/failure_hint.hpp"
+#include "launcher/report/failure_cause.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/culprit.hpp"

@@ -28,7 +28,7 @@
 #include "launcher/output/output_pump.hpp"
 #include "launcher/output/terminal_relay.hpp"
 #include "launcher/process/process_runner.hpp"
-#include "launcher/report/kill_cause.hpp"
+#include "launcher/report/failure_cause.hpp"
 #include "rendezvous/control/control_message.hpp"
 
 namespace ddprun::inline launch {

@@ -6,7 +6,7 @@
 #include <csignal>
 #include <utility>
 
-#include "launcher/report/end_summary.hpp"
+#include "launcher/report/failure_report.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/check.hpp"
 
@@ -186,7 +186,7 @@ void WorkerGroup::on_group_gone(std::size_t index) {
     if (all_gone()) begin_sweep();
 }
 
-// What is left now was told to end and did not, or hid from the signals in a session of its own.
+// Processes that are left now were told to end and did not, or hid from the signals in a session of its own.
 void WorkerGroup::begin_sweep() {
     if (std::exchange(sweeping_, true)) return;
     cancel_timers();

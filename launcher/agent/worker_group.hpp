@@ -86,7 +86,7 @@ struct WorkerStartFailure {
 // A process that is still there kKillTimeout after SIGKILL.
 struct UnkillableWorker : Survivor {
     int rank = -1;        // of the worker; -1 for a process that a worker left behind
-    int local_rank = -1;  // likewise
+    int local_rank = -1;  // of the worker; -1 as well
 };
 
 // "rank 3, pid 77 (python3, state D in nfs_wait)," to be followed by "does not end even by SIGKILL".

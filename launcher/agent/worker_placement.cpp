@@ -47,7 +47,7 @@ void lend_streams(WorkerSpec& spec, const LauncherStreams& launcher) {
 
 using Complaint = std::optional<std::string>;
 
-// Of a flag whose value names a rank too high, if it does.
+// Complains of a flag whose value names a rank that is too high.
 struct Bounds {
     int count;
     std::string_view whose;
@@ -67,7 +67,7 @@ struct Bounds {
         return refuse(flag, fmt::format("'{}{}:{}'", local ? "local=" : "", *range, command.words.front()));
     }
 
-    // Of the commands by local rank, or of the others.
+    // Looks at the commands by local rank, or at the others.
     Complaint refuse(const LaunchOptions& options, bool local) const {
         for (const Wrap& wrap : options.wraps) {
             if (auto wrong = refuse("--wrap", wrap, local)) return wrong;

@@ -1,7 +1,7 @@
 // Worker placement decides what one worker of one round is started with. It is pure but for a key at random, and the only
 // place where a worker's environment is made; the variables that all ranks are told are listed in worker_env.hpp.
 //
-// In this order, the later over the earlier:
+// The environment is made in this order, the later over the earlier:
 //   LaunchOptions::environment   what the launcher was started with, and which interface to use
 //   WorkerPlan::additions        devices and threads of this local rank
 //   LaunchOptions::rank_variables  of this rank
@@ -22,7 +22,7 @@
 
 namespace ddprun::inline launch {
 
-// What the node holds ready for one worker.
+// The node holds this ready for one worker.
 struct WorkerStation {
     std::string host;
     Endpoint store = {};         // where the worker finds it; without a port: LaunchOptions::master
@@ -36,8 +36,8 @@ struct WorkerStation {
     StreamTarget standard_error = Stdio::null;
 };
 
-// What the workers of a round prove to each other that they have: every node makes it of the job's key. Without one there is
-// none; but a single node has one at random. Throws as SecretKey::fresh() does.
+// Makes the key that the workers of a round prove to each other to have: every node derives it from the job's key. Without
+// that there is none; but a single node has one at random. Throws as SecretKey::fresh() does.
 std::optional<SecretKey> mesh_key_of(const LaunchOptions& options, const RoundReady& round);
 
 // The launcher's own streams, for the rank of --tty.

@@ -17,7 +17,7 @@
 namespace ddprun::inline launch {
 namespace {
 
-// Without close_range (Linux 5.9), so many are tried.
+// A system without close_range (before Linux 5.9) has so many tried one by one.
 constexpr int kDescriptorsTried = 4096;
 
 void close_all_but_streams() {
@@ -45,7 +45,7 @@ void close_all_but_streams() {
     leave(0);
 }
 
-// Until the child can be reaped, or that time is over.
+// Waits until the child can be reaped, or that time is over.
 void await_end(pid_t pid, std::chrono::milliseconds limit) {
     const OwnedDescriptor child = open_end_of_child(pid);
     pollfd ended{child.get(), POLLIN, 0};

@@ -19,9 +19,9 @@
 
 namespace ddprun::inline launch {
 
-// Of an answer, what comes beyond that is cut off.
+// A longer answer is cut off there.
 inline constexpr std::size_t kMaxChildAnswer = 64 * 1024;
-// How long a killed child is waited for.
+// A killed child is waited for so long.
 inline constexpr std::chrono::milliseconds kReapLimit{200};
 
 class BoundedChild {
@@ -37,7 +37,7 @@ class BoundedChild {
         AnswerEnd end = AnswerEnd::failed;
         std::string bytes;
     };
-    // Once. `answered` when the child has closed its stdout or ended by itself.
+    // Called once. The end is `answered` when the child has closed its stdout or ended by itself.
     Answer await(Deadline deadline);
 
     pid_t pid() const { return pid_; }  // -1: there is none

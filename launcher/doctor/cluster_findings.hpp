@@ -1,10 +1,12 @@
-// What several nodes' words mean beside each other: differences, clocks, who cannot reach whom, who is slow. Pure.
+// Findings about several nodes beside each other: who is missing, how they differ, whose clock is wrong, who cannot reach whom,
+// who is slow. Pure.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "launcher/doctor/node_word.hpp"
+#include "launcher/doctor/node_report.hpp"
 
 namespace ddprun::inline launch {
 
@@ -14,16 +16,21 @@ inline constexpr std::chrono::seconds kClocksApart{1};
 inline constexpr std::chrono::seconds kClocksFarApart{30};
 // A pair, or a node, is slow that has less than this part of what others have.
 inline constexpr std::int64_t kMuchSlower = 4;
-// An answer is late that takes so many times the usual time, and longer than that.
+// An answer is late if it takes so many times the usual time, and longer than kLateLatencyUs.
 inline constexpr std::int64_t kMuchLater = 10;
 inline constexpr std::int64_t kLateLatencyUs = 1'000;
-// Below that many nodes none is told from the others.
+// With fewer nodes than that, none is compared with the others.
 inline constexpr std::size_t kLeastCompared = 3;
+
+// A node of the job that has fallen silent; `what` says since when.
+Finding silent_node_finding(int rank, std::string_view what);
+// How many of the nodes have come; `absent` are the names of the others, where they are known.
+Finding presence_finding(int expected, int there, const std::vector<std::string>& absent);
 
 // `labels`: what to call the nodes, in their order.
 std::vector<Finding> difference_findings(const std::vector<std::string>& labels,
-                                         const std::vector<NodeWord>& nodes);
-// Against node 0's.
+                                         const std::vector<NodeSummary>& nodes);
+// Clocks are compared with that of node 0.
 std::vector<Finding> clock_findings(const std::vector<std::string>& labels,
                                     const std::vector<PairReach>& pairs);
 std::vector<Finding> reach_findings(const std::vector<std::string>& labels,
@@ -33,12 +40,17 @@ std::vector<Finding> speed_findings(const std::vector<std::string>& labels,
 std::vector<Finding> latency_findings(const std::vector<std::string>& labels,
                                       const std::vector<PairReach>& pairs);
 
-// Which names of other nodes are of no use on a node that has asked for them.
-std::vector<UnknownName> unknown_names(const std::vector<MeetingNode>& peers,
+// The names of other nodes that are of no use on a node that has asked for them.
+std::vector<UnknownName> unknown_names(const std::vector<ListedNode>& peers,
                                        const std::vector<NameFacts>& names);
-// What all of them have said of that, in the nodes' order.
+// The same of all nodes, in their order.
 std::vector<Finding> name_findings(const std::vector<std::string>& labels,
                                    const std::vector<std::string>& hosts,
                                    const std::vector<std::vector<UnknownName>>& unknown);
+
+// All of these, of nodes that have come; `unknown` as name_findings has it.
+std::vector<Finding> cluster_findings(const std::vector<NodeSummary>& nodes,
+                                      const std::vector<PairReach>& pairs,
+                                      const std::vector<std::vector<UnknownName>>& unknown);
 
 }  // namespace ddprun::inline launch

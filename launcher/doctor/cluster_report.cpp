@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "launcher/doctor/host_names.hpp"
-#include "launcher/doctor/report_rules.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -16,9 +15,9 @@ namespace {
 // Raised when a member changes its meaning or goes; new members do not count.
 constexpr int kClusterSchema = 1;
 
-// Of several nodes with different words for a thing, so many words are shown.
+// If nodes word one finding differently, so many of the texts are shown.
 constexpr std::size_t kMaxWordsShown = 3;
-// Of all findings of one topic that are about nodes beside each other.
+// Findings about several nodes beside each other are shown up to so many of one topic.
 constexpr std::size_t kMaxOfTopic = 8;
 
 struct FindingGroup {
@@ -27,7 +26,7 @@ struct FindingGroup {
 };
 
 // The node's own name, and its address, are no difference.
-std::string without_names(std::string text, const NodeWord& node) {
+std::string without_names(std::string text, const NodeSummary& node) {
     const auto is_of_name = [](char c) {
         return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == ':';
     };
@@ -54,8 +53,8 @@ void add_to_groups(std::vector<FindingGroup>& groups, Finding finding, std::size
     if (group.nodes.empty() || group.nodes.back() != node) group.nodes.push_back(node);
 }
 
-// Of a state, in the order in which they come; what is said in too many words is one group.
-std::vector<FindingGroup> grouped(const std::vector<NodeWord>& nodes, FindingState state) {
+// Groups the findings of a state, in the order in which they come; a finding with too many different texts is one group.
+std::vector<FindingGroup> grouped(const std::vector<NodeSummary>& nodes, FindingState state) {
     std::vector<FindingGroup> groups;
     for (std::size_t node = 0; node < nodes.size(); ++node) {
         for (Finding finding : nodes[node].report.findings) {
@@ -87,13 +86,13 @@ std::string subject_of(const Finding& finding) {
     return finding.about.empty() ? finding.topic : finding.topic + " " + finding.about;
 }
 
-// Of what no node has anything else to say than that it is in order.
-std::vector<std::string> sound_subjects(const std::vector<NodeWord>& nodes) {
+// Returns the subjects that are in order on all nodes.
+std::vector<std::string> sound_subjects(const std::vector<NodeSummary>& nodes) {
     std::vector<std::string> sound, unsound;
     const auto note = [](std::vector<std::string>& list, const std::string& subject) {
         if (std::find(list.begin(), list.end(), subject) == list.end()) list.push_back(subject);
     };
-    for (const NodeWord& node : nodes) {
+    for (const NodeSummary& node : nodes) {
         for (const Finding& finding : node.report.findings)
             note(finding.state == FindingState::ok ? sound : unsound, subject_of(finding));
     }
@@ -109,15 +108,15 @@ std::string all_of(const std::vector<std::string>& labels) {
 
 std::string state_column(FindingState state) { return fmt::format("{:<8} ", name_of_value(state)); }
 
-std::string group_line(const FindingGroup& group, const std::vector<NodeWord>& nodes,
+std::string group_line(const FindingGroup& group, const std::vector<NodeSummary>& nodes,
                        const std::vector<std::string>& labels) {
     std::vector<std::string> names;
     for (const std::size_t node : group.nodes) names.push_back(labels.at(node));
     const std::string who = names.size() == labels.size() ? all_of(labels) : compressed_hosts(names);
-    // What one node alone has said it has said by its own name.
+    // A finding of one node alone is shown with that node's own name.
     const Finding* finding = &group.finding;
     if (group.nodes.size() == 1) {
-        const NodeWord& node = nodes.at(group.nodes.front());
+        const NodeSummary& node = nodes.at(group.nodes.front());
         for (const Finding& own : node.report.findings) {
             if (own.topic == finding->topic && own.about == finding->about && own.state == finding->state)
                 finding = &own;
@@ -126,7 +125,7 @@ std::string group_line(const FindingGroup& group, const std::vector<NodeWord>& n
     return state_column(finding->state) + harmless_line(who) + ": " + line_of(*finding);
 }
 
-// Of all nodes beside each other, those of a state.
+// Adds the findings about several nodes that are of a state.
 void add_common_lines(const std::vector<Finding>& findings, FindingState state,
                       std::vector<std::string>& lines) {
     std::map<std::string, std::size_t> counts;
@@ -151,7 +150,7 @@ std::vector<std::string> group_lines(const ClusterReport& report, const std::vec
     return lines;
 }
 
-boost::json::object node_object(const NodeWord& node) {
+boost::json::object node_object(const NodeSummary& node) {
     boost::json::object object{{"state", name_of_value(state_of(node.report))}};
     put_members<ReportRules>(object, node.report);
     object["address"] = json_of<ReportRules>(node.address);
@@ -174,14 +173,14 @@ std::string list_text(std::string_view name, const std::vector<Item>& items, Wri
 
 FindingState state_of(const ClusterReport& report) {
     FindingState worst = FindingState::ok;
-    for (const NodeWord& node : report.nodes) worst = std::max(worst, state_of(node.report));
+    for (const NodeSummary& node : report.nodes) worst = std::max(worst, state_of(node.report));
     for (const Finding& finding : report.findings) worst = std::max(worst, finding.state);
     return worst;
 }
 
 std::string to_text(const ClusterReport& report) {
     std::vector<std::string> hosts;
-    for (const NodeWord& node : report.nodes) hosts.push_back(node.report.host);
+    for (const NodeSummary& node : report.nodes) hosts.push_back(node.report.host);
     const std::vector<std::string> labels = node_labels(hosts);
     std::string text;
     const std::vector<std::string> sound = sound_subjects(report.nodes);

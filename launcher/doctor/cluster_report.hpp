@@ -5,17 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "launcher/doctor/node_word.hpp"
+#include "launcher/doctor/node_report.hpp"
 
 namespace ddprun::inline launch {
 
 struct ClusterReport {
-    std::vector<NodeWord> nodes;
+    std::vector<NodeSummary> nodes;
     std::vector<PairReach> pairs;   // their nodes by the order above
     std::vector<Finding> findings;  // of all of them together
 };
 
-// That of the worst finding of all.
+// Returns the state of the worst finding of all.
 FindingState state_of(const ClusterReport& report);
 
 // More lines of findings are counted.

@@ -1,4 +1,4 @@
-// What was seen of a node -> what that means for a job here. Pure.
+// The diagnosis says what it means for a job here that a node was seen so. Pure.
 #pragma once
 
 #include "launcher/doctor/node_report.hpp"

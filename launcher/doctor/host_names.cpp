@@ -12,7 +12,7 @@
 namespace ddprun::inline launch {
 namespace {
 
-// Of more digits nobody makes ranges; as expand_host_list has it.
+// A number with more digits makes no range, as in expand_host_list.
 constexpr std::size_t kMaxNumberDigits = 18;
 
 // gpu07.example: what stands before its last number, and behind it.

@@ -19,11 +19,12 @@
 #include <memory>
 
 #include "launcher/plan/gpu_driver.hpp"
-#include "launcher/plan/node_resources.hpp"
 #include "launcher/process/exec_search.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/process/process_table.hpp"
+#include "rendezvous/net/network.hpp"
 #include "rendezvous/net/port_owner.hpp"
+#include "rendezvous/system/cpus.hpp"
 #include "rendezvous/system/memory_limit.hpp"
 #include "rendezvous/system/small_file.hpp"
 
@@ -141,6 +142,19 @@ std::optional<std::string> path_of(const Environment& environment) {
     return path != nullptr ? std::optional(*path) : std::nullopt;
 }
 
+// `usual` if that is one of them.
+template <class Fits>
+std::optional<std::string> address_that(const std::vector<LocalAddress>& own, const std::string& usual,
+                                        Fits fits) {
+    std::optional<std::string> first;
+    for (const LocalAddress& one : own) {
+        if (!fits(one)) continue;
+        if (one.address == usual) return usual;
+        if (!first) first = one.address;
+    }
+    return first;
+}
+
 }  // namespace
 
 Surroundings look_around(const LookRequest& request) {
@@ -176,6 +190,27 @@ Surroundings look_around(const LookRequest& request) {
     if (name) seen.name = name_facts(name->await(deadline));
     if (python) seen.python = python_facts(*request.python, python->await(deadline));
     return seen;
+}
+
+std::string meeting_address(const Environment& environment, const std::string& node_addr,
+                            const std::vector<LocalAddress>& own) {
+    if (const std::string* text = find_variable(environment, "DDPRUN_NET")) {
+        const auto networks = parse_networks(*text);
+        const auto found = address_that(own, node_addr, [&networks](const LocalAddress& one) {
+            return networks &&
+                   std::any_of(networks->begin(), networks->end(),
+                               [&one](const Network& network) { return network.contains(one.address); });
+        });
+        if (found) return *found;
+    }
+    if (const std::string* interface = find_variable(environment, "GLOO_SOCKET_IFNAME")) {
+        const auto found = address_that(
+            own, node_addr, [interface](const LocalAddress& one) { return one.interface == *interface; });
+        if (found) return *found;
+    }
+    if (!node_addr.empty()) return node_addr;
+    return address_that(own, node_addr, [](const LocalAddress& one) { return !one.is_loopback; })
+        .value_or("127.0.0.1");
 }
 
 }  // namespace ddprun::inline launch

@@ -12,7 +12,7 @@
 
 namespace ddprun::inline launch {
 
-// How long children are waited for: by `ddprun doctor`, and where a job is to start (--check).
+// Children are waited for so long by `ddprun doctor`, and where a job is to start (--check).
 inline constexpr std::chrono::milliseconds kDoctorLimit{5'000};
 inline constexpr std::chrono::milliseconds kCheckLimit{1'000};
 
@@ -32,7 +32,13 @@ struct LookRequest {
     std::chrono::milliseconds limit = kCheckLimit;
 };
 
-// Only with neither a name nor Python to ask for may there be other threads.
+// If a name or Python is asked for, there must be no other threads.
 Surroundings look_around(const LookRequest& request);
+
+// The address by which others are to call this node: the one by which workers would be reached. The environment is a
+// worker's: it is in a network of DDPRUN_NET, else of the interface that Gloo was told to take (by --local-addr, or by the
+// user), else `node_addr`, by which the node has reached node 0; empty: that is not known. Pure.
+std::string meeting_address(const Environment& environment, const std::string& node_addr,
+                            const std::vector<LocalAddress>& own);
 
 }  // namespace ddprun::inline launch

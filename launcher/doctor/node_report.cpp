@@ -10,6 +10,26 @@ namespace {
 // Raised when a member changes its meaning or goes; new members do not count.
 constexpr int kReportSchema = 1;
 
+template <class Whole>
+std::string json_text(const Whole& whole) {
+    boost::json::object root;
+    put_members<ReportRules>(root, whole);
+    return boost::json::serialize(root);
+}
+
+template <class Whole>
+std::optional<Whole> parse_whole(std::string_view text, std::size_t limit) {
+    if (text.size() > limit) return std::nullopt;
+    const auto root = parse_json_object(text, kMaxReportDepth);
+    Whole whole;
+    if (!root || !take_members<ReportRules>(*root, whole)) return std::nullopt;
+    return whole;
+}
+
+std::string gpus_text(const GpuFacts& gpu) {
+    return gpu.devices.count == 0 ? "none" : std::to_string(gpu.devices.count);
+}
+
 }  // namespace
 
 bool is_sound(const Finding& finding) { return finding.state == FindingState::ok || !finding.remedy.empty(); }
@@ -53,15 +73,43 @@ std::string to_json(const NodeReport& report) {
     return boost::json::serialize(root) + "\n";
 }
 
-std::optional<NodeReport> parse_node_report(std::string_view text) {
-    if (text.size() > kMaxReportText) return std::nullopt;
-    const auto root = parse_json_object(text, kMaxReportDepth);
-    int schema = 0;
-    NodeReport report;
-    if (!root || !take_member<ReportRules>(*root, "schema", schema) || schema != kReportSchema ||
-        !take_members<ReportRules>(*root, report))
-        return std::nullopt;
-    return report;
+std::vector<NodeFact> node_facts(const Surroundings& seen) {
+    std::vector<NodeFact> facts{{"ddprun", seen.version},      {"compiler", seen.compiler},
+                                {"glibc", seen.glibc},         {"machine", seen.machine},
+                                {"gpus", gpus_text(seen.gpu)}, {"driver", seen.gpu.driver}};
+    if (seen.python) {
+        facts.push_back({"python", seen.python->version});
+        // Its place, behind the blank, differs by nature.
+        facts.push_back({"pytorch", seen.python->torch.substr(0, seen.python->torch.find(' '))});
+    }
+    facts.push_back({"kernel", seen.kernel});
+    return facts;
+}
+
+bool is_sound(const NodeList& list) {
+    return std::is_sorted(list.nodes.begin(), list.nodes.end(),
+                          [](const auto& a, const auto& b) { return a.rank < b.rank; });
+}
+
+std::string to_json(const NodeSummary& summary) { return json_text(summary); }
+std::string to_json(const NodeList& list) { return json_text(list); }
+std::string to_json(const ReachReport& report) { return json_text(report); }
+
+std::optional<NodeSummary> parse_node_summary(std::string_view text) {
+    return parse_whole<NodeSummary>(text, kMaxReportText);
+}
+
+std::optional<NodeList> parse_node_list(std::string_view text) {
+    return parse_whole<NodeList>(text, kMaxReportText);
+}
+
+std::optional<ReachReport> parse_reach_report(std::string_view text, int from, int nodes) {
+    auto report = parse_whole<ReachReport>(text, kMaxReachText);
+    if (!report) return std::nullopt;
+    const bool is_own = std::all_of(report->pairs.begin(), report->pairs.end(), [&](const PairReach& pair) {
+        return pair.from == from && pair.to >= 0 && pair.to < nodes && pair.to != from;
+    });
+    return is_own ? report : std::nullopt;
 }
 
 }  // namespace ddprun::inline launch

@@ -1,17 +1,41 @@
-// NodeReport: what `ddprun doctor` says of a node, as data: so that it can be printed, and sent to be put beside
-// other nodes'. Pure.
+// A node's report says what `ddprun doctor` has found on one node; it is data, so that it can be printed, and sent to be put
+// beside those of other nodes. By way of the job's store, as JSON, the nodes tell each other:
+//
+//   each node    NodeSummary   what it has found, and where the others may call it
+//   node 0       NodeList      who takes part
+//   each node    ReachReport   how it has reached the others
+//
+// Each of these texts comes from another process, and is read within limits. Pure.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "launcher/doctor/report_rules.hpp"
+#include "launcher/doctor/surroundings.hpp"
+#include "launcher/doctor/tournament.hpp"
+#include "launcher/harmless_text.hpp"
 #include "rendezvous/codec/description.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 
 namespace ddprun::inline launch {
+
+// A longer text of another node is cut.
+inline constexpr std::size_t kMaxFindingText = 2048;
+inline constexpr std::size_t kMaxReportDepth = 8;
+
+// ReportRules are how these are written as JSON: texts are cut and made UTF-8, so that every reader can read them.
+struct ReportRules : JsonRules {
+    static constexpr std::size_t kMaxText = kMaxFindingText;
+    static constexpr std::size_t kMaxItemText = kMaxFindingText;
+
+    static std::string text(const std::string& text, std::size_t limit) {
+        return cut_text(valid_utf8(text), limit);
+    }
+};
 
 enum class FindingState {
     ok,
@@ -34,7 +58,7 @@ Finding ok_finding(std::string topic, std::string text, std::string about = "");
 Finding warning_finding(std::string topic, std::string text, std::string remedy, std::string about = "");
 Finding problem_finding(std::string topic, std::string text, std::string remedy, std::string about = "");
 
-// Of what another node says, so much is read.
+// A report of another node that has more is refused.
 inline constexpr std::size_t kMaxFindings = 256;
 inline constexpr std::size_t kMaxReportText = 1024 * 1024;
 
@@ -46,7 +70,7 @@ struct NodeReport {
 BOOST_DESCRIBE_STRUCT(NodeReport, (), (version, host, findings))
 constexpr std::size_t limit_of(Of<&NodeReport::findings>) { return kMaxFindings; }
 
-// That of its worst finding; ok where there is none.
+// The state of its worst finding; ok where there is none.
 FindingState state_of(const NodeReport& report);
 
 // One line, fit for a terminal, without its newline: "topic about: text; remedy".
@@ -55,8 +79,96 @@ std::string line_of(const Finding& finding);
 // A line for each finding, behind its state.
 std::string to_text(const NodeReport& report);
 
-// One object in one line, with `schema` and the report's own `state`; and what such a text says, if it is one.
+// One object in one line, with `schema` and the report's own `state`.
 std::string to_json(const NodeReport& report);
-std::optional<NodeReport> parse_node_report(std::string_view text);
+
+// A fact should be the same on all nodes; where it is not, the report says so.
+struct NodeFact {
+    std::string topic;  // "pytorch"
+    std::string value;  // "2.6.0"; empty: there is none
+};
+BOOST_DESCRIBE_STRUCT(NodeFact, (), (topic, value))
+
+// They come in the order in which differences are told.
+std::vector<NodeFact> node_facts(const Surroundings& seen);
+
+inline constexpr std::size_t kMaxNodeFacts = 32;
+inline constexpr std::size_t kMaxReachText = 4 * 1024 * 1024;
+
+struct NodeSummary {
+    NodeReport report;
+    std::vector<NodeFact> facts;
+    std::string address;  // numeric
+    int port = 0;
+};
+BOOST_DESCRIBE_STRUCT(NodeSummary, (), (report, facts, address, port))
+constexpr std::size_t limit_of(Of<&NodeSummary::facts>) { return kMaxNodeFacts; }
+constexpr NumberRange range_of(Of<&NodeSummary::port>) { return {0, 65'535}; }
+
+struct ListedNode {
+    int rank = 0;
+    std::string host;  // its own name
+    std::string address;
+    int port = 0;
+};
+BOOST_DESCRIBE_STRUCT(ListedNode, (), (rank, host, address, port))
+constexpr NumberRange range_of(Of<&ListedNode::rank>) { return {0, kMaxTournamentNodes - 1}; }
+constexpr NumberRange range_of(Of<&ListedNode::port>) { return {1, 65'535}; }
+
+struct NodeList {
+    std::vector<ListedNode> nodes;  // by rank
+};
+BOOST_DESCRIBE_STRUCT(NodeList, (), (nodes))
+constexpr std::size_t limit_of(Of<&NodeList::nodes>) { return kMaxTournamentNodes; }
+bool is_sound(const NodeList& list);
+
+enum class Reach {
+    reached,
+    refused,      // nobody listens there, or a firewall says so
+    unreachable,  // the system knows no way
+    silent,       // no answer to what was sent
+    no_answer,    // connected, but not to a node of this run, or that node had no time
+};
+BOOST_DESCRIBE_ENUM(Reach, reached, refused, unreachable, silent, no_answer)
+
+// A PairReach says how one node has reached another one.
+struct PairReach {
+    int from = 0;
+    int to = 0;
+    Reach reach = Reach::silent;
+    std::string address;  // that was called
+    std::string error;    // the system's word; empty where it was reached, or nothing was said
+    // Nothing: not measured.
+    std::optional<std::int64_t> latency_us;       // there and back, the least of several
+    std::optional<std::int64_t> clock_offset_us;  // how far the other one's clock is ahead, within latency_us
+    std::optional<std::int64_t> sent_mbit_s;      // by one connection
+    std::optional<std::int64_t> received_mbit_s;
+};
+BOOST_DESCRIBE_STRUCT(PairReach, (),
+                      (from, to, reach, address, error, latency_us, clock_offset_us, sent_mbit_s,
+                       received_mbit_s))
+
+// The name of another node that is of no use on this one.
+struct UnknownName {
+    std::string host;
+    std::string why;  // a sentence's end, behind the name
+};
+BOOST_DESCRIBE_STRUCT(UnknownName, (), (host, why))
+
+struct ReachReport {
+    std::vector<PairReach> pairs;
+    std::vector<UnknownName> unknown;
+};
+BOOST_DESCRIBE_STRUCT(ReachReport, (), (pairs, unknown))
+constexpr std::size_t limit_of(Of<&ReachReport::pairs>) { return kMaxTournamentNodes; }
+constexpr std::size_t limit_of(Of<&ReachReport::unknown>) { return kMaxTournamentNodes; }
+
+std::string to_json(const NodeSummary& summary);
+std::string to_json(const NodeList& list);
+std::string to_json(const ReachReport& report);
+std::optional<NodeSummary> parse_node_summary(std::string_view text);
+std::optional<NodeList> parse_node_list(std::string_view text);
+// The report of node `from`, among so many; nothing, too, where it names other nodes than these.
+std::optional<ReachReport> parse_reach_report(std::string_view text, int from, int nodes);
 
 }  // namespace ddprun::inline launch

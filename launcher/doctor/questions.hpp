@@ -1,4 +1,4 @@
-// What only a child process may ask (bounded_child.hpp), each as two functions: the question, which runs in the
+// These questions only a child process may ask (bounded_child.hpp). Each is two functions: the question, which runs in the
 // child, and what its answer says, which is pure.
 #pragma once
 
@@ -22,11 +22,11 @@ struct FolderQuestion {
 std::function<void()> ask_folder(const FolderQuestion& question);
 FolderFacts folder_facts(const FolderQuestion& question, const BoundedChild::Answer& answer);
 
-// What a host's name stands for. The child allocates.
+// Asks what a host's name stands for. The child allocates.
 std::function<void()> ask_name(const std::string& host);
 NameFacts name_facts(const BoundedChild::Answer& answer);
 
-// Likewise, of several hosts; one after the other. A name that the child has not got to within its time hangs.
+// Asks the same for several hosts, one after the other. A name that the child has not got to within its time hangs.
 std::function<void()> ask_names(const std::vector<std::string>& hosts);
 std::vector<NameFacts> names_facts(std::size_t hosts, const BoundedChild::Answer& answer);
 

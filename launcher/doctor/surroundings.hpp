@@ -13,7 +13,7 @@
 
 namespace ddprun::inline launch {
 
-// How a question ended that a child process was asked, because it may never be answered.
+// The end of a question that a child process was asked, because it may never be answered.
 enum class AnswerEnd {
     answered,
     hangs,   // not within the time that it was given
@@ -72,7 +72,7 @@ struct CapacityFacts {
     std::uint64_t memory = 0;         // the least of the machine's and all limits
 };
 
-// What became of writing a small file in a folder.
+// The result of writing a small file in a folder.
 struct FolderFacts {
     std::string role;  // "temporary files", "logs"
     std::string path;

@@ -61,13 +61,13 @@ void show(std::string_view text) {
     std::fflush(stderr);
 }
 
-// What tell_started sends: how much was in the output when the workers ran, and the id.
+// tell_started() sends this: how much was in the output when the workers ran, and the id.
 struct StartNotice {
     std::size_t output_size = 0;
     std::string id;
 };
 
-// Nothing while the line is not whole.
+// Returns nothing while the line is not whole.
 std::optional<StartNotice> parse_notice(std::string_view line) {
     const std::size_t blank = line.find(' ');
     const auto size = whole_number<std::size_t>(line.substr(0, blank));

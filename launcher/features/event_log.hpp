@@ -20,7 +20,7 @@ namespace ddprun::inline launch {
 
 class EventFile {
   public:
-    // What waits for the thread: more than the ends of all workers of a large node.
+    // So many bytes may wait for the thread: more than the ends of all workers of a large node.
     static constexpr std::size_t kMaxWaiting = 8 * 1024 * 1024;
     // How long close() waits for what is left to be written.
     static constexpr std::chrono::milliseconds kCloseTimeout{2000};
@@ -28,16 +28,16 @@ class EventFile {
     explicit EventFile(AppendedFile file, std::size_t max_waiting = kMaxWaiting);
     EventFile(const EventFile&) = delete;
     EventFile& operator=(const EventFile&) = delete;
-    // As close(), without a word.
+    // Closes it without a word.
     ~EventFile();
 
     // From now on what is appended is written. Once is enough.
     void start();
 
-    // Whole lines, or nothing; never waits.
+    // Takes whole lines, or nothing; never waits.
     void append(std::string_view lines);
 
-    // What is to be said since lines are lost; once.
+    // Returns what is to be said since lines are lost; once.
     std::optional<std::string> take_trouble();
 
     // Waits until all is written, but not longer than the timeout; then nothing is written any more. As take_trouble().

@@ -18,7 +18,7 @@ namespace {
 
 namespace json = boost::json;
 
-// Where torchrun would have made the record: file, class and method, by which its readers tell them apart.
+// torchrun would have made the record there: its readers tell records apart by file, class and method.
 constexpr const char* kHostsName = "c10d_rendezvous_backend.py:_create_tcp_store";
 constexpr const char* kJoinsName = "dynamic_rendezvous.py:DynamicRendezvousHandler.next_rendezvous";
 constexpr const char* kClosesName = "dynamic_rendezvous.py:DynamicRendezvousHandler._close";
@@ -66,7 +66,7 @@ json::string facts_text(const EventOrigin& origin, const StatusEvent& event) {
     return json::string(json::serialize(facts));
 }
 
-// As in the file that torchrun's @record writes; what it puts in its place where a worker has left none.
+// Has the form of the file that torchrun's @record writes, or of what torchrun puts in its place if a worker has left none.
 json::string error_text(const Failure& failure) {
     json::object error{{"message", "<NONE>"}};
     if (!failure.error_message.empty() || !failure.traceback.empty())
@@ -381,7 +381,7 @@ std::string EventStory::status_of(const RankEnd& end, const JobResult& result, c
     return status_event_line(origin_, time, event);
 }
 
-// As torchrun has it: an agent has failed that was sent a signal or never came to its end, and succeeded else, whatever
+// torchrun counts so: an agent has failed that was sent a signal or never came to its end, and succeeded else, whatever
 // became of its workers.
 std::string EventStory::status_of_agent(const JobResult& result, const EventTime& time) const {
     const bool failed = result.outcome == Outcome::signalled || result.outcome == Outcome::preempted ||
@@ -397,7 +397,7 @@ std::string EventStory::status_of_agent(const JobResult& result, const EventTime
 }
 
 std::string EventStory::ends(const JobResult& result, const EventTime& time) const {
-    // By rank, as torchrun has them.
+    // They stand by rank, as torchrun has them.
     std::map<int, std::string> workers;
     for (const RankEnd& end : result.ranks) {
         if (end.node_rank == result.node_rank) workers[end.rank] = status_of(end, result, time);

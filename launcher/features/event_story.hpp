@@ -20,13 +20,13 @@
 
 namespace ddprun::inline launch {
 
-// Of one text from outside, as bytes of UTF-8; a longer one is cut.
+// One text from outside has at most so many bytes of UTF-8; a longer one is cut.
 inline constexpr std::size_t kMaxEventText = 2048;
 // No line is longer, its newline included, whatever its texts hold: JSON may need six bytes for one, and twelve for one in
 // a text of JSON.
 inline constexpr std::size_t kMaxEventLine = 128 * 1024;
 
-// What all events of one launcher have in common.
+// All events of one launcher have this in common.
 struct EventOrigin {
     std::string run_id;
     std::string role;
@@ -47,7 +47,7 @@ enum class EndState { succeeded, failed, terminated };
 
 // torchrun's record of how one worker of this node, or its agent, has ended.
 struct StatusEvent {
-    // Of a worker only; torchrun's record of an agent has null there.
+    // Only a worker's record has it; torchrun's record of an agent has null there.
     struct Worker {
         int rank = 0;
         std::int64_t pid = 0;
@@ -101,7 +101,7 @@ class EventStory {
     std::string workers_run(const RoundReady& round, std::size_t workers, const EventTime& time) const;
     // torchrun's events of the workers and of the agent, and our last one.
     std::string ends(const JobResult& result, const EventTime& time) const;
-    // Likewise, where no job was ever begun, for this reason.
+    // The same where no job was ever begun, for this reason.
     std::string fails(int exit_code, std::string_view reason, const EventTime& time) const;
 
   private:

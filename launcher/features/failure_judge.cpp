@@ -105,7 +105,7 @@ bool FailureJudge::read_some() {
 void FailureJudge::ended(const ExitStatus& status) {
     timer_.cancel();
     runner_.signal_worker(std::exchange(pid_, 0), SIGKILL, SignalScope::group);
-    // What is in the pipe by now was said before the end.
+    // The program said before its end what is in the pipe by now.
     read_some();
     boost::system::error_code ignored;  // Whatever it is, nothing more is read.
     output_.close(ignored);

@@ -26,9 +26,9 @@ namespace ddprun::inline launch {
 
 class FailureJudge {
   public:
-    // From its start to its end.
+    // The program may run so long.
     static constexpr std::chrono::seconds kOnFailureTimeout{10};
-    // Of what the program says; the rest is read and forgotten.
+    // So much of what the program says counts; the rest is read and forgotten.
     static constexpr std::size_t kMaxAnswer = 4096;
 
     struct Question {
@@ -70,7 +70,7 @@ class FailureJudge {
     Alive alive_;
 };
 
-// What the user's program is asked about a failure of this round.
+// Makes what the user's program is asked about a failure of this round.
 FailureJudge::Question question_of(const LaunchOptions& options, const RoundReady& round,
                                    const Failure& failure);
 

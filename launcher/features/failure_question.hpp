@@ -1,4 +1,4 @@
-// What a program of the user's is asked about a failure, and what it may answer. Pure.
+// The question that a program of the user's is asked about a failure, and the answers that it may give. Pure.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace ddprun::inline launch {
 
-// Of the job and the round that failed.
+// The job and the round that failed.
 struct FailureQuestion {
     std::string run_id;
     std::string job_id;

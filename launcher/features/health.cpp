@@ -54,7 +54,7 @@ HealthAnswer plain_answer(http::status status, unsigned version) {
     return answer;
 }
 
-// Nothing for a caller who is gone.
+// Returns nothing for a caller who is gone.
 std::optional<HealthAnswer> answer_to(const HealthParser& parser, const error_code& error,
                                       const HealthService& service) {
     constexpr unsigned kVersion = 11;
@@ -146,7 +146,7 @@ std::uint16_t serve_health(const asio::any_io_executor& executor, std::uint16_t 
     const auto take = [executor, &taker = *service](HealthSocket socket) {
         asio::co_spawn(executor, serve_one(taker.shared_from_this(), std::move(socket)), asio::detached);
     };
-    // Where the listener itself is broken nobody calls any more.
+    // Nobody calls any more if the listener itself is broken.
     asio::co_spawn(executor, accept_each(service->acceptor, take), [service](const std::exception_ptr&) {});
     return taken;
 }

@@ -27,7 +27,7 @@ inline constexpr const char* kHealthPortVariable = "TORCHELASTIC_HEALTH_CHECK_PO
 std::variant<std::optional<std::uint16_t>, std::string> parse_health_port(
     const std::optional<std::string>& value);
 
-// What everybody may read who reaches the port, so it holds nothing that is somebody's: one JSON object and a newline.
+// Everybody may read this who reaches the port, so it holds nothing that is somebody's: one JSON object and a newline.
 std::string health_text(const AgentStatus& status);
 
 struct HealthLimits {

@@ -19,7 +19,7 @@
 namespace ddprun::inline launch {
 namespace {
 
-// What PyTorch's compilers, Triton's and CUDA's own go by.
+// PyTorch's compilers, Triton's and CUDA's own go by these.
 constexpr std::pair<const char*, const char*> kCaches[] = {{"CUDA_CACHE_PATH", "cuda"},
                                                            {"PYTORCH_KERNEL_CACHE_PATH", "kernels"},
                                                            {"TORCHINDUCTOR_CACHE_DIR", "inductor"},
@@ -35,7 +35,7 @@ constexpr std::array<unsigned, 9> kNetworkFileSystems = {
     NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, SMB2_SUPER_MAGIC, CIFS_SUPER_MAGIC, CEPH_SUPER_MAGIC, AFS_SUPER_MAGIC,
     kLustre,         kGpfs,           kBeeGfs};
 
-// Where they are unless a variable says so, in the home folder; Inductor's is among the temporary files.
+// Caches are there, in the home folder, unless a variable says otherwise; Inductor's is among the temporary files.
 constexpr std::pair<const char*, const char*> kUsualPlaces[] = {
     {"TRITON_CACHE_DIR", ".triton"}, {"CUDA_CACHE_PATH", ".nv"}, {"TORCHINDUCTOR_CACHE_DIR", ""}};
 

@@ -22,7 +22,7 @@
 
 namespace ddprun::inline launch {
 
-// One moment, by both clocks.
+// One moment has a time by each of both clocks.
 struct Moment {
     std::chrono::steady_clock::time_point steady;
     std::int64_t unix_ms = 0;
@@ -53,7 +53,7 @@ class TimeLimit {
 
     Wakeups next() const;
 
-    // What is due by now, each once (the warning in a round).
+    // Returns what is due by now, each once (the warning once in a round).
     Due take(const Moment& now);
 
     int warn_signal() const { return options_.warn_signal; }
@@ -63,7 +63,7 @@ class TimeLimit {
     std::string end_text() const;
 
   private:
-    // By the milliseconds of one clock.
+    // Its times are milliseconds of one clock.
     struct Limit {
         std::int64_t end = 0;
         std::optional<std::int64_t> warn_at;

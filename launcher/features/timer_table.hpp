@@ -56,9 +56,9 @@ class TimerLines {
     bool passes_over_ = false;
 };
 
-// On one node at the same time; a worker has a few.
+// One node has at most so many at the same time; a worker has a few.
 inline constexpr std::size_t kMaxTimers = 4096;
-// What is set for longer is waited for this long.
+// A timer that is set for longer is waited for this long.
 inline constexpr std::chrono::hours kLongestTimer{24 * 365};
 
 struct ExpiredTimer {

@@ -57,7 +57,7 @@ bool is_there(pid_t pid, std::uint64_t start_time) {
     return process && process->start_time == start_time && !process->ended();
 }
 
-// Of the reader's own, since it closes it.
+// The reader has a descriptor of its own, since it closes it.
 int copy_of(int descriptor) {
     const int copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (copy < 0) fail_errno(errno, "cannot read the workers' timers (dup)");
@@ -224,7 +224,7 @@ void FileWatchdog::look() {
 }
 
 void FileWatchdog::end(const ExpiredTimer& timer, const std::vector<ProcessStat>& processes) {
-    // One that has ended, whoever has its number now, needs nothing more.
+    // A process that has ended needs nothing more, whoever has its number now.
     if (!is_there(timer.pid, timer.start_time)) return;
     const auto worker = owner_of(timer.pid, events_.workers(), processes);
     events_.on_expired(timer, worker);

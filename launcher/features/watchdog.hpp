@@ -40,7 +40,7 @@ bool wants_timers(const Environment& environment);
 // If launchers begin at once, the one that has locked it (flock) has it.
 class TimerPipe {
   public:
-    // For this user alone. `chosen`: where; empty: a new one in `temporary`, the folder of temporary files. Throws a
+    // Makes it for this user alone. `chosen`: where; empty: a new one in `temporary`, the folder of temporary files. Throws a
     // system_error that names the path and, where that is the user's, the variable.
     TimerPipe(const std::string& chosen, const std::string& temporary);
     TimerPipe(const TimerPipe&) = delete;
@@ -54,7 +54,7 @@ class TimerPipe {
     int descriptor() const { return pipe_.get(); }
 
   private:
-    // Without a word where another launcher has it, or had it until now.
+    // Does nothing if another launcher has it, or had it until now.
     void take(const std::string& path);
 
     std::string path_;
@@ -62,7 +62,7 @@ class TimerPipe {
     bool is_elsewhere_ = false;
 };
 
-// Of the pipe's bytes so many are taken in one turn: all that a pipe holds.
+// So many of the pipe's bytes are taken in one turn: all that a pipe holds.
 inline constexpr std::size_t kTimerBytesAtOnce = 64 * 1024;
 
 // All are called from the executor.

@@ -29,7 +29,7 @@
 namespace ddprun::inline launch {
 
 inline constexpr int kControlVersion = 1;
-// With the newline. A status has some 90 bytes for each worker of the node.
+// The limits count the newline. A status has some 90 bytes for each worker of the node.
 inline constexpr std::size_t kMaxControlRequest = 1024;
 inline constexpr std::size_t kMaxControlReply = 4 << 20;
 
@@ -49,13 +49,13 @@ struct ControlReply {
     bool operator==(const ControlReply&) const = default;
 };
 
-// With a newline at the end and none inside.
+// The line has a newline at its end and none inside.
 std::string to_line(const ControlRequest& request);
 std::string to_line(const ControlReply& reply);
 
-// Without the newline. The request, or why it is none.
+// Takes the line without its newline; returns the request, or why it is none.
 std::variant<ControlRequest, std::string> parse_control_request(std::string_view line);
-// Nothing for a line that is no reply.
+// Returns nothing for a line that is no reply.
 std::optional<ControlReply> parse_control_reply(std::string_view line);
 
 // The status as one JSON object, for programs.

@@ -38,7 +38,7 @@ struct JobsPlace {
     std::filesystem::path shared = "/tmp";
 };
 
-// Where the jobs are; it need not be there. An empty path: somebody else has taken the name, and this user has never
+// Says where the jobs are; the folder need not be there. An empty path: somebody else has taken the name, and this user has never
 // had a detached job beside that.
 std::filesystem::path find_jobs_folder(const JobsPlace& place);
 
@@ -49,7 +49,7 @@ std::filesystem::path make_jobs_folder(const JobsPlace& place);
 // Whether it is there; false if there is none. Throws Error if it is not ours alone.
 bool is_private_folder(const std::filesystem::path& folder);
 
-// Of jobs that have ended, the newest so many are kept.
+// So many of the jobs that have ended are kept, the newest.
 inline constexpr std::size_t kMaxEndedJobs = 20;
 
 // A new folder for a job that starts. Throws Error.

@@ -47,7 +47,7 @@ bool is_utf8(const std::string& text) { return valid_utf8(text) == text; }
 
 bool has_zero(const std::string& text) { return text.find('\0') != text.npos; }
 
-// What is executed holds no zeros.
+// Nothing that is executed may hold a zero.
 bool can_be_executed(const RunRecord& record) {
     if (has_zero(record.program) || has_zero(record.called) || has_zero(record.directory)) return false;
     const bool has_program = record.program.starts_with('/');
@@ -56,14 +56,14 @@ bool can_be_executed(const RunRecord& record) {
            std::none_of(record.environment.begin(), record.environment.end(), is_bad);
 }
 
-// Wherever the launcher is started, within a worker, too.
+// These count wherever the launcher is started, within a worker, too.
 constexpr std::array<std::string_view, 5> kOwnBeginnings = {"DDPRUN_", "PET_", "TORCHELASTIC_LOG_LINE_",
                                                             "TORCHELASTIC_HEALTH_", "TORCH_ELASTIC_"};
 constexpr std::array<std::string_view, 8> kOwnNames = {
     "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
     "CUDA_DEVICE_ORDER",    "OMP_NUM_THREADS",     "PYTHON_EXEC",          "VIRTUAL_ENV"};
 
-// What the families of launcher/cluster/ read.
+// The families of launcher/cluster/ read these.
 constexpr std::array<std::string_view, 40> kClusterBeginnings = {
     "MASTER_",  "SLURM",        "OMPI_",       "PMI_",       "PMIX_",         "MPI_",       "MV2_",
     "MVAPICH_", "HYDRA_",       "FLUX_",       "PALS_",      "JSM_",          "HOROVOD_",   "LSB_",
@@ -77,7 +77,7 @@ constexpr std::array<std::string_view, 13> kClusterNames = {
     "NHOSTS",      "NPROC_PER_NODE", "REPLICATED_JOB_NAME", "KUBERNETES_SERVICE_HOST",
     "CLUSTER_SPEC"};
 
-// What a worker gets by the names of options, or beside them (worker_env.hpp, and the devices).
+// A worker gets these by the names of options, or beside them (worker_env.hpp, and the devices).
 constexpr std::array<std::string_view, 9> kOfWorkers = {
     "DDPRUN_RUN_ID",   "DDPRUN_ROUND", "DDPRUN_RESTART_REASON", "DDPRUN_MASTER_ADDR", "DDPRUN_NODE_ADDR",
     "DDPRUN_MESH_KEY", "DDPRUN_LIFE",  "DDPRUN_DEVICE",         "DDPRUN_NIC"};
@@ -97,7 +97,7 @@ bool is_own(std::string_view name) {
     return begins_with_one_of(name, kOwnBeginnings) || is_one_of(name, kOwnNames);
 }
 
-// As cluster_table.hpp has it.
+// cluster_table.hpp says what that is.
 bool is_in_job(const Environment& environment) {
     return environment.contains("DDPRUN_RUN_ID") || environment.contains("TORCHELASTIC_RUN_ID");
 }

@@ -15,7 +15,7 @@
 namespace ddprun::inline launch {
 
 inline constexpr std::string_view kRunFile = "run.json";
-// Of the file: the kernel takes 2 MiB of arguments and environment by default, and JSON needs six bytes for one of some.
+// The file is at most so large: the kernel takes 2 MiB of arguments and environment by default, and JSON needs six bytes for one of some.
 inline constexpr std::size_t kMaxRunFile = 16 * 1024 * 1024;
 
 struct RunRecord {
@@ -45,11 +45,10 @@ BOOST_DESCRIBE_STRUCT(RunRecord, (),
 
 std::string to_json(const RunRecord& record);
 
-// Nothing for a text that is no such record.
+// Returns nothing for a text that is no such record.
 std::optional<RunRecord> parse_run_record(std::string_view text);
 
-// Which of these is the newest run: of its nodes node 0's record, else that of `host`. By place in the list, which is
-// not empty.
+// Finds the newest run, by its place in the list, which is not empty: the record of its node 0, else that of `host`.
 std::size_t newest_run(const std::vector<RunRecord>& records, const std::string& host);
 
 // Options (DDPRUN_*, PET_*), GPU masks, MASTER_ADDR and the like, Python and its environment, and what schedulers, process

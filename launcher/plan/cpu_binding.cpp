@@ -7,8 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "launcher/plan/node_resources.hpp"
-
 namespace ddprun::inline launch {
 namespace {
 
@@ -172,6 +170,8 @@ std::variant<std::vector<CpuList>, std::string> bind_cpus(const CpuBindRequest& 
     }
     return bound;
 }
+
+int omp_threads(int usable, int local_workers) { return std::max(1, usable / std::max(1, local_workers)); }
 
 std::vector<int> threads_of(const std::vector<CpuList>& bound, int usable) {
     const int workers = static_cast<int>(bound.size());

@@ -40,6 +40,9 @@ struct CpuBindRequest {
 // One list for each local rank, never empty but for `none`; or a line that says why not.
 std::variant<std::vector<CpuList>, std::string> bind_cpus(const CpuBindRequest& request);
 
+// OMP_NUM_THREADS for each of `local_workers`: at least 1.
+int omp_threads(int usable, int local_workers);
+
 // OMP_NUM_THREADS of each worker: its CPUs, of which one that several may use counts in part; less where a quota pays
 // for fewer than are bound, which are `usable`; at least 1. Where nothing is bound, its part of those.
 std::vector<int> threads_of(const std::vector<CpuList>& bound, int usable);

@@ -1,8 +1,12 @@
 #include "launcher/plan/topology.hpp"
 
 #include <fmt/core.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <string>
@@ -131,6 +135,13 @@ Topology read_topology(const CpuList& allowed, const fs::path& root) {
         topology.cpus.push_back(place);
     }
     return topology;
+}
+
+std::string memory_policy_refusal() {
+    // A policy that does not exist: whoever may choose one hears of that, and nothing changes.
+    constexpr int kNoPolicy = 0x3fff;
+    if (::syscall(SYS_set_mempolicy, kNoPolicy, nullptr, 0) == 0 || errno == EINVAL) return {};
+    return std::strerror(errno);
 }
 
 }  // namespace ddprun::inline launch

@@ -32,4 +32,8 @@ struct Topology {
 // Reads root/sys/devices/system and root/proc/self/status. Blocking; some files for each core.
 Topology read_topology(const CpuList& allowed, const std::filesystem::path& root = "/");
 
+// Why this process may not choose the NUMA node of its memory, in the system's words; empty if it may. Containers
+// often forbid the system call.
+std::string memory_policy_refusal();
+
 }  // namespace ddprun::inline launch

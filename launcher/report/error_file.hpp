@@ -22,7 +22,7 @@ namespace ddprun::inline launch {
 
 inline constexpr std::size_t kMaxErrorFile = 1024 * 1024;
 
-// What an error file says. Texts are valid UTF-8 and fit a control message (cut_middle).
+// An ErrorFile is what such a file says. Texts are valid UTF-8 and fit a control message (cut_middle).
 struct WorkerError {
     std::string message;
     std::string traceback;
@@ -35,11 +35,11 @@ struct WorkerError {
 // A file that cannot be understood becomes a message that says so and shows how it begins.
 WorkerError parse_error_file(std::string_view text);
 
-// Nothing if the worker wrote none: there is no file, or an empty one. One that cannot be read, or is over
+// Returns nothing if the worker wrote none: there is no file, or an empty one. One that cannot be read, or is over
 // kMaxErrorFile, becomes a message that says so.
 std::optional<WorkerError> read_error_file(const std::filesystem::path& path);
 
-// What torchrun would write into its own error file: the first failing worker's `file` with its exit code in
+// Returns what torchrun would write into its own error file: the first failing worker's `file` with its exit code in
 // the nested form's inner object, as "errorCode" (minus the signal's number where a signal ended it). The
 // flat form is passed on as it is. Without `file` (the worker ran on another node) the nested form is made of
 // `failure`. Nothing if the worker wrote no error file, as with torchrun.

@@ -49,4 +49,19 @@ struct ReportFacts {
 //       logs: /tmp/ddprun_AbC123/none_x1Y2z3/attempt_0 (rank 5: 1/stderr.log)   (if there are any here)
 std::string failure_report(const ReportFacts& facts);
 
+// Says how the ranks besides the first failure ended: at most `room` (at least 1) lines about Finish::others and the counts
+// beside it. One line for each rank if they fit, else one for all ranks that ended alike, and in the last one the number of
+// those that are not listed.
+std::vector<std::string> end_lines(const Finish& finish, std::size_t room);
+
+// "rank 3", "ranks 0-2,5".
+std::string ranks_text(std::vector<int> ranks);
+
+// "node 1 (gpu07)".
+std::string shown_node(int node_rank, const std::string& host);
+
+// "rank 5 (local rank 1) on node 1 (gpu07), pid 4242", of a Failure or a RankEnd; without a pid that is 0.
+std::string shown_worker(const Failure& worker);
+std::string shown_worker(const RankEnd& worker);
+
 }  // namespace ddprun::inline launch

@@ -18,14 +18,14 @@ namespace json = boost::json;
 // Raised when a member changes its meaning or goes; new members do not count.
 constexpr int kResultSchema = 1;
 
-// What a member says where nothing is known, and null says here.
+// A member has this value where nothing is known; the file has null there.
 constexpr std::pair<std::string_view, int> kNothing[] = {
     {"rank", -1}, {"local_rank", -1}, {"witness", -1}, {"pid", 0}, {"signal", 0}};
 
 struct ResultRules : JsonRules {
     static std::string text(const std::string& text, std::size_t) { return valid_utf8(text); }
 
-    // Of a lost rank nothing is known.
+    // Nothing is known of a lost rank.
     template <std::same_as<std::vector<RankEnd>> T>
     static void put(json::object& out, std::string_view name, const T& ends) {
         json::array ranks = json_of<ResultRules>(ends).as_array();

@@ -36,7 +36,7 @@ struct JobResult {
     int exit_code = 0;
     std::string message;  // one sentence more: Finish::message, or why this node was not admitted
     std::optional<Failure> first_failure;
-    // How each rank of the last round ended, as far as this node was told.
+    // The end of each rank of the last round, as far as this node was told.
     std::vector<RankEnd> ranks;
     int restart_count = 0;
     int max_restarts = 0;

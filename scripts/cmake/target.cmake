@@ -85,10 +85,10 @@ elseif(DDPRUN_SANITIZE)
   set(DDPRUN_SOUGHT memory)
 endif()
 
-# ddprun_read_labels(WORDS [LABELS memory|threads|plain...]): in the caller, `words`, `labels`, and whether the target
-# `is_sought` in this build.
+# ddprun_read_labels(WORDS [PARTS N] [LABELS memory|threads|plain...]): in the caller, `words`, `parts`, `labels`, and whether
+# the target `is_sought` in this build.
 function(ddprun_read_labels)
-  cmake_parse_arguments(arg "" "" LABELS ${ARGN})
+  cmake_parse_arguments(arg "" PARTS LABELS ${ARGN})
   if(NOT arg_LABELS)
     set(arg_LABELS memory threads)
   endif()
@@ -98,6 +98,7 @@ function(ddprun_read_labels)
     endif()
   endforeach()
   set(words ${arg_UNPARSED_ARGUMENTS} PARENT_SCOPE)
+  set(parts ${arg_PARTS} PARENT_SCOPE)
   set(labels ${arg_LABELS} PARENT_SCOPE)
   set(is_sought ON PARENT_SCOPE)
   if(DDPRUN_SOUGHT AND NOT DDPRUN_SOUGHT IN_LIST arg_LABELS)
@@ -133,10 +134,31 @@ endif()
 # A hang guard, no measure: the thread sanitizer on a loaded machine is slow.
 set(DDPRUN_TEST_TIMEOUT 1800)
 
-# ddprun_test(NAME SOURCES... [LABELS ...]): a Catch2 program in bin/, run by ctest as one test.
+# ddprun_add_tests(NAME PARTS PART_WORDS COMMAND... ): the test NAME, or where it has PARTS so many tests NAME_1, NAME_2, ... of
+# one command, that each get PART_WORDS with their number, from 1, for @PART@. So none waits long for another's waiting, and
+# none of its cases is left out; and they begin before the short ones. The caller gets their names in `added`.
+function(ddprun_add_tests name parts part_words)
+  set(names ${name})
+  if(parts)
+    set(names)
+    foreach(PART RANGE 1 ${parts})
+      math(EXPR INDEX "${PART} - 1")
+      string(CONFIGURE "${part_words}" selected @ONLY)
+      add_test(NAME ${name}_${PART} COMMAND ${ARGN} ${selected})
+      list(APPEND names ${name}_${PART})
+    endforeach()
+    set_tests_properties(${names} PROPERTIES COST 60)
+  else()
+    add_test(NAME ${name} COMMAND ${ARGN})
+  endif()
+  set_tests_properties(${names} PROPERTIES TIMEOUT ${DDPRUN_TEST_TIMEOUT})
+  set(added ${names} PARENT_SCOPE)
+endfunction()
+
+# ddprun_test(NAME SOURCES... [PARTS N] [LABELS ...]): a Catch2 program in bin/, run by ctest as one test, or as N.
 function(ddprun_test name)
   ddprun_read_labels(${ARGN})
-  ddprun_program(${name} ${ARGN})
+  ddprun_program(${name} ${words} LABELS ${labels})
   target_include_directories(${name} SYSTEM PRIVATE ${DDPRUN_CATCH2_INCLUDE})
   target_link_libraries(${name} PRIVATE ddprun_catch_main)
   set_target_properties(${name} PROPERTIES DDPRUN_IS_TEST ON)
@@ -144,11 +166,11 @@ function(ddprun_test name)
   if(NOT is_sought)
     return()
   endif()
-  add_test(NAME ${name} COMMAND ${name} ${DDPRUN_TEST_CASES})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${DDPRUN_TEST_TIMEOUT} LABELS "${labels}")
+  ddprun_add_tests(${name} "${parts}" "--shard-count;${parts};--shard-index;@INDEX@" ${name} ${DDPRUN_TEST_CASES})
+  set_tests_properties(${added} PROPERTIES LABELS "${labels}")
 endfunction()
 
-# ddprun_script_test(NAME SCRIPT ARGS... [LABELS ...]): a test written in Python or bash; exit code 77 means skipped, and the
+# ddprun_script_test(NAME SCRIPT ARGS... [PARTS N] [LABELS ...]): a test written in Python or bash; exit code 77 means skipped, and the
 # script prints the reason on a line that begins with "skipped:".
 function(ddprun_script_test name script)
   ddprun_read_labels(${ARGN})
@@ -161,11 +183,11 @@ function(ddprun_script_test name script)
   else()
     set(interpreter bash)
   endif()
-  add_test(NAME ${name} COMMAND ${interpreter} ${path} ${words})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${DDPRUN_TEST_TIMEOUT} SKIP_RETURN_CODE 77 LABELS "${labels}")
+  ddprun_add_tests(${name} "${parts}" "--part;@PART@/${parts}" ${interpreter} ${path} ${words})
+  set_tests_properties(${added} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${labels}")
   # Sanitizers take memory of their own; tests that measure it must know.
   if(DDPRUN_SANITIZE)
-    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "DDPRUN_SANITIZED=${DDPRUN_SANITIZE}")
+    set_property(TEST ${added} APPEND PROPERTY ENVIRONMENT "DDPRUN_SANITIZED=${DDPRUN_SANITIZE}")
   endif()
 endfunction()
 

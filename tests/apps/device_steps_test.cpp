@@ -1,9 +1,10 @@
 // The GPU's arithmetic of a training step, on the host, against train_digits' own.
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
 
-#include "apps/train_digits/mlp.hpp"
+#include "apps/train_digits/replica.hpp"
 #include "apps/train_digits_gpu/steps.hpp"
 #include "tests/support/catch.hpp"
 
@@ -11,9 +12,9 @@ using namespace ddprun;
 
 namespace {
 
-template <class Step, class Data>
-void compute_all(const Data& data) {
-    for (std::size_t index = 0; index < Step::count(data); ++index) Step::compute(data, index);
+template <class Step>
+void compute_all(const DeviceState& state) {
+    for (std::size_t index = 0; index < Step::count(state); ++index) Step::compute(state, index);
 }
 
 }  // namespace
@@ -42,25 +43,15 @@ TEST_CASE("the device's gradients, loss and hits are those of the network on the
         hits += outcome.correct;
     }
 
-    std::vector<float> hidden(kImages * shape.hidden);
-    std::vector<float> hidden_gradients(hidden.size());
-    std::vector<float> output_gradients(kImages * shape.outputs);
-    std::vector<float> losses(kImages);
-    std::vector<float> right(kImages);
-    std::vector<float> sums(shape.parameter_count() + 2);
-    const DeviceBatch batch{shape.inputs,
-                            shape.hidden,
-                            shape.outputs,
-                            kImages,
-                            pixels.data(),
-                            labels.data(),
-                            parameters.data(),
-                            hidden.data(),
-                            output_gradients.data(),
-                            hidden_gradients.data(),
-                            losses.data(),
-                            right.data(),
-                            sums.data()};
+    // With room for a larger batch than this one.
+    DeviceState batch{shape.inputs, shape.hidden, shape.outputs, kImages + 2};
+    std::vector<float> memory(batch.size(), 77);
+    batch.memory = memory.data();
+    batch.images = kImages;
+    std::copy(parameters.begin(), parameters.end(), batch.parameters());
+    std::copy(pixels.begin(), pixels.end(), batch.pixels());
+    std::copy(labels.begin(), labels.end(), batch.labels());
+    const float* const sums = batch.sums();
     compute_all<HiddenStep>(batch);
     compute_all<OutputStep>(batch);
     compute_all<HiddenGradientStep>(batch);
@@ -75,15 +66,15 @@ TEST_CASE("the device's gradients, loss and hits are those of the network on the
 }
 
 TEST_CASE("an update moves the parameters against the mean gradient, with momentum") {
-    const std::vector<float> sums{4, -8, 3, 2};
-    std::vector<float> velocity{1, 0};
-    std::vector<float> parameters{10, 20};
-    std::vector<float> epoch{1, 1};
-    const DeviceUpdate update{2,           0.25F, 0.5F, 0.1F, sums.data(), velocity.data(), parameters.data(),
-                              epoch.data()};
+    // Two parameters: the biases of outputs without a hidden layer.
+    DeviceState update{.outputs = 2, .momentum = 0.5F, .learning_rate = 0.1F, .scale = 0.25F};
+    //                       parameters, velocity, sums, epoch
+    std::vector<float> memory{10, 20, 1, 0, 4, -8, 3, 2, 1, 1};
+    REQUIRE(update.size() == memory.size());
+    update.memory = memory.data();
     compute_all<UpdateStep>(update);
-    CHECK(velocity == std::vector<float>{1.5F, -2});
-    CHECK(parameters[0] == Approx(9.85));
-    CHECK(parameters[1] == Approx(20.2));
-    CHECK(epoch == std::vector<float>{4, 3});
+    CHECK(memory[0] == Approx(9.85));
+    CHECK(memory[1] == Approx(20.2));
+    CHECK(std::vector<float>(memory.begin() + 2, memory.end()) ==
+          std::vector<float>{1.5F, -2, 4, -8, 3, 2, 4, 3});
 }

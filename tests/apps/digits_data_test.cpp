@@ -1,4 +1,4 @@
-#include "apps/train_digits/digits_data.hpp"
+#include "apps/train_digits/digits.hpp"
 
 #include <string>
 #include <vector>
@@ -91,11 +91,10 @@ TEST_CASE("too few images are refused", "[digits]") {
 }
 
 TEST_CASE("a file that cannot be read is named", "[digits]") {
-    CHECK(input_error_message([] { read_digits("/nonexistent/digits.csv"); }) ==
+    CHECK(input_error_message([] { read_file("/nonexistent/digits.csv"); }) ==
           "cannot read '/nonexistent/digits.csv': No such file or directory");
-    CHECK(input_error_message([] { read_digits("/"); }) == "cannot read '/': Is a directory");
-    CHECK(input_error_message([] { read_digits("/dev/zero"); }) ==
-          "'/dev/zero' holds more than 67108864 bytes");
+    CHECK(input_error_message([] { read_file("/"); }).starts_with("cannot read '/': "));
+    CHECK(input_error_message([] { read_file("/dev/zero"); }).starts_with("cannot read '/dev/zero': "));
 }
 
 TEST_CASE("every fifth image is kept for testing", "[digits]") {
@@ -110,7 +109,7 @@ TEST_CASE("every fifth image is kept for testing", "[digits]") {
 }
 
 TEST_CASE("the real file holds the digits its origin states", "[digits]") {
-    const Digits digits = read_digits(DDPRUN_DIGITS_CSV);
+    const Digits digits = parse_digits(read_file(DDPRUN_DIGITS_CSV), "digits.csv");
     CHECK(digits.size() == 1797);
     std::vector<int> counts(kDigitClasses);
     for (const std::uint8_t label : digits.labels) ++counts[label];

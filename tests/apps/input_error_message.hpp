@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "apps/train_digits/files.hpp"
+#include "apps/train_digits/digits.hpp"
 
 namespace ddprun {
 

@@ -1,10 +1,9 @@
-#include "apps/train_digits/mlp.hpp"
+#include "apps/train_digits/replica.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "apps/train_digits/split_mix.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -23,9 +22,9 @@ Case random_case(std::uint64_t seed, const MlpShape& shape) {
     // Biases too, so that their gradients are not those of a special point.
     for (float& value : made.parameters) value += random.symmetric(0.1f);
     for (std::size_t i = 0; i < shape.inputs; ++i) {
-        made.image.push_back(random.below(3) == 0 ? 0.0f : random.symmetric(1.0f));
+        made.image.push_back(random.next() % 3 == 0 ? 0.0f : random.symmetric(1.0f));
     }
-    made.label = random.below(shape.outputs);
+    made.label = random.next() % shape.outputs;
     return made;
 }
 

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <vector>
 
-#include "apps/train_digits/augmentation.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -55,7 +54,7 @@ Run train_together(const DigitsSplit& digits, const TrainingPlan& plan, int repl
 }
 
 const DigitsSplit& real_digits() {
-    static const DigitsSplit digits = split_digits(read_digits(DDPRUN_DIGITS_CSV));
+    static const DigitsSplit digits = split_digits(parse_digits(read_file(DDPRUN_DIGITS_CSV), "digits.csv"));
     return digits;
 }
 
@@ -181,45 +180,6 @@ TEST_CASE("a replica's result is the mean over its images since the epoch began"
     CHECK(replica.own_result().loss == Approx(std::log(10.0)));
     replica.begin_epoch(1);
     CHECK(replica.own_images() == 0);
-}
-
-TEST_CASE("augmentation moves some images by up to a pixel, the same on every call", "[replica]") {
-    std::vector<float> pixels(kImagePixels, 0.0f);
-    pixels[3 * kImageSide + 4] = 1.0f;
-    const std::span<const float, kImagePixels> image(pixels.data(), kImagePixels);
-    std::vector<int> at(kImagePixels, 0);
-    for (int epoch = 0; epoch < 400; ++epoch) {
-        std::array<float, kImagePixels> seen{};
-        std::array<float, kImagePixels> again{};
-        augment(image, 7, epoch, 11, seen);
-        augment(image, 7, epoch, 11, again);
-        REQUIRE(seen == again);
-        REQUIRE(std::count(seen.begin(), seen.end(), 1.0f) == 1);
-        REQUIRE(std::count(seen.begin(), seen.end(), 0.0f) == 63);
-        ++at[static_cast<std::size_t>(std::find(seen.begin(), seen.end(), 1.0f) - seen.begin())];
-    }
-    CHECK(at[3 * kImageSide + 4] > 150);
-    for (const int row : {2, 3, 4}) {
-        for (const int column : {3, 4, 5}) {
-            CAPTURE(row, column);
-            CHECK(at[static_cast<std::size_t>(row * kImageSide + column)] > 5);
-        }
-    }
-
-    SECTION("what is moved over the edge is gone, and does not come in on the other side") {
-        std::fill(pixels.begin(), pixels.end(), 0.0f);
-        pixels[kImageSide - 1] = 1.0f;  // top right
-        bool gone = false;
-        for (int epoch = 0; epoch < 400; ++epoch) {
-            std::array<float, kImagePixels> seen{};
-            augment(image, 7, epoch, 11, seen);
-            gone = gone || std::count(seen.begin(), seen.end(), 0.0f) == 64;
-            for (int row = 0; row < kImageSide; ++row) {
-                REQUIRE(seen[static_cast<std::size_t>(row * kImageSide)] == 0.0f);
-            }
-        }
-        CHECK(gone);
-    }
 }
 
 }  // namespace

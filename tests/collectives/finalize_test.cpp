@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/call/rank_list.hpp"
+#include "collectives/call/call.hpp"
 #include "collectives/communicator.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/tcp/flow.hpp"
+#include "collectives/tcp/transfer.hpp"
 #include "tests/collectives/group_fixture.hpp"
 
 using namespace ddprun;

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # The archive and the shared library of the package give a program the names of the public headers and no others, so
-# whatever else they contain neither clashes with the program's own names nor uses them.
-#   package_names_test.sh ARCHIVE SHARED_LIBRARY SOURCE_DIR CXX PYTHON FLAGS
+# whatever else they contain neither clashes with the program's own names nor uses them. What stands above the collectives'
+# floor is not in them, and a release build is small.
+#   package_names_test.sh ARCHIVE SHARED_LIBRARY SOURCE_DIR CXX PYTHON FLAGS TRAIN_DIGITS BUILD_TYPE
 set -euo pipefail
 
-archive="$1" shared="$2" source="$3" cxx="$4" python="$5"
+archive="$1" shared="$2" source="$3" cxx="$4" python="$5" train_digits="$7" build_type="$8"
 read -ra flags <<<"${6:-}"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
@@ -38,6 +39,28 @@ nm -C --defined-only --dynamic "$shared" | sed -nE '/ A DDPRUN_/d; s/^[0-9a-f]+ 
     sort -u >"$work/names"
 check_names "$shared"
 echo "the public names only"
+
+# The launcher's world: the coordinator, and what only it needs.
+for file in "$archive" "$shared" "$train_digits"; do
+    nm -C "$file" 2>/dev/null >"$work/all_names"
+    grep -q 'ddprun::' "$work/all_names" || fail "$file: no names to look at"
+    for word in 'Coordinator' 'SSL_' 'Etcd'; do
+        found="$(grep -m 1 -E "(^|[^A-Za-z])$word" "$work/all_names" || true)"
+        [[ -z "$found" ]] || fail "$file: carries $word: $found"
+    done
+done
+echo "nothing of the coordinator's"
+if [[ "$build_type" == Release && ${#flags[@]} -eq 0 ]]; then
+    small() {
+        strip -o "$work/stripped" "$1"
+        local bytes
+        bytes="$(stat -c %s "$work/stripped")"
+        [[ "$bytes" -le "$2" ]] || fail "$1: $bytes bytes stripped, must be at most $2"
+        echo "$(basename "$1"): $bytes bytes stripped"
+    }
+    small "$shared" 3000000
+    small "$train_digits" 4000000
+fi
 
 # A program with a function of another Boost, as far as the linker can tell: of Asio's, which the store that rank 0
 # hosts here is made with.

@@ -45,15 +45,6 @@ class Ddpbench(EndToEndTest):
         self.assertEqual(code, 1)
         self.assertIn("NCCL_TESTS_MIN_BW", err)
 
-    def test_overlap_prints_a_row_for_each_size(self):
-        code, out, err = self.bench(2, "all_reduce", "--overlap", "-b", "1K", "-e", "64K", "-f", "8", "-n", "3")
-        self.assertEqual((code, err), (0, ""))
-        rows = re.findall(r"^ *(\d+) +[\d.]+ +[\d.]+ +[\d.]+ +-?[\d.]+$", out, re.MULTILINE)
-        self.assertEqual(rows, ["1024", "8192", "65536"])
-        code, _, err = self.bench(1, "broadcast", "--overlap")
-        self.assertEqual(code, 2)
-        self.assertIn("--overlap", err)
-
     def test_a_root_that_is_not_there(self):
         code, _, err = self.bench(2, "broadcast", "-r", "2")
         self.assertEqual(code, 2)

@@ -236,12 +236,26 @@ class ShellTest(EndToEndTest):
         super().tearDown()
 
 
+def cases_of(suite):
+    for test in suite:
+        yield from cases_of(test) if isinstance(test, unittest.TestSuite) else [test.id().partition(".")[2]]
+
+
+def names_of_part(part):
+    """Of the file's test cases the first of N parts, for '1/N': each N-th."""
+    number, of = (int(word) for word in part.split("/"))
+    names = sorted(cases_of(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])))[number - 1::of]
+    return names or sys.exit(f"there is no part {part}")
+
+
 def main():
     global BIN
     if len(sys.argv) < 2:
-        sys.exit("usage: TEST_FILE BIN_DIR [unittest arguments]")
+        sys.exit("usage: TEST_FILE BIN_DIR [--part K/N | unittest arguments]")
     # Test files import this module by name, while it may also run as a script's helper: one BIN for both.
     BIN = os.path.abspath(sys.argv.pop(1))
     for name in [name for name in os.environ if READ_BY_DDPRUN.fullmatch(name) and name not in READ_BY_TESTS]:
         del os.environ[name]
+    if sys.argv[1:2] == ["--part"]:
+        sys.argv[1:] = names_of_part(sys.argv[2])
     unittest.main(verbosity=1)

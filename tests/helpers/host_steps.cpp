@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "apps/train_digits_gpu/device_steps.hpp"
+#include "apps/train_digits_gpu/steps.hpp"
 #include "collectives/nccl/cuda_driver.hpp"
 
 namespace ddprun::inline app {
@@ -16,25 +16,25 @@ void wait_for(void* stream) {
         std::this_thread::yield();
 }
 
-template <class Step, class Data>
-void compute_all(const Data& data) {
-    for (std::size_t index = 0; index < Step::count(data); ++index) Step::compute(data, index);
+template <class Step>
+void compute_all(const DeviceState& state) {
+    for (std::size_t index = 0; index < Step::count(state); ++index) Step::compute(state, index);
 }
 
 }  // namespace
 
-const char* enqueue_gradients(const DeviceBatch& batch, void* stream) {
+const char* enqueue_gradients(const DeviceState& state, void* stream) {
     wait_for(stream);
-    compute_all<HiddenStep>(batch);
-    compute_all<OutputStep>(batch);
-    compute_all<HiddenGradientStep>(batch);
-    compute_all<SumStep>(batch);
+    compute_all<HiddenStep>(state);
+    compute_all<OutputStep>(state);
+    compute_all<HiddenGradientStep>(state);
+    compute_all<SumStep>(state);
     return nullptr;
 }
 
-const char* enqueue_update(const DeviceUpdate& update, void* stream) {
+const char* enqueue_update(const DeviceState& state, void* stream) {
     wait_for(stream);
-    compute_all<UpdateStep>(update);
+    compute_all<UpdateStep>(state);
     return nullptr;
 }
 

@@ -12,7 +12,6 @@
 
 #include "launcher/agent/node_traits.hpp"
 #include "launcher/doctor/node_report.hpp"
-#include "launcher/doctor/node_word.hpp"
 #include "launcher/features/failure_question.hpp"
 #include "launcher/guardian/guardian_wire.hpp"
 #include "launcher/harmless_text.hpp"
@@ -24,13 +23,12 @@
 #include "launcher/path_template.hpp"
 #include "launcher/plan/device_binding.hpp"
 #include "launcher/plan/gpu_driver.hpp"
-#include "launcher/plan/node_resources.hpp"
 #include "launcher/plan/program_kind.hpp"
 #include "launcher/plan/shell_words.hpp"
 #include "launcher/plan/wrap.hpp"
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/report/error_file.hpp"
-#include "launcher/report/kill_cause.hpp"
+#include "launcher/report/failure_cause.hpp"
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/etcd/base64.hpp"
@@ -45,6 +43,7 @@
 #include "rendezvous/secure/job_key.hpp"
 #include "rendezvous/store/number_text.hpp"
 #include "rendezvous/system/check.hpp"
+#include "rendezvous/system/cpus.hpp"
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/worker/accusation.hpp"
 #include "rendezvous/worker/life_table.hpp"
@@ -313,15 +312,14 @@ void read_records(Text text) {
         must(!record->is_exact || parse_run_record(to_json(*record)) == record,
              "a run is another one after it was written");
     parse_job_end(text);
-    if (const auto report = parse_node_report(text))
-        must(parse_node_report(to_json(*report)) == report, "a report is another one after it was written");
-    if (const auto word = parse_node_word(text))
-        must(parse_node_word(to_json(*word)) == word, "a node's word is another one after it was written");
-    if (const auto roster = parse_roster(text))
-        must(parse_roster(to_json(*roster)) == roster, "a roster is another one after it was written");
-    if (const auto tidings = parse_node_tidings(text, 0, 8))
-        must(parse_node_tidings(to_json(*tidings), 0, 8) == tidings,
-             "tidings are others after they were written");
+    if (const auto summary = parse_node_summary(text))
+        must(parse_node_summary(to_json(*summary)) == summary,
+             "a summary is another one after it was written");
+    if (const auto list = parse_node_list(text))
+        must(parse_node_list(to_json(*list)) == list, "a list of nodes is another one after it was written");
+    if (const auto reach = parse_reach_report(text, 0, 8))
+        must(parse_reach_report(to_json(*reach), 0, 8) == reach,
+             "a report of reach is another one after it was written");
     if (const auto answer = parse_answer(text)) must(answer->node >= 0, "a node below 0");
     must(job_folder_name(text, 1, 2).find_first_of(Text("/\0\n\x1b", 4)) == std::string::npos,
          "a job's folder elsewhere");

@@ -1,12 +1,19 @@
 #include "apps/ddprun/doctor/doctor_command.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <filesystem>
 
 #include "apps/cli/print.hpp"
 #include "apps/ddprun/command_line.hpp"
+#include "apps/ddprun/launcher_words.hpp"
+#include "apps/ddprun/option_rows.hpp"
 #include "launcher/agent/agent_link.hpp"
 #include "launcher/doctor/diagnosis.hpp"
+#include "launcher/doctor/host_names.hpp"
 #include "launcher/output/log_folder.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/plan/program.hpp"
@@ -15,11 +22,76 @@
 namespace ddprun::inline app {
 namespace {
 
-constexpr std::string_view kDoctorName = "doctor";
+// These options say which nodes there are, how they are reached and how they find each other.
+constexpr std::array<std::string_view, 24> kNodeOptions{
+    "--nnodes",  "--node-rank",  "--master-addr", "--master-port",  "--local-addr",   "--listen",
+    "--net",     "--standalone", "--last-call",   "--join-timeout", "--rdzv-backend", "--rdzv-endpoint",
+    "--rdzv-id", "--rdzv-conf",  "--secret-file", "--auth",         "--store",        "--scheduler",
+    "--hosts",   "--hostfile",   "--include",     "--exclude",      "--rsh",          "--fan-out"};
+// Some of them need no value.
+constexpr std::array<std::string_view, 3> kNodeFlags{"--no-ship", "--quiet", "--verbose"};
+
+// This is the program itself, wherever it lies, or has lain: what a relay has shipped is removed by then.
+constexpr const char* kThisProgram = "/proc/self/exe";
+constexpr std::string_view kDoctorWord = "doctor";
+
+// A node that has waited that long for the others goes without them.
+constexpr const char* kJoinTimeout = "--join-timeout=120";
+constexpr std::array<const char*, 7> kJobOptions{"--gpu-bind=none", "--allow-different", "--no-python",
+                                                 "--max-restarts=0", "--failover=off", "--resize=never",
+                                                 // A doctor that hangs will not end by itself.
+                                                 "--grace=2"};
+
+bool is_about_nodes(const OptionRow& row) {
+    const std::string name = long_name(row);
+    return std::find(kNodeOptions.begin(), kNodeOptions.end(), name) != kNodeOptions.end() ||
+           std::find(kNodeFlags.begin(), kNodeFlags.end(), name) != kNodeFlags.end();
+}
+
+std::vector<OptionGroup> node_groups(CommandLine& line) {
+    std::vector<OptionGroup> groups = option_rows(line);
+    for (OptionGroup& group : groups)
+        std::erase_if(group.rows, [](const OptionRow& row) { return !is_about_nodes(row); });
+    std::erase_if(groups, [](const OptionGroup& group) { return group.rows.empty(); });
+    return groups;
+}
+
+std::vector<std::string> names_of_variables(const OptionRow& row) {
+    std::vector<std::string> names{variable_of(row)};
+    std::string_view rest = row.variables;
+    while (!rest.empty()) {
+        const auto end = std::min(rest.find(','), rest.size());
+        names.emplace_back(rest.substr(0, end));
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    return names;
+}
+
+bool is_named(const std::string& word, std::string_view name) {
+    return word.substr(0, word.find('=')) == name;
+}
+
+std::vector<std::string> program_of(const DoctorCall& call, int nodes,
+                                    const std::vector<std::string>& hosts = {}) {
+    std::vector<std::string> program{kThisProgram, std::string(kDoctorWord), std::string(kNodeRoleFlag),
+                                     fmt::format("--of={}", nodes)};
+    if (hosts.size() == static_cast<std::size_t>(nodes))
+        program.push_back("--hosts=" + compressed_hosts(hosts));
+    if (call.json) program.emplace_back("--json");
+    if (!call.log_dir.empty()) program.push_back("--log-dir=" + call.log_dir);
+    return program;
+}
+
+// The report tells of a node that does not come, and still shows the others.
+void begin_with_any(Elasticity& elasticity, int nodes) {
+    if (nodes > 1 && !elasticity.is_elastic()) elasticity.min_nodes = 1;
+}
+
 constexpr std::uint16_t kStaticPort = 29500;
 constexpr std::uint16_t kC10dPort = 29400;
 
-// The temporary files, those of a system without TMPDIR, the logs, and where the workers begin.
+// Doctor looks at the folder for temporary files, at /tmp for programs that ignore TMPDIR, at the folder for logs, and at the
+// current folder, where the workers begin.
 std::vector<FolderQuestion> folders_asked(const Environment& environment, const std::string& log_dir) {
     const std::string temporary = temporary_folder(environment);
     std::vector<FolderQuestion> folders{{"temporary files", temporary}};
@@ -35,7 +107,7 @@ std::vector<FolderQuestion> folders_asked(const Environment& environment, const 
     return folders;
 }
 
-// Of the GPUs that workers may be started for, or one.
+// There will be a worker for each usable GPU, or one.
 std::size_t likely_workers(const Environment& environment) {
     return static_cast<std::size_t>(std::max(1, find_devices(environment, find_gpus()).count));
 }
@@ -43,8 +115,89 @@ std::size_t likely_workers(const Environment& environment) {
 }  // namespace
 
 bool is_doctor_command(const std::vector<std::string>& words, const std::string& called) {
-    return !words.empty() && words.front() == kDoctorName && called != kTorchrunName &&
+    return !words.empty() && words.front() == kDoctorWord && called != kTorchrunName &&
            called != kLegacyLaunchName;
+}
+
+bool is_doctor_node(const std::vector<std::string>& words) {
+    return words.size() > 1 && words[1] == kNodeRoleFlag;
+}
+
+DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Environment& environment) {
+    DoctorCall call;
+    CLI::App app(
+        "Looks at this node, or at all nodes of a job, and says what a job would miss: a line for each finding, behind\n"
+        "ok, warning or problem. Of several nodes (--hosts, or called on each of them, as by srun) each one looks at\n"
+        "itself and calls each other one; node 0 prints what all have found.",
+        "ddprun doctor");
+    CommandLine unused;
+    std::vector<OptionGroup> groups{
+        {"",
+         {{"--json", "", "As one JSON object", into(call.json)},
+          {"--log-dir", "DIR",
+           "The folder for logs that is to be looked at (that of the variables of --log-dir)",
+           into(call.log_dir), "PET_LOG_DIR"}}}};
+    const std::vector<OptionGroup> own = groups;
+    const std::vector<OptionGroup> of_nodes = node_groups(unused);
+    groups.insert(groups.end(), of_nodes.begin(), of_nodes.end());
+    app.footer("Exit codes: 0 without a problem, 1 with one, 2 for a wrong command line.");
+    add_standard_options(app, DDPRUN_VERSION, "[OPTIONS]");
+    LauncherWords split = split_words(app, groups, {words.begin() + 1, words.end()});
+    add_typed_rows(app, groups, split.typed);
+    if (!split.program.empty())
+        throw UsageError(
+            fmt::format("doctor {}: no option, and doctor starts no program", split.program.front()));
+    const std::vector<std::string> options = split.options;
+    call.show = parse_words(app, groups, std::move(split.options));
+    if (call.show) return call;
+    Environment of_logs;
+    for (const char* name : {"DDPRUN_LOG_DIR", "PET_LOG_DIR"}) {
+        if (const std::string* value = find_variable(environment, name)) of_logs[name] = *value;
+    }
+    take_values(app, own, of_logs, split.typed);
+    for (const std::string& word : options) {
+        if (!is_named(word, "--json") && !is_named(word, "--log-dir")) call.job_words.push_back(word);
+    }
+    const bool waits_as_told = std::any_of(options.begin(), options.end(), [](const std::string& word) {
+        return is_named(word, "--join-timeout");
+    });
+    if (!waits_as_told) call.job_words.emplace_back(kJoinTimeout);
+    call.job_words.insert(call.job_words.end(), kJobOptions.begin(), kJobOptions.end());
+    call.job_words.emplace_back("--");
+    const std::vector<std::string> program = program_of(call, 1);
+    call.job_words.insert(call.job_words.end(), program.begin(), program.end());
+    return call;
+}
+
+void forget_job_variables() {
+    CommandLine unused;
+    for (const OptionGroup& group : option_rows(unused)) {
+        for (const OptionRow& row : group.rows) {
+            if (is_about_nodes(row)) continue;
+            for (const std::string& name : names_of_variables(row)) ::unsetenv(name.c_str());
+        }
+    }
+}
+
+void become_doctors_job(const DoctorCall& call, CommandLine& line) {
+    line.nproc_per_node = "1";
+    line.workers_by_gpus = false;
+    line.program = program_of(call, line.nnodes, line.host_list.hosts);
+    begin_with_any(line.elasticity, line.nnodes);
+}
+
+void become_doctors_job(const DoctorCall& call, StarterOptions& options) {
+    const int nodes = options.terms.nodes;
+    for (StartNode& node : options.plan.nodes) node.workers = 1;
+    options.plan.program = program_of(call, nodes, options.plan.host_names);
+    if (nodes == 1 || options.terms.least < nodes) return;
+    options.plan.nnodes = fmt::format("1:{}", nodes);
+    options.terms.least = 1;
+}
+
+bool is_doctors_job(const std::vector<std::string>& program) {
+    return program.size() > 2 && program[0] == kThisProgram && program[1] == kDoctorWord &&
+           program[2] == kNodeRoleFlag;
 }
 
 LookRequest doctor_request(const Environment& environment, const std::string& log_dir) {

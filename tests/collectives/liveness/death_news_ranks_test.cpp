@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "collectives/session/bootstrap.hpp"
-#include "collectives/session/join.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/memory_store.hpp"
 #include "tests/support/thread_ranks.hpp"

@@ -1,6 +1,6 @@
 // What communicators of one family tell each other, and what ranks that give up while they join tell those
 // who come late.
-#include "collectives/liveness/family.hpp"
+#include "collectives/liveness/lifeline.hpp"
 
 #include <optional>
 #include <thread>

@@ -1,6 +1,5 @@
 // Who is to blame where the ranks do not all make the same call.
-#include "collectives/liveness/deadline_blame.hpp"
-#include "collectives/liveness/disagreement.hpp"
+#include "collectives/liveness/judgement.hpp"
 #include "collectives/liveness/lifeline_state.hpp"
 #include "tests/support/catch.hpp"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "collectives/liveness/deadline_blame.hpp"
+#include "collectives/liveness/judgement.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;

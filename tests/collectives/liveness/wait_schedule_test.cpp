@@ -1,9 +1,8 @@
 // When a waiting rank asks and gives notice.
-#include "collectives/liveness/wait_schedule.hpp"
+#include "collectives/liveness/judgement.hpp"
 
 #include <vector>
 
-#include "collectives/liveness/deadline_blame.hpp"
 #include "collectives/session/bootstrap.hpp"
 #include "tests/support/catch.hpp"
 

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "collectives/nccl/cuda_driver.hpp"
-#include "collectives/nccl/nccl_library.hpp"
+#include "collectives/nccl/nccl_calls.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;

@@ -1,10 +1,9 @@
 // How NCCL and the CUDA driver are found, and what is said when they are not.
-#include "collectives/nccl/nccl_library.hpp"
+#include "collectives/nccl/nccl_calls.hpp"
 
 #include <dlfcn.h>
 
 #include "collectives/grad_buckets.hpp"
-#include "collectives/nccl/nccl_calls.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/training.hpp"
 #include "tests/collectives/nccl/nccl_fixture.hpp"

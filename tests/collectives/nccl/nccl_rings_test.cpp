@@ -1,5 +1,5 @@
 // CommunicatorOptions::reproducible with NCCL: what it sets, where it ends, and what contradicts it.
-#include "collectives/nccl/nccl_rings.hpp"
+#include "collectives/nccl/nccl_settings.hpp"
 
 #include <unistd.h>
 

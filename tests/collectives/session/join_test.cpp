@@ -1,11 +1,10 @@
-#include "collectives/session/join.hpp"
+#include "collectives/session/bootstrap.hpp"
 
 #include <unistd.h>
 
 #include <filesystem>
 #include <random>
 
-#include "collectives/session/bootstrap.hpp"
 #include "rendezvous/store/store_host.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"

@@ -11,7 +11,7 @@
 
 #include "collectives/communicator.hpp"
 #include "collectives/session/gathering.hpp"
-#include "collectives/session/shrink.hpp"
+#include "collectives/session/split.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/store/store_host.hpp"
 #include "tests/support/catch.hpp"

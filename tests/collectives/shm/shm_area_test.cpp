@@ -1,12 +1,11 @@
 // Buffers from the communicator: that they reduce without stages, to the same bits as other memory, and that
 // programs need not care where they do not.
-#include "collectives/shm/shm_area.hpp"
+#include "collectives/shm/shm_backend.hpp"
 
 #include <cstring>
 #include <vector>
 
 #include "collectives/session/bootstrap.hpp"
-#include "collectives/shm/shm_backend.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fold.hpp"
 #include "tests/support/memory_store.hpp"

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "collectives/liveness/lifeline_frame.hpp"
+#include "collectives/liveness/lifeline_state.hpp"
 #include "collectives/wire/membership.hpp"
 #include "tests/support/catch.hpp"
 

@@ -2,7 +2,7 @@
 #include "collectives/wire/host_settings.hpp"
 
 #include "collectives/error.hpp"
-#include "collectives/wire/rank_group.hpp"
+#include "collectives/wire/membership.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;

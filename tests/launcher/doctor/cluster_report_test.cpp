@@ -12,7 +12,8 @@ namespace {
 const std::vector<std::string> kThree{"gpu01", "gpu02", "gpu03"};
 const std::vector<std::string> kFive{"gpu01", "gpu02", "gpu03", "gpu04", "gpu05"};
 
-NodeWord word_of(const std::string& host, std::vector<Finding> findings, std::vector<NodeFact> facts = {}) {
+NodeSummary word_of(const std::string& host, std::vector<Finding> findings,
+                    std::vector<NodeFact> facts = {}) {
     return {{"1.2.3", host, std::move(findings)}, std::move(facts), "10.0.0.1", 1};
 }
 
@@ -208,10 +209,10 @@ TEST_CASE("a node that answers late is named") {
 }
 
 TEST_CASE("names that other nodes do not know") {
-    const std::vector<MeetingNode> peers{{0, "gpu01", "10.0.0.1", 1},
-                                         {1, "gpu02", "10.0.0.2", 1},
-                                         {2, "gpu03", "10.0.0.3", 1},
-                                         {3, "gpu04", "10.0.0.4", 1}};
+    const std::vector<ListedNode> peers{{0, "gpu01", "10.0.0.1", 1},
+                                        {1, "gpu02", "10.0.0.2", 1},
+                                        {2, "gpu03", "10.0.0.3", 1},
+                                        {3, "gpu04", "10.0.0.4", 1}};
     const std::vector<NameFacts> names{{AnswerEnd::answered, {"10.0.0.1"}, ""},
                                        {AnswerEnd::answered, {}, "Name or service not known"},
                                        {AnswerEnd::hangs, {}, ""},
@@ -252,7 +253,7 @@ TEST_CASE("a node's own name is no difference, and many words for one thing are 
           "for gpu10\n"
           "warning  gpu2: host_name: gpu2 stands for no address; give --master-addr 10.0.0.1, or add a line "
           "for gpu20\n");
-    for (NodeWord& node : report.nodes)
+    for (NodeSummary& node : report.nodes)
         node.report.findings.front() =
             warning_finding("host_name", node.report.host + " is unknown", "see <address>");
     for (int i = 3; i < 9; ++i) report.nodes.push_back(word_of("gpu" + std::to_string(i), {full(i)}));

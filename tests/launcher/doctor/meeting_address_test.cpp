@@ -1,4 +1,4 @@
-#include "launcher/doctor/meeting_address.hpp"
+#include "launcher/doctor/look_around.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -163,4 +163,11 @@ TEST_CASE("the words of --bind and --numa-binding") {
     CHECK_FALSE(parse_numa_binding("numa"));
 }
 
+TEST_CASE("threads for each worker that is not bound") {
+    CHECK(omp_threads(8, 2) == 4);
+    CHECK(omp_threads(8, 3) == 2);
+    CHECK(omp_threads(2, 8) == 1);
+    CHECK(omp_threads(7, 1) == 7);
+}
+
 }  // namespace ddprun

@@ -10,8 +10,9 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "launcher/plan/node_resources.hpp"
+#include "launcher/plan/topology.hpp"
 #include "launcher/process/session_launcher.hpp"
+#include "rendezvous/system/cpus.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 

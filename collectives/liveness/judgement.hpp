@@ -1,0 +1,144 @@
+// Disagreement: which ranks made which call, and who is to blame where they are not all the same. Pure.
+//
+// What most ranks did is taken for what the program meant: so a call too many of one rank is blamed on that
+// rank, and not on one of those that never make it. Where no side has more ranks than each other, all that
+// disagree are named.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/call/call.hpp"
+#include "rendezvous/system/deadline.hpp"
+
+namespace ddprun::inline detail {
+
+// Ranks by what they did. A deed is the rest of a sentence that begins with one rank's name: `called
+// barrier() as call 7`, `has made 6 calls and left`.
+class Sides {
+  public:
+    struct Side {
+        std::string deed;
+        std::vector<int> ranks;
+    };
+
+    void add(int rank, const std::string& deed);
+
+    std::size_t count() const noexcept { return sides_.size(); }
+    // The side with more ranks than each other; null where there is none.
+    const Side* largest() const;
+    // All but those of `side`, ascending.
+    std::vector<int> others(const Side& side) const;
+    // All sides, the smallest first: `rank 1 called …, ranks 0, 2 have made 6 calls and left`.
+    std::string text() const;
+
+  private:
+    std::vector<Side> sides_;
+};
+
+// The same as deeds.
+std::string deed_of_call(const Call& call);
+std::string deed_of_absence(std::uint64_t calls_made);
+std::string deed_of_leaving(std::uint64_t calls_made);
+
+// That two ranks called different things at the same place in the order of their calls.
+Verdict mismatch_verdict(int rank, const Call& call, int peer, const Call& theirs);
+
+// A Stand says where a rank stands towards the collective of some number.
+struct Stand {
+    Call call;                                // what it made as that call; `none` while it has made none
+    std::optional<Call> last;                 // the last call it told of; nothing if it has not answered
+    std::optional<std::uint64_t> left_after;  // it has left after so many calls
+};
+
+// Says who is to blame for the ranks not all making the same call of number `sequence`; `stands` by rank. Nothing
+// where they do, as far as is known; and nothing until enough ranks have made the call or left to tell what
+// most of them do, unless `at_once`. The code is peer_left where those are to blame that have left.
+std::optional<Verdict> judge_disagreement(const std::vector<Stand>& stands, std::uint64_t sequence,
+                                          bool at_once);
+
+// Deadline blame: who is to blame when a deadline passes. Pure.
+
+// How long something may take, and the option that says so.
+struct NamedTimeout {
+    std::chrono::milliseconds length;
+    std::string_view option;
+};
+
+// Judges from `progress`, the ranks' last calls (nothing for one that does not answer), who kept `rank` from
+// finishing `call` in time: ranks that have not come or do not answer; ranks that are in another call, a
+// mismatch; else the first of those it was waiting for, `awaited`, or nobody. Send, recv and groups of them
+// concern nobody but `awaited`: those of them that exchange no messages at all, or else all.
+Verdict blame_for_deadline(const std::vector<std::optional<Call>>& progress, const Call& call, int rank,
+                           const std::vector<int>& awaited, const NamedTimeout& timeout);
+
+// One line without its end about a call that has taken `timeout` and goes on, from the same. Nothing where a
+// rank below is in the same call, and says it.
+std::optional<std::string> notice_of_wait(const std::vector<std::optional<Call>>& progress, const Call& call,
+                                          int rank, const std::vector<int>& awaited,
+                                          const NamedTimeout& timeout);
+
+// WaitSchedule: when a rank that waits in a call does something about it, long before the call's deadline. Pure.
+//
+// It asks the others whether they are in the same call (QuestionNotice) after half a second, and again after
+// pauses that double up to half a minute. Once, if it is wanted, it gives notice of the ranks it waits for:
+// first it inquires where they are, then, when there was time to answer, it says so.
+//
+// Driven by PeerMesh.
+
+inline constexpr std::chrono::milliseconds kFirstQuestion{500};
+inline constexpr std::chrono::milliseconds kLongestPause{30'000};
+// How long the others have to say where they are.
+inline constexpr std::chrono::milliseconds kAnswerTimeout{1000};
+
+class WaitSchedule {
+  public:
+    using Clock = Deadline::clock;
+
+    WaitSchedule() = default;
+    // The schedule is that of a call that began at `begin`. `notice_after` 0: no notice.
+    WaitSchedule(Deadline begin, std::chrono::milliseconds notice_after)
+        : question_(begin + kFirstQuestion),
+          inquiry_(notice_after.count() > 0 ? begin + notice_after : kNever) {}
+
+    // When there is something to do next.
+    Deadline next() const noexcept { return std::min({question_, inquiry_, notice_}); }
+
+    // Tells what is due at `now`; each is told of once.
+    bool takes_question(Deadline now) noexcept {
+        if (now < question_) return false;
+        ++round_;
+        question_ = now + pause_;
+        pause_ = std::min(2 * pause_, kLongestPause);
+        return true;
+    }
+    bool takes_inquiry(Deadline now) noexcept {
+        if (now < inquiry_) return false;
+        inquiry_ = kNever;
+        notice_ = now + kAnswerTimeout;
+        return true;
+    }
+    bool takes_notice(Deadline now) noexcept {
+        if (now < notice_) return false;
+        notice_ = kNever;
+        return true;
+    }
+    // The number of the last question, from 1.
+    std::uint32_t round() const noexcept { return round_; }
+
+  private:
+    static constexpr Deadline kNever = Deadline::max();
+
+    Deadline question_ = kNever;
+    Deadline inquiry_ = kNever;
+    Deadline notice_ = kNever;
+    std::chrono::milliseconds pause_ = kFirstQuestion;
+    std::uint32_t round_ = 0;
+};
+
+}  // namespace ddprun::inline detail

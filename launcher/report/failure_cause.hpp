@@ -1,0 +1,76 @@
+// The cause behind a failure: who killed a worker, and the hint that a report gives to its reader. Pure but for
+// read_oom_counters and shared_memory_room.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "rendezvous/control/control_message.hpp"
+
+namespace ddprun::inline launch {
+
+// A SIGKILL that ddprun has not sent comes from the kernel's OOM killer, or from somebody else.
+//
+// The kernel counts its OOM kills before it sends the signal: for the whole machine in /proc/vmstat
+// (oom_kill), and for every cgroup v2, those below it included, in memory.events (oom_kill). So a counter
+// that stood still tells that it was somebody else, and one that moved tells that a process of its scope was
+// killed; it tells which one only where the scope is the worker's own. More than that is never claimed. (The
+// counters of cgroup v1 leave out what is below.)
+
+// The counters are there. A folder that is not known is left empty.
+struct OomSources {
+    std::filesystem::path worker_cgroup;  // holds this worker and its descendants only
+    std::filesystem::path job_cgroup;     // holds all workers, and perhaps more: own_cgroup_folder() does
+    std::filesystem::path vmstat = "/proc/vmstat";
+};
+
+// The counters at one moment; nothing where one cannot be read.
+struct OomCounters {
+    std::optional<std::int64_t> worker_kills;
+    std::optional<std::int64_t> job_kills;
+    std::optional<std::int64_t> machine_kills;
+    std::optional<std::int64_t> worker_limit;  // memory.max in bytes, nothing without a limit
+    std::optional<std::int64_t> worker_peak;   // memory.peak in bytes
+
+    bool operator==(const OomCounters&) const = default;
+};
+
+// Makes some small reads. Called right before a worker is started and once it has ended by SIGKILL, before
+// its cgroup is removed.
+OomCounters read_oom_counters(const OomSources& sources);
+
+// One sentence for Failure::hint.
+std::string explain_kill(const OomCounters& before, const OomCounters& after);
+
+// The value of `name` in lines "name value", as memory.events and /proc/vmstat have them.
+std::optional<std::int64_t> parse_counter(std::string_view text, std::string_view name);
+
+// "1.5 GiB", "512 bytes".
+std::string size_text(std::int64_t bytes);
+
+// A file system of limited size holds so many bytes.
+struct Room {
+    std::int64_t size = 0;
+    std::int64_t free = 0;
+};
+
+// The room of /dev/shm now; nothing where there is none, or none with a limit.
+std::optional<Room> shared_memory_room();
+
+// A hint may go by these facts, besides the failure itself.
+struct HintFacts {
+    std::string interpreter;    // LaunchOptions::interpreter, which a missing module is often about
+    bool sees_one_gpu = false;  // the worker, by --gpu-bind, of several to which LOCAL_RANK counts
+    // It is looked at when the worker has ended. Memory that the worker alone had is free again by then, so room is no
+    // proof.
+    std::optional<Room> shared_memory;
+};
+
+// One line for Failure::hint: what an end or a text that many users have met means, and how it is mended. It goes by the
+// failure's signal, error message, traceback and last lines; empty if nothing is known of them.
+std::string failure_hint(const Failure& failure, const HintFacts& facts);
+
+}  // namespace ddprun::inline launch
