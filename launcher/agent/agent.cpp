@@ -143,7 +143,7 @@ class Agent final : public AgentControls, public RoundObserver, public SignalObs
     // another coordinator is looked for where the job may have one.
     void lose(const CoordinatorLoss& loss) override {
         if (loss.kind == CoordinatorLoss::Kind::unreached) return refuse(reporter_.given_up(loss.cause));
-        const bool is_guest = machine_.state() == AgentState::rejoining && link_->may_roam();
+        const bool is_guest = machine_.state() == AgentState::rejoining && link_->may_retry_members();
         if (machine_.state() == AgentState::joining || is_guest) {
             const auto refused = reporter_.met(loss, link_->hosts());
             if (refused) return refuse(*refused);

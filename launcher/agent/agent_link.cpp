@@ -172,7 +172,7 @@ void AgentLink::make(bool wants_rank_ends) {
     wants_rank_ends_ = wants_rank_ends;
     Hello hello = hello_of(options_, wants_rank_ends);
     if (options_.nnodes > 1) hello.traits = node_traits(options_);
-    link_.emplace(executor_, link_options_of(options_, std::move(hello)), events());
+    link_ = RendezvousLink::make(executor_, link_options_of(options_, std::move(hello)), events());
     host_if_due();
     log_.debug(rendezvous_text(options_, link_->hosts()));
 }

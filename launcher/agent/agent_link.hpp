@@ -5,6 +5,7 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <memory>
 #include <optional>
 
 #include "launcher/agent/feature.hpp"
@@ -85,7 +86,7 @@ class AgentLink {
     JoinReporter& reporter_;
     LinkObserver& observer_;
     bool wants_rank_ends_ = false;
-    std::optional<RendezvousLink> link_;
+    std::unique_ptr<RendezvousLink> link_;
     std::optional<LateName> late_name_;
 };
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "rendezvous/secure/job_key.hpp"
+#include "rendezvous/secure/secret.hpp"
 
 namespace ddprun::inline launch {
 namespace {

@@ -62,7 +62,7 @@ class CoordinatorClient {
     static constexpr std::chrono::milliseconds kLongestPause{1'000};
     // One attempt; a dropped packet must not hide the cause for longer.
     static constexpr std::chrono::milliseconds kAttemptTimeout{3'000};
-    // The first word may take Coordinator::kFirstStatusDelay.
+    // The first word may take Roster::kFirstStatusDelay.
     static constexpr std::chrono::seconds kAnswerTimeout{10};
     // A coordinator whose own join timeout ends at the same time says more about it, in this time.
     static constexpr std::chrono::seconds kRefusalTime{2};

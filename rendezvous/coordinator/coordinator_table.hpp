@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <variant>
 
 #include "rendezvous/control/control_message.hpp"
 
@@ -47,7 +48,7 @@ enum class CoordinatorEvent : std::uint8_t {
     worker_failed,
     worker_dying,
     agent_signalled,
-    node_leaves,    // likewise, but the job may go on without it
+    node_leaves,    // its agent was signalled, but the job may go on without it
     resize_due,     // a node has come that may take part at once
     notice_signal,  // an agent was sent a signal that the workers shall get
     rank_ends,
@@ -61,7 +62,7 @@ enum class CoordinatorEvent : std::uint8_t {
     workers_gone,       // of one node
     goodbye,
     node_lost,        // the connection to its agent broke
-    ended_node_lost,  // likewise, but its workers had ended
+    ended_node_lost,  // its connection broke, too, but its workers had ended
     all_ended,        // the last of all nodes' workers
     judgement_wanted,
     judged,
@@ -83,50 +84,72 @@ enum class CoordinatorEvent : std::uint8_t {
     job_moved,  // somebody says it
 };
 
-enum class CoordinatorAction : std::uint8_t {
-    none,
-    admit_follower,
+// What is done about those who come, go, and are told something.
+enum class NodeAction : std::uint8_t {
+    admit,           // unless there is a reason to refuse
+    refuse,          // since it comes too late
+    enqueue,         // it may take part later
+    note_leaving,    // it takes part in no other round
+    forget,          // a node that left before the job began
+    release,         // it has said goodbye
+    tell_waiting,    // who is there and who is not
+    give_up,         // refuse all that have come
+    refuse_all,      // as in give_up, but because they do not fit
+    admit_follower,  // and the following, while another coordinator is chosen
     forget_follower,
     note_follower,
-    take_over,  // the job as it is
-    go_on_pausing,
-    abdicate,
     redirect,          // to where the job is
-    move,              // likewise, all that are here
+    move,              // all that are here, to where the job is
     tell_other_group,  // the host, that another coordinator leads a job like this one
-    admit,             // unless there is a reason to refuse
-    refuse,            // since it comes too late
-    forget,            // a node that left before the job began
-    start_round,       // ranks for everybody
-    tell_waiting,      // who is there and who is not
-    give_up,           // refuse all that have come
-    refuse_all,        // likewise, since they do not fit
-    enqueue,           // it may take part later
-    resize,            // stop all, though nothing failed
-    note_leaving,      // it takes part in no other round
-    stop_all,          // this is the first failure
-    contend,           // or perhaps this
-    suspect,           // keep in mind who ended first, and tell the others
-    pass_on,           // to all agents
-    keep_ends,
-    confirm,  // an answer that came late
-    excuse,   // one that will be silent
+    confirm,           // an answer that came late
+    excuse,            // one that will be silent
+};
+
+// What is done about the workers of a round.
+enum class RoundAction : std::uint8_t {
+    start_round,   // ranks for everybody
+    resize,        // stop all, though nothing failed
+    stop_all,      // this is the first failure
+    stop_overdue,  // this is the first failure, too
+    suspect,       // keep in mind who ended first, and tell the others
+    contend,       // or perhaps this was first
+    pass_on,       // to all agents
     begin_exit_wait,
     exit_wait_due,
     note_running,
-    stop_overdue,  // this is the first failure, too
+    keep_ends,
     node_succeeded,
     node_gone,
-    decide,        // whether a restart follows
-    ask_judge,     // whether one should
-    settle,        // by what was said, or without
-    pause,         // announce it
-    begin_again,   // with those who are there
-    await_return,  // of those who are not
-    record,        // the round that would be next
-    finish,        // say how the job ended
-    abort,         // likewise, for this reason
-    release,
+};
+
+// What is done after a round, and under another coordinator.
+enum class AftermathAction : std::uint8_t {
+    none,
+    decide,         // whether a restart follows
+    ask_judge,      // whether one should
+    settle,         // by what was said, or without
+    pause,          // announce it
+    go_on_pausing,  // the coordinator before this one has announced it
+    begin_again,    // with those who are there
+    await_return,   // of those who are not
+    record,         // the round that would be next
+    take_over,      // the job as it is
+    abdicate,
+    abort,   // the job ends, for this reason
+    finish,  // say how the job ended
+};
+
+struct CoordinatorAction {
+    using enum NodeAction;
+    using enum RoundAction;
+    using enum AftermathAction;
+
+    constexpr CoordinatorAction(NodeAction action) : about(action) {}
+    constexpr CoordinatorAction(RoundAction action) : about(action) {}
+    constexpr CoordinatorAction(AftermathAction action) : about(action) {}
+    constexpr bool operator==(const CoordinatorAction&) const = default;
+
+    std::variant<NodeAction, RoundAction, AftermathAction> about;
 };
 
 struct CoordinatorStep {

@@ -11,7 +11,7 @@ namespace {
 int exit_code_of(const JobNodes& nodes, const std::optional<Failure>& cause, bool requeue) {
     if (!cause) return requeue ? kExitPreempted : 0;
     const bool all_zero =
-        std::all_of(nodes.begin(), nodes.end(), [](const auto& entry) { return entry.second.all_zero; });
+        std::all_of(nodes.begin(), nodes.end(), [](const auto& entry) { return entry.second.run.all_zero; });
     return cause->kind == Failure::Kind::signalled && all_zero ? kExitPreempted : exit_code_of(*cause);
 }
 
@@ -38,11 +38,11 @@ void add_ends(Finish& finish, const std::vector<RankEnd>& ends, const std::optio
 std::optional<RankEnd> end_of_rank(const JobNodes& nodes, int rank) {
     for (const auto& [node_rank, node] : nodes) {
         if (!node.has_rank(rank)) continue;
-        for (const RankEnd& end : node.ends) {
+        for (const RankEnd& end : node.run.ends) {
             if (end.rank == rank) return end;
         }
         return RankEnd{.rank = rank,
-                       .local_rank = rank - node.base_rank,
+                       .local_rank = rank - node.run.base_rank,
                        .node_rank = node_rank,
                        .host = node.hello.host,
                        .manner = RankEnd::Manner::lost};
@@ -58,7 +58,8 @@ std::vector<std::string> hosts_of(const JobNodes& nodes) {
 
 std::vector<RankEnd> all_ends(const JobNodes& nodes) {
     std::vector<RankEnd> ends;
-    for (const auto& [rank, node] : nodes) ends.insert(ends.end(), node.ends.begin(), node.ends.end());
+    for (const auto& [rank, node] : nodes)
+        ends.insert(ends.end(), node.run.ends.begin(), node.run.ends.end());
     return ends;
 }
 
@@ -66,9 +67,9 @@ Finish summary_of(const JobNodes& nodes, const std::optional<Failure>& cause, bo
     Finish finish{.exit_code = exit_code_of(nodes, cause, requeue), .cause = cause};
     for (const auto& [rank, node] : nodes) {
         if (node.connected) continue;
-        if (!node.is_gone && ++finish.unknown_node_count <= static_cast<int>(kMaxUnknownListed))
+        if (!node.run.is_gone && ++finish.unknown_node_count <= static_cast<int>(kMaxUnknownListed))
             finish.unknown_nodes.push_back(node_text(rank, node.hello.host));
-        if (!node.ended || node.ends.empty()) finish.lost += node.hello.local_world_size;
+        if (!node.run.ended || node.run.ends.empty()) finish.lost += node.hello.local_world_size;
     }
     add_ends(finish, all_ends(nodes), cause);
     return finish;

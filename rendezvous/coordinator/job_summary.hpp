@@ -12,10 +12,21 @@
 
 namespace ddprun::inline job {
 
-// One node, as the coordinator knows it.
+// What a node's workers have done in the current round. Only the Round writes it.
+struct NodeRun {
+    int base_rank = 0;   // the rank of the node's first worker
+    bool ended = false;  // all have succeeded, while the round runs; all are gone, while it stops
+    bool all_zero = false;
+    bool is_gone = false;  // the agent said that nothing of the workers is left there
+    bool gave_up = false;  // the agent said that it stops its workers by itself
+    std::vector<RankEnd> ends;
+};
+
+// One node, as the coordinator knows it. Only the Roster writes it, but for its run.
 struct JobNode {
     Hello hello;  // its node_rank is that of the round
     std::uint64_t connection = 0;
+    int key = 0;                 // in the Roster's map; once nodes are seated their rank
     std::optional<int> claim;    // the number that its user gave it
     bool hosts = false;          // the coordinator
     int place = 0;               // see Seating
@@ -26,18 +37,13 @@ struct JobNode {
     bool is_dead = false;  // not connected any more because its agent is dead
     bool silent = false;   // not connected any more because nothing was heard of it
     bool lied = false;     // not connected any more because it said what cannot be true
-    bool gave_up = false;  // it says that it stops its workers by itself
-    bool ended = false;    // succeeded, while the round runs; gone, while it stops
-    bool all_zero = false;
-    bool is_gone = false;       // it said that nothing of this round's workers is left there
-    int base_rank = 0;          // of this round, like the next
-    std::vector<RankEnd> ends;  // of its workers
-    int asked_epoch = 0;        // while a coordinator is chosen: the last that it was asked to follow
-    bool follows = false;       // and does
+    NodeRun run;
 
     // Another round may be one with it.
     bool stays() const { return connected && !leaving && left_out.empty(); }
-    bool has_rank(int rank) const { return rank >= base_rank && rank - base_rank < hello.local_world_size; }
+    bool has_rank(int rank) const {
+        return rank >= run.base_rank && rank - run.base_rank < hello.local_world_size;
+    }
 };
 
 using JobNodes = std::map<int, JobNode>;  // by node rank

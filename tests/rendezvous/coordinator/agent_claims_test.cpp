@@ -27,7 +27,7 @@ RankEnds ends_of(int rank, int local_rank) {
 
 TEST_CASE("an agent speaks of its own workers only") {
     // Of three nodes with 2, 3 and 2 workers the second: ranks 2 to 4.
-    const JobNode node{.hello = hello(1, 3, 3), .base_rank = 2};
+    const JobNode node{.hello = hello(1, 3, 3), .run = {.base_rank = 2, .ends = {}}};
     for (const int rank : {-9, -1, 0, 1, 2, 3, 4, 5, 6, 1'000'000}) {
         INFO("rank " << rank);
         const bool own = rank >= 2 && rank <= 4;

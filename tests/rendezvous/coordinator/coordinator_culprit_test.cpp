@@ -221,8 +221,8 @@ TEST_CASE("deaths cost no more messages in a round than there is room for") {
         messages +=
             coordinator.receive(1 + life % kNodes, dying(4 * node + death / kNodes, life), kStart).size();
     }
-    CHECK(messages <= Coordinator::kMaxDeathsTold);
-    CHECK(messages > Coordinator::kMaxDeathsTold - kNodes);
+    CHECK(messages <= Round::kMaxDeathsTold);
+    CHECK(messages > Round::kMaxDeathsTold - kNodes);
 }
 
 }  // namespace ddprun

@@ -81,7 +81,7 @@ TEST_CASE("node 0's agent hears once of each refusal, also of those before it ca
         stranger.run_id = "other" + std::to_string(connection);
         heard += of_type<PeerRefused>(coordinator.receive(connection, stranger, kStart)).size();
     }
-    CHECK(heard == Coordinator::kMaxRefusalsTold - 1);
+    CHECK(heard == Roster::kMaxRefusalsTold - 1);
 }
 
 TEST_CASE("agents with different commands do not join one job, those of different roles may") {
@@ -137,17 +137,17 @@ TEST_CASE("node 0 is told by which of its addresses it was reached") {
 TEST_CASE("who waits hears who is missing: after a while, then on changes, not too often") {
     Coordinator coordinator = make(3);
     coordinator.receive(1, hello(0, 3), kStart);
-    REQUIRE(coordinator.next_deadline() == kStart + Coordinator::kFirstStatusDelay);
+    REQUIRE(coordinator.next_deadline() == kStart + Roster::kFirstStatusDelay);
     CHECK(coordinator.tick(kStart + 1s).empty());
 
-    auto out = coordinator.tick(kStart + Coordinator::kFirstStatusDelay);
+    auto out = coordinator.tick(kStart + Roster::kFirstStatusDelay);
     REQUIRE(of_type<Waiting>(out).size() == 1);
     CHECK(to_text(of_type<Waiting>(out)[0]) == "joined 1/3, missing node 1, node 2");
     CHECK(coordinator.next_deadline() == kStart + 900s);
 
-    const TimePoint later = kStart + Coordinator::kFirstStatusDelay + 100ms;
+    const TimePoint later = kStart + Roster::kFirstStatusDelay + 100ms;
     coordinator.receive(2, hello(2, 3), later);
-    const TimePoint due = kStart + Coordinator::kFirstStatusDelay + Coordinator::kStatusPeriod;
+    const TimePoint due = kStart + Roster::kFirstStatusDelay + Roster::kStatusPeriod;
     REQUIRE(coordinator.next_deadline() == due);
     out = coordinator.tick(due);
     REQUIRE(of_type<Waiting>(out).size() == 2);

@@ -45,7 +45,7 @@ TEST_CASE("the host's agent is asked once all workers are gone, and its word cou
     CHECK(asked[0].round == 0);
     CHECK(asked[0].failure.host == "gpu2");
     CHECK(asked[0].failure.exit_code == 7);
-    CHECK(story.coordinator->next_deadline() == story.now + Coordinator::kJudgementTimeout);
+    CHECK(story.coordinator->next_deadline() == story.now + Aftermath::kJudgementTimeout);
     story.say(1, Judgement{0, Answer::restart});
     CHECK(story.order() == Order{{1, 0}, {2, 1}});
     CHECK(story.rounds.at(2).restart_count == 1);
@@ -75,7 +75,7 @@ TEST_CASE("without an answer the job decides by itself, at the latest when the t
         fail_all(story, 2, {1, 2});
         if (silent) {
             story.wait();
-            CHECK(story.now == kStart + Coordinator::kJudgementTimeout);
+            CHECK(story.now == kStart + Aftermath::kJudgementTimeout);
             CHECK(remarks(story) == "--on-failure: no answer within 15 s; ddprun decides by itself\n");
         } else {
             story.say(1, Judgement{0, Answer::none});

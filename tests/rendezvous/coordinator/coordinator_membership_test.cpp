@@ -260,7 +260,7 @@ TEST_CASE("a signalled agent leaves, and the others go on") {
     story.stopped({1, 2, 3}, true);
     CHECK(story.finished.empty());
     story.wait();
-    CHECK(story.now == kStart + Coordinator::kSignalsTogether);
+    CHECK(story.now == kStart + Aftermath::kSignalsTogether);
     CHECK(story.order() == Order{{1, 0}, {3, 1}});
     REQUIRE(story.finished.size() == 1);
     CHECK(story.finished.at(2).exit_code == kExitPreempted);

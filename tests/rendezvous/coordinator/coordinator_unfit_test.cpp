@@ -103,7 +103,7 @@ TEST_CASE("a job that cannot be without an unfit node ends when all have come, o
     waiting.receive(1, hello(0, 3), kStart);
     waiting.receive(2, unfit_hello(1, 3), kStart);
     REQUIRE(waiting.next_deadline());
-    refused = of_type<Refused>(waiting.tick(kStart + Coordinator::kUnfitTime));
+    refused = of_type<Refused>(waiting.tick(kStart + Roster::kUnfitTime));
     REQUIRE(refused.size() == 1);
     CHECK(refused[0].reason == kNoJob);
     // Who comes too late hears it, too.

@@ -15,9 +15,10 @@ JobNodes three_nodes() {
     const RankEnd::Manner manners[] = {succeeded, stopped, failed, stopped};
     JobNodes nodes;
     for (int rank = 0; rank < 3; ++rank) {
-        nodes[rank] = {.hello = hello(rank, 3, 2), .ended = true, .is_gone = true, .base_rank = 2 * rank};
+        nodes[rank] = {.hello = hello(rank, 3, 2),
+                       .run = {.base_rank = 2 * rank, .ended = true, .is_gone = true, .ends = {}}};
         for (int worker = 2 * rank; rank < 2 && worker < 2 * rank + 2; ++worker)
-            nodes[rank].ends.push_back({.rank = worker, .node_rank = rank, .manner = manners[worker]});
+            nodes[rank].run.ends.push_back({.rank = worker, .node_rank = rank, .manner = manners[worker]});
     }
     return nodes;
 }
@@ -62,7 +63,7 @@ TEST_CASE("the exit code of a job") {
     };
     for (const Case& one : cases) {
         JobNodes nodes = three_nodes();
-        for (auto& [rank, node] : nodes) node.all_zero = one.all_zero;
+        for (auto& [rank, node] : nodes) node.run.all_zero = one.all_zero;
         const Finish finish = summary_of(nodes, one.cause, one.requeue);
         CHECK(finish.exit_code == one.exit_code);
         CHECK(finish.cause == one.cause);
@@ -88,7 +89,7 @@ TEST_CASE("a node that is not there any more has lost its workers unless it told
     Finish finish = summary_of(nodes, std::nullopt, false);
     CHECK(finish.lost == 2);
     CHECK(finish.unknown_node_count == 0);
-    nodes.at(2).is_gone = nodes.at(2).ended = false;
+    nodes.at(2).run.is_gone = nodes.at(2).run.ended = false;
     finish = summary_of(nodes, std::nullopt, false);
     CHECK(finish.lost == 2);
     CHECK(finish.unknown_nodes == std::vector<std::string>{"node 2 (gpu2)"});

@@ -1,0 +1,142 @@
+// Aftermath: what follows a round: another one or none, with whom, and when. It keeps the queue of nodes that wait for
+// another round, the restarts so far, and who is left out. Pure; the Coordinator owns it and calls it in the order of what
+// happens.
+//
+//   the round has ended ──► classify(): a resize or a failure ──► (ask_judge() ──►) settle() ──► pause() ──► next round
+//
+// A round begins only when no worker of the one before can be left, also of a node that nobody can ask any more: it has
+// its grace period from then on (await_workers).
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/coordinator/coordinator_options.hpp"
+#include "rendezvous/coordinator/outgoing.hpp"
+#include "rendezvous/coordinator/restart_policy.hpp"
+#include "rendezvous/coordinator/roster.hpp"
+#include "rendezvous/coordinator/round.hpp"
+#include "rendezvous/membership/exclusion.hpp"
+
+namespace ddprun::inline job {
+
+// The rounds that were followed by another one.
+struct RoundHistory {
+    int restarts = 0;  // of all coordinators of the job
+    int resizes = 0;
+    std::vector<Restart> restart_list;  // the last ones, kMaxRestartsListed at most
+    std::vector<Restart> resize_list;
+};
+
+class Aftermath {
+  public:
+    using ConnectionId = std::uint64_t;
+    using TimePoint = std::chrono::steady_clock::time_point;
+
+    // So long those may take to die whose agent is dead, or who are killed at the end of their grace period.
+    static constexpr std::chrono::seconds kKillTime{1};
+    // Signals to several agents that are this close together are meant for the job.
+    static constexpr std::chrono::seconds kSignalsTogether{1};
+    // So long the host's agent may take to say what its user's program answers.
+    static constexpr std::chrono::seconds kJudgementTimeout{15};
+
+    explicit Aftermath(SharedOptions options);
+
+    // The nodes that wait for another round.
+    const NodeQueue& queue() const { return queue_; }
+    // The agent with this name, on another connection.
+    const JobNode* queued(const Hello& hello) const;
+    JobNode& enqueue(ConnectionId from, const Hello& hello);
+    bool leave_queue(ConnectionId from) { return queue_.erase(from) > 0; }
+    std::vector<JobNode> take_from_queue(std::size_t count);
+
+    // Nodes that another round could begin with.
+    std::size_t present(const JobNodes& nodes) const;
+    // Another round could begin: the least number is there, and somebody who works.
+    bool has_enough(const JobNodes& nodes) const;
+    // The round that runs may end for a node that comes; not one that some nodes are done with.
+    bool can_grow(const JobNodes& nodes) const;
+
+    // Why the machine is left out; nullptr where it is not. One of which another node takes part is not at fault as a whole.
+    const std::string* why_left_out(const Hello& hello, const JobNodes& nodes) const;
+    // Other nodes were lost since then, and now the job needs those who were left out. Returns lines for the user.
+    std::vector<std::string> take_back_left_out(Roster& roster);
+
+    // The user wants the job to end: no restart follows.
+    void cancel() { is_cancelled_ = true; }
+    bool is_cancelled() const { return is_cancelled_; }
+
+    // The round has ended. Tells failures from changes of the nodes.
+    void classify(const Failure& cause, const JobNodes& nodes);
+    bool wants_judgement(const Failure& cause) const;
+    // The user's program is asked.
+    JudgeFailure ask_judge(const Failure& cause, int round, TimePoint now);
+    TimePoint judgement_deadline() const { return judgement_deadline_; }
+    struct Verdict {
+        bool goes_on = false;
+        std::vector<std::string> remarks;  // for the user
+    };
+    // `judgement`: nothing if the program has not answered in time.
+    Verdict settle(const std::optional<Judgement>& judgement, Roster& roster, const Round& round);
+
+    // Another round follows, which all are told.
+    Restarting pause(const Failure& cause, int round, const JobNodes& nodes, TimePoint now);
+    TimePoint pause_end() const { return pause_end_; }
+    void pause_until(TimePoint time) { pause_end_ = time; }
+    // Until then workers of a lost node may be there: no round before.
+    void await_workers(TimePoint until) { workers_gone_ = std::max(workers_gone_.value_or(until), until); }
+    std::optional<TimePoint> workers_gone() const { return workers_gone_; }
+    bool may_have_workers(TimePoint now) const { return workers_gone_ && now < *workers_gone_; }
+    // The clock has jumped: nobody has had this time.
+    void postpone(std::chrono::steady_clock::duration jump);
+    void round_begins() { workers_gone_.reset(); }
+
+    // What the other coordinator of the job has counted.
+    void take_over(RoundHistory history);
+    // It had decided that another round follows.
+    void go_on(bool is_resize, TimePoint now);
+
+    // Why no round followed, where one might have.
+    void note_obstacle(std::string why) { decision_.message = std::move(why); }
+    const std::string& obstacle() const { return decision_.message; }
+    RoundHistory history() const;
+    // The reason of the last restart, or resize, whichever was later.
+    std::string reason_of_round() const;
+    // The end of the job for all, …
+    void add_history(Finish& finish) const;
+    // … and, though it goes on, for those who leave it.
+    Messages farewells(const JobNodes& nodes, const std::optional<Failure>& cause) const;
+
+  private:
+    bool leave_out(const JobNode& node, std::string why, Roster& roster);
+    void take_back(const JobNode& node, Roster& roster);
+    std::string why_not_without(int node_rank, Roster& roster);
+    const JobNode* blame_culprit(const Failure& cause, Roster& roster);
+
+    SharedOptions options_;
+    NodeQueue queue_;
+    Exclusion exclusion_;
+    RestartPolicy policy_;
+    RestartPolicy::Decision decision_;
+    std::minstd_rand random_;
+    bool is_cancelled_ = false;
+    bool resizing_ = false;  // what follows is no restart
+    int resize_count_ = 0;
+    std::vector<Restart> restarts_;
+    std::vector<Restart> resizes_;
+    TimePoint judgement_deadline_;
+    TimePoint pause_end_;
+    std::optional<TimePoint> workers_gone_;
+};
+
+// A node takes part in no other round, because its agent was sent a signal.
+bool somebody_leaves(const JobNodes& nodes);
+
+}  // namespace ddprun::inline job

@@ -1,0 +1,67 @@
+// CoordinatorOptions: what node 0's user and its agent say of a job before it begins. The four values of the coordinator
+// (Roster, Round, Aftermath, Leadership) share one copy, which never changes.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/control/control_message.hpp"
+#include "rendezvous/coordinator/admission.hpp"
+#include "rendezvous/coordinator/exit_wait.hpp"
+#include "rendezvous/coordinator/restart_policy.hpp"
+#include "rendezvous/membership/elasticity.hpp"
+#include "rendezvous/membership/member_list.hpp"
+
+namespace ddprun::inline job {
+
+struct CoordinatorOptions {
+    std::string version;
+    std::string run_id = "none";
+    std::string job_id;
+    std::int64_t start_unix_s = 0;  // of the job
+    int nnodes = 1;
+    Elasticity elasticity;
+    std::chrono::milliseconds join_timeout{900'000};
+    std::chrono::milliseconds heartbeat{0};  // the limit of silence; 0: silence is no sign of a loss
+    RestartOptions restarts;
+    unsigned jitter_seed = 0;  // of the pauses between rounds
+    std::optional<ExitWaitOptions> exit_wait;
+    bool asks_about_failures = false;  // a program of the user's, by way of the host's own agent
+    // What node 0's own agent will say. Others may come before it, but none may take its place or decide what
+    // the job runs.
+    std::optional<Hello> own_agent;
+    // The hosts of the job in the list that its own agent knows; where nodes are numbered, in that order. Empty: there
+    // is no list.
+    std::vector<std::string> hosts;
+    bool strict_env = false;  // no job of nodes that differ, and nobody who does joins later
+    // Another coordinator may take over from this one, and this one is told so if it is one of those.
+    bool failover = false;
+    // Workers reach the store by way of their own agents.
+    bool through_doors = false;
+    std::optional<MemberList> predecessor;
+    // A register outside the job decides who leads it next, and wish() is carried there: then no quorum is needed, and
+    // no round begins without a member of the last one that may live before that is recorded (round_record.hpp).
+    bool records_rounds = false;
+
+    // With so many nodes the job begins, or goes on.
+    int least() const { return elasticity.least(nnodes); }
+    // So many may run at the same time.
+    int seats() const { return elasticity.seats(nnodes); }
+    // A node that is lost can be replaced.
+    bool places_change() const { return elasticity.is_elastic() || restarts.max_restarts > 0; }
+    // With one node, or where every loss ends the job, nobody could go on.
+    bool may_fail_over() const { return failover && heartbeat.count() > 0 && nnodes > 1 && places_change(); }
+    bool records() const { return records_rounds && may_fail_over(); }
+
+    bool is_own(const Hello& hello) const { return own_agent && is_same_agent(*own_agent, hello); }
+    bool is_host(const Hello& hello) const { return own_agent ? is_own(hello) : hello.node_rank == 0; }
+    JobTerms terms() const { return {version, run_id, nnodes, elasticity.min_nodes.value_or(0)}; }
+};
+
+using SharedOptions = std::shared_ptr<const CoordinatorOptions>;
+
+}  // namespace ddprun::inline job

@@ -1,0 +1,154 @@
+// Roster: the nodes of a job: who is here, who is refused, who waits to be told what, and in which order they stand.
+// Pure; the Coordinator owns it and calls it in the order of what happens.
+//
+//   while nodes gather   admit() until gathers_all(), then end_gathering() and seat()
+//   between rounds       lose(), note_leaving(), leave_out(), and seat() again with newcomers from the queue
+//
+// It decides nothing about failures, restarts or other coordinators. What is to be sent it returns.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/coordinator/coordinator_options.hpp"
+#include "rendezvous/coordinator/coordinator_table.hpp"
+#include "rendezvous/coordinator/job_summary.hpp"
+#include "rendezvous/coordinator/node_differences.hpp"
+#include "rendezvous/coordinator/outgoing.hpp"
+#include "rendezvous/coordinator/unfit_nodes.hpp"
+#include "rendezvous/membership/seating.hpp"
+
+namespace ddprun::inline job {
+
+// Nodes that wait for another round, by their connections, as they came.
+using NodeQueue = std::map<std::uint64_t, JobNode>;
+
+// The seat of an agent that follows another coordinator: the rank that it had in the round that has ended.
+struct FollowerSeat {
+    int rank = 0;
+    int key = 0;  // in the Roster's map until now
+    int place = 0;
+};
+
+class Roster {
+  public:
+    using ConnectionId = std::uint64_t;
+    using TimePoint = std::chrono::steady_clock::time_point;
+
+    // A waiting agent is first told who is missing after this time, …
+    static constexpr std::chrono::milliseconds kFirstStatusDelay{3'000};
+    // … and on changes no more often than this.
+    static constexpr std::chrono::milliseconds kStatusPeriod{1'000};
+    // Node 0's agent hears of so many different refusals.
+    static constexpr std::size_t kMaxRefusalsTold = 32;
+    // Once it is known that there can be no job, so long the nodes that have yet to come are awaited, to be told why.
+    static constexpr std::chrono::seconds kUnfitTime{10};
+
+    Roster(SharedOptions options, TimePoint now);
+
+    // Those without a number stand under one that no node can have, until all are there.
+    const JobNodes& nodes() const { return nodes_; }
+    // The node on this connection; nullptr where there is none.
+    const JobNode* find(ConnectionId connection) const;
+    // The node that hosts the coordinator, while it is connected.
+    const JobNode* host() const;
+    std::optional<int> host_rank() const { return host_; }
+    // What the Round keeps of a node.
+    NodeRun& run_of(const JobNode& node) { return nodes_.at(node.key).run; }
+    // The agent on this connection was told how the job has ended for it.
+    bool has_released(ConnectionId connection) const { return released_.contains(connection); }
+    bool is_empty() const { return nodes_by_connection_.empty() && released_.empty(); }
+
+    // A line for the host's user.
+    Messages remark(std::string text) const;
+
+    // Nothing if it may take part. With `may_inherit` it may come from the machine of the node that has its number, whose
+    // loss nobody has noticed yet.
+    std::optional<Refused> reason_against(const Hello& hello, bool may_inherit = false) const;
+    // Nothing if it is fit, or hosts the job, which cannot do without it.
+    std::optional<Refused> learn_fitness(const Hello& hello);
+    // Why there can be no job, so far.
+    std::optional<Refused> unfit_fault() const { return unfit_.fault(options_->nnodes, options_->least()); }
+    // --strict-env lets in nobody who differs from the others.
+    std::optional<Refused> strict_reason_against(const Hello& hello) const;
+    Messages refuse(ConnectionId from, const Hello& hello, const Refused& refused);
+
+    // While nodes gather: the same agent, which has come before on another connection.
+    const JobNode* newcomer_before(const Hello& hello) const;
+    // One seat is kept for the host's own agent.
+    bool has_seat_for(const Hello& hello) const;
+    Messages admit(ConnectionId from, const Hello& hello);
+    // True if all are there who can come; else it sees to it that some are waited for only so long.
+    bool gathers_all(TimePoint now);
+    // The nodes get their places.
+    void end_gathering();
+    // Why those that are seated cannot run this job together.
+    std::optional<Refused> fault_of_nodes() const;
+    // A node has left before the job began.
+    void forget(const JobNode& node, TimePoint now);
+
+    // While nodes are awaited: until when, and who is missing.
+    void await(TimePoint now);
+    // They are told who is missing, as soon as may be; `replaces` what was planned before, else if that is later.
+    void plan_status(TimePoint now, bool replaces);
+    TimePoint deadline() const;
+    // join_timed_out, last_call_over or status_due.
+    std::optional<CoordinatorEvent> due(TimePoint now) const;
+    Waiting waiting(std::size_t present, const NodeQueue& queue) const;
+    Messages tell_waiting(const Waiting& waiting, TimePoint now);
+    // No more is told, since a round begins.
+    void round_begins();
+
+    // Why a node's connection is there no more.
+    enum class Loss : std::uint8_t { closed, silent, lied };
+    void lose(const JobNode& node, Loss loss, bool is_dead);
+    void note_leaving(const JobNode& node, int signal) { nodes_.at(node.key).leaving = signal; }
+    void leave_out(const JobNode& node, std::string why) { nodes_.at(node.key).left_out = std::move(why); }
+    // Its agent was told how the job has ended for it, or says goodbye.
+    void release(const JobNode& node, bool awaits_goodbye);
+    void forget_released(ConnectionId connection) { released_.erase(connection); }
+
+    // So many may come from the queue into the next round.
+    std::size_t free_seats() const;
+    // The nodes of the next round: those of the last one keep their order. Tells the host in what they differ.
+    Messages seat(std::vector<JobNode> newcomers);
+
+    // While another coordinator is chosen.
+    const JobNode& add_follower(ConnectionId from, const Hello& hello);
+    void remove_follower(const JobNode& node);
+    // Those who follow, and as lost the other members that are listed. Returns those who do not follow, who are no nodes any
+    // more.
+    std::vector<ConnectionId> take_over(const std::vector<FollowerSeat>& seats, const MemberList& list);
+
+  private:
+    using Newcomer = std::tuple<std::string, std::int64_t, int>;
+    const JobNode* holder_of(int number) const;
+
+    SharedOptions options_;
+    JobNodes nodes_;
+    std::map<ConnectionId, int> nodes_by_connection_;
+    std::map<Newcomer, int> newcomers_;  // while nodes gather; their keys
+    int unnumbered_ = 0;                 // nodes that have come without a number
+    bool is_seated_ = false;             // the nodes stand under their ranks
+    std::optional<int> host_;            // its key
+    std::set<ConnectionId> released_;
+    Seating seating_;
+    UnfitNodes unfit_;
+    NodeComparison comparison_;
+    std::vector<std::string> differences_;  // between the nodes, once all have come
+    std::set<std::string> refusals_told_;
+    std::vector<PeerRefused> refusals_untold_;  // while node 0's agent is not there
+    TimePoint join_deadline_;
+    std::optional<TimePoint> last_call_end_;
+    std::optional<TimePoint> status_deadline_;
+    std::optional<TimePoint> last_status_;
+};
+
+}  // namespace ddprun::inline job

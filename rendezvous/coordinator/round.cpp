@@ -1,0 +1,186 @@
+#include "rendezvous/coordinator/round.hpp"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "rendezvous/control/control_text.hpp"
+
+namespace ddprun::inline job {
+namespace {
+
+// What the coordinator knows of the node's place counts, whatever the agent says.
+Failure placed_on(const JobNode& node, Failure failure) {
+    failure.node_rank = node.hello.node_rank;
+    failure.host = node.hello.host;
+    return failure;
+}
+
+std::string loss_of(const JobNode& node, const HeartbeatTerms& heartbeats) {
+    if (node.silent) return silence_text(heartbeats.limit);
+    if (node.lied) return fmt::format("its agent (pid {}) said what cannot be true", node.hello.pid);
+    return fmt::format("the connection to its agent (pid {}) was lost", node.hello.pid);
+}
+
+}  // namespace
+
+Failure failure_of(const JobNode& node, const ControlMessage* message, const HeartbeatTerms& heartbeats) {
+    if (message == nullptr) {
+        return placed_on(node, {.kind = Failure::Kind::node_lost,
+                                .exit_code = kExitUnavailable,
+                                .message = loss_of(node, heartbeats)});
+    }
+    if (const auto* failed = std::get_if<WorkerFailed>(message)) return placed_on(node, failed->failure);
+    const auto& signalled = std::get<AgentSignalled>(*message);
+    return placed_on(
+        node, {.kind = Failure::Kind::signalled, .signal = signalled.signal, .message = signalled.reason});
+}
+
+Round::Round(const CoordinatorOptions& options)
+    : number_(options.predecessor ? options.predecessor->round : 0),
+      min_uptime_(options.restarts.min_uptime),
+      exit_wait_(options.exit_wait) {}
+
+std::vector<NodeRanks> Round::begin(Roster& roster, TimePoint now) {
+    if (std::exchange(has_run_, true)) ++number_;
+    awaited_ = roster.nodes().size();
+    start_ = now;
+    progressed_ = requeue_ = false;
+    failures_ = {};
+    cause_.reset();
+    deaths_told_ = 0;
+    exit_wait_.round_begins();
+    signals_.round_begins();
+    std::vector<NodeShare> shares;
+    for (const auto& [rank, node] : roster.nodes())
+        shares.push_back({node.hello.local_world_size, node.hello.role});
+    std::vector<NodeRanks> ranks = map_ranks(shares);
+    for (const auto& [rank, node] : roster.nodes())
+        roster.run_of(node) = {.base_rank = ranks.at(static_cast<std::size_t>(rank)).base_rank, .ends = {}};
+    return ranks;
+}
+
+void Round::take_over(Failure cause, const JobNodes& nodes) {
+    has_run_ = true;
+    cause_ = std::move(cause);
+    // How long it ran nobody knows; it shall not count against it.
+    uptime_ = min_uptime_;
+    failures_.tell(cause_->node_rank, *cause_);
+    awaited_ = 0;
+    for (const auto& [rank, node] : nodes) awaited_ += node.run.ended ? 0 : 1;
+}
+
+void Round::replace_resize(const Failure& cause) {
+    if (cause_ && cause_->kind == Failure::Kind::resized) cause_ = cause;
+}
+
+Failure Round::tell(const JobNode& node, Failure failure) {
+    return failures_.tell(node.hello.node_rank, std::move(failure));
+}
+
+Messages Round::stop(Failure cause, Roster& roster, TimePoint now) {
+    uptime_ = std::chrono::duration_cast<std::chrono::milliseconds>(now - start_);
+    cause_ = std::move(cause);
+    awaited_ = 0;
+    for (const auto& [rank, node] : roster.nodes()) {
+        roster.run_of(node).ended = !node.connected;
+        if (node.connected) ++awaited_;
+    }
+    return to_all(roster.nodes(), Stop{number_, *cause_});
+}
+
+Messages Round::suspect(const JobNode& node, const WorkerDying& dying, const JobNodes& nodes) {
+    if (dying.itself && node.has_rank(dying.rank)) failures_.suspect(dying.rank);
+    if (dying.life == 0 || deaths_told_ + nodes.size() > kMaxDeathsTold) return {};
+    Messages out;
+    for (const auto& [rank, other] : nodes) {
+        if (other.key == node.key || !other.connected || other.run.ended) continue;
+        out.push_back({other.connection, PeerDying{number_, dying.life}});
+    }
+    deaths_told_ += out.size();
+    return out;
+}
+
+void Round::contend(const JobNode& node, const ControlMessage& message) {
+    const auto* failed = std::get_if<WorkerFailed>(&message);
+    const auto* dying = std::get_if<WorkerDying>(&message);
+    const int rank = failed != nullptr ? failed->failure.rank : dying->rank;
+    if ((failed != nullptr || dying->itself) && node.has_rank(rank)) failures_.contend(rank);
+}
+
+void Round::find_cause(const JobNodes& nodes) {
+    if (auto first = failures_.first([&nodes](int rank) { return end_of_rank(nodes, rank); }))
+        cause_ = std::move(first);
+}
+
+bool Round::count_down(NodeRun& run) {
+    if (std::exchange(run.ended, true)) return false;
+    return awaited_ > 0 && --awaited_ == 0;
+}
+
+bool Round::node_succeeded(NodeRun& run) {
+    run.all_zero = run.is_gone = true;
+    return count_down(run);
+}
+
+// What its agent has gathered of the first failure since it was told; nothing if the node itself was lost.
+bool Round::node_gone(const JobNode& node, NodeRun& run, const WorkersGone* gone) {
+    if (gone != nullptr) {
+        run.all_zero = gone->all_zero;
+        run.is_gone = true;
+        progressed_ = progressed_ || gone->progressed;
+        if (gone->failure) failures_.tell(node.hello.node_rank, placed_on(node, *gone->failure));
+    }
+    return count_down(run);
+}
+
+void Round::keep_ends(const JobNode& node, NodeRun& run, const RankEnds& ends) const {
+    for (const RankEnd& end : ends.ends) {
+        if (run.ends.size() == static_cast<std::size_t>(node.hello.local_world_size)) return;
+        run.ends.push_back(end);
+        run.ends.back().node_rank = node.hello.node_rank;
+        run.ends.back().host = node.hello.host;
+    }
+}
+
+bool Round::note_signal(std::uint64_t from, const NoticeSignal& notice, TimePoint now) {
+    requeue_ = requeue_ || notice.requeue;
+    return signals_.is_news(from, notice.signal, now);
+}
+
+Messages Round::ask_who_runs(const JobNodes& nodes, TimePoint now) {
+    std::map<int, StillRunning> asked;
+    Messages out;
+    for (const auto& [rank, node] : nodes) {
+        if (!node.connected || node.run.ended) continue;
+        const int workers = node.hello.local_world_size;
+        const int first = node.run.base_rank;
+        asked[rank] = {.round = number_, .count = workers, .ranks = {{first, first + workers - 1}}, .pid = 0};
+        out.push_back({node.connection, WhoRuns{number_}});
+    }
+    exit_wait_.ask(std::move(asked), now);
+    return out;
+}
+
+bool Round::note_running(const JobNode& node, const StillRunning& running) {
+    return exit_wait_.answer(node.hello.node_rank, running);
+}
+
+std::optional<std::string> Round::end_exit_wait(const JobNodes& nodes) {
+    for (const auto& [rank, node] : nodes) {
+        if (node.run.ended) exit_wait_.answer(rank, {});
+    }
+    return exit_wait_.conclude();
+}
+
+std::optional<int> Round::overdue_node() const {
+    return exit_wait_.kills() ? std::optional(exit_wait_.first_node()) : std::nullopt;
+}
+
+Failure Round::overdue_failure(const JobNode& node) const {
+    Failure failure = placed_on(node, exit_wait_.failure());
+    failure.local_rank = failure.rank - node.run.base_rank;
+    return failure;
+}
+
+}  // namespace ddprun::inline job
