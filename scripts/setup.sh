@@ -23,7 +23,7 @@ libboost1.81-dev:Asio, Process, JSON (headers)
 libcli11-dev:command lines
 libspdlog-dev:the launcher's log
 libfmt-dev:what spdlog formats with
-libssl-dev:TLS to etcd
+libssl-dev:TLS to etcd (headers; the library is opened where a job wants it)
 libsodium-dev:what the agents of a job with a secret say to each other, and what its ranks prove"
 test_packages="\
 catch2:the unit tests

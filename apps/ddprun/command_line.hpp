@@ -19,7 +19,7 @@
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/plan/cpu_binding.hpp"
 #include "launcher/plan/device_binding.hpp"
-#include "rendezvous/secure/auth_policy.hpp"
+#include "rendezvous/secure/secret.hpp"
 
 namespace ddprun::inline app {
 

@@ -7,8 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "rendezvous/secure/job_key.hpp"
-#include "rendezvous/secure/secret_source.hpp"
+#include "rendezvous/secure/secret.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline app {

@@ -21,7 +21,7 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/local_addresses.hpp"
-#include "rendezvous/secure/auth_policy.hpp"
+#include "rendezvous/secure/secret.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/split.hpp"
 

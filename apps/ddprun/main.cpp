@@ -39,7 +39,7 @@
 #include "launcher/start/relay.hpp"
 #include "launcher/start/started_agent.hpp"
 #include "rendezvous/control/control_message.hpp"
-#include "rendezvous/etcd/tls_context.hpp"
+#include "rendezvous/etcd/tls.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/standard_streams.hpp"
 #include "rendezvous/system/whole_number.hpp"

@@ -70,7 +70,8 @@ class Agent {
     void make_link() {
         Hello hello = hello_of(options_, watchers_.want_all_ranks() || !options_.result_file.empty());
         if (options_.nnodes > 1) hello.traits = node_traits(options_);
-        link_.emplace(context_.get_executor(), link_options_of(options_, std::move(hello)), link_events());
+        link_ = RendezvousLink::make(context_.get_executor(), link_options_of(options_, std::move(hello)),
+                                     link_events());
         host_if_due(options_, *link_, join_news_, log_);
         watch_limit();
         log_.debug(rendezvous_text(options_, link_->hosts()));
@@ -221,7 +222,7 @@ class Agent {
     void lose(const CoordinatorLoss& loss) {
         if (loss.kind == CoordinatorLoss::Kind::unreached)
             return handle(job_.learn_refusal(join_news_.given_up(loss.cause)));
-        const bool is_guest = machine_.state() == AgentState::rejoining && link_->may_roam();
+        const bool is_guest = machine_.state() == AgentState::rejoining && link_->may_retry_members();
         if (machine_.state() == AgentState::joining || is_guest) {
             const auto refused = join_news_.met(loss, link_->hosts());
             if (refused) return handle(job_.learn_refusal(*refused));
@@ -380,7 +381,7 @@ class Agent {
     std::optional<LimitTimer> limit_;
     std::optional<NodeWorkers> node_;
     std::optional<WorkerNetwork> network_;
-    std::optional<RendezvousLink> link_;
+    std::unique_ptr<RendezvousLink> link_;
     std::optional<LateName> late_name_;
     std::optional<LeaseEnd> lease_end_;  // as the link says
     int exit_code_ = kExitInternal;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "launcher/watchdog/timer_pipe.hpp"
-#include "rendezvous/secure/job_key.hpp"
+#include "rendezvous/secure/secret.hpp"
 
 namespace ddprun::inline launch {
 namespace {

@@ -16,7 +16,7 @@
 #include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/net/socket.hpp"
-#include "rendezvous/secure/sealed_records.hpp"
+#include "rendezvous/secure/sealed_connection.hpp"
 
 namespace ddprun::inline job {
 

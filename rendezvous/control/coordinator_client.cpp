@@ -20,7 +20,7 @@
 #include "rendezvous/control/heartbeat.hpp"
 #include "rendezvous/control/secret_words.hpp"
 #include "rendezvous/net/socket.hpp"
-#include "rendezvous/secure/sealed_handshake.hpp"
+#include "rendezvous/secure/sealed_connection.hpp"
 #include "rendezvous/system/deadline.hpp"
 
 namespace ddprun::inline job {

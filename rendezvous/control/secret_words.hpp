@@ -3,7 +3,7 @@
 #pragma once
 
 #include "rendezvous/control/control_message.hpp"
-#include "rendezvous/secure/sealed_greeting.hpp"
+#include "rendezvous/secure/sealed_connection.hpp"
 
 namespace ddprun::inline job {
 

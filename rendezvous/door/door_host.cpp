@@ -50,7 +50,7 @@ class DoorHost::Channel final : public StorePipe {
         host_.channels_.erase(number_);
     }
 
-    // Of the client: so much may come, and was taken now. False: it was not allowed to.
+    // The client has sent so much, which was taken now. False: it was not allowed to.
     bool receive(std::size_t bytes) {
         if (bytes > window_) return false;
         window_ -= bytes;

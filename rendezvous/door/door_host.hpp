@@ -1,4 +1,4 @@
-// DoorHost: node 0's end of what one agent's door has to say: each channel is a client of the store.
+// DoorHost is node 0's end of what one agent's door has to say: each channel is a client of the store.
 //
 // Owned by PortService, on its thread; the store outlives it.
 #pragma once
@@ -11,15 +11,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "rendezvous/door/door_wire.hpp"
-#include "rendezvous/door/sealed_link.hpp"
+#include "rendezvous/door/door_link.hpp"
 #include "rendezvous/store/store_service.hpp"
 
 namespace ddprun::inline job {
 
 class DoorHost {
   public:
-    // `heard` of what the door has to say. on_over: the link is; the last call, in which this object may be destroyed.
+    // `heard`: what the door has said already. on_over: the link is; the last call, in which this object may be destroyed.
     DoorHost(boost::asio::ip::tcp::socket socket, SealedRecords records, std::string heard,
              StoreService& store, std::function<void()> on_over);
     // All its clients are gone.

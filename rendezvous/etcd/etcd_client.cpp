@@ -3,16 +3,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
 
-#include "rendezvous/etcd/tls_context.hpp"
-#include "rendezvous/etcd/tls_trouble.hpp"
+#include "rendezvous/etcd/tls.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
@@ -20,9 +20,10 @@
 namespace ddprun::inline job {
 
 namespace asio = boost::asio;
-namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
+using boost::system::error_code;
+using TimePoint = EtcdClient::TimePoint;
 
 namespace {
 
@@ -31,14 +32,29 @@ constexpr std::chrono::seconds kSilenceLimit{10};
 
 using Parser = http::response_parser<http::string_body>;
 
-http::request<http::string_body> http_request(const Endpoint& endpoint, const EtcdRequest& request) {
-    http::request<http::string_body> made{http::verb::post, request.path, 11};
-    made.set(http::field::host, to_string(endpoint));
-    made.set(http::field::content_type, "application/json");
-    made.set(http::field::connection, "close");
-    made.body() = request.body;
-    made.prepare_payload();
-    return made;
+class PlainStream final : public ByteStream {
+  public:
+    explicit PlainStream(tcp::socket socket) : socket_(std::move(socket)) {}
+
+    asio::awaitable<error_code> write(std::string_view bytes) override {
+        error_code error;
+        co_await asio::async_write(socket_, asio::buffer(bytes),
+                                   asio::redirect_error(asio::use_awaitable, error));
+        co_return error;
+    }
+
+    asio::awaitable<std::size_t> read_some(asio::mutable_buffer into, error_code& error) override {
+        co_return co_await socket_.async_read_some(into, asio::redirect_error(asio::use_awaitable, error));
+    }
+
+  private:
+    tcp::socket socket_;
+};
+
+std::string http_request(const Endpoint& endpoint, const EtcdRequest& request) {
+    return fmt::format(
+        "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{}",
+        request.path, to_string(endpoint), request.body.size(), request.body);
 }
 
 EtcdAnswer failed(const Endpoint& endpoint, const std::string& what) {
@@ -61,7 +77,7 @@ EtcdAnswer refused(const Endpoint& endpoint, const Parser& parser) {
                         refusal.words.empty() ? "" : ": ", refusal.words)};
 }
 
-// Whether a whole message of a watch, each a line, has news; such lines are taken away.
+// Tells whether a whole message of a watch, each a line, has news; the others are taken away.
 bool take_news(std::string& body) {
     for (auto end = body.find('\n'); end != std::string::npos; end = body.find('\n')) {
         if (is_news(std::string_view(body).substr(0, end))) return true;
@@ -70,33 +86,60 @@ bool take_news(std::string& body) {
     return false;
 }
 
-// One request and its answer, over a connection of any kind.
-template <class Stream>
-asio::awaitable<EtcdAnswer> exchange(Stream& stream, const Endpoint& endpoint, const EtcdRequest& request,
+// Has the parser take what it can of `unread`; the rest stays there.
+void feed(Parser& parser, std::string& unread, error_code& error) {
+    unread.erase(0, parser.put(asio::buffer(std::as_const(unread)), error));
+    if (error == http::error::need_more) error.clear();
+}
+
+// Tells it that the other side has said all that it will.
+void finish(Parser& parser, error_code& error) {
+    error = http::error::end_of_stream;
+    if (parser.got_some()) parser.put_eof(error);
+}
+
+bool is_good(const Parser& parser) {
+    return parser.is_header_done() && parser.get().result() == http::status::ok;
+}
+
+// Sends one request and reads its answer, over a connection of either kind.
+asio::awaitable<EtcdAnswer> exchange(ByteStream& stream, const Endpoint& endpoint, const EtcdRequest& request,
                                      bool is_watch) {
-    auto sent = http_request(endpoint, request);
-    // Who refuses may hang up before it has read all: what it says first is still there, and tells more.
-    boost::system::error_code unsent, unread;
-    co_await http::async_write(stream, sent, asio::redirect_error(asio::use_awaitable, unsent));
+    // A server that refuses may hang up before it has read all: what it says first is still there, and tells more.
+    const std::string sent = http_request(endpoint, request);
+    const error_code unsent = co_await stream.write(sent);
 
     Parser parser;
+    parser.eager(true);
     parser.body_limit(is_watch ? boost::optional<std::uint64_t>() : EtcdClient::kMaxAnswerBytes);
     parser.header_limit(EtcdClient::kMaxHeaderBytes);
-    beast::flat_buffer buffer(EtcdClient::kMaxAnswerBytes);
-    co_await http::async_read_header(stream, buffer, parser,
-                                     asio::redirect_error(asio::use_awaitable, unread));
-    if (unread) throw boost::system::system_error(unsent && !is_tls_word(unread) ? unsent : unread);
-    const bool is_good = parser.get().result() == http::status::ok;
+    std::string unread;
+    std::array<char, 4096> chunk;
     while (!parser.is_done()) {
-        co_await http::async_read_some(stream, buffer, parser, asio::use_awaitable);
+        error_code error;
+        const std::size_t size = co_await stream.read_some(asio::buffer(chunk), error);
+        if (!error) feed(parser, unread.append(chunk.data(), size), error);
+        if (error == asio::error::eof) finish(parser, error);
+        if (error && unsent && !parser.is_header_done() && !is_tls_word(error)) error = unsent;
+        if (error) throw boost::system::system_error(error);
         std::string& body = parser.get().body();
-        if (is_watch && is_good && take_news(body)) co_return EtcdAnswer{EtcdAnswer::Kind::good, {}};
-        if (body.size() > EtcdClient::kMaxAnswerBytes)
+        if (is_watch && is_good(parser) && take_news(body)) co_return EtcdAnswer{EtcdAnswer::Kind::good, {}};
+        if (body.size() + unread.size() > EtcdClient::kMaxAnswerBytes)
             co_return failed(endpoint, "says too much for an answer");
     }
-    if (!is_good) co_return refused(endpoint, parser);
+    if (!is_good(parser)) co_return refused(endpoint, parser);
     if (is_watch) co_return failed(endpoint, "ended a watch");
     co_return EtcdAnswer{EtcdAnswer::Kind::good, std::move(parser.get().body())};
+}
+
+// Gives what `work` comes to; nothing if it is not done by then, and it is given up.
+template <class Result>
+asio::awaitable<std::optional<Result>> by(TimePoint deadline, asio::awaitable<Result> work) {
+    using namespace asio::experimental::awaitable_operators;
+    asio::steady_timer timer(co_await asio::this_coro::executor, deadline);
+    auto first = co_await (std::move(work) || timer.async_wait(asio::use_awaitable));
+    if (first.index() == 1) co_return std::nullopt;
+    co_return std::get<0>(std::move(first));
 }
 
 }  // namespace
@@ -131,23 +174,15 @@ asio::awaitable<EtcdAnswer> EtcdClient::ask(EtcdRequest request, TimePoint deadl
 
 asio::awaitable<EtcdAnswer> EtcdClient::ask_one(const Endpoint& endpoint, const EtcdRequest& request,
                                                 std::chrono::milliseconds timeout) {
-    using namespace asio::experimental::awaitable_operators;
-    asio::steady_timer deadline(co_await asio::this_coro::executor, timeout);
-    auto first =
-        co_await (converse(endpoint, request, timeout, false) || deadline.async_wait(asio::use_awaitable));
-    if (first.index() == 1) co_return failed(endpoint, "does not answer");
-    co_return std::get<0>(std::move(first));
+    auto answer = co_await by(TimePoint::clock::now() + timeout, converse(endpoint, request, timeout, false));
+    co_return answer ? std::move(*answer) : failed(endpoint, "does not answer");
 }
 
 asio::awaitable<EtcdAnswer> EtcdClient::watch(EtcdRequest request, TimePoint deadline) {
-    using namespace asio::experimental::awaitable_operators;
     const Endpoint endpoint = last_endpoint();
-    asio::steady_timer end(co_await asio::this_coro::executor,
-                           std::min(deadline, TimePoint::clock::now() + kWatchTimeout));
-    auto first =
-        co_await (converse(endpoint, request, kRequestTimeout, true) || end.async_wait(asio::use_awaitable));
-    if (first.index() == 1) co_return EtcdAnswer{EtcdAnswer::Kind::good, {}};
-    co_return std::get<0>(std::move(first));
+    auto answer = co_await by(std::min(deadline, TimePoint::clock::now() + kWatchTimeout),
+                              converse(endpoint, request, kRequestTimeout, true));
+    co_return answer ? std::move(*answer) : EtcdAnswer{EtcdAnswer::Kind::good, {}};
 }
 
 asio::awaitable<EtcdAnswer> EtcdClient::converse(const Endpoint& endpoint, const EtcdRequest& request,
@@ -160,7 +195,8 @@ asio::awaitable<EtcdAnswer> EtcdClient::converse(const Endpoint& endpoint, const
         if (tls_)
             co_return co_await converse_secretly(std::move(socket), endpoint, request, connected_by,
                                                  is_watch);
-        co_return co_await exchange(socket, endpoint, request, is_watch);
+        PlainStream stream(std::move(socket));
+        co_return co_await exchange(stream, endpoint, request, is_watch);
     } catch (const Error& error) {
         co_return EtcdAnswer{EtcdAnswer::Kind::failed, error.what()};
     } catch (const boost::system::system_error& error) {
@@ -173,29 +209,19 @@ asio::awaitable<EtcdAnswer> EtcdClient::converse(const Endpoint& endpoint, const
     }
 }
 
-// Its end is not agreed upon: the answer has a length of its own, and nobody waits for a server's farewell.
 asio::awaitable<EtcdAnswer> EtcdClient::converse_secretly(tcp::socket socket, const Endpoint& endpoint,
                                                           const EtcdRequest& request,
                                                           TimePoint handshake_deadline, bool is_watch) {
-    using namespace asio::experimental::awaitable_operators;
-    asio::ssl::stream<tcp::socket> stream(std::move(socket), tls_->current());
-    expect_host(stream.native_handle(), endpoint.host);
-    asio::steady_timer deadline(co_await asio::this_coro::executor, handshake_deadline);
-    boost::system::error_code error;
-    const auto first = co_await (stream.async_handshake(asio::ssl::stream_base::client,
-                                                        asio::redirect_error(asio::use_awaitable, error)) ||
-                                 deadline.async_wait(asio::use_awaitable));
-    if (first.index() == 1) co_return failed(endpoint, "does not answer in the handshake of TLS");
-    if (error)
-        co_return unheard(endpoint, handshake_trouble(error, ::SSL_get_verify_result(stream.native_handle()),
-                                                      tls_->files()));
+    const auto stream = TlsStream::make(std::move(socket), *tls_, endpoint.host);
+    const auto error = co_await by(handshake_deadline, stream->shake_hands());
+    if (!error) co_return failed(endpoint, "does not answer in the handshake of TLS");
+    if (*error) co_return unheard(endpoint, stream->trouble(*error));
     try {
-        co_return co_await exchange(stream, endpoint, request, is_watch);
+        co_return co_await exchange(*stream, endpoint, request, is_watch);
     } catch (const boost::system::system_error& late) {
         if (!is_tls_word(late.code())) throw;
-        error = late.code();
+        co_return unheard(endpoint, stream->trouble(late.code()));
     }
-    co_return unheard(endpoint, handshake_trouble(error, X509_V_OK, tls_->files()));
 }
 
 }  // namespace ddprun::inline job

@@ -1,7 +1,6 @@
-// EtcdClient: asks etcd's JSON gateway over HTTP or HTTPS, one connection for each request.
+// EtcdClient asks etcd's JSON gateway over HTTP or HTTPS, one connection for each request.
 //
-// Of several endpoints the one that answered last is asked first, then the others in their order. For coroutines on one
-// executor; every wait is bounded. It throws nothing of the world's: an answer says what went wrong.
+// The endpoint that answered last is asked first, then the others in their order. It is for coroutines on one executor; every wait is bounded. It throws nothing of the world's: an answer says what went wrong.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -33,11 +32,11 @@ class EtcdClient {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    // With one endpoint, from the attempt to connect to the end of the answer.
+    // One endpoint has so long, from the attempt to connect to the end of the answer.
     static constexpr std::chrono::milliseconds kRequestTimeout{3'000};
     // A watch that says nothing for so long is given up: what it watches is looked at again.
     static constexpr std::chrono::seconds kWatchTimeout{60};
-    // Of an answer's body, or of one message of a watch; ours are a hundredth of it.
+    // An answer's body, or one message of a watch, has no more; ours are a hundredth of it.
     static constexpr std::size_t kMaxAnswerBytes = 64 * 1024;
     static constexpr std::size_t kMaxHeaderBytes = 16 * 1024;
 
@@ -51,9 +50,9 @@ class EtcdClient {
     // kWatchTimeout (these are good), or ends.
     boost::asio::awaitable<EtcdAnswer> watch(EtcdRequest request, TimePoint deadline);
 
-    // The address of this machine that the last connection was made from; empty before the first.
+    // Gives the address of this machine that the last connection was made from; empty before the first.
     const std::string& local_address() const { return local_address_; }
-    // Whom it led to.
+    // Says whom it led to.
     const Endpoint& last_endpoint() const { return endpoints_[last_]; }
 
   private:

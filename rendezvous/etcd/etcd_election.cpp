@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "rendezvous/etcd/election_table.hpp"
-#include "rendezvous/etcd/election_text.hpp"
 #include "rendezvous/etcd/etcd_register.hpp"
 #include "rendezvous/system/deadline.hpp"
 
@@ -21,12 +20,56 @@ namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 
-class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
+namespace {
+
+// Says why the job does not begin: no host until the deadline, …
+std::string unelected_text(const EtcdOptions& etcd, std::chrono::milliseconds join_timeout,
+                           const std::string& cause) {
+    return fmt::format(
+        "no host was found in etcd (--rdzv-endpoint {}) within {} s: {}; --join-timeout SECONDS sets how long to wait",
+        to_string(etcd.endpoints), std::chrono::duration_cast<std::chrono::seconds>(join_timeout).count(),
+        cause.empty() ? "the last one is gone, and there was no time to become it" : cause);
+}
+
+// … or etcd says no.
+std::string refused_text(const EtcdOptions& etcd, const std::string& cause) {
+    return fmt::format("etcd refuses to serve the rendezvous (--rdzv-endpoint {}): {}",
+                       to_string(etcd.endpoints), cause);
+}
+
+// Says why it does not go on: nobody leads it until the deadline, …
+std::string unclaimed_text(const EtcdOptions& etcd, const std::string& cause) {
+    return fmt::format("etcd at {} says who leads the job next, and it was in vain to wait for that: {}",
+                       to_string(etcd.endpoints), cause);
+}
+
+// … or ever, since the record is gone.
+std::string unknown_round_text(const EtcdOptions& etcd) {
+    return fmt::format(
+        "etcd at {} does not know the job's last round any more, so nobody can say who may go on",
+        to_string(etcd.endpoints));
+}
+
+// Says what is waited for while another agent's key is there.
+std::string waiting_text(const HostRecord& host) {
+    if (host.endpoint.empty())
+        return fmt::format("the agent on {} (pid {}) was elected, but has not said where it hosts", host.host,
+                           host.pid);
+    return fmt::format("the agent on {} (pid {}) hosts at {}, as etcd says", host.host, host.pid,
+                       host.endpoint);
+}
+
+// Says why a host that lost its key leads no more rounds.
+std::string deposed_text(const HostRecord& host) {
+    return fmt::format("the agent on {} (pid {}) leads the job now, as etcd says", host.host, host.pid);
+}
+
+class Election final : public EtcdElection, public std::enable_shared_from_this<Election> {
   public:
     using Event = ElectionEvent;
     using Action = ElectionAction;
 
-    Impl(const asio::any_io_executor& executor, ElectionOptions options, ElectionEvents events)
+    Election(const asio::any_io_executor& executor, ElectionOptions options, ElectionEvents events)
         : executor_(executor),
           options_(std::move(options)),
           events_(std::move(events)),
@@ -34,13 +77,13 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
           interruption_(executor, TimePoint::max()),
           pause_(executor) {}
 
-    void campaign(TimePoint deadline) {
+    void campaign(TimePoint deadline) override {
         deadline_ = deadline;
         told_.reset();
         react(Event::campaign_asked);
     }
 
-    void claim(const MemberList& last, const std::vector<int>& dead, TimePoint deadline) {
+    void claim(const MemberList& last, const std::vector<int>& dead, TimePoint deadline) override {
         last_ = last;
         dead_ = dead;
         deadline_ = deadline;
@@ -48,23 +91,23 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
         react(Event::claim_asked);
     }
 
-    void record(const std::optional<RecordWish>& wish) {
+    void record(const std::optional<RecordWish>& wish) override {
         wish_ = wish;
         is_settled_ = !wish;
         if (wish) react(Event::record_asked);
     }
 
-    void release() { react(Event::release_asked); }
+    void release() override { react(Event::release_asked); }
 
-    void publish(const Endpoint& host) {
+    void publish(const Endpoint& host) override {
         options_.record.endpoint = to_string(host);
         is_published_ = false;
         react(Event::publish_asked);
     }
 
-    void settle() { react(Event::host_found); }
+    void settle() override { react(Event::host_found); }
 
-    void withdraw(std::function<void()> done) {
+    void withdraw(std::function<void()> done) override {
         react(Event::withdraw_asked);
         on_withdrawn_ = std::move(done);
         if (!is_running_) withdrawn();
@@ -127,7 +170,7 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
         });
     }
 
-    // What it leads to. It may be interrupted at every wait, and is then begun anew or not at all.
+    // Carries an action out and returns what it leads to. It may be interrupted at every wait, and is then begun anew or not at all.
     asio::awaitable<Event> carry_out(Action action) {
         switch (action) {
             case Action::none:
@@ -209,7 +252,7 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
         co_return *written ? claimed(*view) : Event::key_taken;
     }
 
-    // What was recorded is left there until this agent's coordinator says more.
+    // The recorded round is left there until this agent's coordinator says more.
     Event claimed(const EtcdRegister::View& view) {
         note_won();
         if (view.record && !wish_) wish_ = RecordWish{*view.record, std::nullopt};
@@ -330,7 +373,7 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
         return is_asking && deadline_ != TimePoint::max();
     }
 
-    // Whoever was told where the host is tries to reach it, for as long as there is time.
+    // An agent that was told where the host is tries to reach it, for as long as there is time.
     TimePoint limit() const {
         const bool is_told = state_ == ElectionState::following && told_;
         return is_seeking() && !is_told ? deadline_ : TimePoint::max();
@@ -375,26 +418,12 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
     std::function<void()> on_withdrawn_;
 };
 
-EtcdElection::EtcdElection(const asio::any_io_executor& executor, ElectionOptions options,
-                           ElectionEvents events)
-    : impl_(std::make_shared<Impl>(executor, std::move(options), std::move(events))) {}
+}  // namespace
 
-EtcdElection::~EtcdElection() { impl_->abandon(); }
-
-void EtcdElection::campaign(TimePoint deadline) { impl_->campaign(deadline); }
-
-void EtcdElection::claim(const MemberList& last, const std::vector<int>& dead, TimePoint deadline) {
-    impl_->claim(last, dead, deadline);
+std::shared_ptr<EtcdElection> EtcdElection::make(const asio::any_io_executor& executor,
+                                                 ElectionOptions options, ElectionEvents events) {
+    auto election = std::make_shared<Election>(executor, std::move(options), std::move(events));
+    return {election.get(), [election](EtcdElection*) { election->abandon(); }};
 }
-
-void EtcdElection::record(const std::optional<RecordWish>& wish) { impl_->record(wish); }
-
-void EtcdElection::release() { impl_->release(); }
-
-void EtcdElection::publish(const Endpoint& host) { impl_->publish(host); }
-
-void EtcdElection::settle() { impl_->settle(); }
-
-void EtcdElection::withdraw(std::function<void()> done) { impl_->withdraw(std::move(done)); }
 
 }  // namespace ddprun::inline job

@@ -1,4 +1,4 @@
-// EtcdElection: the agents of a job find out by etcd which of them hosts its coordinator.
+// EtcdElection lets the agents of a job find out by etcd which of them hosts its coordinator.
 //
 // They race for one key, which is bound to a lease of the winner. The winner publishes where it hosts, as the key's value,
 // and keeps the lease; the others read it there. Where the key goes before they have reached the host, they race again.
@@ -19,8 +19,8 @@
 #include <memory>
 #include <string>
 
+#include "rendezvous/etcd/etcd_message.hpp"
 #include "rendezvous/etcd/etcd_options.hpp"
-#include "rendezvous/etcd/host_record.hpp"
 #include "rendezvous/membership/round_record.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
@@ -40,7 +40,7 @@ struct ElectionEvents {
     // There is no host for this agent that looks for one; nothing more is tried until campaign() or claim() is called
     // again. A whole sentence.
     std::function<void(const std::string& why)> on_failed;
-    // Of record().
+    // Tells what has come of record().
     std::function<void(const RecordNews&)> on_record;
 };
 
@@ -48,7 +48,7 @@ struct ElectionOptions {
     EtcdOptions etcd;
     HostRecord record;       // what the key will say of this agent, all but the endpoint
     std::uint16_t port = 0;  // where it would host; 0: any
-    // How long the key outlives a host that is gone; etcd may make it longer.
+    // The key outlives a host that is gone by so long; etcd may make it longer.
     std::chrono::milliseconds lease_ttl{5'000};
     std::chrono::milliseconds join_timeout{900'000};  // as errors name it
 };
@@ -60,35 +60,33 @@ class EtcdElection {
     static constexpr std::chrono::milliseconds kFirstPause{100};
     static constexpr std::chrono::milliseconds kLongestPause{1'000};
 
-    EtcdElection(const boost::asio::any_io_executor& executor, ElectionOptions options,
-                 ElectionEvents events);
-    ~EtcdElection();
+    // One owner holds it. Nothing is reported any more when that lets it go.
+    static std::shared_ptr<EtcdElection> make(const boost::asio::any_io_executor& executor,
+                                              ElectionOptions options, ElectionEvents events);
+    virtual ~EtcdElection() = default;
 
     // Finds the host, or becomes it; fails at the deadline. Again after the host was lost.
-    void campaign(TimePoint deadline);
+    virtual void campaign(TimePoint deadline) = 0;
 
     // The host was lost: finds the next one, or becomes it; fails at the deadline. `dead`: members who are known to be.
-    void claim(const MemberList& last, const std::vector<int>& dead, TimePoint deadline);
+    virtual void claim(const MemberList& last, const std::vector<int>& dead, TimePoint deadline) = 0;
 
-    // Of the elected agent: what is to be recorded, from now on. Nothing: nothing is to be left of the job.
-    void record(const std::optional<RecordWish>& wish);
+    // The elected agent says what is to be recorded, from now on. Nothing: nothing is to be left of the job.
+    virtual void record(const std::optional<RecordWish>& wish) = 0;
 
-    // Of the elected agent: where it hosts.
-    void publish(const Endpoint& host);
+    // The elected agent says where it hosts.
+    virtual void publish(const Endpoint& host) = 0;
 
     // The host was reached, and answers: nobody else is looked for.
-    void settle();
+    virtual void settle() = 0;
 
     // This agent does not host after all: another one may.
-    void release();
+    virtual void release() = 0;
 
     // The job is over: the keys and their leases are ended, but that of the round stays where record() was told of one.
-    // `done` is called when they are, or after EtcdRegister::kDropTimeout, since a lease that is not kept ends by itself. May be called again, to be told of the end.
-    void withdraw(std::function<void()> done);
-
-  private:
-    class Impl;
-    std::shared_ptr<Impl> impl_;
+    // `done` is called when they are, or after EtcdRegister::kDropTimeout, since a lease that is not kept ends by itself. May be
+    // called again, to be told of the end.
+    virtual void withdraw(std::function<void()> done) = 0;
 };
 
 }  // namespace ddprun::inline job

@@ -1,9 +1,12 @@
 #include "rendezvous/etcd/etcd_message.hpp"
 
+#include <fmt/core.h>
+#include <sodium.h>
+
+#include <algorithm>
 #include <boost/json.hpp>
 
 #include "rendezvous/codec/json_codec.hpp"
-#include "rendezvous/etcd/base64.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline job {
@@ -15,6 +18,12 @@ using boost::json::object;
 // An answer to a request of ours nests about half as deep.
 constexpr std::size_t kMaxAnswerDepth = 12;
 constexpr std::size_t kMaxWords = 300;
+
+constexpr std::size_t kMaxRecordDepth = 2;
+
+struct HostRecordRules : JsonRules {
+    static constexpr std::size_t kMaxText = 1024;
+};
 
 EtcdRequest request(const char* path, const object& body) { return {path, boost::json::serialize(body)}; }
 
@@ -55,6 +64,24 @@ bool is_final_status(int status) {
 }
 
 }  // namespace
+
+std::string to_base64(std::string_view bytes) {
+    std::string text(::sodium_base64_encoded_len(bytes.size(), sodium_base64_VARIANT_ORIGINAL), '\0');
+    ::sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()),
+                        bytes.size(), sodium_base64_VARIANT_ORIGINAL);
+    text.pop_back();  // a zero
+    return text;
+}
+
+std::optional<std::string> from_base64(std::string_view text) {
+    std::string bytes(text.size(), '\0');
+    std::size_t size = 0;
+    if (::sodium_base642bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), text.data(),
+                            text.size(), nullptr, &size, nullptr, sodium_base64_VARIANT_ORIGINAL) != 0)
+        return std::nullopt;
+    bytes.resize(size);
+    return bytes;
+}
 
 EtcdRequest grant_lease(std::int64_t ttl_s) { return request("/v3/lease/grant", {{"TTL", text(ttl_s)}}); }
 
@@ -147,6 +174,38 @@ EtcdRefusal read_refusal(int http_status, std::string_view body) {
     }
     std::string_view first = body.substr(0, body.find('\n'));
     return {cut_text(std::string(first), kMaxWords), is_final_status(http_status)};
+}
+
+std::string host_key(const std::string& prefix, const std::string& run_id) {
+    return fmt::format("{}/run_{}/host", prefix, run_id);
+}
+
+std::string round_key(const std::string& prefix, const std::string& run_id) {
+    return fmt::format("{}/run_{}/round", prefix, run_id);
+}
+
+std::string to_json(const HostRecord& record) {
+    return boost::json::serialize(json_of<HostRecordRules>(record));
+}
+
+std::optional<HostRecord> read_host_record(std::string_view json) {
+    const auto root = parse_json_object(json, kMaxRecordDepth);
+    HostRecord record;
+    if (!root || !take_members<HostRecordRules>(*root, record)) return std::nullopt;
+    if (!record.endpoint.empty() && !endpoint_of(record)) return std::nullopt;
+    return record;
+}
+
+bool is_one_of(const HostRecord& record, const MemberList& list, const std::vector<int>& group_ranks) {
+    return std::any_of(list.members.begin(), list.members.end(), [&](const Member& one) {
+        return one.host == record.host && one.pid == record.pid &&
+               std::find(group_ranks.begin(), group_ranks.end(), one.group_rank) != group_ranks.end();
+    });
+}
+
+std::optional<Endpoint> endpoint_of(const HostRecord& record) {
+    const auto endpoint = parse_endpoint(record.endpoint, 0);
+    return endpoint && endpoint->port != 0 ? endpoint : std::nullopt;
 }
 
 }  // namespace ddprun::inline job

@@ -1,4 +1,4 @@
-// EtcdOptions: where etcd is, how it is asked, and under which prefix jobs have their keys. Pure.
+// EtcdOptions says where etcd is, how it is asked, and under which prefix jobs have their keys. Pure.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,26 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/etcd/tls_files.hpp"
 #include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/system/split.hpp"
 
 namespace ddprun::inline job {
 
 inline constexpr std::uint16_t kDefaultEtcdPort = 2379;
+
+struct NamedFile {
+    std::string option;  // as the user named it, for errors: "--rdzv-conf cacert"
+    std::string path;    // empty: not given
+
+    bool is_given() const { return !path.empty(); }
+};
+
+// TlsFiles are the user's files for TLS to etcd, all of them PEM.
+struct TlsFiles {
+    NamedFile ca;    // who vouches for etcd; not given: those whom this machine trusts
+    NamedFile cert;  // this agent's own, where etcd wants one, …
+    NamedFile key;   // … and the key of it; not given: it is in the file of `cert`
+};
 
 struct EtcdOptions {
     std::vector<Endpoint> endpoints;           // of one cluster, at least one
@@ -21,9 +35,21 @@ struct EtcdOptions {
 };
 
 // HOST or HOST:PORT, with commas between; nothing if one of them has another form.
-std::optional<std::vector<Endpoint>> parse_etcd_endpoints(std::string_view text);
+inline std::optional<std::vector<Endpoint>> parse_etcd_endpoints(std::string_view text) {
+    std::vector<Endpoint> endpoints;
+    for (const std::string_view part : split_at(text, ',')) {
+        const auto endpoint = parse_endpoint(part, kDefaultEtcdPort);
+        if (!endpoint || endpoint->port == 0) return std::nullopt;
+        endpoints.push_back(*endpoint);
+    }
+    return endpoints;
+}
 
 // "gpu01:2379,gpu02:2379"
-std::string to_string(const std::vector<Endpoint>& endpoints);
+inline std::string to_string(const std::vector<Endpoint>& endpoints) {
+    std::string text;
+    for (const Endpoint& endpoint : endpoints) text += (text.empty() ? "" : ",") + to_string(endpoint);
+    return text;
+}
 
 }  // namespace ddprun::inline job

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "rendezvous/codec/json_codec.hpp"
-#include "rendezvous/etcd/host_record.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 
 namespace ddprun::inline job {

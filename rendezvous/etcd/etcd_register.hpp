@@ -1,10 +1,10 @@
-// EtcdRegister: a job's two keys in etcd, and this agent's leases of them: who hosts, and the newest recorded round.
+// EtcdRegister has a job's two keys in etcd, and this agent's leases of them: who hosts, and the newest recorded round.
 //
 // The round's key outlives the host's by far, so that a member of that round can lead the job from there. Who writes it
 // binds it to a lease of its own; so one that finds it bound to that knows that nobody else has led the job since.
 //
-// For the coroutine of the one EtcdElection that owns it. Every wait is bounded; where a function returns nothing, it was
-// in vain, and cause() says why.
+// It is used by the coroutine of the one EtcdElection that owns it. Every wait is bounded; where a function returns nothing, it
+// was in vain, and cause() says why.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -22,11 +22,11 @@ class EtcdRegister {
   public:
     using TimePoint = EtcdClient::TimePoint;
 
-    // How many times as long as the host's key the round's is there when nobody keeps it.
+    // The round's key is there so many times as long as the host's when nobody keeps it.
     static constexpr int kRoundTtls = 3;
     static constexpr std::chrono::seconds kDropTimeout{2};
 
-    // Of both keys, as they were read one after the other.
+    // View has both keys, as they were read one after the other.
     struct View {
         KeyState host;
         KeyState round;
@@ -43,10 +43,10 @@ class EtcdRegister {
     boost::asio::awaitable<std::optional<bool>> take(const View& view, std::string host, TimePoint deadline);
     // Writes the host's key anew if it is this agent's still.
     boost::asio::awaitable<std::optional<bool>> write_host(std::string host, TimePoint deadline);
-    // If this agent hosts, and nobody else has recorded anything since; `anew`: nothing is recorded.
+    // Records it if this agent hosts, and nobody else has recorded anything since; `anew`: nothing is recorded.
     boost::asio::awaitable<std::optional<bool>> record(const RoundRecord& record, bool anew,
                                                        TimePoint deadline);
-    // Whether the host's key is this agent's still.
+    // Keeps the leases, and tells whether the host's key is this agent's still.
     boost::asio::awaitable<std::optional<bool>> keep(TimePoint deadline);
     // Ends the leases, and the keys with them.
     boost::asio::awaitable<void> drop_host(TimePoint deadline);
@@ -57,9 +57,9 @@ class EtcdRegister {
     // The round that is recorded is this agent's, as far as it knows.
     bool has_recorded() const { return has_recorded_; }
 
-    // By which the others reach this machine, as far as the way to etcd shows.
+    // Gives the address by which the others reach this machine, as far as the way to etcd shows.
     std::string own_address() const;
-    // Between two calls of keep().
+    // So long is waited between two calls of keep().
     std::chrono::milliseconds keep_period() const;
     const std::string& host_key() const { return host_key_; }
     const std::string& cause() const { return cause_; }

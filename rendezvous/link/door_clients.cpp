@@ -9,7 +9,7 @@
 namespace ddprun::inline job {
 namespace {
 
-// Batches served before the executor's other work has its turn.
+// So many batches are served before the executor's other work has its turn.
 constexpr int kDoorBatches = 8;
 
 }  // namespace
@@ -126,7 +126,7 @@ bool DoorClients::deliver(Number number, Client& client, std::string_view data) 
     return true;
 }
 
-// How much its socket takes. Of a broken one all: it shows itself at the next event.
+// Returns how much its socket takes. A broken one takes all: it shows itself at the next event.
 std::size_t DoorClients::send(Client& client, std::string_view data) {
     for (;;) {
         const ssize_t count = ::send(client.fd.get(), data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -169,7 +169,7 @@ void DoorClients::hang_up(Number number) {
     clients_.erase(found);
 }
 
-// It has hung up.
+// The client has hung up.
 void DoorClients::leave(Number number) {
     put_door_frame(sink_.text(), DoorFrameKind::close, number);
     hang_up(number);

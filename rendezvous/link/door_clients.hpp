@@ -1,5 +1,5 @@
-// DoorClients: the workers of this node that use the store through its door: what they send goes into the link to node 0 as
-// frames, and what comes from there to them, each as far as the other side takes it (see door_wire.hpp).
+// DoorClients are the workers of this node that use the store through its door: what they send goes into the link to node 0 as
+// frames, and what comes from there to them, each as far as the other side takes it (see door_link.hpp).
 //
 // Owned by DoorService, on its thread. A client that is silent, slow or stuck costs kDoorWindow bytes and holds up nobody.
 #pragma once
@@ -14,22 +14,22 @@
 #include <unordered_map>
 #include <vector>
 
-#include "rendezvous/door/door_wire.hpp"
+#include "rendezvous/door/door_link.hpp"
 #include "rendezvous/net/ready_set.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline job {
 
-// Where frames go to.
+// DoorFrameSink takes the frames that go to node 0.
 class DoorFrameSink {
   public:
     DoorFrameSink() = default;
     DoorFrameSink(const DoorFrameSink&) = delete;
     DoorFrameSink& operator=(const DoorFrameSink&) = delete;
     virtual ~DoorFrameSink() = default;
-    // What is appended to it goes out soon.
+    // Gives the text whose bytes go out soon; frames are appended to it.
     virtual std::string& text() = 0;
-    // If not, DoorClients::has_room() is called when there is again.
+    // Tells whether more may be appended. If not, DoorClients::has_room() is called when it may again.
     virtual bool has_room() = 0;
 };
 
@@ -41,9 +41,9 @@ class DoorClients {
     DoorClients(const DoorClients&) = delete;
     DoorClients& operator=(const DoorClients&) = delete;
 
-    // A client's socket, non-blocking.
+    // Adds a client, by its non-blocking socket.
     void add(OwnedDescriptor socket);
-    // From node 0; false: it should not have said that.
+    // Takes what node 0 has sent; false: it should not have said that.
     bool take(std::string_view plain);
     void has_room();
     // All are hung up on; the next link begins with channel 1 again.

@@ -1,5 +1,5 @@
-// LeaderSearch: how an agent that has lost its job's coordinator comes to another one: by the order of the last round's
-// members (membership/succession.hpp), or as etcd decides.
+// LeaderSearch finds another coordinator for an agent that has lost its job's: by the order of the last round's members
+// (membership/succession.hpp), or as etcd decides.
 //
 // It keeps in mind whom the agent calls and follows, and when the search is over; the link carries its steps out, and
 // tells it what has come of each. Created, driven and destroyed by RendezvousLink, on the thread of `executor`.
@@ -45,9 +45,9 @@ class LeaderSearch {
 
     // The coordinator that `leader` hosted was lost.
     void begin(Following own, int leader, const CoordinatorLoss& loss);
-    // Likewise, the one that was called; the next step follows. `place`: where it was.
+    // The coordinator that was called was lost; the next step follows. `place`: where it was.
     void lose(const CoordinatorLoss& loss, const Endpoint& place);
-    // It was not reached, or does not lead.
+    // The coordinator that was called was not reached, or does not lead.
     void pass_over(const CoordinatorLoss& loss);
     // Nothing more is tried.
     void end() {
@@ -61,15 +61,15 @@ class LeaderSearch {
     const Following& own() const { return succession_->own(); }
     std::optional<int> called() const { return called_; }
     bool follows() const { return is_on() && follows_; }
-    // Whether the agent may follow the coordinator that was called, as one of this epoch.
+    // Tells whether the agent may follow the coordinator that was called, as one of this epoch.
     bool may_follow(int epoch) { return is_on() && succession_->promise(epoch); }
-    // It does from now on; false if it did before.
+    // The agent follows it from now on; false if it did before.
     bool follow() { return !std::exchange(follows_, true); }
 
     // The next step, now or (from go_on()) when the link's own call has returned.
     void step();
     void go_on();
-    // As etcd says.
+    // Etcd says who hosts: another agent, this one, or for this reason nobody.
     void go_to(const Endpoint& host);
     void lead();
     void fail(const std::string& why);

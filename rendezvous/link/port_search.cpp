@@ -1,15 +1,79 @@
 #include "rendezvous/link/port_search.hpp"
 
 #include <fmt/core.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <cerrno>
+#include <cstddef>
 #include <utility>
 
 #include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/job/digest.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun::inline job {
+
+std::vector<std::uint16_t> PortWalk::ports() const {
+    std::vector<std::uint16_t> ports;
+    for (std::size_t i = 0; i < met_.size(); ++i) ports.push_back(static_cast<std::uint16_t>(first_ + i));
+    return ports;
+}
+
+void PortWalk::pass_nobody(const std::string& cause) {
+    met_[next_].clear();
+    cause_ = cause;
+    pass();
+}
+
+void PortWalk::pass_stranger(const std::string& what) {
+    met_[next_] = what;
+    pass();
+}
+
+void PortWalk::pass() {
+    next_ = (next_ + 1) % met_.size();
+    if (next_ == 0) pause_ = pause_.count() == 0 ? kFirstPause : std::min(2 * pause_, kLongestPause);
+}
+
+std::chrono::milliseconds PortWalk::pause() const {
+    return has_ended_round() ? pause_ : std::chrono::milliseconds(0);
+}
+
+std::string PortWalk::text() const {
+    std::string text;
+    std::size_t strangers = 0;
+    for (std::size_t i = 0; i < met_.size(); ++i) {
+        if (met_[i].empty()) continue;
+        text += fmt::format("{}port {} {}", strangers++ == 0 ? "" : "; ", first_ + i, met_[i]);
+    }
+    if (strangers == met_.size()) return text;
+    if (strangers > 0)
+        return fmt::format("{}; nobody else from {} to {}", text, first_, first_ + met_.size() - 1);
+    return fmt::format("{}; nor is the job at any other port from {} to {}", cause_, first_,
+                       first_ + met_.size() - 1);
+}
+
+bool HostClaim::take(const std::string& run_id) {
+    OwnedDescriptor holder(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!holder) fail_errno(errno, "cannot claim to host the rendezvous");
+    // A name that begins with a zero byte is in no file system. An id may be longer than such a name.
+    Digest id;
+    id.add(run_id);
+    const std::string name = fmt::format("ddprun-host-{:016x}", id.value());
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::copy(name.begin(), name.end(), address.sun_path + 1);
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    if (::bind(holder.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+        if (errno == EADDRINUSE) return false;
+        fail_errno(errno, "cannot claim to host the rendezvous");
+    }
+    holder_ = std::move(holder);
+    return true;
+}
 
 PortSearch::PortSearch(const boost::asio::any_io_executor& executor, PortSearchOptions options,
                        PortSearchEvents events)
@@ -49,7 +113,7 @@ void PortSearch::fail_all_taken(const std::string& last) const {
          fmt::format("none of the ports {} to {} is free{}: {}", ports.front(), ports.back(), source, last));
 }
 
-// By way of the timer in any case: not from inside the callback of the client that is about to be replaced.
+// The call goes by way of the timer in any case, not from inside the callback of the client that is about to be replaced.
 void PortSearch::call_next() {
     pause_.expires_after(walk_.pause());
     pause_.async_wait([this](boost::system::error_code cancelled) {

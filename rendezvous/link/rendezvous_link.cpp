@@ -1,27 +1,90 @@
 #include "rendezvous/link/rendezvous_link.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/system/system_error.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "rendezvous/link/beacon.hpp"
-#include "rendezvous/link/host_lease.hpp"
+#include "rendezvous/control/agent_message.hpp"
 #include "rendezvous/link/job_memory.hpp"
 #include "rendezvous/link/leader_search.hpp"
-#include "rendezvous/link/meeting_place.hpp"
 #include "rendezvous/link/port_search.hpp"
+#include "rendezvous/link/redirect_notice.hpp"
+#include "rendezvous/net/port_range.hpp"
+#include "rendezvous/net/socket.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 using TimePoint = std::chrono::steady_clock::time_point;
 
-class RendezvousLink::Impl {
+namespace {
+
+// MeetingPlace is where an agent would host the coordinator if the one it has is lost. It listens from the time the agent joins,
+// so that it can be told to all, but nobody answers there: who calls early waits, and a refused call shows that the agent
+// is not there any more.
+class MeetingPlace {
   public:
-    Impl(const asio::any_io_executor& executor, RendezvousLinkOptions options, RendezvousLinkEvents events)
+    // Listens on loopback and at this address of this machine, at a free port: the job's own may be wanted there by
+    // another job. Anew if it was another address before. Where the system refuses nobody can meet there, and what is
+    // wrong is returned, once; else nothing.
+    std::string open(const boost::asio::any_io_executor& executor, const std::string& address,
+                     const FreePorts& free_ports);
+
+    // Writes into this agent's first message where the others are to call; port 0: nowhere.
+    void tell_in(Hello& hello) const;
+
+    // The listening sockets once more, for who hosts there.
+    std::vector<OwnedDescriptor> sockets();
+
+  private:
+    std::string address_;
+    std::string trouble_;
+    std::vector<boost::asio::ip::tcp::acceptor> acceptors_;
+};
+
+std::string MeetingPlace::open(const boost::asio::any_io_executor& executor, const std::string& address,
+                               const FreePorts& free_ports) {
+    if (address == address_ && !acceptors_.empty()) return {};
+    acceptors_.clear();
+    address_ = address;
+    ListenPlan plan;
+    boost::system::error_code no_address;
+    const auto parsed = boost::asio::ip::make_address(address, no_address);
+    if (no_address) return {};
+    if (!parsed.is_loopback() || parsed.is_v6()) plan.addresses.push_back(address);
+    try {
+        acceptors_ = listen_tcp(executor, plan, 0, free_ports);
+    } catch (const boost::system::system_error& error) {
+        if (std::exchange(trouble_, error.what()) != error.what()) return trouble_;
+    }
+    return {};
+}
+
+void MeetingPlace::tell_in(Hello& hello) const {
+    hello.meeting_address = address_;
+    hello.meeting_port = acceptors_.empty() ? 0 : acceptors_.front().local_endpoint().port();
+}
+
+std::vector<OwnedDescriptor> MeetingPlace::sockets() {
+    std::vector<OwnedDescriptor> copies;
+    for (auto& acceptor : acceptors_)
+        copies.emplace_back(::fcntl(acceptor.native_handle(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    return copies;
+}
+
+class Link final : public RendezvousLink {
+  public:
+    Link(const asio::any_io_executor& executor, RendezvousLinkOptions options, RendezvousLinkEvents events)
         : executor_(executor),
           options_(std::move(options)),
           events_(std::move(events)),
@@ -30,10 +93,76 @@ class RendezvousLink::Impl {
           memory_(options_.hello.node_rank),
           leader_search_(executor, search_steps()) {
         if (options_.search) port_search_.emplace(executor_, *options_.search, port_search_events());
-        if (options_.election) election_.emplace(executor_, *options_.election, election_events());
+        if (options_.election)
+            election_ = EtcdElection::make(executor_, *options_.election, election_events());
     }
 
-    void host(RendezvousServerOptions options) {
+    void host() override {
+        const auto host_here = [this](const Endpoint& here) { serve(options_.server_options(here)); };
+        port_search_ ? port_search_->host(host_here, events_.on_step) : host_here(place_);
+        if (!server_) return;
+        // A machine may have no 127.0.0.1.
+        const Endpoint own = server_->own_endpoint();
+        place_ = {place_.host == "127.0.0.1" ? own.host : place_.host, own.port};
+    }
+
+    bool hosts() const override { return server_ != nullptr; }
+    Endpoint own_endpoint() const override { return server_->own_endpoint(); }
+    bool is_over() const override { return !hosts() || server_->is_over(); }
+    Endpoint place() const override { return place_; }
+
+    bool may_retry_members() const override { return memory_.members() && !memory_.following(); }
+
+    void join() override {
+        if (may_retry_members()) return retry_members(*memory_.members());
+        if (election_ && !hosts()) return election_->campaign(options_.join_deadline);
+        join_here();
+    }
+    bool seek(const CoordinatorLoss& loss) override {
+        using Kind = CoordinatorLoss::Kind;
+        const bool is_final =
+            loss.kind == Kind::given_up || loss.kind == Kind::leaderless || loss.kind == Kind::unreached;
+        if (!options_.failover || is_final || is_closing_) return false;
+        if (!leader_search_.is_on()) {
+            auto following = memory_.following();
+            if (!following || memory_.leader() == following->group_rank) return false;
+            leader_search_.begin(std::move(*following), memory_.leader(), loss);
+        }
+        leader_search_.lose(loss, place_);
+        return true;
+    }
+
+    const CallerAddress& caller_address() const override {
+        static const CallerAddress kNone;
+        return client_ ? client_->caller_address() : kNone;
+    }
+    std::optional<CoordinatorLoss> overdue_loss() const override {
+        return client_ ? client_->overdue_loss() : std::nullopt;
+    }
+    void send(const ControlMessage& message) override {
+        if (client_) client_->send(message);
+    }
+    void suspend(std::function<void()> done) override {
+        client_ ? client_->suspend(std::move(done)) : done();
+    }
+    void resume() override {
+        if (client_) client_->resume();
+    }
+    void withdraw(std::function<void()> done) override {
+        if (election_) return election_->withdraw(std::move(done));
+        if (done) done();
+    }
+    void close(std::function<void()> on_closed) override {
+        withdraw({});
+        is_closing_ = true;
+        if (port_search_) port_search_->end();
+        leader_search_.end();
+        if (client_) return client_->close(std::move(on_closed));
+        if (on_closed) on_closed();
+    }
+
+  private:
+    void serve(RendezvousServerOptions options) {
         const auto here = [this](auto act) {
             return [this, act, life = std::weak_ptr(life_)](auto... arguments) {
                 asio::post(executor_, [act, life, arguments...] {
@@ -49,7 +178,7 @@ class RendezvousLink::Impl {
         });
         events.on_remark = here([this](const std::string& sentence) { events_.on_news(sentence); });
         events.on_failed = here([this](const std::string& what) { events_.on_host_failed(what); });
-        // Who comes back by now shall not begin the job anew.
+        // An agent that comes back by now shall not begin the job anew.
         if (leader_search_.is_on()) events.on_elected = here([this] { tell_old_place(); });
         if (election_)
             events.on_wish = here([this](auto wish) {
@@ -60,63 +189,13 @@ class RendezvousLink::Impl {
         server_ = std::make_unique<RendezvousServer>(std::move(options), events);
     }
     void guests_gone() { retires_ ? leader_search_.step() : events_.on_guests_gone(); }
-    void host_first() {
-        const auto host_here = [this](const Endpoint& here) { host(options_.server_options(here)); };
-        port_search_ ? port_search_->host(host_here, events_.on_step) : host_here(place_);
-        if (!server_) return;
-        // A machine may have no 127.0.0.1.
-        const Endpoint own = server_->own_endpoint();
-        place_ = {place_.host == "127.0.0.1" ? own.host : place_.host, own.port};
-    }
 
-    bool hosts() const { return server_ != nullptr; }
-    Endpoint own_endpoint() const { return server_->own_endpoint(); }
-    bool is_over() const { return !hosts() || server_->is_over(); }
-    const Endpoint& place() const { return place_; }
-
-    bool may_roam() const { return memory_.members() && !memory_.following(); }
-
-    void join() {
-        if (may_roam()) return roam(*memory_.members());
-        if (election_ && !hosts()) return election_->campaign(options_.join_deadline);
-        join_here();
-    }
     void join_here() {
         if (seeks_port()) return port_search_->call_next();
         if (client_) return client_->join();
         connect({.coordinator = place_, .hello = options_.hello, .join_deadline = options_.join_deadline});
     }
 
-    bool seek(const CoordinatorLoss& loss) {
-        using Kind = CoordinatorLoss::Kind;
-        const bool is_final =
-            loss.kind == Kind::given_up || loss.kind == Kind::leaderless || loss.kind == Kind::unreached;
-        if (!options_.failover || is_final || is_closing_) return false;
-        if (!leader_search_.is_on()) {
-            auto following = memory_.following();
-            if (!following || memory_.leader() == following->group_rank) return false;
-            leader_search_.begin(std::move(*following), memory_.leader(), loss);
-        }
-        leader_search_.lose(loss, place_);
-        return true;
-    }
-
-    void send(const ControlMessage& message) {
-        if (client_) client_->send(message);
-    }
-    CoordinatorClient* client() const { return client_.get(); }
-    void withdraw(std::function<void()> done) {
-        if (election_) return election_->withdraw(std::move(done));
-        if (done) done();
-    }
-    void stop_seeking() {
-        withdraw({});
-        is_closing_ = true;
-        if (port_search_) port_search_->end();
-        leader_search_.end();
-    }
-
-  private:
     LeaderSearchSteps search_steps() {
         LeaderSearchSteps steps;
         steps.hang_up = [this] {
@@ -126,7 +205,7 @@ class RendezvousLink::Impl {
         steps.clear = [this] {
             client_.reset();
             server_.reset();
-            beacon_.reset();
+            redirect_notice_.reset();
             retires_ = false;
         };
         steps.go_to = [this](const Succession::Step& next) { go_to(next); };
@@ -177,26 +256,27 @@ class RendezvousLink::Impl {
         client_->join();
     }
 
-    // A node that waits for a place has no voice, but whoever leads next is one of these.
-    void roam(const MemberList& list) {
+    // A node that waits for a place has no voice in who leads next, but that is one of these members: they are called in turn.
+    void retry_members(const MemberList& list) {
         // It may have waited for a place for hours.
-        if (roamed_ == 0) options_.join_deadline = TimePoint::clock::now() + join_time_;
+        if (retried_ == 0) options_.join_deadline = TimePoint::clock::now() + join_time_;
         std::vector<Endpoint> places = meeting_places_of(list);
         places.insert(places.begin(), port_search_ ? port_search_->place() : options_.place);
-        asio::post(executor_, [this, place = places[roamed_++ % places.size()], life = std::weak_ptr(life_)] {
-            if (life.expired() || is_closing_) return;
-            const TimePoint latest = TimePoint::clock::now() + LeaderSearch::kCallTimeout;
-            call({.coordinator = place,
-                  .hello = options_.hello,
-                  .join_deadline = std::min(options_.join_deadline, latest)});
-        });
+        asio::post(executor_,
+                   [this, place = places[retried_++ % places.size()], life = std::weak_ptr(life_)] {
+                       if (life.expired() || is_closing_) return;
+                       const TimePoint latest = TimePoint::clock::now() + LeaderSearch::kCallTimeout;
+                       call({.coordinator = place,
+                             .hello = options_.hello,
+                             .join_deadline = std::min(options_.join_deadline, latest)});
+                   });
     }
 
-    // As long as nobody leads, the agent need not hear of each that does not.
+    // The agent need not hear of each coordinator that does not lead, as long as nobody does.
     void lose(const CoordinatorLoss& loss) {
         if (seeks_port() && port_search_->takes(loss)) return;
-        const bool roams = roamed_ > 0 && loss.kind == CoordinatorLoss::Kind::unreached;
-        if (roams && TimePoint::clock::now() < options_.join_deadline)
+        const bool retries = retried_ > 0 && loss.kind == CoordinatorLoss::Kind::unreached;
+        if (retries && TimePoint::clock::now() < options_.join_deadline)
             return events_.client.on_lost({CoordinatorLoss::Kind::broken, loss.cause});
         if (!leader_search_.is_on() || leader_search_.follows()) return events_.client.on_lost(loss);
         events_.on_step("no coordinator there: " + loss.cause);
@@ -218,7 +298,7 @@ class RendezvousLink::Impl {
             std::holds_alternative<MemberList>(message) || std::holds_alternative<Waiting>(message) ||
             std::holds_alternative<Restarting>(message) || std::holds_alternative<Parked>(message);
         if (leader_search_.is_on() && has_place) found();
-        if (has_place) roamed_ = 0;
+        if (has_place) retried_ = 0;
         events_.client.on_message(message);
     }
 
@@ -237,15 +317,15 @@ class RendezvousLink::Impl {
     }
 
     void tell_old_place() {
-        if (!election_ && place_ != options_.place) shine_at(options_.place);
+        if (!election_ && place_ != options_.place) redirect_from(options_.place);
     }
 
-    void shine_at(const Endpoint& old_place) {
+    void redirect_from(const Endpoint& old_place) {
         const Hello& hello = options_.hello;
-        beacon_.emplace(executor_, port_search_ ? port_search_->places() : std::vector{old_place},
-                        JobMoved{hello.version, hello.run_id, hello.nnodes, hello.min_nodes,
-                                 hello.command.digest, place_.host, place_.port},
-                        options_.key);
+        redirect_notice_.emplace(executor_, port_search_ ? port_search_->places() : std::vector{old_place},
+                                 JobMoved{hello.version, hello.run_id, hello.nnodes, hello.min_nodes,
+                                          hello.command.digest, place_.host, place_.port},
+                                 options_.key);
     }
 
     ElectionEvents election_events() {
@@ -274,18 +354,19 @@ class RendezvousLink::Impl {
                     }};
     }
 
-    // Who hosts is known: this agent or another one. Of a job that runs here it is this one in any case, and another one
-    // that was elected does not know that yet.
+    // Etcd has said who hosts: this agent or another one. If the job runs here already, this agent does in any case, and
+    // another one that was elected is told so.
     void meet(const Endpoint& host, bool is_elected) {
         if (is_closing_) return election_->settle();
         if (leader_search_.is_on()) return hosts() ? leader_search_.go_on() : leader_search_.go_to(host);
-        if (hosts() && memory_.members()) return is_elected ? election_->publish(place_) : shine_at(host);
+        if (hosts() && memory_.members())
+            return is_elected ? election_->publish(place_) : redirect_from(host);
         if (memory_.members()) return election_->settle();
         const bool is_known = host == place_ && !server_ && client_;
         server_.reset();
         gate_.reset();
         place_ = host;
-        if (is_elected) host_first();
+        if (is_elected) this->host();
         events_.on_place_known();
         if (is_elected) election_->publish(place_);
         if (!is_known) client_.reset();
@@ -316,7 +397,7 @@ class RendezvousLink::Impl {
         RendezvousServerOptions options = options_.server_options(place_);
         options.sockets = meeting_place_.sockets();
         options.coordinator.predecessor = leader_search_.own().last;
-        host(std::move(options));
+        serve(std::move(options));
     }
 
     void move(const JobMoved& moved) {
@@ -343,58 +424,24 @@ class RendezvousLink::Impl {
     LeaderSearch leader_search_;
     std::string trouble_;            // with etcd, in that search
     bool waits_for_record_ = false;  // the coordinator that is hosted here, and nobody has said so
-    std::optional<EtcdElection> election_;
-    std::size_t roamed_ = 0;  // places where a node without a voice has called, since it heard from one
+    std::shared_ptr<EtcdElection> election_;
+    std::size_t retried_ = 0;  // places where a node without a voice has called, since it heard from one
     bool is_closing_ = false;
     bool retires_ = false;  // the server's guests are being told that it does not lead
     HostLease host_lease_;
     std::unique_ptr<RendezvousServer> server_;
     std::unique_ptr<RendezvousServer> gate_;  // at the job's old address, says where it is from then on
-    std::optional<Beacon> beacon_;
+    std::optional<RedirectNotice> redirect_notice_;
     std::unique_ptr<CoordinatorClient> client_;
     std::shared_ptr<int> life_ = std::make_shared<int>(0);
 };
 
-RendezvousLink::RendezvousLink(const asio::any_io_executor& executor, RendezvousLinkOptions options,
-                               RendezvousLinkEvents events)
-    : impl_(std::make_unique<Impl>(executor, std::move(options), std::move(events))) {}
+}  // namespace
 
-RendezvousLink::~RendezvousLink() = default;
-
-void RendezvousLink::host() { impl_->host_first(); }
-bool RendezvousLink::hosts() const { return impl_->hosts(); }
-Endpoint RendezvousLink::own_endpoint() const { return impl_->own_endpoint(); }
-bool RendezvousLink::is_over() const { return impl_->is_over(); }
-Endpoint RendezvousLink::place() const { return impl_->place(); }
-bool RendezvousLink::may_roam() const { return impl_->may_roam(); }
-void RendezvousLink::join() { impl_->join(); }
-bool RendezvousLink::seek(const CoordinatorLoss& loss) { return impl_->seek(loss); }
-void RendezvousLink::send(const ControlMessage& message) { impl_->send(message); }
-
-const CallerAddress& RendezvousLink::caller_address() const {
-    static const CallerAddress kNone;
-    return impl_->client() != nullptr ? impl_->client()->caller_address() : kNone;
-}
-
-std::optional<CoordinatorLoss> RendezvousLink::overdue_loss() const {
-    return impl_->client() != nullptr ? impl_->client()->overdue_loss() : std::nullopt;
-}
-
-void RendezvousLink::suspend(std::function<void()> done) {
-    if (impl_->client() == nullptr) return done();
-    impl_->client()->suspend(std::move(done));
-}
-
-void RendezvousLink::resume() {
-    if (impl_->client() != nullptr) impl_->client()->resume();
-}
-
-void RendezvousLink::withdraw(std::function<void()> done) { impl_->withdraw(std::move(done)); }
-
-void RendezvousLink::close(std::function<void()> on_closed) {
-    impl_->stop_seeking();
-    if (impl_->client() != nullptr) return impl_->client()->close(std::move(on_closed));
-    if (on_closed) on_closed();
+std::unique_ptr<RendezvousLink> RendezvousLink::make(const asio::any_io_executor& executor,
+                                                     RendezvousLinkOptions options,
+                                                     RendezvousLinkEvents events) {
+    return std::make_unique<Link>(executor, std::move(options), std::move(events));
 }
 
 }  // namespace ddprun::inline job

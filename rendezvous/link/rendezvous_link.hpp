@@ -1,4 +1,4 @@
-// RendezvousLink: an agent's link to its job's coordinator, wherever that is: it hosts the coordinator where this agent is
+// RendezvousLink connects an agent with its job's coordinator, wherever that is: it hosts the coordinator where this agent is
 // to do so, or finds out by etcd who does, joins it, and finds or becomes the next one when it is lost (succession.hpp).
 //
 // Created, driven and destroyed by the agent on the thread of `executor`. Callbacks come from there.
@@ -27,12 +27,12 @@ struct RendezvousLinkOptions {
     FreePorts free_ports;                     // of one that this agent would host after another one
     std::optional<SecretKey> key;             // of the job; nothing: connections are plain
     std::optional<ElectionOptions> election;  // then `place` is not known before
-    // Of a coordinator that this agent hosts there; asked whenever it does.
+    // Makes the options of a coordinator that this agent hosts there; called whenever it does.
     std::function<RendezvousServerOptions(const Endpoint& here)> server_options;
 };
 
 struct RendezvousLinkEvents {
-    // As those of CoordinatorClient. on_lost comes only where seek() is to be asked, or has not helped.
+    // They mean what those of CoordinatorClient do. on_lost comes only where seek() is to be asked, or has not helped.
     CoordinatorClientEvents client;
     // A coordinator takes over, and is to hear of this agent's workers before it is told that the agent follows.
     std::function<void()> on_led;
@@ -42,12 +42,12 @@ struct RendezvousLinkEvents {
     std::function<void()> on_leading;
     // It is known by an election where the coordinator is; this agent hosts it or not.
     std::function<void()> on_place_known;
-    // As on_trouble and on_failed of EtcdElection.
+    // These two mean what on_trouble and on_failed of EtcdElection do.
     std::function<void(const std::string& cause)> on_election_trouble;
     std::function<void(const std::string& why)> on_unelected;
     // The coordinator that this agent hosts has no guests any more.
     std::function<void()> on_guests_gone;
-    // … or cannot be relied upon any more, for this reason: the job is to end.
+    // It cannot be relied upon any more, for this reason: the job is to end.
     std::function<void(const std::string& what)> on_host_failed;
     std::function<void(const std::string&)> on_news;  // for the user
     std::function<void(const std::string&)> on_step;  // for --verbose
@@ -55,45 +55,41 @@ struct RendezvousLinkEvents {
 
 class RendezvousLink {
   public:
-    // How much longer than its members take to notice the loss a new coordinator may take to answer.
+    // A new coordinator may take so much longer to answer than its members take to notice the loss of the old one.
     static constexpr std::chrono::milliseconds kAnswerTime{2'000};
 
-    RendezvousLink(const boost::asio::any_io_executor& executor, RendezvousLinkOptions options,
-                   RendezvousLinkEvents events);
-    ~RendezvousLink();
+    static std::unique_ptr<RendezvousLink> make(const boost::asio::any_io_executor& executor,
+                                                RendezvousLinkOptions options, RendezvousLinkEvents events);
+    virtual ~RendezvousLink() = default;
 
     // Hosts the coordinator (throws as RendezvousServer does) from here on; not if another agent on this machine does so
     // at one of several ports.
-    void host();
-    bool hosts() const;
+    virtual void host() = 0;
+    virtual bool hosts() const = 0;
     // No guest is left at the coordinator that this agent hosts, or it hosts none.
-    bool is_over() const;
-    // Where the coordinator is, and the store.
-    Endpoint place() const;
-    // Where this node's own workers find it while it is hosted here: on loopback where that is possible.
-    Endpoint own_endpoint() const;
+    virtual bool is_over() const = 0;
+    // Says where the coordinator is, and the store.
+    virtual Endpoint place() const = 0;
+    // Says where this node's own workers find it while it is hosted here: on loopback where that is possible.
+    virtual Endpoint own_endpoint() const = 0;
 
-    void join();
+    virtual void join() = 0;
     // After on_lost. True if the link looks for another coordinator: then on_led follows, or on_lost.
-    bool seek(const CoordinatorLoss& loss);
+    virtual bool seek(const CoordinatorLoss& loss) = 0;
 
     // After on_lost, before seek(). This agent has no voice in who leads the job next, but knows of members who have: join()
     // calls at one after the other, for as long as it might have taken to join at first.
-    bool may_roam() const;
+    virtual bool may_retry_members() const = 0;
 
-    // As those of CoordinatorClient.
-    const CallerAddress& caller_address() const;
-    std::optional<CoordinatorLoss> overdue_loss() const;
-    void send(const ControlMessage& message);
-    void suspend(std::function<void()> done);
-    void resume();
-    void close(std::function<void()> on_closed);
+    // These mean what those of CoordinatorClient do.
+    virtual const CallerAddress& caller_address() const = 0;
+    virtual std::optional<CoordinatorLoss> overdue_loss() const = 0;
+    virtual void send(const ControlMessage& message) = 0;
+    virtual void suspend(std::function<void()> done) = 0;
+    virtual void resume() = 0;
+    virtual void close(std::function<void()> on_closed) = 0;
     // The job is over here, as those know by whom the host was elected. See EtcdElection.
-    void withdraw(std::function<void()> done);
-
-  private:
-    class Impl;
-    std::unique_ptr<Impl> impl_;
+    virtual void withdraw(std::function<void()> done) = 0;
 };
 
 }  // namespace ddprun::inline job

@@ -1,4 +1,4 @@
-// StoreDoor: where the workers of this node reach the store while another node has it: a port on loopback, for processes of
+// StoreDoor lets the workers of this node reach the store while another node has it. It is a port on loopback, for processes of
 // our own user only, whose bytes go over one sealed connection to node 0. Workers speak to it as they would to the store:
 // each of their connections is one there, which ends when that one ends.
 //
@@ -12,12 +12,24 @@
 // (scripts/README.md has the figure).
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
+#include <string>
 
-#include "rendezvous/link/door_options.hpp"
 #include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/net/port_range.hpp"
+#include "rendezvous/system/secret_key.hpp"
 
 namespace ddprun::inline job {
+
+struct StoreDoorOptions {
+    SecretKey key;
+    std::size_t spared_descriptors = 0;  // of this process, that are not for workers' connections
+    FreePorts free_ports = {};
+    // Tells the user of this node something that he should know; each sentence once, on the door's thread.
+    std::function<void(const std::string& sentence)> on_remark;
+};
 
 class StoreDoor {
   public:
@@ -26,7 +38,7 @@ class StoreDoor {
     // Hangs up on everybody.
     ~StoreDoor();
 
-    // Where the workers of this node find it.
+    // Says where the workers of this node find it.
     Endpoint endpoint() const;
 
     // Workers of a new round may come, whose store is at the coordinator's place; those of the one before are hung up on.

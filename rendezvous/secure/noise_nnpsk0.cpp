@@ -143,7 +143,7 @@ void NoiseTranscript::mix_key(std::string_view material) {
     wipe_all(outputs);
 }
 
-// In a handshake with a pre-shared key the point becomes part of the key, too.
+// The point becomes part of the key, too, in a handshake with a pre-shared key.
 void NoiseTranscript::mix_point(std::string_view point) {
     mix_hash(point);
     mix_key(point);

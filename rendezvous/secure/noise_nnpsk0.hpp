@@ -2,7 +2,7 @@
 // agree on two keys of this one connection. Pure; no thread's in particular.
 //
 //     -> psk, e        32 bytes of a curve point | payload | 16 of its tag
-//     <- e, ee         likewise
+//     <- e, ee         the same three
 //
 // The tag of the first message is made of the key alone, and is checked before anything of the curve is computed: the
 // responder is handed its own ephemeral key only behind that. What a caller sent before (a replay) gets an answer, of
@@ -24,7 +24,7 @@ inline constexpr std::size_t kNoiseTagBytes = 16;
 // A handshake message without a payload.
 inline constexpr std::size_t kNoiseHandshakeBytes = kNoisePointBytes + kNoiseTagBytes;
 
-// One direction: ChaCha20-Poly1305 with a counter. Encrypts so that a bit that flips, and a message that is left out,
+// NoiseCipher has one direction: ChaCha20-Poly1305 with a counter. It encrypts so that a bit that flips, and a message that is left out,
 // repeated or moved, is noticed.
 class NoiseCipher {
   public:
@@ -42,7 +42,7 @@ class NoiseCipher {
     std::uint64_t count_ = 0;
 };
 
-// The handshake so far. Both sides' is the same as long as they have seen the same.
+// NoiseTranscript is the handshake so far. Both sides' is the same as long as they have seen the same.
 class NoiseTranscript {
   public:
     using Hash = std::array<unsigned char, 64>;
@@ -70,7 +70,7 @@ class NoiseTranscript {
     NoiseCipher cipher_{SecretKey{}};
 };
 
-// The keys of the connection, once both sides have proven themselves.
+// NoiseKeys are those of the connection, once both sides have proven themselves.
 struct NoiseKeys {
     SecretKey send;
     SecretKey receive;

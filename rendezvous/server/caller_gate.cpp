@@ -1,7 +1,10 @@
 #include "rendezvous/server/caller_gate.hpp"
 
 #include <fmt/core.h>
+#include <sys/resource.h>
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace ddprun::inline job {
@@ -15,7 +18,7 @@ CallerGate::Pass CallerGate::judge(const Caller& caller) const {
             return is_ours ? Pass::everything : Pass::nothing;
         }
         case ConnectionOwner::Kind::closed: return Pass::nothing;
-        // Or a job on such a system could not use its own store.
+        // A job on such a system could not use its own store otherwise.
         case ConnectionOwner::Kind::untold: return Pass::everything;
         case ConnectionOwner::Kind::elsewhere: break;
     }
@@ -40,9 +43,7 @@ void CallerGate::admit(const std::vector<ip::address>& machines) {
 std::optional<std::string> CallerGate::tell_untold(const Caller& caller) {
     if (caller.owner.kind != ConnectionOwner::Kind::untold || std::exchange(is_untold_told_, true))
         return std::nullopt;
-    return "this system does not say whose connections from this machine are: all its users may use the "
-           "job's "
-           "port";
+    return "this system does not say whose connections from this machine are: all its users may use the job's port";
 }
 
 std::optional<std::string> CallerGate::tell_turned_away(const Caller& caller) {
@@ -74,6 +75,31 @@ ip::address comparable(const ip::address& address) {
     const ip::address_v6 six = address.to_v6();
     if (six.is_v4_mapped()) return ip::make_address_v4(ip::v4_mapped, six);
     return ip::address_v6(six.to_bytes());
+}
+
+namespace {
+
+std::size_t open_files_allowed() {
+    rlimit limit{};
+    const bool is_known = ::getrlimit(RLIMIT_NOFILE, &limit) == 0;
+    return is_known ? static_cast<std::size_t>(limit.rlim_cur) : std::numeric_limits<std::size_t>::max();
+}
+
+}  // namespace
+
+ConnectionLimit::ConnectionLimit(std::size_t spared) : ConnectionLimit(open_files_allowed(), spared) {}
+
+ConnectionLimit::ConnectionLimit(std::size_t open_files, std::size_t spared)
+    : open_files_(open_files),
+      most_(std::clamp(open_files - std::min(open_files, spared), kLeastConnections, kMaxConnections)) {}
+
+std::optional<std::string> ConnectionLimit::tell_full() {
+    if (std::exchange(is_told_, true)) return std::nullopt;
+    const std::string start = fmt::format("the job's port holds {} connections and takes no more", most_);
+    if (most_ == kMaxConnections) return start;
+    return fmt::format(
+        "{}: the limit of {} open files leaves no room beside the workers; raise it (ulimit -n)", start,
+        open_files_);
 }
 
 }  // namespace ddprun::inline job

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "rendezvous/control/control_session.hpp"
-#include "rendezvous/server/caller_gate.hpp"
+#include "rendezvous/server/port_service.hpp"
 
 namespace ddprun::inline job {
 
@@ -37,7 +37,7 @@ CoordinatorService::~CoordinatorService() {
     for (auto& [id, conversation] : conversations_) conversation.channel->close();
 }
 
-// Who has no memory left for a caller does without that one.
+// A host that has no memory left for a caller does without that one.
 void CoordinatorService::serve(tcp::socket socket, AgentEntry entry, std::shared_ptr<PortCall> call) {
     boost::system::error_code gone;
     const auto remote = socket.remote_endpoint(gone);
@@ -85,7 +85,7 @@ asio::awaitable<void> CoordinatorService::converse(std::shared_ptr<ControlChanne
     deliver(coordinator_.closed(id, Coordinator::TimePoint::clock::now(), closed_there));
 }
 
-// Behind a first message that was no Hello, or none that is taken, nothing has a meaning.
+// Nothing has a meaning behind a first message that was no Hello, or none that is taken.
 void CoordinatorService::settle(ConnectionId id, PortCall& call) {
     const auto& channel = conversations_.at(id).channel;
     const bool is_taken = coordinator_.has_taken(id);
@@ -102,7 +102,7 @@ bool CoordinatorService::is_false_own(const ControlMessage& message) const {
     return hello != nullptr && own_agent_ && is_same_agent(*own_agent_, *hello);
 }
 
-// What is no address is left out; it came from outside.
+// A text that is no address is left out; it came from outside.
 void CoordinatorService::note_machine(ConnectionId id, const Hello& hello) {
     auto& machines = conversations_.at(id).machines;
     machines.resize(1);

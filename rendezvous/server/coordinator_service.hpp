@@ -1,5 +1,5 @@
-// CoordinatorService: the Asio shell around the Coordinator: its agents' connections, its deadlines, and the order in which
-// others hear of what it decides.
+// CoordinatorService is the Asio shell around the Coordinator: it has its agents' connections, its deadlines, and the order in
+// which others hear of what it decides.
 //
 // Owned by RendezvousServer: everything on the thread that runs the executor, or while nobody runs it.
 #pragma once
@@ -16,19 +16,20 @@
 
 #include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
-#include "rendezvous/server/agent_entry.hpp"
-#include "rendezvous/server/port_calls.hpp"
 
 namespace ddprun::inline job {
 
-// Of a round that begins, or of more agents in one that has.
+struct AgentEntry;
+class PortCall;
+
+// RoundNews tells of a round that begins, or of more agents in one that has.
 struct RoundNews {
     bool is_new = false;
     std::vector<boost::asio::ip::address> machines;  // of the agents that are told
     bool through_doors = false;                      // their workers come to the store by way of them
 };
 
-// Called on its thread.
+// They are called on its thread.
 struct CoordinatorServiceEvents {
     std::function<void()> on_over;     // once: the job is over and all agents have left
     std::function<void()> on_elected;  // once: see Coordinator::is_elected()
@@ -54,9 +55,9 @@ class CoordinatorService {
     CoordinatorService(const CoordinatorService&) = delete;
     CoordinatorService& operator=(const CoordinatorService&) = delete;
 
-    // An agent on another machine, or of another process: its connection, of this executor, and what it has said.
+    // Serves an agent on another machine, or of another process: its connection, of this executor, and what it has said.
     void serve(boost::asio::ip::tcp::socket socket, AgentEntry entry, std::shared_ptr<PortCall> call);
-    // The host's own.
+    // Serves the host's own agent.
     void serve_own(std::shared_ptr<ControlChannel> channel);
 
     void learn(const RecordNews& news);
@@ -69,7 +70,7 @@ class CoordinatorService {
         std::vector<boost::asio::ip::address> machines;  // addresses of the one where the agent is
     };
 
-    // Without a call: the host's own.
+    // A conversation without a call is that of the host's own agent.
     boost::asio::awaitable<void> converse(std::shared_ptr<ControlChannel> channel,
                                           std::optional<boost::asio::ip::address> remote,
                                           std::shared_ptr<PortCall> call);

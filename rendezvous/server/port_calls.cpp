@@ -8,9 +8,38 @@
 
 namespace ddprun::inline job {
 
+std::optional<UnprovenCalls::Id> UnprovenCalls::add(Id id,
+                                                    const std::optional<boost::asio::ip::address>& source) {
+    const auto is_of_source = [&source](const Call& call) { return source && call.source == source; };
+    const bool is_greedy = std::count_if(calls_.begin(), calls_.end(), is_of_source) >=
+                           static_cast<std::ptrdiff_t>(kMostOfOneSource);
+    const bool is_full = calls_.size() >= most_;
+    std::optional<Id> gone;
+    if (is_greedy || is_full) {
+        const auto may_go = [&](const Call& call) { return !is_greedy || is_of_source(call); };
+        auto oldest = std::find_if(calls_.begin(), calls_.end(),
+                                   [&](const Call& call) { return may_go(call) && call.is_silent; });
+        if (oldest == calls_.end()) oldest = std::find_if(calls_.begin(), calls_.end(), may_go);
+        gone = oldest->id;
+        calls_.erase(oldest);
+    }
+    calls_.push_back({id, source});
+    return gone;
+}
+
+void UnprovenCalls::speaks(Id id) {
+    for (Call& call : calls_) {
+        if (call.id == id) call.is_silent = false;
+    }
+}
+
+void UnprovenCalls::remove(Id id) {
+    calls_.remove_if([id](const Call& call) { return call.id == id; });
+}
+
 namespace asio = boost::asio;
 
-// Where the port holds few, as many places are left to those who are of the job.
+// A port that holds few leaves as many places to those who are of the job.
 PortCalls::PortCalls(asio::any_io_executor executor, const ConnectionLimit& limit)
     : executor_(std::move(executor)),
       limit_(limit),

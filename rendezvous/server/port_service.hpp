@@ -1,5 +1,5 @@
-// PortService: the job's port and what is said there by the first bytes: agents are handed over, everybody else gets the
-// store. On a thread of its own, so that neither a busy store nor strangers delay the coordinator.
+// PortService listens at the job's port, and tells by the first bytes who calls: agents are handed over, everybody else gets
+// the store. On a thread of its own, so that neither a busy store nor strangers delay the coordinator.
 //
 // Owned by RendezvousServer: everything, the destructor included, on the thread that runs the executor, or while
 // nobody runs it.
@@ -16,20 +16,31 @@
 #include <vector>
 
 #include "rendezvous/door/door_host.hpp"
-#include "rendezvous/server/agent_entry.hpp"
+#include "rendezvous/secure/sealed_connection.hpp"
 #include "rendezvous/server/caller_gate.hpp"
 #include "rendezvous/server/port_calls.hpp"
 #include "rendezvous/store/store_service.hpp"
 
 namespace ddprun::inline job {
 
-// Called on its thread.
+// AgentEntry is what has come of the first words of an agent, or of its door for workers: whether it has the job's key, where
+// there is one, and then its first message.
+struct AgentEntry {
+    bool is_open = false;
+    // Unsealed: of a door what its first record says, of an agent at least its first message.
+    std::string first_bytes;
+    std::optional<SealedRecords> records;  // of a sealed conversation, behind those
+    bool is_door = false;                  // it speaks for its workers to the store, see DoorHost
+    std::string why;  // it was turned away, for the user of this node; empty: it broke off
+};
+
+// They are called on its thread.
 struct PortServiceEvents {
-    // The connection of an agent that has said its first message, of this service's executor; `call` is kept as long as it
+    // Hands over the connection of an agent that has said its first message, of this service's executor; `call` is kept as long as it
     // is open, and told what has come of that message.
     std::function<void(boost::asio::ip::tcp::socket socket, AgentEntry entry, std::shared_ptr<PortCall> call)>
         on_agent;
-    // Something that the user of this node should know; each sentence once.
+    // Tells the user of this node something that he should know; each sentence once.
     std::function<void(const std::string& sentence)> on_remark;
 };
 

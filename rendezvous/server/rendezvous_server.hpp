@@ -1,4 +1,4 @@
-// RendezvousServer: the job's one port and its coordinator, on the node that hosts them.
+// RendezvousServer serves the job's one port and its coordinator, on the node that hosts them.
 //
 // Two threads of its own: PortService's, which takes calls and serves the store, and CoordinatorService's; so neither a
 // busy store nor a busy launcher delays what the coordinator has to say. Created by the host's agent, which joins without
@@ -38,7 +38,7 @@ struct RendezvousServerOptions {
     std::optional<SecretKey> key = {};
 };
 
-// Called on the server's threads; the first four as CoordinatorServiceEvents says.
+// They are called on the server's threads; the first four when CoordinatorServiceEvents says.
 struct RendezvousServerEvents {
     std::function<void()> on_over;
     std::function<void()> on_elected;
@@ -60,16 +60,16 @@ class RendezvousServer {
 
     std::uint16_t port() const;
 
-    // Where this machine's own processes reach it: on loopback where that is possible.
+    // Says where this machine's own processes reach it: on loopback where that is possible.
     Endpoint own_endpoint() const;
 
-    // Whether `on_over` was called, or is about to be.
+    // Tells whether `on_over` was called, or is about to be.
     bool is_over() const;
 
-    // What has come of the wish.
+    // The host's agent says what has come of the wish.
     void learn(const RecordNews& news);
 
-    // A conversation of the host's own agent with the coordinator; used on `agent`. The executor must live until the
+    // Opens a conversation of the host's own agent with the coordinator; used on `agent`. The executor must live until the
     // conversation is closed.
     std::shared_ptr<ControlChannel> call(const boost::asio::any_io_executor& agent);
 

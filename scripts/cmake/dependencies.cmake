@@ -20,15 +20,8 @@ else()
   ddprun_require_header(boost/process/v2.hpp libboost1.81-dev DDPRUN_BOOST_INCLUDE)
   ddprun_require_header(CLI/CLI.hpp libcli11-dev DDPRUN_CLI11_INCLUDE)
   ddprun_require_header(spdlog/spdlog.h libspdlog-dev DDPRUN_SPDLOG_INCLUDE)
+  # Its headers only: a job that talks TLS to etcd opens the system's OpenSSL (rendezvous/etcd/tls.hpp).
   ddprun_require_header(openssl/ssl.h libssl-dev DDPRUN_OPENSSL_INCLUDE)
-  # The archives first: one file installs a program.
-  find_library(DDPRUN_LIBSSL NAMES libssl.a ssl)
-  find_library(DDPRUN_LIBCRYPTO NAMES libcrypto.a crypto)
-  mark_as_advanced(DDPRUN_LIBSSL DDPRUN_LIBCRYPTO)
-  if(NOT DDPRUN_LIBSSL OR NOT DDPRUN_LIBCRYPTO)
-    message(FATAL_ERROR "ddprun needs OpenSSL's libraries: install the Debian package libssl-dev "
-                        "(scripts/setup.sh installs everything)")
-  endif()
 endif()
 # The archive: the collectives library carries what it needs of it (single_object.cmake), so that who links that needs nothing
 # more, and one file installs a program.

@@ -11,11 +11,10 @@
 #include <stdexcept>
 #include <vector>
 
-#include "rendezvous/door/door_wire.hpp"
+#include "rendezvous/door/door_link.hpp"
 #include "rendezvous/link/store_door.hpp"
 #include "rendezvous/net/socket.hpp"
-#include "rendezvous/secure/sealed_handshake.hpp"
-#include "rendezvous/secure/sealed_records.hpp"
+#include "rendezvous/secure/sealed_connection.hpp"
 #include "rendezvous/store/wire.hpp"
 #include "tests/helpers/rendezvous_load.hpp"
 

@@ -152,7 +152,7 @@ class Election(EtcdTlsTest):
             agent = self.agent(self.certificates.conf().replace("https", scheme), endpoint=f"127.0.0.1:{free_port()}")
             agent.wait_for_line("asks etcd at")
             with open(f"/proc/{agent.pid}/maps", encoding="ascii") as maps:
-                self.assertEqual("tls_library" in maps.read(), is_loaded, scheme)
+                self.assertEqual("libssl.so" in maps.read(), is_loaded, scheme)
             agent.send(signal.SIGTERM)
             self.assertEqual(agent.wait(), 128 + signal.SIGTERM)
 
@@ -273,8 +273,8 @@ class InVain(EtcdTlsTest):
 
 
 class BadFiles(EtcdTlsTest):
-    def assert_usage_error(self, conf, why):
-        agent = self.agent(conf, endpoint=f"127.0.0.1:{free_port()}")
+    def assert_usage_error(self, conf, why, **options):
+        agent = self.agent(conf, endpoint=f"127.0.0.1:{free_port()}", **options)
         self.assertEqual(agent.wait(), USAGE, agent.err())
         self.assertRegex(agent.err() + "\n", rf"^ddprun: {why}\n$")
 
@@ -311,6 +311,18 @@ class BadFiles(EtcdTlsTest):
                  "name one that is not")):
             with self.subTest(words):
                 self.assert_usage_error(words, why)
+
+    def test_without_an_openssl_https_is_refused_and_http_is_not(self):
+        # A machine that has none is one whose first library of that name is unusable.
+        with open(self.certificates.path("libssl.so.3"), "wb"):
+            pass
+        env = {"LD_LIBRARY_PATH": self.folder.name}
+        self.assert_usage_error(self.certificates.conf(),
+                                r"--rdzv-conf protocol https: TLS needs the system's OpenSSL 3 \(Debian and Ubuntu: package libssl3; "
+                                r"Fedora and RHEL: openssl-libs\): .*libssl\.so\.3: .+; protocol=http asks a listener without it",
+                                env=env)
+        self.etcd = Etcd(self.folder.name)
+        self.assertEqual(self.agent("protocol=http", nnodes=1, env=env).wait(), 0)
 
     def test_one_node_needs_none_of_them(self):
         self.assertEqual(self.agent("protocol=https,cacert=none", nnodes=1, endpoint="127.0.0.1:1").wait(), 0)

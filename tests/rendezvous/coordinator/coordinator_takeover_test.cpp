@@ -3,7 +3,6 @@
 #include <functional>
 #include <utility>
 
-#include "rendezvous/link/host_lease.hpp"
 #include "rendezvous/link/job_memory.hpp"
 #include "rendezvous/membership/quorum.hpp"
 #include "rendezvous/membership/succession.hpp"

@@ -1,4 +1,4 @@
-#include "rendezvous/door/door_wire.hpp"
+#include "rendezvous/door/door_link.hpp"
 
 #include <random>
 #include <vector>

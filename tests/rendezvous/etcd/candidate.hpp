@@ -17,28 +17,29 @@ namespace ddprun {
 // One agent, and what its election says.
 struct Candidate {
     Candidate(boost::asio::io_context& context, std::vector<Endpoint> etcd, const std::string& name = "a")
-        : election(context.get_executor(),
-                   {.etcd = {.endpoints = std::move(etcd), .prefix = "/jobs"},
-                    .record = {.endpoint = {},
-                               .run_id = "job",
-                               .nodes = "2",
-                               .host = name,
-                               .pid = 1,
-                               .version = "1",
-                               .started = "now"},
-                    .port = 7,
-                    .lease_ttl = std::chrono::seconds(1),
-                    .join_timeout = std::chrono::seconds(1)},
-                   {.on_elected =
-                        [this](const Endpoint& at) {
-                            ++elected;
-                            here = at;
-                        },
-                    .on_claimed = [this] { ++claimed; },
-                    .on_host = [this](const Endpoint& found) { hosts.push_back(found); },
-                    .on_trouble = [this](const std::string& cause) { trouble = cause; },
-                    .on_failed = [this](const std::string& why) { failure = why; },
-                    .on_record = [this](const RecordNews& told) { news.push_back(told); }}) {}
+        : owner(EtcdElection::make(context.get_executor(),
+                                   {.etcd = {.endpoints = std::move(etcd), .prefix = "/jobs"},
+                                    .record = {.endpoint = {},
+                                               .run_id = "job",
+                                               .nodes = "2",
+                                               .host = name,
+                                               .pid = 1,
+                                               .version = "1",
+                                               .started = "now"},
+                                    .port = 7,
+                                    .lease_ttl = std::chrono::seconds(1),
+                                    .join_timeout = std::chrono::seconds(1)},
+                                   {.on_elected =
+                                        [this](const Endpoint& at) {
+                                            ++elected;
+                                            here = at;
+                                        },
+                                    .on_claimed = [this] { ++claimed; },
+                                    .on_host = [this](const Endpoint& found) { hosts.push_back(found); },
+                                    .on_trouble = [this](const std::string& cause) { trouble = cause; },
+                                    .on_failed = [this](const std::string& why) { failure = why; },
+                                    .on_record = [this](const RecordNews& told) { news.push_back(told); }})) {
+    }
 
     int elected = 0;
     int claimed = 0;
@@ -47,7 +48,8 @@ struct Candidate {
     std::vector<Endpoint> hosts;
     std::string trouble;
     std::string failure;
-    EtcdElection election;
+    std::shared_ptr<EtcdElection> owner;
+    EtcdElection& election = *owner;
 };
 
 inline void run_until(boost::asio::io_context& context, const std::function<bool()>& is_reached) {

@@ -16,7 +16,7 @@
 #include <set>
 #include <string>
 
-#include "rendezvous/etcd/base64.hpp"
+#include "rendezvous/etcd/etcd_message.hpp"
 #include "rendezvous/net/socket.hpp"
 
 namespace ddprun {

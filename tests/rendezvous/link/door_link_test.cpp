@@ -1,7 +1,6 @@
 // Node 0's end of a door's connection, with who has the key but says what no door says.
-#include "rendezvous/door/door_wire.hpp"
-#include "rendezvous/secure/sealed_greeting.hpp"
-#include "rendezvous/secure/sealed_records.hpp"
+#include "rendezvous/door/door_link.hpp"
+#include "rendezvous/secure/sealed_connection.hpp"
 #include "tests/rendezvous/link/door_fixture.hpp"
 #include "tests/rendezvous/store/store_service_fixture.hpp"
 #include "tests/support/store_bytes.hpp"

@@ -1,4 +1,4 @@
-#include "rendezvous/link/port_walk.hpp"
+#include "rendezvous/link/port_search.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -5,7 +5,6 @@
 #include <optional>
 #include <set>
 
-#include "rendezvous/link/host_lease.hpp"
 #include "rendezvous/link/job_memory.hpp"
 #include "rendezvous/membership/succession.hpp"
 #include "tests/rendezvous/link/simulated_register.hpp"

@@ -1,6 +1,6 @@
 #include "rendezvous/link/store_door.hpp"
 
-#include "rendezvous/door/door_wire.hpp"
+#include "rendezvous/door/door_link.hpp"
 #include "tests/rendezvous/link/door_fixture.hpp"
 #include "tests/rendezvous/store/store_service_fixture.hpp"
 #include "tests/support/other_user.hpp"

@@ -1,4 +1,4 @@
-#include "rendezvous/secure/auth_policy.hpp"
+#include "rendezvous/secure/secret.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/secure/job_key.hpp"
+#include "rendezvous/secure/secret.hpp"
 
 #include "tests/rendezvous/secure/bytes_of_hex.hpp"
 #include "tests/support/catch.hpp"

@@ -4,8 +4,7 @@
 // Built with clang and -DDDPRUN_FUZZ=ON; run as: sealed_fuzz -max_total_time=60
 #include <algorithm>
 
-#include "rendezvous/secure/sealed_greeting.hpp"
-#include "rendezvous/secure/sealed_records.hpp"
+#include "rendezvous/secure/sealed_connection.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {

@@ -1,4 +1,4 @@
-#include "rendezvous/secure/sealed_records.hpp"
+#include "rendezvous/secure/sealed_connection.hpp"
 
 #include <random>
 

@@ -1,4 +1,4 @@
-#include "rendezvous/secure/secret_source.hpp"
+#include "rendezvous/secure/secret.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // How many connections the port takes, and that the user hears of it when it takes no more.
-#include "rendezvous/server/connection_limit.hpp"
+#include "rendezvous/server/caller_gate.hpp"
 
 #include <mutex>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-#include "rendezvous/server/unproven_calls.hpp"
+#include "rendezvous/server/port_calls.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/etcd/tls_trouble.hpp"
+#include "rendezvous/etcd/tls.hpp"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -6,12 +6,30 @@
 
 #include <boost/asio/error.hpp>
 #include <boost/asio/ssl/error.hpp>
+#include <memory>
 
-#include "rendezvous/etcd/tls_library.hpp"
+#include "rendezvous/system/error.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
 namespace {
+
+struct Expected {
+    std::string name, asked, address;  // asked: by the extension that tells a server which name is meant
+};
+
+Expected expected_of(const std::string& host) {
+    const std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> context(::SSL_CTX_new(::TLS_client_method()),
+                                                                      &::SSL_CTX_free);
+    const std::unique_ptr<SSL, decltype(&::SSL_free)> connection(::SSL_new(context.get()), &::SSL_free);
+    expect_host(connection.get(), host);
+    const auto text = [](const char* words) { return std::string(words != nullptr ? words : ""); };
+    const std::unique_ptr<char, void (*)(char*)> address(
+        ::X509_VERIFY_PARAM_get1_ip_asc(::SSL_get0_param(connection.get())),
+        [](char* words) { OPENSSL_free(words); });
+    return {text(::X509_VERIFY_PARAM_get0_host(::SSL_get0_param(connection.get()), 0)),
+            text(::SSL_get_servername(connection.get(), TLSEXT_NAMETYPE_host_name)), text(address.get())};
+}
 
 const TlsFiles kNoFiles;
 const TlsFiles kAllFiles{
@@ -27,8 +45,48 @@ TlsTrouble alerted(int alert, const TlsFiles& files) {
 
 }  // namespace
 
+// Before the other cases: what was opened once stays open.
+TEST_CASE("tls: where there is no OpenSSL, a line names the package that has it") {
+    for (const auto& [file, cause] : {std::pair{"libssl-of-nobody.so.3", "cannot open shared object file"},
+                                      std::pair{"libc.so.6", "undefined symbol: BIO_ctrl"}}) {
+        INFO(file);
+        std::string said;
+        try {
+            open_openssl(file);
+        } catch (const Error& error) {
+            CHECK(error.code() == Errc::refused);
+            said = error.what();
+        }
+        CHECK_THAT(said,
+                   Catch::StartsWith(
+                       "--rdzv-conf protocol https: TLS needs the system's OpenSSL 3 (Debian and Ubuntu: "
+                       "package libssl3; Fedora and RHEL: openssl-libs): ") &&
+                       Catch::Contains(file) && Catch::Contains(cause) &&
+                       Catch::EndsWith("; protocol=http asks a listener without it"));
+        CHECK(said.find('\n') == said.npos);
+    }
+}
+
+TEST_CASE("tls: a certificate has to be for the name, or the address, that was asked for") {
+    open_openssl();
+    for (const auto& [host, name] :
+         {std::pair{"etcd1", "etcd1"}, std::pair{"etcd1.example.org.", "etcd1.example.org"}}) {
+        const Expected expected = expected_of(host);
+        CHECK(expected.name == name);
+        CHECK(expected.asked == name);
+        CHECK(expected.address.empty());
+    }
+    for (const auto& [host, address] :
+         {std::pair{"10.0.0.1", "10.0.0.1"}, std::pair{"fd00::1", "FD00:0:0:0:0:0:0:1"},
+          std::pair{"fe80::1%lo", "FE80:0:0:0:0:0:0:1"}}) {
+        const Expected expected = expected_of(host);
+        CHECK(expected.address == address);
+        CHECK((expected.name.empty() && expected.asked.empty()));
+    }
+}
+
 TEST_CASE("tls: what is wrong with a server's certificate, and whether time mends it") {
-    load_tls_library();
+    open_openssl();
     const auto verdict = [](long number, const TlsFiles& files = kNoFiles) {
         return handshake_trouble(tls_error(SSL_R_CERTIFICATE_VERIFY_FAILED), number, files);
     };
@@ -52,7 +110,7 @@ TEST_CASE("tls: what is wrong with a server's certificate, and whether time mend
 }
 
 TEST_CASE("tls: what a server says of what an agent shows, or of TLS itself") {
-    load_tls_library();
+    open_openssl();
     for (const int alert : {SSL_AD_CERTIFICATE_REQUIRED, SSL_AD_BAD_CERTIFICATE, SSL_AD_UNKNOWN_CA,
                             SSL_AD_CERTIFICATE_EXPIRED, SSL_AD_CERTIFICATE_UNKNOWN, SSL_AD_ACCESS_DENIED}) {
         INFO(alert);
@@ -69,7 +127,7 @@ TEST_CASE("tls: what a server says of what an agent shows, or of TLS itself") {
 }
 
 TEST_CASE("tls: a server that speaks none, or an old one, or falls silent") {
-    load_tls_library();
+    open_openssl();
     const auto trouble = [](const boost::system::error_code& error) {
         return handshake_trouble(error, X509_V_OK, kNoFiles);
     };

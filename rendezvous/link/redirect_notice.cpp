@@ -1,4 +1,4 @@
-#include "rendezvous/link/beacon.hpp"
+#include "rendezvous/link/redirect_notice.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -12,14 +12,13 @@
 
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/net/socket.hpp"
-#include "rendezvous/secure/sealed_handshake.hpp"
-#include "rendezvous/secure/sealed_records.hpp"
+#include "rendezvous/secure/sealed_connection.hpp"
 
 namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 
-class Beacon::Impl {
+class RedirectNotice::Impl {
   public:
     Impl(const asio::any_io_executor& executor, std::vector<Endpoint> old_places, const JobMoved& word,
          const std::optional<SecretKey>& key)
@@ -58,7 +57,7 @@ class Beacon::Impl {
         }
     }
 
-    // Who hears it may ask whose this connection is, as long as there is one.
+    // The other side may ask whose this connection is, as long as there is one.
     static asio::awaitable<void> await_end(asio::ip::tcp::socket& socket) {
         using namespace asio::experimental::awaitable_operators;
         socket.shutdown(asio::ip::tcp::socket::shutdown_send);
@@ -73,7 +72,7 @@ class Beacon::Impl {
     asio::awaitable<std::string> words_for(asio::ip::tcp::socket& socket) {
         if (!key_) co_return std::string(kControlMagic) + word_;
         const auto call = co_await call_sealed(socket, SealedPurpose::agent, *key_);
-        // Who listens there is none of the job's.
+        // The listener there is none of the job's.
         if (!call.keys) co_return std::string();
         co_return SealedRecords(*call.keys).seal(word_);
     }
@@ -85,12 +84,12 @@ class Beacon::Impl {
     bool ended_ = false;
 };
 
-Beacon::Beacon(const asio::any_io_executor& executor, std::vector<Endpoint> old_places, const JobMoved& word,
-               const std::optional<SecretKey>& key)
+RedirectNotice::RedirectNotice(const asio::any_io_executor& executor, std::vector<Endpoint> old_places,
+                               const JobMoved& word, const std::optional<SecretKey>& key)
     : impl_(std::make_shared<Impl>(executor, std::move(old_places), word, key)) {
     Impl::begin(impl_);
 }
 
-Beacon::~Beacon() { impl_->end(); }
+RedirectNotice::~RedirectNotice() { impl_->end(); }
 
 }  // namespace ddprun::inline job

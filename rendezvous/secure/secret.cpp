@@ -1,19 +1,86 @@
-#include "rendezvous/secure/secret_source.hpp"
+#include "rendezvous/secure/secret.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
+#include <sodium.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <initializer_list>
 
-#include "rendezvous/secure/job_key.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline job {
+
+namespace {
+
+constexpr std::string_view kPurpose = "ddprun psk 1";
+constexpr std::string_view kMeshPurpose = "ddprun mesh 1";
+constexpr std::string_view kAround = " \t\r\n";
+
+const unsigned char* data_of_text(std::string_view text) {
+    return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+SecretKey derived_key(std::string_view parent, std::initializer_list<std::string_view> words) {
+    SecretKey key;
+    crypto_generichash_blake2b_state state;
+    crypto_generichash_blake2b_init(&state, data_of_text(parent), parent.size(), SecretKey::kBytes);
+    for (const std::string_view word : words)
+        crypto_generichash_blake2b_update(&state, data_of_text(word), word.size());
+    crypto_generichash_blake2b_final(&state, key.data(), SecretKey::kBytes);
+    sodium_memzero(&state, sizeof state);
+    return key;
+}
+
+}  // namespace
+
+std::variant<std::string, std::string_view> parse_secret(std::string_view text) {
+    const std::size_t begin = text.find_first_not_of(kAround);
+    if (begin == text.npos) return std::string_view("is empty");
+    text = text.substr(begin, text.find_last_not_of(kAround) + 1 - begin);
+    if (text.size() > kMaxSecretText) return std::string_view("is longer than 1024 characters");
+    if (text.find_first_of("\r\n") != text.npos) return std::string_view("is more than one line of text");
+    const bool is_text = std::none_of(text.begin(), text.end(), [](char letter) {
+        return static_cast<unsigned char>(letter) < ' ' || letter == 0x7f;
+    });
+    if (!is_text) return std::string_view("has characters that are no text, a tab perhaps");
+    if (text.size() < kMinSecretText) return std::string_view("is shorter than 22 characters");
+    return std::string(text);
+}
+
+SecretKey job_key(std::string_view secret, std::string_view run_id) {
+    // BLAKE2b's own key has 64 bytes at most.
+    std::array<unsigned char, crypto_generichash_blake2b_KEYBYTES_MAX> digest{};
+    if (secret.size() > digest.size()) {
+        crypto_generichash_blake2b(digest.data(), digest.size(), data_of_text(secret), secret.size(), nullptr,
+                                   0);
+        secret = {reinterpret_cast<const char*>(digest.data()), digest.size()};
+    }
+    const SecretKey key = derived_key(secret, {kPurpose, run_id});
+    sodium_memzero(digest.data(), digest.size());
+    return key;
+}
+
+SecretKey mesh_key(const SecretKey& job, std::string_view job_id, int round) {
+    const auto number = static_cast<std::uint32_t>(round);
+    std::array<char, sizeof(number)> bytes{};
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(number >> (8 * i));
+    return derived_key({reinterpret_cast<const char*>(job.data()), SecretKey::kBytes},
+                       {kMeshPurpose, job_id, {bytes.data(), bytes.size()}});
+}
+
+std::string make_secret_text() { return hex_of(SecretKey::fresh()); }
+
+// --- where it comes from
+
 namespace {
 
 using Found = std::variant<std::optional<std::string>, std::string>;
@@ -31,7 +98,7 @@ Found secret_of(const std::string& source, std::string& text) {
     return std::optional(std::get<std::string>(std::move(parsed)));
 }
 
-// Why others could read or change what is in the file.
+// Says why others could read or change what is in the file.
 std::string openness(const std::string& path, const struct stat& facts) {
     if (!S_ISREG(facts.st_mode)) return "is no regular file";
     if (facts.st_uid != ::geteuid() && facts.st_uid != 0)
@@ -72,7 +139,7 @@ Found secret_of_file(const std::string& source, const std::string& path, bool ma
     return secret_of(source, std::get<std::string>(text));
 }
 
-// Byte by byte: what is behind the line is the workers'.
+// It reads byte by byte: what is behind the line is the workers'.
 Found secret_of_stdin() {
     const std::string source = "--secret-file -";
     const auto deadline = std::chrono::steady_clock::now() + kStdinTimeout;
@@ -136,6 +203,63 @@ std::optional<std::string> make_secret_file(const std::filesystem::path& path) {
     if (is_whole) return std::nullopt;
     ::unlink(path.c_str());
     return failed(path, why);
+}
+
+// --- whether it is asked for
+
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r";
+
+std::string_view without_blanks(std::string_view text) {
+    const std::size_t begin = text.find_first_not_of(kBlanks);
+    if (begin == text.npos) return {};
+    return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+}
+
+}  // namespace
+
+const std::string kNoSecretAdvice =
+    "no secret: whoever reaches this node's port can take part in the job; "
+    "ddprun --make-secret makes one for all nodes that share this home folder, --auth off is content without";
+
+std::variant<std::optional<Auth>, std::string> parse_site_auth(std::string_view text) {
+    std::optional<Auth> auth;
+    for (int number = 1; !text.empty(); ++number) {
+        const std::string_view whole = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(whole.size() + 1, text.size()));
+        const std::string_view line = without_blanks(whole.substr(0, whole.find('#')));
+        if (line.empty()) continue;
+        const std::size_t equals = line.find('=');
+        std::string_view value = equals == line.npos ? "" : without_blanks(line.substr(equals + 1));
+        if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
+            value = value.substr(1, value.size() - 2);
+        if (without_blanks(line.substr(0, equals)) != "auth" || (value != "auto" && value != "required"))
+            return fmt::format("{}, line {}: must be auth = required or auth = auto", kSiteFile, number);
+        auth = value == "required" ? Auth::required : Auth::automatic;
+    }
+    return auth;
+}
+
+std::variant<Auth, std::string> agree_on_auth(Auth user, std::optional<Auth> site) {
+    if (site != Auth::required) return user;
+    if (user == Auth::off)
+        return fmt::format(
+            "--auth off: {} says auth = required; leave the option out, and give a secret (ddprun --make-secret makes one)",
+            kSiteFile);
+    return Auth::required;
+}
+
+std::variant<Unprotected, std::string> without_secret(Auth auth, int nnodes, bool is_open) {
+    if (nnodes == 1 || auth == Auth::off) return Unprotected::nothing;
+    if (auth == Auth::required)
+        return "--auth required: no secret is known here; ddprun --make-secret makes one, "
+               "--secret-file or DDPRUN_SECRET gives it to a node";
+    return is_open ? Unprotected::advice : Unprotected::nothing;
+}
+
+bool wants_sealed_store(Auth auth, bool is_given) {
+    return auth == Auth::required || (auth == Auth::automatic && is_given);
 }
 
 }  // namespace ddprun::inline job

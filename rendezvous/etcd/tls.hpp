@@ -1,0 +1,102 @@
+// TLS to etcd: the user's files, the connections made by them, and what is said of one that comes to nothing.
+//
+// OpenSSL is neither linked nor carried. The system's is opened when the first TlsContext is asked for (open_openssl), and
+// nobody else pays for it. Its own headers declare its functions; tls.cpp defines those that are called, each as a jump into
+// the opened library. None may be called before open_openssl() has returned.
+#pragma once
+
+#include <array>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/system/error_code.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/etcd/etcd_options.hpp"
+
+namespace boost::asio::ssl {
+class context;
+}
+struct ssl_st;
+
+namespace ddprun::inline job {
+
+inline constexpr const char* kOpensslFile = "libssl.so.3";
+
+// Opens the system's OpenSSL, once in a process; callable from any thread. Throws Error, which names the package that has it,
+// where there is none or it lacks a function. `file`: another one, for tests.
+void open_openssl(const char* file = kOpensslFile);
+
+// TlsContext holds what OpenSSL has to know of a user's TlsFiles.
+class TlsContext {
+  public:
+    explicit TlsContext(TlsFiles files);
+    ~TlsContext();
+
+    // Gives it as the files are now: certificates are renewed while a job runs. Where they have become unusable (one is being
+    // written), as they were. Throws Error, which names the file and a remedy, if they never were usable. Blocking, short.
+    boost::asio::ssl::context& current();
+
+    const TlsFiles& files() const { return files_; }
+
+  private:
+    using Stamp = std::array<std::int64_t, 5>;  // a file's device, number, size and time
+
+    std::vector<Stamp> stamps() const;
+
+    TlsFiles files_;
+    std::vector<Stamp> stamps_;  // when they were last read
+    std::unique_ptr<boost::asio::ssl::context> context_;
+};
+
+// Says in a line why these files cannot be used, or TLS at all, and names a remedy; nothing if they can.
+std::optional<std::string> complaint_about(const TlsFiles& files);
+
+// Has OpenSSL take a connection for that of `host`, a name or an address, only if the certificate is for that one.
+void expect_host(ssl_st* connection, const std::string& host);
+
+// TlsTrouble says why a connection over TLS came to nothing.
+struct TlsTrouble {
+    std::string words;      // to stand behind the server's name, with a remedy where there is one
+    bool is_final = false;  // to try again is in vain
+};
+
+// `verdict`: OpenSSL's on the server's certificate, X509_V_OK if that is not at fault.
+TlsTrouble handshake_trouble(const boost::system::error_code& error, long verdict, const TlsFiles& files);
+
+// Tells whether this is a word of TLS itself. One may come after the handshake, where the other side wants another
+// certificate; handshake_trouble says what it means.
+bool is_tls_word(const boost::system::error_code& error);
+
+// ByteStream is a connection of either kind, for one coroutine at a time.
+class ByteStream {
+  public:
+    virtual ~ByteStream() = default;
+
+    // Sends all of it.
+    virtual boost::asio::awaitable<boost::system::error_code> write(std::string_view bytes) = 0;
+    // Waits for some bytes, at least one where there is no error.
+    virtual boost::asio::awaitable<std::size_t> read_some(boost::asio::mutable_buffer into,
+                                                          boost::system::error_code& error) = 0;
+};
+
+// TlsStream is one over TLS. Its end is not agreed upon: nobody waits for a server's farewell.
+class TlsStream : public ByteStream {
+  public:
+    // Makes it of a connection that has just been made to `host`; the context outlives it. Throws what current() throws.
+    static std::unique_ptr<TlsStream> make(boost::asio::ip::tcp::socket socket, TlsContext& context,
+                                           const std::string& host);
+
+    // Comes before everything else.
+    virtual boost::asio::awaitable<boost::system::error_code> shake_hands() = 0;
+    // Says what an error of the handshake, or a word of TLS after it, means.
+    virtual TlsTrouble trouble(const boost::system::error_code& error) const = 0;
+};
+
+}  // namespace ddprun::inline job
