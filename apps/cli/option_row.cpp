@@ -1,35 +1,62 @@
 #include "apps/cli/option_row.hpp"
 
 #include <fmt/core.h>
-
 #include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cctype>
-
-#include "apps/cli/config_file.hpp"
-#include "apps/cli/printed.hpp"
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 
 namespace ddprun::inline app {
+
+namespace {
+
+// The row that a name in the file stands for. The file itself can only be named from outside.
+const OptionRow& row_named(const std::string& name, const std::vector<OptionGroup>& groups) {
+    std::string flag = "--" + name;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    std::vector<std::string> names;
+    for (const OptionGroup& group : groups) {
+        for (const OptionRow& row : group.rows) {
+            if (long_name(row) == long_name(config_row())) continue;
+            for (const std::string& known : comma_separated(row.names)) {
+                if (known == flag) return row;
+                if (known.starts_with("--")) names.push_back(known.substr(2));
+            }
+        }
+    }
+    throw BadValue(fmt::format("{}: no such option{}", name, did_you_mean(flag.substr(2), names)));
+}
+
+}  // namespace
+
+ConfigFile read_config_file(const std::string& path, const std::vector<OptionGroup>& groups) {
+    std::ifstream file(path);
+    // A folder can be opened, too, and is noticed only by reading.
+    if (file) file.peek();
+    if (!file.is_open() || file.bad())
+        throw BadValue(fmt::format("cannot be read: {}", std::strerror(errno)));
+    file.clear();
+    ConfigFile config{path, {}};
+    for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(file)) {
+        // A section's begin and end.
+        if (item.name == "++" || item.name == "--") continue;
+        const OptionRow& row = row_named(item.fullname(), groups);
+        auto& texts = config.values[long_name(row)];
+        for (const std::string& text : item.inputs) {
+            if (!text.empty()) texts.push_back(text);
+        }
+        if (texts.size() > 1 && !row.repeated)
+            throw BadValue(item.name + ": takes one value; put one with blanks or commas in quotes");
+    }
+    std::erase_if(config.values, [](const auto& entry) { return entry.second.empty(); });
+    return config;
+}
 namespace {
 
 const char* const kConfigFlag = "--config";
-
-// CLI11's own layout, with a usage line of ours and the first line of what an option's text says.
-class HelpText : public CLI::Formatter {
-  public:
-    explicit HelpText(std::string usage) : usage_(std::move(usage)) {}
-
-    std::string make_usage(const CLI::App* app, std::string name) const override {
-        return usage_.empty() ? CLI::Formatter::make_usage(app, name)
-                              : fmt::format("Usage: {} {}\n", app->get_name(), usage_);
-    }
-    std::string make_option_desc(const CLI::Option* option) const override {
-        return option->get_description().substr(0, option->get_description().find('\n'));
-    }
-
-  private:
-    std::string usage_;
-};
 
 // Without a text where it is not given. Looks among the few that were, since a search by name goes through all.
 ToldValue told_by_words(const CLI::App& app, const OptionRow& row) {
@@ -80,20 +107,32 @@ void set_row(const OptionRow& row, const ToldValue& given, const std::string& ty
     }
 }
 
-void name_variables(CLI::App& app, const std::vector<OptionGroup>& groups) {
-    for (const OptionGroup& group : groups) {
-        for (const OptionRow& row : group.rows) {
-            // CLI11 searches by name; most have none.
-            if (!row.variables.empty()) app.get_option(first_name(row))->envname(row.variables);
-        }
+const char* scope_sentence(Scope scope) {
+    switch (scope) {
+        case Scope::node_0: return "Node 0's counts.";
+        case Scope::all_nodes: return "The same on all nodes.";
+        case Scope::this_node: break;
     }
+    return "";
+}
+
+// The text with the default behind its first line and the scope at its end.
+std::string description_of(const OptionRow& row) {
+    const auto line = std::min(row.help.find('\n'), row.help.size());
+    std::string text = row.help.substr(0, line);
+    if (!row.fallback.empty()) text += fmt::format(" ({})", row.fallback);
+    std::string rest = row.help.substr(std::min(line + 1, row.help.size()));
+    const std::string scope = scope_sentence(row.scope);
+    if (!rest.empty() && !scope.empty()) rest += ' ';
+    rest += scope;
+    return rest.empty() ? text : text + "\n" + rest;
 }
 
 void add_row(CLI::App& app, const std::string& heading, const OptionRow& row) {
     const bool is_word = !row.names.starts_with('-');
     CLI::Option* option =
         row.metavar.empty() && !is_word ? app.add_flag(row.names) : app.add_option(row.names);
-    option->description(row.help)->required(is_word);
+    option->description(description_of(row))->required(is_word);
     if (!row.metavar.empty()) option->type_name(row.metavar);
     if (!heading.empty()) option->group(heading);
     if (row.metavar.starts_with('[')) option->expected(0, 1);
@@ -145,36 +184,6 @@ void add_typed_rows(CLI::App& app, const std::vector<OptionGroup>& groups, const
     });
     add_rows_that(app, groups,
                   [&](const OptionRow& row) { return prints || typed.contains(long_name(row)); });
-}
-
-void add_standard_options(CLI::App& app, const std::string& version, const std::string& usage) {
-    app.formatter(std::make_shared<HelpText>(usage));
-    app.set_help_flag("-h,--help", "Show this text and exit");
-    app.set_version_flag("--version", app.get_name() + " " + version, "Show the version and exit");
-    add_print_options(app);
-}
-
-std::optional<std::string> parse_words(CLI::App& app, const std::vector<OptionGroup>& groups,
-                                       std::vector<std::string> words) {
-    std::reverse(words.begin(), words.end());  // CLI11 takes a vector from its back.
-    std::string wrong;
-    try {
-        app.parse(std::move(words));
-    } catch (const CLI::CallForHelp&) {
-        name_variables(app, groups);
-        return app.help();
-    } catch (const CLI::CallForVersion& version) {
-        return std::string(version.what()) + "\n";
-    } catch (const CLI::ParseError& error) {
-        wrong = fmt::format("{}; see {} --help", error.what(), app.get_name());
-    }
-    if (wants_print(app)) {
-        // Only now: CLI11 would read them itself, from wherever this process has its environment.
-        name_variables(app, groups);
-        return printed(app);
-    }
-    if (!wrong.empty()) throw UsageError(wrong);
-    return std::nullopt;
 }
 
 void take_values(const CLI::App& app, const std::vector<OptionGroup>& groups) {

@@ -1,8 +1,7 @@
-// An option as one row: what it is called, what --help says, which variables set it, and where its value
-// goes. The rows of a program become CLI11's options (which cut the command line into words, and are what
-// --help and the documentation are printed from, see printed.hpp) and then take their values, each from the
-// strongest of the places that name it: the command line, DDPRUN_<NAME>, the row's own variables, the
-// configuration file.
+// An option as one row: what it is called, what --help says, its default, whose value counts, which variables set it, and
+// where its value goes. The rows of a program become CLI11's options (which cut the command line into words, and from which
+// --help and the documentation are printed, see printed.hpp) and then take their values, each from the strongest of the
+// places that name it: the command line, DDPRUN_<NAME>, the row's own variables, the file of --config.
 #pragma once
 
 #include <functional>
@@ -10,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "apps/cli/option_values.hpp"
@@ -22,15 +22,60 @@ class App;
 
 namespace ddprun::inline app {
 
+// Whose value counts where the nodes of a job say different things.
+enum class Scope {
+    this_node,  // each node's own, for itself
+    node_0,     // that of node 0, for all
+    all_nodes,  // it has to be the same on all nodes
+};
+
+// A value of the launch that --explain shows, because this option decides it.
+struct ShownValue {
+    std::string name;                    // "join timeout"
+    std::function<std::string()> value;  // empty: this launch has none
+    std::vector<std::string> by;         // options that have a say in it, by long name, the strongest first
+};
+
 struct OptionRow {
     std::string names;  // "--tee,-t": errors call it by the first; without dashes: a word that must be there
     std::string metavar;  // empty: a flag; in brackets: the value may be left out
-    // The first line is for --help, what follows a line break for the manual and the README only.
+    // The first line is what lists of options show; what follows a line break is for whoever asks about this option.
     std::string help;
     std::function<void(const std::string&)> set;  // throws BadValue, or UsageError with a text of its own
-    std::string variables;                        // torchrun's, the stronger first, with commas between
+    std::string variables = {};                   // torchrun's, the stronger first, with commas between
     bool repeated = false;                        // every occurrence counts, not only the last
     bool is_torchruns = false;                    // torchrun has it, too, but no variable for it
+    std::string fallback =
+        {};  // what counts where nobody says anything, for people; empty: nothing worth a word
+    Scope scope = Scope::this_node;
+    bool is_common = false;           // most people need it: --help shows it without being asked for all
+    unsigned tags = 0;                // the program's own marks
+    std::string not_with_hosts = {};  // why it cannot be given together with a list of hosts; empty: it can
+    std::vector<ShownValue> shown = {};
+
+    // Each returns the row with that set, so that a row reads as a sentence.
+    OptionRow by_default(std::string text) && { return with(&OptionRow::fallback, std::move(text)); }
+    OptionRow of_torchrun(std::string names_of_variables) && {
+        return with(&OptionRow::variables, std::move(names_of_variables));
+    }
+    OptionRow counts_on(Scope whose) && { return with(&OptionRow::scope, whose); }
+    OptionRow common() && { return with(&OptionRow::is_common, true); }
+    OptionRow any_number_of_times() && { return with(&OptionRow::repeated, true); }
+    OptionRow tagged(unsigned tag) && { return with(&OptionRow::tags, tags | tag); }
+    OptionRow contradicts_hosts(std::string why) && {
+        return with(&OptionRow::not_with_hosts, std::move(why));
+    }
+    OptionRow shows(std::string name, std::function<std::string()> value, std::vector<std::string> by) && {
+        shown.push_back({std::move(name), std::move(value), std::move(by)});
+        return std::move(*this);
+    }
+
+  private:
+    template <class Member, class Value>
+    OptionRow with(Member OptionRow::*member, Value value) {
+        this->*member = std::move(value);
+        return std::move(*this);
+    }
 };
 
 struct OptionGroup {
@@ -58,19 +103,12 @@ OptionRow config_row();
 // An option's long name -> what the user wrote for it: "--node_rank", or an abbreviation.
 using TypedNames = std::map<std::string, std::string>;
 
-// Adds the rows to `app`, --help, and the options by which the documentation is printed. `usage` is what
-// follows the program's name; empty: CLI11's.
+// Adds the rows to `app`.
 void add_rows(CLI::App& app, const std::vector<OptionGroup>& groups);
-void add_standard_options(CLI::App& app, const std::string& version, const std::string& usage = "");
 
-// After add_standard_options(): of the rows those only that were typed, or all where what is to be printed has them all.
+// Adds only those rows that were typed, or all where what is to be printed has them all; after add_standard_options().
 // CLI11 compares each option with each other one, which was half of what ddprun computed before its first worker.
 void add_typed_rows(CLI::App& app, const std::vector<OptionGroup>& groups, const TypedNames& typed);
-
-// Lets CLI11 cut the words up. What is to be shown in place of work: --help, --version, the documentation.
-// Throws UsageError.
-std::optional<std::string> parse_words(CLI::App& app, const std::vector<OptionGroup>& groups,
-                                       std::vector<std::string> words);
 
 // What the command line of `app`, parsed, gives to the rows. Throws UsageError for a value.
 void take_values(const CLI::App& app, const std::vector<OptionGroup>& groups);
@@ -100,5 +138,16 @@ std::string as_said(const std::string& message, const TypedNames& typed, const O
 
 // " (from PET_NNODES)": for the end of an error; empty where the user has the value before his eyes.
 std::string origin_text(const OptionOrigin& origin);
+
+// The file of --config, in the form of TOML or INI: one NAME = VALUE a line, NAME an option's long one without the dashes in
+// front. An option that may be repeated takes a list.
+struct ConfigFile {
+    std::string path;
+    std::map<std::string, std::vector<std::string>> values;  // by long name ("--nnodes"); none is empty
+};
+
+// Throws BadValue for a file that cannot be read, for a name that is no option's, and for several values
+// where there can be one.
+ConfigFile read_config_file(const std::string& path, const std::vector<OptionGroup>& groups);
 
 }  // namespace ddprun::inline app

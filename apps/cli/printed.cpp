@@ -1,15 +1,180 @@
 #include "apps/cli/printed.hpp"
 
 #include <fmt/core.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
-#include "apps/cli/completion.hpp"
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
 #include "apps/cli/option_values.hpp"
 #include "rendezvous/system/split.hpp"
 
 namespace ddprun::inline app {
+
+namespace {
+
+// `text` with every `what` replaced.
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+    for (auto at = text.find(what); at != text.npos; at = text.find(what, at + with.size()))
+        text.replace(at, what.size(), with);
+    return text;
+}
+
+// What --help shows.
+std::vector<const CLI::Option*> shown_options(const CLI::App& app) {
+    return app.get_options(
+        [](const CLI::Option* option) { return !option->get_group().empty() && !option->get_positional(); });
+}
+
+std::vector<std::string> words_of(const CLI::Option& option) {
+    std::vector<std::string> words;
+    for (const std::string& name : option.get_lnames()) words.push_back("--" + name);
+    for (const std::string& name : option.get_snames()) words.push_back("-" + name);
+    return words;
+}
+
+// The names of the options with a value in the next word, or of all.
+std::string completed_names(const CLI::App& app, bool with_value, const std::string& between) {
+    std::string names;
+    for (const CLI::Option* option : shown_options(app)) {
+        if (with_value && option->get_items_expected_min() == 0) continue;
+        for (const std::string& word : words_of(*option)) names += (names.empty() ? "" : between) + word;
+    }
+    return names;
+}
+
+bool starts_programs(const CLI::App& app) {
+    return app.get_parent() == nullptr && app.get_subcommands({}).empty() &&
+           app.get_options([](const CLI::Option* option) { return option->get_positional(); }).empty();
+}
+
+// The first word that is no option is the program whose own completion takes over, or the command whose
+// options are completed.
+std::string bash_completion(const CLI::App& app) {
+    std::string commands;
+    std::string names;
+    for (const CLI::App* command : app.get_subcommands({})) {
+        names += (names.empty() ? "" : " ") + command->get_name();
+        commands += fmt::format("        {}) options=\"{}\"; commands= ;;\n", command->get_name(),
+                                completed_names(*command, false, " "));
+    }
+    std::string text = R"(_NAME() {
+    local current=${COMP_WORDS[COMP_CWORD]} options="OPTIONS" commands="COMMANDS" at
+    COMPREPLY=()
+    for ((at = 1; at < COMP_CWORD; ++at)); do
+        case ${COMP_WORDS[at]} in
+        VALUED)
+            [[ ${COMP_WORDS[at + 1]} == = ]] && ((++at))
+            ((++at))
+            ((at >= COMP_CWORD)) && return
+            ;;
+        -*) ;;
+CASES        esac
+    done
+    [[ $current == -* ]] && commands=
+    [[ $current == -* || $commands ]] || return
+    mapfile -t COMPREPLY < <(compgen -W "${commands:-$options}" -- "$current")
+}
+complete -o default -F _NAME NAME
+)";
+    text = replaced(text, "OPTIONS", completed_names(app, false, " "));
+    text = replaced(text, "COMMANDS", names);
+    text = replaced(text, "VALUED", completed_names(app, true, "|"));
+    if (starts_programs(app)) {
+        commands = R"(        *)
+            [[ $(type -t _command_offset) == function ]] && _command_offset "$at"
+            return
+            ;;
+)";
+    }
+    text = replaced(text, "CASES", commands);
+    return replaced(text, "NAME", app.get_name());
+}
+
+// In single quotes of a shell.
+std::string shell_quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
+
+std::string short_text(const CLI::Option& option) {
+    return option.get_description().substr(0, option.get_description().find('\n'));
+}
+
+std::string zsh_arguments(const CLI::App& app, const std::string& indent) {
+    std::string text = indent + "_arguments -S";
+    for (const CLI::Option* option : shown_options(app)) {
+        for (const std::string& word : words_of(*option)) {
+            const bool is_long = word.starts_with("--");
+            std::string spec = "*" + word;
+            if (option->get_items_expected_min() > 0) spec += is_long ? "=" : "+";
+            spec += fmt::format("[{}]", replaced(replaced(short_text(*option), "[", "("), "]", ")"));
+            if (option->get_items_expected_min() > 0)
+                spec += fmt::format(":{}:_files", replaced(option->get_type_name(), ":", "\\:"));
+            text += fmt::format(" \\\n{}    {}", indent, shell_quoted(spec));
+        }
+    }
+    return fmt::format("{} \\\n{}    '{}'", text, indent,
+                       starts_programs(app) ? "*::: :_normal" : "*: :_files");
+}
+
+std::string zsh_completion(const CLI::App& app) {
+    const std::string& name = app.get_name();
+    const std::string begin = fmt::format("#compdef {0}\n_{0}() {{\n", name);
+    std::string commands;
+    std::string cases;
+    for (const CLI::App* command : app.get_subcommands({})) {
+        commands += " " + shell_quoted(command->get_name() + ":" + command->get_description());
+        cases +=
+            fmt::format("        {})\n{} ;;\n", command->get_name(), zsh_arguments(*command, "            "));
+    }
+    const std::string end = fmt::format("}}\n_{} \"$@\"\n", name);
+    if (commands.empty()) return fmt::format("{}{}\n{}", begin, zsh_arguments(app, "    "), end);
+    return fmt::format(R"({}    local -a commands=({})
+    if ((CURRENT == 2)); then
+        _describe command commands
+{}
+    else
+        local command=$words[2]
+        shift words
+        ((CURRENT--))
+        case $command in
+{}        esac
+    fi
+{})",
+                       begin, commands, zsh_arguments(app, "        "), cases, end);
+}
+
+std::string fish_lines(const CLI::App& app, const std::string& head) {
+    std::string text;
+    for (const CLI::Option* option : shown_options(app)) {
+        text += head;
+        for (const std::string& name : option->get_snames()) text += " -s " + name;
+        for (const std::string& name : option->get_lnames()) text += " -l " + name;
+        if (option->get_items_expected_min() > 0) text += " -r";
+        text += fmt::format(" -d {}\n", shell_quoted(replaced(short_text(*option), "\\", "\\\\")));
+    }
+    return text;
+}
+
+std::string fish_completion(const CLI::App& app) {
+    const std::string head = "complete -c " + app.get_name();
+    std::string text = fish_lines(app, head);
+    for (const CLI::App* command : app.get_subcommands({})) {
+        text += fmt::format("{} -n __fish_use_subcommand -f -a {} -d {}\n{}", head, command->get_name(),
+                            shell_quoted(command->get_description()),
+                            fish_lines(*command, fmt::format("{} -n '__fish_seen_subcommand_from {}'", head,
+                                                             command->get_name())));
+    }
+    return text;
+}
+
+}  // namespace
+
+std::string completion(const CLI::App& app, const std::string& shell) {
+    if (shell == "bash") return bash_completion(app);
+    if (shell == "zsh") return zsh_completion(app);
+    if (shell == "fish") return fish_completion(app);
+    throw BadValue("must be bash, zsh or fish");
+}
 namespace {
 
 const char* const kPrintCompletion = "--print-completion";
@@ -52,10 +217,15 @@ std::string man_entry(const std::string& head, const std::string& value, const s
     return fmt::format(".TP\n\\fB{}\\fR{}\n{}\n", troff(head), troff(value), troff(text));
 }
 
+// The line without its head, for a command with the names of those that it belongs to.
 std::string usage_of(const CLI::App& app) {
-    const std::string help = app.help(), head = "Usage: ";
-    const auto begin = help.find(head) + head.size();
-    return help.substr(begin, help.find('\n', begin) - begin);
+    std::string name = app.get_name();
+    for (const CLI::App* above = app.get_parent(); above != nullptr; above = above->get_parent())
+        name = above->get_name() + " " + name;
+    const auto& formatter = dynamic_cast<const CLI::Formatter&>(*app.get_formatter());
+    const std::string line = formatter.make_usage(&app, name), head = "Usage: ";
+    const auto begin = line.find(head) + head.size();
+    return line.substr(begin, line.find('\n', begin) - begin);
 }
 
 std::string man_options(const CLI::App& app, const std::string& group) {
@@ -133,7 +303,145 @@ std::string flag_table(const CLI::App& app) {
     return text;
 }
 
+constexpr std::size_t kHelpWidth = 80;
+constexpr std::size_t kTextColumn = 30;  // where the texts of a list begin
+constexpr const char* kAllTopics = "all";
+
+// The columns that a text takes on a terminal: its characters, not its bytes.
+std::size_t columns_of(std::string_view text) {
+    const auto goes_on = [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; };
+    return text.size() - static_cast<std::size_t>(std::count_if(text.begin(), text.end(), goes_on));
+}
+
+// `text` in lines of at most kHelpWidth columns, each behind `indent` blanks. A longer word has a line of its own.
+std::string wrapped(const std::string& text, std::size_t indent) {
+    std::string lines, line;
+    const auto end_line = [&] {
+        if (!line.empty()) lines += std::string(indent, ' ') + line + "\n";
+        line.clear();
+    };
+    const std::string words = replaced(text, "\n", " ");
+    for (const std::string_view word : split_at(words, ' ')) {
+        if (!line.empty() && indent + columns_of(line) + 1 + columns_of(word) > kHelpWidth) end_line();
+        line += (line.empty() ? "" : " ") + std::string(word);
+    }
+    end_line();
+    return lines;
+}
+
+// "  --name VALUE      what it says"; a long name has a line of its own.
+std::string help_entry(const std::string& name, const std::string& text) {
+    const std::string head = "  " + name;
+    const std::string lines = wrapped(text, kTextColumn);
+    if (lines.empty()) return head + "\n";
+    const std::size_t columns = columns_of(head);
+    return columns + 2 > kTextColumn ? head + "\n" + lines : head + lines.substr(columns);
+}
+
+// As a reader would type it: lower case, and a dash for whatever is no letter, digit or dash.
+std::string topic_of(std::string text) {
+    text.erase(0, std::min(text.find_first_not_of('-'), text.size()));
+    for (char& letter : text) {
+        const auto byte = static_cast<unsigned char>(letter);
+        letter = std::isalnum(byte) != 0 ? static_cast<char>(std::tolower(byte)) : '-';
+    }
+    return text;
+}
+
+bool is_option_called(const CLI::Option& option, const std::string& name) {
+    const auto is_it = [&name](const std::string& own) { return topic_of(own) == name; };
+    return std::any_of(option.get_lnames().begin(), option.get_lnames().end(), is_it) ||
+           std::find(option.get_snames().begin(), option.get_snames().end(), name) !=
+               option.get_snames().end();
+}
+
+const OptionRow* row_of(const CLI::Option& option, const std::vector<OptionGroup>& groups) {
+    for (const OptionGroup& group : groups) {
+        for (const OptionRow& row : group.rows) {
+            if (option.check_name(first_name(row))) return &row;
+        }
+    }
+    return nullptr;
+}
+
+// One option with all that is known of it.
+std::string whole_entry(const CLI::App& app, const CLI::Option& option,
+                        const std::vector<OptionGroup>& groups) {
+    std::string text = names_of(option) + value_of(option) + "\n" + wrapped(whole_text(option), 4);
+    const OptionRow* row = row_of(option, groups);
+    // A program with a file of options takes them from variables, too.
+    const bool has_variables = row != nullptr && app.get_option_no_throw(long_name(config_row())) != nullptr;
+    if (has_variables && long_name(*row) != long_name(config_row())) {
+        const std::string more = row->variables.empty() ? "" : ", " + row->variables;
+        text += wrapped("Variable: " + variable_of(*row) + more, 4);
+    }
+    return text + "\n";
+}
+
+std::string help_on(const CLI::App& app, const std::vector<OptionGroup>& groups, const std::string& topic) {
+    const std::string name = topic_of(topic);
+    std::vector<std::string> names{kAllTopics};
+    std::string text;
+    for (const CLI::Option* option : shown_options(app)) {
+        if (is_option_called(*option, name)) return whole_entry(app, *option, groups);
+        for (const std::string& own : option->get_lnames()) names.push_back(own);
+        if (topic_of(option->get_group()) == name) text += whole_entry(app, *option, groups);
+    }
+    for (const std::string& group : app.get_groups()) names.push_back(topic_of(group));
+    if (text.empty())
+        throw UsageError(fmt::format("--help {}: no such option and no such group{}", topic,
+                                     did_you_mean(name, names, "; see " + app.get_name() + " --help all")));
+    return text;
+}
+
+// Its options in groups, `is_shown` says which; then its commands.
+template <class IsShown>
+std::string help_lists(const CLI::App& app, const IsShown& is_shown) {
+    std::string text, words;
+    for (const CLI::Option* option : app.get_options())
+        if (option->get_positional()) words += help_entry(names_of(*option), option->get_description());
+    if (!words.empty()) text += "\nPositionals\n" + words;
+    for (const std::string& group : app.get_groups()) {
+        std::string lines;
+        for (const CLI::Option* option : options_of(app, group)) {
+            const bool is_word = option->get_positional();
+            if (!group.empty() && !is_word && is_shown(*option))
+                lines += help_entry(names_of(*option) + value_of(*option), short_text(*option));
+        }
+        if (!lines.empty()) text += "\n" + group + "\n" + lines;
+    }
+    std::string commands;
+    for (const CLI::App* command : app.get_subcommands({}))
+        commands += help_entry(command->get_name(), command->get_description());
+    return commands.empty() ? text : text + "\nCommands\n" + commands;
+}
+
 }  // namespace
+
+std::string help_text(const CLI::App& app, const std::vector<OptionGroup>& groups, const std::string& topic) {
+    if (const auto commands = app.get_subcommands(); !commands.empty())
+        return help_text(*commands.front(), groups, topic);
+    if (!topic.empty() && topic != kAllTopics) return help_on(app, groups, topic);
+    std::vector<std::string> common;
+    for (const OptionGroup& group : groups) {
+        for (const OptionRow& row : group.rows) {
+            if (row.is_common) common.push_back(first_name(row));
+        }
+    }
+    const bool is_short = topic.empty() && !common.empty();
+    std::string text = "Usage: " + usage_of(app) + "\n" + wrapped(app.get_description(), 0);
+    text += help_lists(app, [&](const CLI::Option& option) {
+        const auto is_it = [&option](const std::string& name) { return option.check_name(name); };
+        return !is_short || std::any_of(common.begin(), common.end(), is_it);
+    });
+    if (!app.get_footer().empty()) text += "\n" + app.get_footer() + "\n";
+    if (is_short) {
+        const std::string all = fmt::format(
+            "{0} --help all shows all options, {0} --help NAME one of them or a group.", app.get_name());
+        text += "\n" + wrapped(all, 0);
+    }
+    return text;
+}
 
 void add_print_options(CLI::App& app) {
     app.add_option(kPrintCompletion)

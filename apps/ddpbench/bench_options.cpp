@@ -5,6 +5,7 @@
 #include <span>
 
 #include "apps/cli/option_row.hpp"
+#include "apps/cli/print.hpp"
 
 namespace ddprun::inline app {
 namespace {

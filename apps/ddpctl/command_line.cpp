@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "apps/cli/option_row.hpp"
+#include "apps/cli/print.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun::inline app {

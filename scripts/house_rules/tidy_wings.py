@@ -63,6 +63,19 @@ WINGS = {
                             "collectives/nccl"),
     # The face: what users include, and the sources behind it.
     "collectives": ("collectives/values", "collectives/call", "collectives/session"),
+
+    # The programs. ddprun's modes stand above all else of it, and its main above them.
+    "apps/cli": (),
+    "apps/ddpbench": ("apps/cli",),
+    "apps/ddpctl": ("apps/cli",),
+    "apps/ddprun/options": ("apps/cli",),
+    "apps/ddprun/plan": ("apps/ddprun/options",),
+    "apps/ddprun/doctor": ("apps/cli", "apps/ddprun/options"),
+    "apps/ddprun/explain": ("apps/ddprun/options", "apps/ddprun/plan"),
+    "apps/ddprun/modes": ("apps/cli", "apps/ddprun/options", "apps/ddprun/plan", "apps/ddprun/doctor", "apps/ddprun/explain"),
+    "apps/ddprun": ("apps/cli", "apps/ddprun/modes"),
+    "apps/train_digits": (),
+    "apps/train_digits_gpu": ("apps/train_digits",),
 }
 
 # Public headers that the wings below the face are made of.
@@ -80,7 +93,7 @@ def wing_direction(tree):
     used = set()
     for path, text in tree.items():
         room = path.split("/", 1)[0]
-        if not path.endswith((".hpp", ".cpp", ".h")) or room not in ("launcher", "rendezvous", "collectives"):
+        if not path.endswith((".hpp", ".cpp", ".h")) or room not in ("launcher", "rendezvous", "collectives", "apps"):
             continue
         wing = wing_of(path)
         if wing not in WINGS:
@@ -126,7 +139,7 @@ def no_circles(tree):
     """Units (a header and the source of its name) and wings include each other in one direction only."""
     units, folders = {}, {}
     for path, text in tree.items():
-        if not re.match(r"(launcher|rendezvous|collectives)/.*\.(hpp|cpp|h)$", path):
+        if not re.match(r"(launcher|rendezvous|collectives|apps)/.*\.(hpp|cpp|h)$", path):
             continue
         unit = os.path.splitext(path)[0]
         for _, _, name in includes(text):

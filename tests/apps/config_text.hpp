@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/ddprun/command_line.hpp"
+#include "apps/ddprun/options/command_line.hpp"
+#include "apps/ddprun/options/parse_command_line.hpp"
 
 namespace ddprun {
 

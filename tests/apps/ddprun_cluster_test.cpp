@@ -1,8 +1,9 @@
 #include <functional>
 
-#include "apps/ddprun/adapted_task.hpp"
-#include "apps/ddprun/cluster_plan.hpp"
-#include "apps/ddprun/launch_plan.hpp"
+#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/plan/adapted_task.hpp"
+#include "apps/ddprun/plan/cluster_plan.hpp"
+#include "apps/ddprun/plan/launch_plan.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

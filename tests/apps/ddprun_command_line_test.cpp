@@ -1,10 +1,11 @@
-#include "apps/ddprun/command_line.hpp"
+#include "apps/ddprun/options/command_line.hpp"
+#include "apps/ddprun/options/parse_command_line.hpp"
 
 #include <functional>
 
 #include "apps/cli/option_values.hpp"
 #include "apps/ddprun/doctor/doctor_command.hpp"
-#include "apps/ddprun/launch_plan.hpp"
+#include "apps/ddprun/plan/launch_plan.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

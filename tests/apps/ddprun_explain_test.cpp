@@ -3,8 +3,9 @@
 #include <boost/json.hpp>
 
 #include "apps/ddprun/explain/explanation.hpp"
-#include "apps/ddprun/explain/shown_words.hpp"
-#include "apps/ddprun/launch_plan.hpp"
+#include "apps/ddprun/explain/worker_environment.hpp"
+#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/plan/launch_plan.hpp"
 #include "launcher/cluster/cluster_text.hpp"
 #include "tests/support/catch.hpp"
 
@@ -40,8 +41,8 @@ Explanation explained(const std::vector<std::string>& words, const Environment& 
         line, {.environment = environment, .host_name = "n2", .addresses = {"10.0.0.2"}, .files = {}});
     try {
         const ClusterPlan plan = plan_cluster(line, explanation.table);
-        const LaunchOptions options = resolve_launch(plan.line, facts);
-        explanation.values = launch_values(plan, facts, options);
+        const CommandLine options = resolve_launch(plan.line, facts);
+        explanation.values = launch_values(options, facts);
         explanation.workers = explained_workers(options, environment, "n2");
         std::vector<std::vector<EnvironmentChange>*> lists;
         for (ExplainedWorker& worker : explanation.workers) lists.push_back(&worker.changes);

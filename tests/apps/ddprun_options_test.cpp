@@ -6,8 +6,9 @@
 #include <map>
 #include <set>
 
-#include "apps/ddprun/launch_plan.hpp"
-#include "apps/ddprun/option_rows.hpp"
+#include "apps/ddprun/options/options.hpp"
+#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/plan/launch_plan.hpp"
 #include "tests/apps/config_text.hpp"
 #include "tests/apps/refused_values.hpp"
 #include "tests/support/catch.hpp"

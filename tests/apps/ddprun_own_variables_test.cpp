@@ -2,8 +2,9 @@
 #include <string>
 
 #include "apps/cli/option_row.hpp"
-#include "apps/ddprun/command_line.hpp"
-#include "apps/ddprun/option_rows.hpp"
+#include "apps/ddprun/options/command_line.hpp"
+#include "apps/ddprun/options/options.hpp"
+#include "apps/ddprun/options/parse_command_line.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

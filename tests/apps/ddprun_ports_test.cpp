@@ -1,4 +1,5 @@
-#include "apps/ddprun/launch_plan.hpp"
+#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/plan/launch_plan.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

@@ -1,7 +1,8 @@
 // Several programs on one command line.
 #include "apps/cli/option_values.hpp"
-#include "apps/ddprun/explain/dry_run.hpp"
-#include "apps/ddprun/launch_plan.hpp"
+#include "apps/ddprun/explain/explanation.hpp"
+#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/plan/launch_plan.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

@@ -1,9 +1,10 @@
 #include <tuple>
 
-#include "apps/ddprun/cluster_plan.hpp"
-#include "apps/ddprun/job_start.hpp"
-#include "apps/ddprun/launch_plan.hpp"
-#include "apps/ddprun/start_rows.hpp"
+#include "apps/ddprun/options/options.hpp"
+#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/plan/cluster_plan.hpp"
+#include "apps/ddprun/plan/job_start.hpp"
+#include "apps/ddprun/plan/launch_plan.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

@@ -2,11 +2,13 @@
 """What the programs print of their own options: READMEs, --help, manual pages and shell completions say the same."""
 
 import os
+import pty
 import re
 import shutil
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 import support
 from support import program
@@ -32,8 +34,8 @@ def long_flags(text):
 
 
 def helped(name):
-    """The flags that --help shows, at the beginning of its entries."""
-    text = printed(name, "--help")
+    """The flags that help shows when it is asked for all, at the beginning of its entries."""
+    text = printed(name, "--help", *(("all",) if name == "ddprun" else ()))
     if name == "ddpctl":
         text += "".join(printed(name, command, "--help") for command in COMMANDS)
     return set().union(*(long_flags(line.split("  ")[1]) for line in text.splitlines() if re.match("  -", line)))
@@ -74,6 +76,76 @@ class Texts(unittest.TestCase):
             code, out, err = output_of("mandoc", "-man", "-T", "lint", "-W", "warning", input=printed(name, "--print-man"))
             complaints = [line for line in (out + err).splitlines() if "missing date" not in line]
             self.assertEqual(complaints, [], (name, code))
+
+
+class Help(unittest.TestCase):
+    def test_no_line_is_wider_than_80_columns(self):
+        for words in ((), ("all",), ("--rdzv-conf",), ("restarts",)):
+            for line in printed("ddprun", "--help", *words).splitlines():
+                self.assertLessEqual(len(line), 80, line)
+        for words in (("ddpctl", "--help"), ("ddpctl", "kill", "--help"), ("ddpbench", "--help"), ("ddprun", "doctor", "--help")):
+            for line in printed(*words).splitlines():
+                if " all_reduce " not in line and "nccl-tests" not in line and not line.startswith("Exit codes"):
+                    self.assertLessEqual(len(line), 80, line)
+
+    def test_help_shows_the_twenty_options_that_people_use_with_examples(self):
+        text = printed("ddprun", "--help")
+        self.assertEqual(text, printed("ddprun", "-h"))
+        entries = [line for line in text.splitlines() if re.match("  -", line)]
+        self.assertEqual(len(entries), 20, text)
+        self.assertEqual(len(re.findall("^  ddprun ", text, re.MULTILINE)), 3)
+        # Texts stand in one column, whatever the bytes of a placeholder.
+        columns = {re.match(r"  \S.*?  +", line).end() for line in entries if re.match(r"  \S.*?  +\S", line)}
+        self.assertEqual(columns, {30})
+        for line in re.findall("^  (ddprun .*)", text, re.MULTILINE):
+            words = line.split()
+            code, _, err = output_of(program("ddprun"), "--explain", *words[1:])
+            self.assertNotIn("no such", err, line)
+
+    def test_help_on_an_option_or_a_group_is_its_whole_text(self):
+        for words in (("join-timeout",), ("--join-timeout",), ("--join_timeout",)):
+            text = printed("ddprun", "--help", *words)
+            self.assertTrue(text.startswith("--join-timeout S\n"), text)
+            for part in ("(900)", "its own count.", "DDPRUN_JOIN_TIMEOUT"):
+                self.assertIn(part, text)
+        self.assertEqual(printed("ddprun", "--help", "t"), printed("ddprun", "--help=tee"))
+        group = printed("ddprun", "--help", "restarts")
+        for option in ("--max-restarts N", "--on-failure PROGRAM", "PET_MAX_RESTARTS", "counts."):
+            self.assertIn(option, group)
+        self.assertEqual(printed("ddprun", "-h", "who-takes-part"), printed("ddprun", "-h", "Who takes part"))
+        code, out, err = output_of(program("ddprun"), "--help", "join-timeuot")
+        self.assertEqual((code, out), (2, ""))
+        self.assertEqual(err, "ddprun: --help join-timeuot: no such option and no such group; did you mean join-timeout?\n")
+        # Into a line that starts a program --help is only added.
+        self.assertEqual(printed("ddprun", "--nproc-per-node=2", "--help", "train.py", "--lr=1"), printed("ddprun", "--help"))
+
+    def on_terminal(self, *words, **environment):
+        """What a terminal gets to see."""
+        near, far = pty.openpty()
+        with subprocess.Popen([program("ddprun"), *words], stdin=far, stdout=far, stderr=far,
+                              env={**os.environ, **environment}) as process:
+            os.close(far)
+            seen = b""
+            try:
+                while chunk := os.read(near, 65536):
+                    seen += chunk
+            except OSError:  # Nobody has the other end any more.
+                pass
+            self.assertEqual(process.wait(support.HANG_GUARD), 0)
+        os.close(near)
+        return seen.decode().replace("\r\n", "\n")
+
+    def test_help_is_paged_on_a_terminal_only(self):
+        whole = printed("ddprun", "--help", "all")
+        for environment in ({"DDPRUN_PAGER": "sed s/^/paged:/", "PAGER": "false"}, {"PAGER": "sed s/^/paged:/"}):
+            self.assertEqual(self.on_terminal("--help", "all", **environment),
+                             "".join(f"paged:{line}" for line in whole.splitlines(True)))
+        for pager in ("", "cat", "/no/such/pager"):
+            self.assertIn(whole, self.on_terminal("--help", "all", DDPRUN_PAGER=pager))
+        # A reader who has seen enough is no failure.
+        self.assertEqual(self.on_terminal("--help", "all", DDPRUN_PAGER="head -n 1").count("\n"), 1)
+        with unittest.mock.patch.dict(os.environ, {"DDPRUN_PAGER": "sed s/^/paged:/"}):
+            self.assertEqual(printed("ddprun", "--help", "all"), whole)
 
 
 class Completion(unittest.TestCase):

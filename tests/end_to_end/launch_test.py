@@ -291,7 +291,7 @@ class BadInput(EndToEndTest):
                     self.assertIn(word, done.stderr)
 
     def test_help_and_version(self):
-        code, out, err = self.run_job("--help")
+        code, out, err = self.run_job("--help", "all")
         self.assertEqual((code, err), (0, ""))
         for flag in ("--nnodes", "--nproc-per-node", "--master-addr", "--gpu-bind", "--shutdown-timeout"):
             self.assertIn(flag, out)

@@ -1,6 +1,7 @@
 #include "apps/ddprun/doctor/doctor_command.hpp"
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
@@ -8,9 +9,8 @@
 #include <filesystem>
 
 #include "apps/cli/print.hpp"
-#include "apps/ddprun/command_line.hpp"
-#include "apps/ddprun/launcher_words.hpp"
-#include "apps/ddprun/option_rows.hpp"
+#include "apps/ddprun/options/launcher_words.hpp"
+#include "apps/ddprun/options/options.hpp"
 #include "launcher/agent/agent_link.hpp"
 #include "launcher/doctor/diagnosis.hpp"
 #include "launcher/doctor/host_names.hpp"
@@ -21,15 +21,6 @@
 
 namespace ddprun::inline app {
 namespace {
-
-// These options say which nodes there are, how they are reached and how they find each other.
-constexpr std::array<std::string_view, 24> kNodeOptions{
-    "--nnodes",  "--node-rank",  "--master-addr", "--master-port",  "--local-addr",   "--listen",
-    "--net",     "--standalone", "--last-call",   "--join-timeout", "--rdzv-backend", "--rdzv-endpoint",
-    "--rdzv-id", "--rdzv-conf",  "--secret-file", "--auth",         "--store",        "--scheduler",
-    "--hosts",   "--hostfile",   "--include",     "--exclude",      "--rsh",          "--fan-out"};
-// Some of them need no value.
-constexpr std::array<std::string_view, 3> kNodeFlags{"--no-ship", "--quiet", "--verbose"};
 
 // This is the program itself, wherever it lies, or has lain: what a relay has shipped is removed by then.
 constexpr const char* kThisProgram = "/proc/self/exe";
@@ -42,16 +33,15 @@ constexpr std::array<const char*, 7> kJobOptions{"--gpu-bind=none", "--allow-dif
                                                  // A doctor that hangs will not end by itself.
                                                  "--grace=2"};
 
-bool is_about_nodes(const OptionRow& row) {
-    const std::string name = long_name(row);
-    return std::find(kNodeOptions.begin(), kNodeOptions.end(), name) != kNodeOptions.end() ||
-           std::find(kNodeFlags.begin(), kNodeFlags.end(), name) != kNodeFlags.end();
-}
+bool is_about_nodes(const OptionRow& row) { return (row.tags & kFindsNodes) != 0; }
 
 std::vector<OptionGroup> node_groups(CommandLine& line) {
     std::vector<OptionGroup> groups = option_rows(line);
-    for (OptionGroup& group : groups)
+    for (OptionGroup& group : groups) {
         std::erase_if(group.rows, [](const OptionRow& row) { return !is_about_nodes(row); });
+        for (OptionRow& row : group.rows)
+            row.is_common = false;  // doctor has so few that --help shows them all
+    }
     std::erase_if(groups, [](const OptionGroup& group) { return group.rows.empty(); });
     return groups;
 }
@@ -86,9 +76,6 @@ std::vector<std::string> program_of(const DoctorCall& call, int nodes,
 void begin_with_any(Elasticity& elasticity, int nodes) {
     if (nodes > 1 && !elasticity.is_elastic()) elasticity.min_nodes = 1;
 }
-
-constexpr std::uint16_t kStaticPort = 29500;
-constexpr std::uint16_t kC10dPort = 29400;
 
 // Doctor looks at the folder for temporary files, at /tmp for programs that ignore TMPDIR, at the folder for logs, and at the
 // current folder, where the workers begin.
@@ -148,7 +135,7 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
         throw UsageError(
             fmt::format("doctor {}: no option, and doctor starts no program", split.program.front()));
     const std::vector<std::string> options = split.options;
-    call.show = parse_words(app, groups, std::move(split.options));
+    call.show = parse_words(app, groups, std::move(split.options), split.topic);
     if (call.show) return call;
     Environment of_logs;
     for (const char* name : {"DDPRUN_LOG_DIR", "PET_LOG_DIR"}) {
@@ -205,7 +192,7 @@ LookRequest doctor_request(const Environment& environment, const std::string& lo
     request.environment = environment;
     request.host = host_name();
     request.workers = likely_workers(environment);
-    request.ports = {{kStaticPort}, {kC10dPort}};
+    request.ports = {{kDefaultMasterPort}, {kDefaultC10dPort}};
     request.folders = folders_asked(environment, log_dir);
     request.asks_name = true;
     const std::string* python = find_variable(environment, "PYTHON_EXEC");

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/ddprun/command_line.hpp"
+#include "apps/ddprun/options/command_line.hpp"
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/doctor/look_around.hpp"
 #include "launcher/doctor/node_report.hpp"

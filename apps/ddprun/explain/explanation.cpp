@@ -2,13 +2,161 @@
 
 #include <fmt/core.h>
 
-#include "apps/ddprun/explain/shown_words.hpp"
+#include <algorithm>
+#include <utility>
+
+#include "apps/ddprun/explain/worker_environment.hpp"
+#include "apps/ddprun/options/options.hpp"
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/cluster/cluster_text.hpp"
+#include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
+#include "launcher/start/host_slots.hpp"
+#include "launcher/start/remote_shell.hpp"
+#include "launcher/start/start_tree.hpp"
 #include "rendezvous/system/split.hpp"
 
 namespace ddprun::inline app {
+
+namespace {
+
+// What has decided a value: a sign in the environment, else the first of the options with a say that somebody has set.
+std::string source_of(const CommandLine& line, const OptionRow& row, const ShownValue& shown) {
+    const auto sign = line.decided_by.find(long_name(row));
+    if (sign != line.decided_by.end()) return sign->second;
+    for (const std::string& option : shown.by) {
+        const auto origin = line.origins.find(option);
+        if (origin == line.origins.end()) continue;
+        return origin->second.name.empty() ? option : fmt::format("{} ({})", origin->second.name, option);
+    }
+    return "default";
+}
+
+// What no option decides alone.
+void add_machine(const CommandLine& line, const NodeFacts& facts, std::vector<LaunchValue>& values) {
+    const NodeDevices& devices = facts.hardware.devices;
+    std::string names;
+    for (const VisibleGpu& gpu : devices.gpus) names += (names.empty() ? ": " : ",") + gpu.name;
+    values.push_back({"GPUs", fmt::format("{}{}", devices.count, names), devices.source});
+    if (devices.count > 0 && !line.workers.empty()) {
+        const bool by_kind = line.gpu_bind == GpuBind::automatic && !line.virtual_local_rank;
+        const ShownValue shown{"", {}, {"--virtual-local-rank", "--gpu-bind", "--like-torchrun"}};
+        values.push_back({"a worker sees", line.workers.front().sees_one_gpu ? "its own GPU" : "all of them",
+                          by_kind ? "its kind of program" : source_of(line, {}, shown)});
+    }
+    values.push_back(
+        {"CPUs", std::to_string(facts.hardware.usable_cpus), "affinity and quota of this process"});
+    if (!line.interpreter.empty())
+        values.push_back({"Python", line.interpreter, python_exec_of(facts) ? "PYTHON_EXEC" : "PATH"});
+}
+
+}  // namespace
+
+std::vector<LaunchValue> launch_values(CommandLine plan, const NodeFacts& facts) {
+    std::vector<LaunchValue> values;
+    for (const OptionGroup& group : option_rows(plan)) {
+        for (const OptionRow& row : group.rows) {
+            for (const ShownValue& shown : row.shown) {
+                if (std::string value = shown.value(); !value.empty())
+                    values.push_back({shown.name, std::move(value), source_of(plan, row, shown)});
+            }
+        }
+    }
+    add_machine(plan, facts, values);
+    return values;
+}
+
+namespace {
+
+ExplainedAgent explained_agent(const StartPlan& plan, const StartNode& node) {
+    ExplainedAgent agent{.node = node.rank,
+                         .host = node.target,
+                         .is_here = node.is_here,
+                         .workers = {},
+                         .slots = {},
+                         .command = {"ddprun"}};
+    if (node.workers != kUnsaidSlots)
+        agent.workers = node.workers;
+    else if (node.slots > 0)
+        agent.slots = node.slots;
+    for (std::string& word : shown_launcher_words(agent_words(plan, node, plan.master_port)))
+        agent.command.push_back(std::move(word));
+    return agent;
+}
+
+}  // namespace
+
+ExplainedStart explained_start(const CommandLine& line, const StarterOptions& options) {
+    ExplainedStart start{.decided = start_line(line, options),
+                         .shell = shell_words(options.plan.rsh, {.target = "HOST", .line = "LINE"}),
+                         .agents = {}};
+    for (const StartNode& node : options.plan.nodes)
+        start.agents.push_back(explained_agent(options.plan, node));
+    return start;
+}
+
+void forget_one_node(ClusterTable& table) {
+    for (const Fact fact : {Fact::nnodes, Fact::node_rank}) {
+        const Claim* claim = chosen(table, fact);
+        if (claim != nullptr && claim->belief == Belief::assumed) table.facts.erase(fact);
+    }
+    table.situation = Situation::agent_per_node;
+}
+
+void tell_hosts(ClusterTable& table, const CommandLine& line, const StarterOptions& options) {
+    const char* flag = line.start.hosts.empty() ? "--hostfile" : "--hosts";
+    const OptionOrigin& origin = line.origins.at(flag);
+    Claim claim{"", origin.name.empty() ? flag : origin.name, belief_of(origin)};
+    const auto tell = [&](Fact fact, std::string value) {
+        if (chosen(table, fact) != nullptr) return;  // The user has said it, too.
+        claim.value = std::move(value);
+        table.facts[fact].chosen = claim;
+    };
+    tell(Fact::nnodes, std::to_string(options.plan.nodes.size()));
+    tell(Fact::master_addr, options.plan.master_addr);
+    for (const StartNode& node : options.plan.nodes)
+        table.hosts.push_back({.name = host_of(node.target), .slots = std::max(node.workers, 0)});
+    table.hosts_source = claim.source;
+    table.started_by = shell_name(options.plan.rsh);
+}
+
+std::string start_text(const ExplainedStart& start) {
+    std::string text;
+    for (const ExplainedAgent& agent : start.agents) {
+        std::string command;
+        for (const std::string& word : agent.command) command += " " + word;
+        text += fmt::format(
+            "node {} on {}{}{}:{}\n", agent.node, harmless_line(agent.host), agent.is_here ? " (here)" : "",
+            agent.slots ? fmt::format(", a worker for each GPU, or {} without", *agent.slots) : "",
+            harmless_line(command, kMaxHostListText));
+    }
+    return text;
+}
+
+namespace {
+
+std::string command_text(const std::vector<std::string>& argv) {
+    std::string text;
+    for (const std::string& word : argv) text += (text.empty() ? "" : " ") + word;
+    return harmless_line(text);
+}
+
+}  // namespace
+
+std::string dry_run_text(const LaunchOptions& options, const std::string& host) {
+    const char* rank = options.nnodes == 1 ? "rank" : "local rank";
+    const std::string node = options.node_rank < 0 ? "a node" : fmt::format("node {}", options.node_rank);
+    std::string text;
+    for (std::size_t i = 0; i < options.workers.size(); ++i) {
+        const WorkerPlan& worker = options.workers[i];
+        const int number = static_cast<int>(i);
+        const auto threads = worker.additions.find("OMP_NUM_THREADS");
+        text += fmt::format("{} {} on {} ({}): {}{}; runs {}\n", rank, i, node, host, worker.place,
+                            threads == worker.additions.end() ? "" : ", OMP_NUM_THREADS=" + threads->second,
+                            command_text(argv_of_worker(options, {number, number, host})));
+    }
+    return text;
+}
 namespace {
 
 std::string origin_name(const OptionOrigin& origin) {

@@ -5,12 +5,59 @@
 #include <string>
 #include <vector>
 
-#include "apps/ddprun/cluster_plan.hpp"
-#include "apps/ddprun/explain/environment_change.hpp"
-#include "apps/ddprun/explain/explained_start.hpp"
-#include "apps/ddprun/explain/launch_values.hpp"
+#include "apps/ddprun/explain/worker_environment.hpp"
+#include "apps/ddprun/plan/cluster_plan.hpp"
+#include "apps/ddprun/plan/job_start.hpp"
+#include "apps/ddprun/plan/node_facts.hpp"
+#include "launcher/agent/launch_options.hpp"
 
 namespace ddprun::inline app {
+
+// A value that the launch would have, and where it comes from.
+struct LaunchValue {
+    std::string name;
+    std::string value;
+    std::string source;  // a variable, an option, a file, or "default"
+
+    bool operator==(const LaunchValue&) const = default;
+};
+
+// `plan` is what resolve_launch() made of the command line and the facts. The rows of the options say what is shown of it.
+std::vector<LaunchValue> launch_values(CommandLine plan, const NodeFacts& facts);
+
+// An agent that a start on several hosts would start.
+struct ExplainedAgent {
+    int node = 0;
+    std::string host;
+    bool is_here = false;        // this machine, which nothing has to reach
+    std::optional<int> workers;  // as the list of hosts says; else the command does, or …
+    std::optional<int> slots;    // … there is one for each GPU, or so many on a host without
+    std::vector<std::string> command;
+};
+
+struct ExplainedStart {
+    std::string decided;             // start_line()
+    std::vector<std::string> shell;  // the remote shell's words, for HOST
+    std::vector<ExplainedAgent> agents;
+};
+
+ExplainedStart explained_start(const CommandLine& line, const StarterOptions& options);
+
+// Where the command line names hosts, the table of what is around counts no nodes: what it assumes of one is taken out …
+void forget_one_node(ClusterTable& table);
+
+// … and what follows from the hosts is told in its place.
+void tell_hosts(ClusterTable& table, const CommandLine& line, const StarterOptions& options);
+
+// A line for each host.
+std::string start_text(const ExplainedStart& start);
+
+// An array of the hosts, as they are in the object of explanation_json().
+std::string start_json(const ExplainedStart& start);
+
+// A line for each worker of this node: where it would run, and what. By rank where the node is alone; of several nodes
+// none knows before they meet how many workers the others have.
+std::string dry_run_text(const LaunchOptions& options, const std::string& host);
 
 struct ExplainedWorker {
     int local_rank = 0;

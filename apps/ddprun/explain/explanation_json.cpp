@@ -2,7 +2,7 @@
 #include <boost/json.hpp>
 
 #include "apps/ddprun/explain/explanation.hpp"
-#include "apps/ddprun/explain/shown_words.hpp"
+#include "apps/ddprun/explain/worker_environment.hpp"
 #include "launcher/cluster/cluster_text.hpp"
 #include "launcher/harmless_text.hpp"
 

@@ -1,0 +1,188 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "apps/cli/option_values.hpp"
+#include "apps/ddprun/doctor/doctor_command.hpp"
+#include "apps/ddprun/modes/mode.hpp"
+#include "apps/ddprun/modes/run_file.hpp"
+#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/plan/job_secret.hpp"
+#include "apps/ddprun/plan/launch_plan.hpp"
+#include "launcher/agent/agent.hpp"
+#include "launcher/agent/agent_link.hpp"
+#include "launcher/agent/worker_placement.hpp"
+#include "launcher/cluster/cluster_text.hpp"
+#include "launcher/features/detach.hpp"
+#include "launcher/jobs/job_folder.hpp"
+#include "launcher/output/log_folder.hpp"
+#include "launcher/process/open_files.hpp"
+#include "launcher/process/process_table.hpp"
+#include "launcher/start/started_agent.hpp"
+#include "rendezvous/etcd/tls.hpp"
+
+namespace ddprun::inline app {
+namespace {
+
+// In the process that returns to the shell and in the launcher that goes on.
+int run_detached(LaunchOptions options, const std::vector<std::string>& words, LaunchFeatures& features,
+                 LauncherLog& log) {
+    const auto jobs = make_jobs_folder({current_environment(), ::geteuid()});
+    prune_jobs(jobs);
+    const auto folder = make_starting_folder(jobs);
+    Detached detached;
+    std::optional<ReservedFile> room;
+    try {
+        room = reserve_result(folder);
+        detached = detach(folder / "output");
+    } catch (const std::exception&) {
+        remove_starting_folder(folder);
+        throw;
+    }
+    if (detached.exit_code) {
+        features.go_on_elsewhere();
+        // A launcher that was killed could not do it.
+        if (*detached.exit_code != 0) remove_starting_folder(folder);
+        return *detached.exit_code;
+    }
+    options.is_detached = true;
+    std::vector<std::string> command{"ddprun"};
+    command.insert(command.end(), words.begin(), words.end());
+    DetachedJob job(folder, options, std::move(command), std::move(*room), std::move(detached.starter));
+    std::vector<Feature*> all = features.all();
+    all.insert(all.begin(), &job);
+    return run_agent(options, log, all);
+}
+
+void tell_remarks(const CommandLine& line, LauncherLog& log) {
+    for (const std::string& remark : line.remarks) log.info(as_said(line, remark));
+    for (const std::string& name : line.unknown_signals)
+        log.info(
+            as_said(line, "--signals-to-handle " + name + ": no signal that can be handled; passed over"));
+    if (line.address_assumed)
+        log.info(
+            "no --master-addr or --rdzv-endpoint: the nodes meet at 127.0.0.1, which other machines "
+            "cannot reach");
+    for (const std::string& complaint : line.rdzv_conf.complaints) log.info(as_said(line, complaint));
+}
+
+// What can be known to fail before anything starts. Throws UsageError.
+void check_files(const LaunchOptions& options, const PathFacts& known) {
+    if (const auto wrong = result_file_complaint(filled_path(options.result_file, known)))
+        throw UsageError(*wrong);
+    if (const auto wrong = log_dir_complaint(options.output)) throw UsageError(*wrong);
+    if (options.etcd && options.etcd->tls) {
+        if (const auto wrong = complaint_about(*options.etcd->tls)) throw UsageError(*wrong);
+    }
+}
+
+// For --check. The first problem, if there are any; all have been said then.
+std::string problem_by_check(const LaunchOptions& options, LauncherLog& log) {
+    std::string first;
+    for (const Finding& finding : check_node(options).findings) {
+        if (finding.state == FindingState::warning) log.debug("--check: " + line_of(finding));
+        if (finding.state != FindingState::problem) continue;
+        log.error("--check: " + line_of(finding));
+        if (first.empty()) first = line_of(finding);
+    }
+    return first;
+}
+
+// The others of the job are told where it has a coordinator by now: etcd elects one among those that take part.
+bool may_tell_others(const LaunchOptions& options) { return options.nnodes > 1 && !options.etcd; }
+
+// A node that takes no part does not wait for the others as one does that works.
+constexpr std::chrono::seconds kUnfitJoinTime{30};
+
+int run_with(LaunchOptions options, Call& call) {
+    std::vector<Feature*> all = call.features()->all();
+    std::optional<StartedAgent> started;
+    if (auto& relay = call.relay()) {
+        started.emplace(std::move(relay->line), options.node_rank == 0, options.elasticity.is_elastic());
+        all.push_back(&*started);
+    }
+    return run_agent(std::move(options), call.log(), all);
+}
+
+// The key of the job's agents, and by which way workers reach the store.
+void agree_on_trust(const CommandLine& line, LaunchOptions& options, Call& call) {
+    // On loopback only this machine's processes call, and who they are the system says.
+    const bool may_listen = may_host(options) || options.hosting == Hosting::if_here;
+    const bool is_open = may_listen && leads_out(options.listen);
+    options.key = find_job_key(line, call.secret(), is_open, call.log());
+    if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
+        throw UsageError("--store door: agents need a secret for that (--make-secret)");
+    if (line.store_access != StoreAccess::automatic) return;
+    const bool is_sealed = wants_sealed_store(agreed_auth(line), options.key && !line.is_started);
+    options.store_access = is_sealed ? StoreAccess::door : StoreAccess::direct;
+}
+
+void tell_of_launch(const ClusterPlan& plan, const LaunchOptions& options, LauncherLog& log) {
+    if (plan.is_derived) {
+        const std::string derived = derived_line(plan.table, options.master.port);
+        speaks_for_all(plan.line) ? log.info(derived) : log.debug(derived);
+    }
+    if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
+    for (const std::string& remark : options.placement_remarks) log.warn(remark);
+}
+
+// A node that --check has found a problem on only tells the others so, where they can be told.
+int run_unfit(LaunchOptions options, Call& call) {
+    if (!may_tell_others(options)) {
+        call.features()->fails(options.exits_with_one ? 1 : kExitSystem, options.unfit);
+        return kExitSystem;
+    }
+    options.open_files = raise_open_files();
+    options.join_timeout = std::min<std::chrono::milliseconds>(options.join_timeout, kUnfitJoinTime);
+    run_with(std::move(options), call);
+    return kExitSystem;
+}
+
+int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
+    const ClusterPlan& plan = call.plan();
+    const CommandLine& line = plan.line;
+    LauncherLog& log = call.log();
+    LaunchOptions options = resolve_launch(line, facts);
+    if (is_doctors_job(line.program)) options.entry_name = "ddprun doctor";
+    call.features()->launch_known(options, line.rdzv_backend);
+    tell_of_launch(plan, options, log);
+    if (line.dry_run) return show_dry_run(options, line.json);
+    agree_on_trust(line, options, call);
+    if (line.check) options.unfit = problem_by_check(options, log);
+    if (!options.unfit.empty()) return run_unfit(std::move(options), call);
+    options.open_files = raise_open_files();
+    check_files(options, known);
+    RunStart start{call.called(), call.words(), {}};
+    if (call.relay()) start.record = call.relay()->run_record;
+    options.in_run_folder = run_file_work(options, start);
+    if (!sees_own_processes())
+        log.warn(
+            "/proc does not show this process (not mounted?): what workers start in sessions of their own can "
+            "be neither found nor ended");
+    if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
+    if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
+    if (line.detach) return run_detached(options, call.words(), *call.features(), log);
+    return run_with(std::move(options), call);
+}
+
+}  // namespace
+
+bool claims_launch(Call&) { return true; }
+
+int run_launch_mode(Call& call) {
+    const CommandLine& line = call.plan().line;
+    call.log().set_verbosity(line.verbosity);
+    const NodeFacts facts = find_node_facts(line, call.called());
+    const PathFacts known = path_facts_of(line, facts);
+    if (!line.log_file.empty()) {
+        const std::string file = filled_path(line.log_file, known);
+        if (const auto wrong = call.log().open_file(file, facts.host_name)) throw UsageError(*wrong);
+    }
+    call.features().emplace(line, known, current_environment(), call.start(), call.log());
+    tell_remarks(line, call.log());
+    return launch(call, facts, known);
+}
+
+}  // namespace ddprun::inline app

@@ -1,0 +1,64 @@
+#include "apps/ddprun/modes/mode.hpp"
+
+#include <filesystem>
+#include <utility>
+
+#include "apps/ddprun/doctor/doctor_command.hpp"
+#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/plan/job_secret.hpp"
+#include "apps/ddprun/plan/job_start.hpp"
+#include "apps/ddprun/plan/node_facts.hpp"
+#include "launcher/start/bootstrap.hpp"
+#include "launcher/start/relay.hpp"
+#include "launcher/start/started_agent.hpp"
+#include "rendezvous/system/whole_number.hpp"
+
+namespace ddprun::inline app {
+namespace {
+
+std::optional<FromRelay> take_from_relay() {
+    const std::string started = take_variable(kStartedVariable);
+    if (started.empty()) return std::nullopt;
+    return FromRelay{take_relay_line(), whole_number<int>(started).value_or(0),
+                     take_variable(kStartedHostsVariable), take_variable(kStartedRunVariable)};
+}
+
+}  // namespace
+
+Call::Call(std::string called, std::vector<std::string> words, LauncherLog& log)
+    : called_(std::move(called)),
+      words_(std::move(words)),
+      log_(log),
+      start_(std::chrono::steady_clock::now()) {}
+
+std::string Call::name() const { return std::filesystem::path(called_).filename().string(); }
+
+std::string& Call::secret() {
+    if (!secret_) secret_ = take_variable(kSecretVariable);
+    return *secret_;
+}
+
+void Call::read(const std::vector<std::string>& words) {
+    secret();
+    relay_ = take_from_relay();
+    CommandLine line = parse_command_line(words, current_environment(), name());
+    if (is_doctors_job(line.program)) line.told_exit_code = kExitProblem;
+    if (relay_) become_started(line, relay_->slots, relay_->hosts);
+    line_ = std::move(line);
+}
+
+CommandLine& Call::line() {
+    if (!line_) read(words_);
+    return *line_;
+}
+
+ClusterPlan& Call::plan() {
+    if (!plan_) plan_ = plan_cluster(line(), find_cluster_view(current_environment()));
+    return *plan_;
+}
+
+std::string Call::said(const std::string& message) const {
+    return line_ ? as_said(*line_, message) : message;
+}
+
+}  // namespace ddprun::inline app

@@ -1,0 +1,131 @@
+// CommandLine: what the command line of ddprun, its variables and its configuration file have said. Plain values;
+// parse_command_line() fills them in.
+#pragma once
+
+#include <signal.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/cli/option_row.hpp"
+#include "apps/ddprun/options/launcher_words.hpp"
+#include "apps/ddprun/options/option_values.hpp"
+#include "launcher/agent/launch_options.hpp"
+#include "launcher/cluster/family.hpp"
+#include "launcher/output/launcher_log.hpp"
+#include "launcher/plan/cpu_binding.hpp"
+#include "launcher/plan/device_binding.hpp"
+#include "launcher/start/start_tree.hpp"
+#include "rendezvous/secure/secret.hpp"
+
+namespace ddprun::inline app {
+
+// What the command line says of the hosts of a job.
+struct StartRequest {
+    std::string hosts;      // --hosts; empty: not said
+    std::string host_file;  // --hostfile; empty: not said
+    std::string include;
+    std::string exclude;
+    std::vector<std::string> rsh;  // empty: ssh
+    int fan_out = kDefaultFanOut;
+    bool no_ship = false;
+    // The launcher's own words, with whole names, and the program's: for the agents.
+    std::vector<std::string> option_words;
+    std::vector<std::string> program_words;
+
+    // The hosts of an allocation that this process is in, where it starts their agents without being asked.
+    struct Allocation {
+        std::vector<ListedHost> hosts;
+        std::string source;            // the variable that names them
+        std::optional<int> own_place;  // whose agent this process starts itself
+        std::string reached_by;        // the remote shell, unless `rsh` is said
+        std::string run_id;            // of the scheduler's job; empty: not known, or the user's counts
+        bool by_gpus = false;          // a worker for each GPU of a host, else as many as the host has slots
+    };
+    std::optional<Allocation> allocation;
+
+    bool is_asked() const { return !hosts.empty() || !host_file.empty() || allocation; }
+};
+
+// Name and value.
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+// Holds the job's secret itself; no option sets that, since every user of the machine sees command lines.
+inline constexpr const char* kSecretVariable = "DDPRUN_SECRET";
+
+// What of LaunchOptions the words alone decide is in there already; here is what only the machine makes
+// something of, and what main has to know.
+struct CommandLine : LaunchOptions {
+    CommandLine() { terminating_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT}; }
+
+    bool nodes_said = false;  // --nnodes or --standalone was given, or its variable
+    bool standalone = false;
+    std::string rank_order_by = "node";  // or topology, or a file
+    std::string scheduler = "auto";
+    bool adapt = false;
+    bool port_derived = false;  // master_port is of the job's id, and may be the next one where that is taken
+    bool workers_by_gpus = false;  // in place of nproc_per_node: a worker for each GPU, or else …
+    int workers_without_gpus = 1;
+    std::string
+        gpus_told_by;  // the variable by which a scheduler says how many GPUs it has given here; empty: none does
+    std::string local_addr;  // empty: not said
+    std::string nproc_per_node =
+        "1";  // a number ≥ 1, or auto, gpu, xpu, cpu: resolved against the machine later
+    std::optional<std::string> master_addr;
+    std::optional<std::uint16_t> master_port;
+    RdzvBackend rdzv_backend = RdzvBackend::fixed;
+    std::string rdzv_endpoint;     // made into the two above, or into `etcd`
+    bool address_assumed = false;  // 127.0.0.1 for several nodes, worth a line
+    RdzvConf rdzv_conf;            // its times are made into join_timeout and heartbeat
+    bool listen_any = false;
+    std::string networks;  // for the workers' own connections; empty: not said
+    std::string signals_text = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";  // --signals-to-handle, for the workers
+    std::vector<std::string> unknown_signals;                    // named in it, worth a warning
+    Verbosity verbosity = Verbosity::usual;
+    std::string log_file;  // empty: none
+    std::string events;    // a file; likewise
+    bool quiet = false;    // made into `verbosity`
+    bool verbose = false;
+    bool detach = false;
+    Auth auth = Auth::automatic;
+    std::string secret_file;  // empty: not said
+    bool makes_secret = false;
+    bool like_torchrun = false;
+    OmpThreads omp_threads = OmpThreads::cpus;
+    bool use_env = false;  // made into an empty `legacy_launch`
+    bool module = false;
+    bool no_python = false;
+    bool python = false;
+    bool share_gpus = false;
+    GpuBind gpu_bind = GpuBind::automatic;
+    CpuBind cpu_bind = CpuBind::none;     // --bind …
+    std::optional<CpuBind> numa_binding;  // … and torchrun's way to say it
+    bool dry_run = false;
+    bool check = false;  // --check
+    bool explain = false;
+    bool json = false;                          // what either of the two prints
+    std::vector<RankCommand> rank_programs;     // --program
+    std::vector<NodeProgram> further_programs;  // behind ":"
+    StartRequest start;                         // of the job's hosts
+    Variables variables;                        // --env
+    bool clean_environment = false;
+    std::vector<std::string> program;  // name and arguments; empty only with `show`
+    std::vector<std::string>
+        own_variables;                 // DDPRUN_<OPTION>: for this launcher, not for those in its workers
+    std::optional<std::string> show;   // --help and the like: print this and end with 0
+    TypedNames typed;                  // for errors
+    std::vector<ToldOption> told;      // which options who has set, for --explain
+    std::vector<std::string> remarks;  // of options without effect, worth a line
+    // An option's long name -> the sign in the environment that has decided its value where nobody set it (plan_cluster).
+    std::map<std::string, std::string> decided_by;
+};
+
+// The names by which the launcher is called, with a meaning of their own.
+inline constexpr const char* kTorchrunName = "torchrun";           // as with --like-torchrun
+inline constexpr const char* kLegacyLaunchName = "ddprun-launch";  // as with --legacy-launch
+
+}  // namespace ddprun::inline app

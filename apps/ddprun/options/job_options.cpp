@@ -1,0 +1,463 @@
+// The options that say which nodes a job has, how they are reached, and how they find and trust each other.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "apps/ddprun/options/option_values.hpp"
+#include "apps/ddprun/options/options.hpp"
+#include "launcher/cluster/cluster_table.hpp"
+#include "launcher/plan/shell_words.hpp"
+#include "launcher/start/remote_shell.hpp"
+#include "rendezvous/net/network.hpp"
+#include "rendezvous/net/port_range.hpp"
+
+namespace ddprun::inline app {
+namespace {
+
+using Set = std::function<void(const std::string&)>;
+
+constexpr const char* kRdzvConfHelp =
+    "join_timeout=900: as --join-timeout, which is the stronger; last_call_timeout=30: as "
+    "--last-call; is_host=1 or 0: whether this agent hosts, with c10d\nkeep_alive_interval=5 "
+    "times keep_alive_max_attempt=3: as --heartbeat, which is the stronger. With etcd: "
+    "etcd_prefix=/torchelastic/p2p: under which its keys are; protocol=http, or https with "
+    "cacert=FILE: who vouches for etcd, else those whom this machine trusts, and cert=FILE and "
+    "key=FILE: what this agent shows of itself. torchrun's other keys have no effect.";
+
+// The option has no effect with --standalone, whose row comes before, so that no value is wrong then.
+Set unless_standalone(const CommandLine& line, Set set) {
+    return [&line, set = std::move(set)](const std::string& text) {
+        if (!line.standalone) set(text);
+    };
+}
+
+Set nodes_into(CommandLine& line) {
+    return [&line](const std::string& text) {
+        const NodeCount count = parse_nnodes(text);
+        line.nnodes = count.most;
+        line.elasticity.min_nodes = count.least;
+    };
+}
+
+std::string nodes_text(const LaunchOptions& options) {
+    const Elasticity& elasticity = options.elasticity;
+    if (!elasticity.is_elastic()) return std::to_string(options.nnodes);
+    const std::string spares =
+        elasticity.spares > 0 ? fmt::format(", {} of them spare", elasticity.spares) : "";
+    return fmt::format("{} to {}{}", *elasticity.min_nodes, options.nnodes, spares);
+}
+
+std::string node_text(const LaunchOptions& options) {
+    return options.node_rank < 0 ? "numbered when the nodes meet" : std::to_string(options.node_rank);
+}
+
+std::string host_text(const LaunchOptions& options) {
+    if (options.etcd) return "the agent that etcd elects";
+    switch (options.hosting) {
+        case Hosting::by_number: return options.node_rank == 0 ? "this node" : "node 0";
+        case Hosting::yes: return "this node";
+        case Hosting::if_first: return "this agent, if it is the first of this machine";
+        case Hosting::if_here: return "this agent, if that name turns out to be this machine's";
+        case Hosting::no: break;
+    }
+    return "the machine of that address";
+}
+
+std::string port_value(const LaunchOptions& options) {
+    if (options.etcd) return "";
+    const std::string range = options.port_range ? " of " + to_string(*options.port_range) : "";
+    if (options.master.port == 0) return "a free one" + range;
+    if (options.master_ports == 1) return std::to_string(options.master.port);
+    return fmt::format("{} to {}, the first that is free", options.master.port,
+                       options.master.port + options.master_ports - 1);
+}
+
+std::string own_address_text(const LaunchOptions& options) {
+    if (options.nnodes == 1) return "";
+    const OwnAddress& own = options.own_address;
+    const std::string interface = own.interface.empty() ? "" : fmt::format(" ({})", own.interface);
+    return own.address.empty() ? "the one that reaches node 0" : own.address + interface;
+}
+
+std::string listen_text(const LaunchOptions& options) {
+    const bool is_host_by_number = options.hosting == Hosting::by_number && options.node_rank == 0;
+    const bool is_host_otherwise = options.hosting != Hosting::by_number && options.hosting != Hosting::no;
+    if (!is_host_by_number && !is_host_otherwise && !options.etcd) return "";
+    if (options.listen.any) return "all addresses";
+    std::string text = "loopback";
+    for (const std::string& address : options.listen.addresses) text += ", " + address;
+    return text;
+}
+
+std::string store_text(const LaunchOptions& options) {
+    if (options.nnodes == 1) return "";
+    switch (options.store_access) {
+        case StoreAccess::automatic:
+            return "door where you gave a secret or said --auth required, else direct";
+        case StoreAccess::door: return "door";
+        case StoreAccess::direct: break;
+    }
+    return "direct";
+}
+
+OptionGroup node_rows(CommandLine& line) {
+    const auto resize =
+        one_of<Resize>({{"now", Resize::now}, {"failure", Resize::failure}, {"never", Resize::never}});
+    const auto failover = one_of<bool>({{"on", true}, {"off", false}});
+    return {
+        "Nodes",
+        {OptionRow{"--nnodes", "N|MIN:MAX",
+                   "Number of nodes\nMIN:MAX: the job begins with MIN nodes or more, goes on with those that "
+                   "are left when one is lost, and takes in those that come.",
+                   nodes_into(line)}
+             .by_default("those of the step, else 1")
+             .of_torchrun("PET_NNODES")
+             .counts_on(Scope::all_nodes)
+             .common()
+             .tagged(kFindsNodes)
+             .shows("nodes", [&line] { return nodes_text(line); }, {"--nnodes", "--standalone"}),
+         OptionRow{"--spares", "N",
+                   "Of MIN:MAX nodes, so many wait without working until another one is lost",
+                   into(line.elasticity.spares, number(0, kMaxNodes))}
+             .by_default(std::to_string(line.elasticity.spares))
+             .counts_on(Scope::node_0),
+         OptionRow{"--resize", "WHEN",
+                   "When a node that comes later is let in: now, which restarts the workers; failure: with "
+                   "the next round; never: only for one that was lost",
+                   into(line.elasticity.resize, resize)}
+             .by_default("now")
+             .counts_on(Scope::node_0),
+         OptionRow{
+             "--failover", "on|off",
+             "Whether the job goes on when the node is lost that hosts the rendezvous, as far as it may "
+             "without a node\nA majority of the others meets at the first of them, which hosts it then; "
+             "with etcd that decides who does, however few are left.",
+             into(line.failover, failover)}
+             .by_default(line.failover ? "on" : "off"),
+         OptionRow{"--last-call", "S", "Seconds to wait for more than MIN nodes before the job begins",
+                   seconds_into(line.elasticity.last_call)}
+             .by_default(whole_seconds(line.elasticity.last_call))
+             .counts_on(Scope::node_0)
+             .tagged(kFindsNodes),
+         OptionRow{"--node-rank", "R",
+                   "This node's number, 0 to N-1; node 0 hosts the rendezvous\nNode 0 leaves last.",
+                   into(line.node_rank, number(0, kMaxNodes))}
+             .by_default(std::to_string(line.node_rank))
+             .of_torchrun("PET_NODE_RANK")
+             .common()
+             .tagged(kFindsNodes)
+             .contradicts_hosts("nodes are numbered in the order of the hosts")
+             .shows("node", [&line] { return node_text(line); }, {"--node-rank", "--rdzv-backend"}),
+         OptionRow{
+             "--nproc-per-node", "P",
+             "Workers on this node: a number, or gpu (one for each), xpu, cpu, auto; nodes may differ\n"
+             "0: this node takes part without workers, for example to host. xpu: GPUs of Intel's; auto: "
+             "GPUs if there are any, else CPUs.",
+             into(line.nproc_per_node, parse_nproc)}
+             .by_default(line.nproc_per_node + "; under a scheduler one for each GPU")
+             .of_torchrun("PET_NPROC_PER_NODE")
+             .common()
+             .shows("workers here", [&line] { return std::to_string(line.workers.size()); },
+                    {"--nproc-per-node"}),
+         OptionRow{"--standalone", "",
+                   "One node, a free port and a job id of its own, whatever other options say of nodes and "
+                   "rendezvous\nOne node and a free port are the default.",
+                   into(line.standalone)}
+             .of_torchrun("PET_STANDALONE")
+             .common()
+             .tagged(kFindsNodes)
+             .contradicts_hosts("that is one node")}};
+}
+
+OptionGroup address_rows(CommandLine& line) {
+    const auto port = of_number(into(line.master_port, parsed_by(parse_port, "must be from 0 to 65535")));
+    const auto set_networks = [&line](const std::string& text) {
+        parsed_by(parse_networks, "must be networks like 10.0.0.0/8 or fd00::/8, with commas between")(text);
+        line.networks = text;
+    };
+    const auto range = parsed_by(parse_port_range,
+                                 "must be FIRST-LAST, two ports from 1 to 65535 in order, like 30000-30100");
+    return {
+        "Addresses",
+        {OptionRow{"--master-addr", "HOST",
+                   "Address or name of node 0, as the other nodes reach it\nRequired for more than one node; "
+                   "on node 0 it must be one of that machine's own.",
+                   unless_standalone(line, into(line.master_addr, parse_master_addr))}
+             .by_default(line.master.host)
+             .of_torchrun("PET_MASTER_ADDR")
+             .counts_on(Scope::all_nodes)
+             .common()
+             .tagged(kFindsNodes)
+             .shows("master address", [&line] { return line.etcd ? "" : line.master.host; },
+                    {"--master-addr", "--rdzv-endpoint", "--local-addr"}),
+         OptionRow{"--master-port", "PORT", "Port on node 0", unless_standalone(line, port)}
+             .by_default(fmt::format("a free one on a single node, else {}", kDefaultMasterPort))
+             .of_torchrun("PET_MASTER_PORT")
+             .counts_on(Scope::all_nodes)
+             .common()
+             .tagged(kFindsNodes)
+             .shows("master port", [&line] { return port_value(line); },
+                    {"--master-port", "--rdzv-endpoint", "--port-range"}),
+         OptionRow{"--local-addr", "HOST",
+                   "Address of this node by which its workers are to reach the others\nIt has to be one of "
+                   "its own. On a single node, unless --master-addr is given, it is MASTER_ADDR.",
+                   into(line.local_addr, parse_master_addr)}
+             .by_default("the one that reaches node 0")
+             .of_torchrun("PET_LOCAL_ADDR")
+             .tagged(kFindsNodes)
+             .contradicts_hosts("it is another one on each host")
+             .shows("own address", [&line] { return own_address_text(line); }, {"--local-addr", "--net"}),
+         OptionRow{
+             "--listen", "WHERE",
+             "auto: node 0 listens where it has to, and --master-addr must be an address of its own; "
+             "any: on all its addresses\nIt has to on loopback and at --master-addr; any is for a "
+             "--master-addr that is translated on the way, or a name that stands for another address on "
+             "other nodes.",
+             into(line.listen_any, one_of<bool>({{"auto", false}, {"any", true}}))}
+             .by_default("auto")
+             .counts_on(Scope::node_0)
+             .tagged(kFindsNodes)
+             .shows("listens on", [&line] { return listen_text(line); }, {"--listen"}),
+         OptionRow{"--net", "CIDR,…",
+                   "Networks by which the workers of different nodes reach each other, like 10.0.0.0/8; sets "
+                   "DDPRUN_NET\nThe first one in which this node has an address decides on its interface, "
+                   "too; a node with none is refused.",
+                   set_networks}
+             .by_default("that of --master-addr")
+             .tagged(kFindsNodes),
+         OptionRow{
+             "--port-range", "FIRST-LAST",
+             "Ports for all listeners that are given none by number, here and of the workers, like "
+             "30000-30100; sets DDPRUN_PORT_RANGE\nWithout --master-port node 0 hosts the rendezvous at "
+             "one of them, too, which the nodes agree on by the job's id.",
+             [&line, range](const std::string& text) { line.port_range = range(text); }}
+             .by_default("free ones of the system's")
+             .counts_on(Scope::all_nodes)
+             .shows("ports of other listeners",
+                    [&line] {
+                        return line.port_range ? to_string(*line.port_range) : "free ones of the system's";
+                    },
+                    {"--port-range"})}};
+}
+
+std::string parse_scheduler(const std::string& text) {
+    std::vector<std::string> names{"auto", "none"};
+    for (std::string& name : scheduler_names()) names.push_back(std::move(name));
+    if (std::find(names.begin(), names.end(), text) != names.end()) return text;
+    throw BadValue("must be " + alternatives(names));
+}
+
+OptionGroup cluster_rows(CommandLine& line) {
+    return {
+        "Clusters",
+        {OptionRow{"--scheduler", "NAME",
+                   "Whose variables say which nodes the job has: auto: whoever has started this process; "
+                   "none: nobody's; or one by name, like slurm, openmpi, kubernetes\nWhat options say is "
+                   "stronger. Multi-node signs that do not suffice are refused; one node never stands in for "
+                   "several.",
+                   into(line.scheduler, parse_scheduler)}
+             .by_default(line.scheduler)
+             .tagged(kFindsNodes),
+         OptionRow{
+             "--adapt", "",
+             "Where srun, mpirun or the like has started a process for each worker already, run PROGRAM "
+             "itself in this one\nWith RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, "
+             "MASTER_ADDR and MASTER_PORT made of the launcher's own variables, and without an agent: "
+             "nothing is supervised.",
+             into(line.adapt)}}};
+}
+
+std::vector<std::string> parse_rsh(const std::string& text) {
+    auto words = value_or_throw<BadValue>(split_shell_words(text));
+    if (words.empty()) throw BadValue("must be a command that is called as COMMAND HOST LINE");
+    if (const auto why = why_no_remote_shell(words)) throw BadValue(*why);
+    return words;
+}
+
+OptionGroup host_rows(CommandLine& line) {
+    StartRequest& start = line.start;
+    OptionGroup group{
+        "Hosts",
+        {OptionRow{"--hosts", "HOST[:N],…",
+                   "Start the job on these hosts, with N workers each, like gpu[01-04]:8,alice@big1:4\nThe "
+                   "first one is node 0. An IPv6 address stands in brackets: [fd00::1]:8. This machine needs "
+                   "no ssh.",
+                   into(start.hosts)}
+             .common(),
+         OptionRow{"--hostfile", "FILE",
+                   "Start the job on the hosts of this file, a host a line: HOST slots=N, HOST:N or HOST, # "
+                   "begins a comment\nA host that stands there again has one slot more.",
+                   into(start.host_file)}
+             .common(),
+         OptionRow{"--include", "HOST[:SLOTS]@…",
+                   "Only these of the hosts, and of their slots, like gpu01@gpu02:0,2-3 or gpu[03-08],big1\n"
+                   "The slots are GPUs: the host's agent has them as CUDA_VISIBLE_DEVICES.",
+                   into(start.include)},
+         OptionRow{"--exclude", "HOST[:SLOTS]@…", "All hosts and slots but these", into(start.exclude)},
+         OptionRow{
+             "--rsh", "COMMAND",
+             "What reaches a host, called as COMMAND HOST LINE; LINE is for its shell\nLike \"ssh -p "
+             "2222\", or srun, blaunch or qrsh within their jobs. {host} and {line} among its words say "
+             "where the two belong. By default ssh in batch mode, which asks nothing, or in an "
+             "allocation what its scheduler has.",
+             into(start.rsh, parse_rsh)}
+             .by_default("ssh"),
+         OptionRow{"--fan-out", "N",
+                   "Hosts that one machine reaches itself; more are reached by way of others\nThese have to "
+                   "be able to reach each other by ssh.",
+                   into(start.fan_out, number(2, kMaxFanOut))}
+             .by_default(std::to_string(start.fan_out)),
+         OptionRow{"--no-ship", "",
+                   "Do not copy ddprun to hosts that lack it, or have another build\nOtherwise it is copied "
+                   "into a folder in TMPDIR, and removed as soon as it runs.",
+                   into(start.no_ship)}}};
+    for (OptionRow& row : group.rows) row.tags |= kFindsNodes | kForStarter;
+    return group;
+}
+
+OptionGroup rendezvous_rows(CommandLine& line) {
+    return {
+        "Rendezvous",
+        {OptionRow{"--join-timeout", "S",
+                   "Seconds to wait for all nodes\nOnce node 0 is reached, its own count.",
+                   seconds_into(line.join_timeout, 1)}
+             .by_default(whole_seconds(line.join_timeout))
+             .tagged(kFindsNodes)
+             .shows("join timeout", [&line] { return seconds_text(line.join_timeout); },
+                    {"--join-timeout", "--rdzv-conf"}),
+         OptionRow{
+             "--rdzv-backend", "NAME",
+             "static: nodes are numbered by --node-rank, node 0 hosts the rendezvous; c10d: the agent "
+             "on the machine of --rdzv-endpoint hosts it, and nodes need no numbers; etcd, or etcd-v2: "
+             "nodes need no numbers, and etcd at --rdzv-endpoint elects the host\nThose without a "
+             "number are numbered: the host first, then in the order of a Slurm allocation's list, else "
+             "by their host names.",
+             unless_standalone(line, into(line.rdzv_backend, parse_rdzv_backend))}
+             .by_default(backend_name(line.rdzv_backend))
+             .of_torchrun("PET_RDZV_BACKEND")
+             .counts_on(Scope::all_nodes)
+             .common()
+             .tagged(kFindsNodes)
+             .shows("rendezvous", [&line] { return backend_name(line.rdzv_backend); }, {"--rdzv-backend"})
+             .shows("hosted by", [&line] { return host_text(line); }, {"--rdzv-conf", "--rdzv-backend"}),
+         OptionRow{"--rdzv-endpoint", "HOST[:PORT]",
+                   "Another way to write --master-addr and --master-port, and the stronger; with etcd where "
+                   "that is (port 2379), or several of its endpoints with commas between",
+                   unless_standalone(line, into(line.rdzv_endpoint, check_rdzv_endpoint))}
+             .of_torchrun("PET_RDZV_ENDPOINT")
+             .counts_on(Scope::all_nodes)
+             .common()
+             .tagged(kFindsNodes)
+             .contradicts_hosts("node 0 is the first host; --master-addr says how the others reach it")
+             .shows("etcd", [&line] { return line.etcd ? to_string(line.etcd->endpoints) : ""; },
+                    {"--rdzv-endpoint"}),
+         OptionRow{"--rdzv-id", "ID", "Job id\nAgents with another one are refused.", into(line.run_id)}
+             .by_default(line.run_id)
+             .of_torchrun("PET_RDZV_ID")
+             .counts_on(Scope::all_nodes)
+             .common()
+             .tagged(kFindsNodes)
+             .shows("job id", [&line] { return line.run_id; }, {"--standalone", "--rdzv-id"}),
+         OptionRow{"--allow-different", "",
+                   "Nodes may run different programs or arguments; otherwise only those with another --role "
+                   "may",
+                   into(line.allow_different)},
+         OptionRow{"--strict-env", "",
+                   "Refuse the job where nodes differ in program file, environment or GPU; otherwise a line "
+                   "warns of each difference\nA node that comes to a running job and differs from the others "
+                   "is refused alone. Compared are the file that is run, the variables NCCL_*, CUDA_*, "
+                   "PYTHON* and OMP_*, and GPU model and driver.",
+                   into(line.strict_env)}
+             .counts_on(Scope::node_0),
+         OptionRow{"--heartbeat", "S",
+                   "Seconds without a sign of a node until it counts as lost\nLess than --join-timeout.",
+                   seconds_into(line.heartbeat, 1)}
+             .by_default(whole_seconds(line.heartbeat))
+             .counts_on(Scope::node_0)
+             .shows("heartbeat", [&line] { return seconds_text(line.heartbeat); },
+                    {"--heartbeat", "--rdzv-conf"}),
+         OptionRow{"--rdzv-conf", "KEY=VALUE,…", kRdzvConfHelp, into(line.rdzv_conf, parse_rdzv_conf)}
+             .of_torchrun("PET_RDZV_CONF")
+             .tagged(kFindsNodes)}};
+}
+
+OptionGroup security_rows(CommandLine& line) {
+    const auto auth =
+        one_of<Auth>({{"auto", Auth::automatic}, {"required", Auth::required}, {"off", Auth::off}});
+    const auto store = one_of<StoreAccess>(
+        {{"auto", StoreAccess::automatic}, {"door", StoreAccess::door}, {"direct", StoreAccess::direct}});
+    return {
+        "Who takes part",
+        {OptionRow{"--secret-file", "PATH",
+                   "The job's secret; -: one line of stdin\nA file that nobody else may read. With a secret "
+                   "the agents of several nodes prove to each other that they have it, and all they say is "
+                   "encrypted; it is never taken from the command line, and the workers do not get it.",
+                   into(line.secret_file)}
+             .by_default("DDPRUN_SECRET, else ~/.config/ddprun/secret")
+             .counts_on(Scope::all_nodes)
+             .tagged(kFindsNodes)
+             .contradicts_hosts("the job gets a key of its own"),
+         OptionRow{"--auth", "WHEN",
+                   "Whether agents must prove that they have the secret. auto: where there is one; required: "
+                   "or else no job of several nodes; off: never\nA line auth = required in /etc/ddprun.conf "
+                   "makes it required for all.",
+                   into(line.auth, auth)}
+             .by_default("auto")
+             .tagged(kFindsNodes),
+         OptionRow{"--store", "WAY",
+                   "How workers of several nodes reach the store. door: through their own agents, encrypted; "
+                   "direct: all at node 0, in clear; auto: door where you gave a secret or said --auth "
+                   "required, else direct\nWith door MASTER_ADDR and MASTER_PORT are a port on loopback; a "
+                   "program that opens ports of its own at MASTER_ADDR takes DDPRUN_MASTER_ADDR for that, or "
+                   "direct. The key that --hosts makes is none that you gave.",
+                   into(line.store_access, store)}
+             .by_default("auto")
+             .counts_on(Scope::node_0)
+             .tagged(kFindsNodes)
+             .shows("store", [&line] { return store_text(line); }, {"--store"}),
+         OptionRow{"--make-secret", "", "Make ~/.config/ddprun/secret, print its path and exit",
+                   into(line.makes_secret)}}};
+}
+
+}  // namespace
+
+std::function<void(const std::string&)> seconds_into(std::chrono::milliseconds& target, int least) {
+    return [&target, least](const std::string& text) {
+        target = std::chrono::seconds(number(least, kMaxTimeoutSeconds)(text));
+    };
+}
+
+std::string whole_seconds(std::chrono::milliseconds time) { return std::to_string(time.count() / 1000); }
+
+std::string seconds_text(std::chrono::milliseconds time) {
+    return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
+}
+
+std::vector<OptionGroup> job_options(CommandLine& line) {
+    return {{"", {config_row()}}, node_rows(line),       address_rows(line), cluster_rows(line),
+            host_rows(line),      rendezvous_rows(line), security_rows(line)};
+}
+
+std::vector<OptionGroup> option_rows(CommandLine& line) {
+    std::vector<OptionGroup> groups = job_options(line);
+    for (OptionGroup& group : worker_options(line)) groups.push_back(std::move(group));
+    return groups;
+}
+
+std::vector<std::string> without_start_words(const std::vector<std::string>& words,
+                                             const std::vector<OptionGroup>& groups) {
+    std::vector<std::string> starters;
+    for (const OptionGroup& group : groups) {
+        for (const OptionRow& row : group.rows) {
+            if ((row.tags & kForStarter) != 0) starters.push_back(long_name(row));
+        }
+    }
+    std::vector<std::string> kept;
+    for (const std::string& word : words) {
+        if (std::find(starters.begin(), starters.end(), word.substr(0, word.find('='))) == starters.end())
+            kept.push_back(word);
+    }
+    return kept;
+}
+
+}  // namespace ddprun::inline app

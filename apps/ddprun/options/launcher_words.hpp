@@ -1,0 +1,41 @@
+// Where the launcher's own words end and the program's begin. Pure.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+#include <string>
+#include <vector>
+
+#include "apps/cli/option_row.hpp"
+
+namespace ddprun::inline app {
+
+struct LauncherWords {
+    std::vector<std::string> options;  // for CLI11, with the options' whole names, and dashes in them
+    std::vector<std::string> program;  // its name and its arguments
+    TypedNames typed;
+    std::string topic;  // what --help is asked about; empty: nothing in particular
+};
+
+// Splits the words as argparse would. The launcher's end at "--" or at the first word that is neither an option of
+// `app`, nor one of the rows, nor an option's value. One "--" is dropped, before the program or else directly behind
+// its name. A long name may be abbreviated as long as only one option begins so; first those count that torchrun has
+// (as `groups` say), so that ours make none of its abbreviations ambiguous. A value of a short option may follow "=".
+// An option with an empty value counts as not given and is left out. Throws UsageError for an option that is none,
+// for an abbreviation of several, and for one without its value.
+LauncherWords split_words(const CLI::App& app, const std::vector<OptionGroup>& groups,
+                          const std::vector<std::string>& words);
+
+struct NodeProgram {
+    int workers = 1;                 // at the local ranks behind those of the programs before it
+    std::vector<std::string> words;  // its name and arguments, never empty
+};
+
+// Takes the programs behind a ":" out of `program`. Only a ":" with --nproc-per-node behind it is one; every other is
+// an argument. One "--" in front of such a program, or else directly behind its name, is dropped; an empty
+// number is 1. Throws UsageError for one without a number or without a program.
+std::vector<NodeProgram> take_further_programs(std::vector<std::string>& program);
+
+}  // namespace ddprun::inline app

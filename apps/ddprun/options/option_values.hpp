@@ -1,0 +1,111 @@
+// The grammars that only options of ddprun have: text in, value out. Pure. They throw BadValue, or UsageError
+// where the error names a part of the value in place of the whole.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/cli/option_values.hpp"
+#include "launcher/agent/launch_options.hpp"
+
+namespace ddprun::inline app {
+
+// The largest values taken; beyond them a number is a typing error.
+inline constexpr int kMaxTimeoutSeconds = 10'000'000;
+inline constexpr int kMaxRestarts = 1'000'000;
+inline constexpr int kMaxRank = 100'000'000;
+
+// `N` or `MIN:MAX`: the most, and the least where it is another number.
+struct NodeCount {
+    int most = 1;
+    std::optional<int> least;
+};
+NodeCount parse_nnodes(const std::string& text);
+
+// The ports where nodes meet unless somebody names another one.
+inline constexpr std::uint16_t kDefaultMasterPort = 29500;  // torchrun's …
+inline constexpr std::uint16_t kDefaultC10dPort = 29400;    // … and that of its c10d backend
+
+// A number of workers, or auto, gpu, cpu, which are returned as they are.
+std::string parse_nproc(const std::string& text);
+
+// A host without a port.
+std::string parse_master_addr(const std::string& text);
+
+// How nodes find each other, and whether they find their numbers by themselves.
+enum class RdzvBackend {
+    fixed,  // static, to torchrun: nodes are numbered by --node-rank
+    c10d,   // the endpoint says who hosts
+    etcd,   // etcd at the endpoint does
+};
+RdzvBackend parse_rdzv_backend(const std::string& text);
+// Its name as torchrun says it.
+std::string backend_name(RdzvBackend backend);
+
+// One endpoint, or several of etcd. Refused here if it is wrong; taken apart when --rdzv-backend and --master-port are
+// known.
+std::string check_rdzv_endpoint(const std::string& text);
+
+// What of `KEY=VALUE,…` has an effect. Keys that nobody knows are passed over, as torchrun does; a line says so.
+struct RdzvConf {
+    std::optional<std::chrono::seconds> join_timeout;
+    std::optional<std::chrono::seconds> last_call;
+    std::optional<std::chrono::seconds> heartbeat;  // all attempts of keep_alive_max_attempt
+    std::optional<bool> is_host;
+    std::optional<std::string> etcd_prefix;
+    bool is_https = false;
+    TlsFiles tls_files;  // as given, also without https
+    std::vector<std::string> complaints;
+};
+RdzvConf parse_rdzv_conf(const std::string& conf);
+
+// `SIGTERM,INT,…`. A name that is none is passed over and put into `unknown`, as torchrun does.
+std::vector<int> parse_signals(const std::string& text, std::vector<std::string>& unknown);
+
+// `USR1,USR2=TERM`: signal received -> signal sent to the workers.
+std::map<int, int> parse_forward(const std::string& text);
+
+// `USR1,USR2`: signals that can be caught.
+std::set<int> parse_requeue_on(const std::string& text);
+
+// A global rank, `all` or `none`.
+StandardInput parse_standard_input(const std::string& text);
+
+// Who decides how many threads a library like OpenMP's takes.
+enum class OmpThreads {
+    cpus,  // the node's usable CPUs by its workers
+    one,   // 1 where there are several workers
+    none,  // nobody
+};
+
+// The name of the argument by which a program is told its local rank; none is empty.
+std::string parse_legacy_launch(const std::string& text);
+
+// A duration longer than none.
+void parse_time_limit(const std::string& text, TimeLimitOptions& times);
+
+// `120`, or `120:TERM`: so long before the limit, and by which signal.
+void parse_warn_before(const std::string& text, TimeLimitOptions& times);
+
+// SLURM_JOB_END_TIME: seconds since 1970. Nothing for another text.
+std::optional<std::int64_t> parse_scheduler_end(const std::string& text);
+
+// `30`, or `30:kill`.
+ExitWaitOptions parse_exit_wait(const std::string& text);
+
+// A path with signs as path_template.hpp has them, or without any; the text itself.
+std::string path_text(const std::string& text);
+
+// A number of failures, from two on; 0: none.
+int parse_same_failure(const std::string& text);
+
+// `1s..5m`, or one duration for both ends.
+std::pair<std::chrono::milliseconds, std::chrono::milliseconds> parse_backoff(const std::string& text);
+
+}  // namespace ddprun::inline app

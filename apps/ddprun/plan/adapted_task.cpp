@@ -1,0 +1,116 @@
+#include "apps/ddprun/plan/adapted_task.hpp"
+
+#include <fmt/core.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "apps/ddprun/plan/launch_plan.hpp"
+#include "rendezvous/system/error.hpp"
+
+namespace ddprun::inline app {
+namespace {
+
+constexpr const char* kLoopback = "127.0.0.1";
+
+[[noreturn]] void refuse_task(const std::string& family, const std::string& what) {
+    throw UsageError(fmt::format("--adapt: {} does not tell {}", family, what));
+}
+
+// Tasks go to the nodes in blocks, unless their local numbers say otherwise; then nobody knows.
+std::optional<int> node_of_task(const ClusterTable& table, int rank, int local_rank, int local_size) {
+    if (const auto number = chosen_number(table, Fact::node_rank)) return number;
+    if (rank % local_size == local_rank) return rank / local_size;
+    return std::nullopt;
+}
+
+// That of task 0; what the user has set by hand is as good as nothing else.
+std::string meeting_place(const ClusterPlan& plan) {
+    const Tasks& tasks = *plan.table.tasks;
+    const Claim* place = chosen(plan.table, Fact::master_addr);
+    const bool is_said = place != nullptr && place->belief <= Belief::config_file;
+    if (!is_said && (tasks.nodes == 1 || tasks.local_count == tasks.count)) return kLoopback;
+    if (place != nullptr) return place->value;
+    const auto derived = plan.table.facts.find(Fact::master_addr);
+    if (derived == plan.table.facts.end() || derived->second.rivals.empty())
+        refuse_task(plan.table.family, "where its tasks meet: give --master-addr HOST, the node of task 0");
+    return derived->second.rivals.front().value;
+}
+
+std::string meeting_port(const ClusterPlan& plan) {
+    if (const Claim* port = chosen(plan.table, Fact::master_port)) return port->value;
+    const Claim* id = chosen(plan.table, Fact::job_id);
+    return id != nullptr
+               ? std::to_string(port_of_job(id->value, plan.line.port_range.value_or(kDerivedPortRange)))
+               : std::to_string(kDefaultMasterPort);
+}
+
+}  // namespace
+
+Environment task_variables(const ClusterPlan& plan) {
+    const auto& tasks = plan.table.tasks;
+    if (!tasks)
+        throw UsageError(
+            "--adapt: no process launcher like srun or mpirun has started this process as one of its tasks");
+    if (!tasks->task) refuse_task(plan.table.family, "this task's number");
+    const bool is_alone = tasks->count == 1;
+    const auto local_size = is_alone ? std::optional(1) : tasks->local_count;
+    const auto local_rank = is_alone ? std::optional(0) : tasks->local_task;
+    if (!local_size || !local_rank) refuse_task(plan.table.family, "which of its node's tasks this is");
+    if (*local_rank >= *local_size)
+        refuse_task(plan.table.family,
+                    fmt::format("a local number below {}, but {}", *local_size, *local_rank));
+    Environment variables{
+        {"RANK", std::to_string(*tasks->task)},      {"WORLD_SIZE", std::to_string(tasks->count)},
+        {"LOCAL_RANK", std::to_string(*local_rank)}, {"LOCAL_WORLD_SIZE", std::to_string(*local_size)},
+        {"MASTER_ADDR", meeting_place(plan)},        {"MASTER_PORT", meeting_port(plan)}};
+    if (const auto node = node_of_task(plan.table, *tasks->task, *local_rank, *local_size))
+        variables["GROUP_RANK"] = std::to_string(*node);
+    return variables;
+}
+
+int local_rank_of(const Environment& variables) { return std::stoi(variables.at("LOCAL_RANK")); }
+
+CommandLine adapted_line(const ClusterPlan& plan, const Environment& variables) {
+    CommandLine line = plan.line;
+    line.nnodes = 1;
+    // The program meets the others itself, and waits for a name that is not known yet.
+    line.master_addr.reset();
+    line.gpu_bind = GpuBind::none;
+    // As many as there are on this node, for the arguments that name the local rank.
+    line.nproc_per_node = variables.at("LOCAL_WORLD_SIZE");
+    return line;
+}
+
+AdaptedTask find_adapted_task(const ClusterPlan& plan, const std::string& called) {
+    const Environment variables = task_variables(plan);
+    const CommandLine line = adapted_line(plan, variables);
+    const LaunchOptions options = resolve_launch(line, find_node_facts(line, called));
+    AdaptedTask task{.rank = std::stoi(variables.at("RANK")),
+                     .local_rank = local_rank_of(variables),
+                     .argv = {},
+                     .environment = options.environment};
+    task.argv = options.workers.at(static_cast<std::size_t>(task.local_rank)).argv;
+    for (const auto& [name, value] : variables) task.environment[name] = value;
+    return task;
+}
+
+void become_task(const AdaptedTask& task) {
+    const auto& [rank, local_rank, argv, environment] = task;
+    std::vector<std::string> entries;
+    for (const auto& [name, value] : environment) entries.push_back(name + "=" + value);
+    const auto pointers = [](const std::vector<std::string>& texts) {
+        std::vector<char*> all;
+        for (const std::string& text : texts) all.push_back(const_cast<char*>(text.c_str()));
+        all.push_back(nullptr);
+        return all;
+    };
+    // The launcher's own (see main), which a program does not expect.
+    ::signal(SIGPIPE, SIG_DFL);
+    ::signal(SIGXFSZ, SIG_DFL);
+    ::execvpe(argv.front().c_str(), pointers(argv).data(), pointers(entries).data());
+    fail_errno(errno, fmt::format("{} cannot be executed", argv.front()));
+}
+
+}  // namespace ddprun::inline app

@@ -1,0 +1,36 @@
+// --adapt: a process that a launcher has started for one worker becomes that worker.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/ddprun/plan/cluster_plan.hpp"
+#include "launcher/agent/launch_options.hpp"
+
+namespace ddprun::inline app {
+
+// RANK, LOCAL_RANK and so on, of the launcher's own variables. Pure. Throws UsageError where no launcher has started this
+// process, or one does not tell what is needed.
+Environment task_variables(const ClusterPlan& plan);
+
+// The local rank in `variables`, which argv_for_worker() wants.
+int local_rank_of(const Environment& variables);
+
+// The command line of the one program, where the launcher's tasks are the workers of the node. Pure.
+CommandLine adapted_line(const ClusterPlan& plan, const Environment& variables);
+
+// What this process becomes.
+struct AdaptedTask {
+    int rank = 0;
+    int local_rank = 0;
+    std::vector<std::string> argv;
+    Environment environment;
+};
+
+// Looks at this machine, and plans the one program as any launch does. `called` as in node_facts.hpp. Throws UsageError.
+AdaptedTask find_adapted_task(const ClusterPlan& plan, const std::string& called);
+
+// Executes the program in place of this process; throws system_error where that cannot be.
+[[noreturn]] void become_task(const AdaptedTask& task);
+
+}  // namespace ddprun::inline app

@@ -1,0 +1,280 @@
+#include "apps/ddprun/plan/job_start.hpp"
+
+#include <fmt/core.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "apps/ddprun/options/options.hpp"
+#include "apps/ddprun/plan/job_secret.hpp"
+#include "apps/ddprun/plan/node_facts.hpp"
+#include "launcher/cluster/host_list.hpp"
+#include "launcher/harmless_text.hpp"
+#include "launcher/start/carried_environment.hpp"
+#include "launcher/start/host_file.hpp"
+#include "launcher/start/host_selection.hpp"
+#include "launcher/start/host_slots.hpp"
+#include "launcher/start/remote_shell.hpp"
+#include "rendezvous/control/control_message.hpp"
+#include "rendezvous/job/number_limits.hpp"
+#include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/secure/secret.hpp"
+#include "rendezvous/system/small_file.hpp"
+#include "rendezvous/system/split.hpp"
+
+namespace ddprun::inline app {
+namespace {
+
+constexpr const char* kLocalName = "localhost";
+
+// What names the hosts, for errors.
+std::string hosts_flag(const CommandLine& line) {
+    if (line.start.allocation)
+        return fmt::format("the start on all hosts of {}", line.start.allocation->source);
+    return line.start.hosts.empty() ? "--hostfile" : "--hosts";
+}
+
+std::string origin_of(const CommandLine& line, const std::string& flag) {
+    const auto origin = line.origins.find(flag);
+    return origin == line.origins.end() ? "" : origin_text(origin->second);
+}
+
+void check_contradictions(const CommandLine& line) {
+    CommandLine unused;
+    for (const OptionGroup& group : option_rows(unused)) {
+        for (const OptionRow& row : group.rows) {
+            const std::string flag = long_name(row);
+            if (!row.not_with_hosts.empty() && line.origins.contains(flag))
+                throw UsageError(fmt::format("{}: contradicts {}: {}{}", flag, hosts_flag(line),
+                                             row.not_with_hosts, origin_of(line, flag)));
+        }
+    }
+    if (line.rdzv_backend != RdzvBackend::fixed)
+        throw UsageError(fmt::format("--rdzv-backend: contradicts {}: node 0 hosts the rendezvous{}",
+                                     hosts_flag(line), origin_of(line, "--rdzv-backend")));
+    if (!line.start.hosts.empty() && !line.start.host_file.empty())
+        throw UsageError("--hostfile: contradicts --hosts; one of them is enough");
+    if (!line.start.include.empty() && !line.start.exclude.empty())
+        throw UsageError("--exclude: contradicts --include; one of them is enough");
+}
+
+template <class Value>
+Value value_of_flag(const std::string& flag, const std::string& text,
+                    std::variant<Value, std::string> parsed) {
+    if (const auto* why = std::get_if<std::string>(&parsed))
+        throw UsageError(fmt::format("{} {}: {}", flag, harmless_line(text), *why));
+    return std::get<Value>(std::move(parsed));
+}
+
+std::vector<HostSlots> hosts_of(const CommandLine& line, const StarterFacts& facts) {
+    const StartRequest& start = line.start;
+    std::vector<HostSlots> hosts;
+    if (start.allocation) {
+        for (const ListedHost& host : start.allocation->hosts) hosts.push_back({.target = host.name});
+    } else if (start.host_file.empty()) {
+        hosts = value_of_flag("--hosts", start.hosts, parse_hosts(start.hosts));
+    } else {
+        hosts = value_or_throw<UsageError>(parse_host_file(facts.host_file_text, start.host_file));
+    }
+    if (!start.include.empty())
+        hosts =
+            value_of_flag("--include", start.include, select_hosts(hosts, Selection::include, start.include));
+    if (!start.exclude.empty())
+        hosts =
+            value_of_flag("--exclude", start.exclude, select_hosts(hosts, Selection::exclude, start.exclude));
+    if (hosts.size() > static_cast<std::size_t>(kMaxNodes))
+        throw UsageError(
+            fmt::format("{}: {} hosts, at most {} can be nodes", hosts_flag(line), hosts.size(), kMaxNodes));
+    return hosts;
+}
+
+// As the list says it, unless the command line says something else of a file's.
+int workers_of(const CommandLine& line, const HostSlots& host) {
+    const auto said = line.origins.find("--nproc-per-node");
+    const bool is_typed = said != line.origins.end() && said->second.source == OptionSource::command_line;
+    if (!is_typed || host.slots == kUnsaidSlots) return host.slots;
+    if (line.nproc_per_node == std::to_string(host.slots)) return host.slots;
+    if (line.start.host_file.empty())
+        throw UsageError(fmt::format("--nproc-per-node {}: contradicts --hosts, by which {} has {}",
+                                     line.nproc_per_node, host.target, host.slots));
+    return kUnsaidSlots;
+}
+
+// A scheduler may call it otherwise than it calls itself.
+bool is_this_machine(const CommandLine& line, const std::string& target, const StarterFacts& facts) {
+    if (const auto& allocation = line.start.allocation) {
+        const auto place = allocation->own_place;
+        return place && allocation->hosts[static_cast<std::size_t>(*place)].name == target;
+    }
+    return target == kLocalName || facts.addresses.contains(target) || position_of(facts.host_name, {target});
+}
+
+// What the scheduler says of each.
+std::map<std::string, ListedHost> listed_hosts(const CommandLine& line) {
+    std::map<std::string, ListedHost> hosts;
+    if (!line.start.allocation) return hosts;
+    for (const ListedHost& host : line.start.allocation->hosts) hosts.emplace(host.name, host);
+    return hosts;
+}
+
+std::vector<StartNode> nodes_of(const CommandLine& line, const StarterFacts& facts) {
+    std::vector<StartNode> nodes;
+    const auto listed = listed_hosts(line);
+    for (const HostSlots& host : hosts_of(line, facts)) {
+        StartNode node{.rank = static_cast<int>(nodes.size()),
+                       .target = host.target,
+                       .workers = workers_of(line, host),
+                       .devices = host.devices,
+                       .is_here = line.start.rsh.empty() && is_this_machine(line, host.target, facts)};
+        if (const auto told = listed.find(host.target); told != listed.end()) {
+            if (line.start.allocation->by_gpus)
+                node.slots = std::clamp(told->second.slots, 1, kMaxWorkersPerNode);
+            node.gpus = told->second.gpus;
+        }
+        nodes.push_back(std::move(node));
+    }
+    return nodes;
+}
+
+// As the others reach node 0.
+std::string master_of(const CommandLine& line, const std::vector<StartNode>& nodes) {
+    if (line.master_addr && line.origins.contains("--master-addr")) return *line.master_addr;
+    std::string host = host_of(nodes.front().target);
+    const auto other =
+        std::find_if(nodes.begin(), nodes.end(), [](const StartNode& node) { return !node.is_here; });
+    const bool is_loopback = host == kLocalName || is_loopback_address(host);
+    if (is_loopback && other != nodes.end() && nodes.size() > 1)
+        throw UsageError(
+            fmt::format("{}: {} is the first of the hosts, and {} cannot reach it by that name; give its "
+                        "real one, or --master-addr",
+                        hosts_flag(line), host, other == nodes.begin() ? nodes[1].target : other->target));
+    return host;
+}
+
+std::string nnodes_of(const CommandLine& line, int hosts) {
+    const auto& least = line.elasticity.min_nodes;
+    const bool is_said = line.origins.contains("--nnodes");
+    if (is_said && line.nnodes != hosts)
+        throw UsageError(fmt::format("--nnodes: {}{} contradicts {}, which names {}{}",
+                                     least ? fmt::format("{}:", *least) : "", line.nnodes, hosts_flag(line),
+                                     hosts, origin_of(line, "--nnodes")));
+    return least ? fmt::format("{}:{}", *least, hosts) : std::to_string(hosts);
+}
+
+std::vector<std::string> option_words_of(const CommandLine& line) {
+    std::vector<std::string> words = line.start.option_words;
+    // What follows from the name that this launcher is called by, the agents do not see.
+    if (line.like_torchrun) words.emplace_back("--like-torchrun");
+    if (!line.legacy_launch.empty() && !line.origins.contains("--legacy-launch"))
+        words.emplace_back("--legacy-launch");
+    if (line.start.allocation && !line.start.allocation->run_id.empty())
+        words.push_back("--rdzv-id=" + line.start.allocation->run_id);
+    return words;
+}
+
+// By the user's command, or as the hosts' list says.
+std::vector<std::string> remote_shell_of(const StartRequest& start) {
+    if (start.rsh.empty() && start.allocation) return remote_shell({start.allocation->reached_by});
+    return remote_shell(start.rsh);
+}
+
+std::string why_unreadable(const std::string& path, const boost::system::error_code& error) {
+    if (error != boost::system::errc::invalid_argument) return error.message();
+    std::error_code unknown;
+    return std::filesystem::is_directory(path, unknown) ? "is a folder" : "is no regular file";
+}
+
+}  // namespace
+
+StarterFacts find_starter_facts(const CommandLine& line, const std::string& secret) {
+    StarterFacts facts;
+    facts.environment = current_environment();
+    std::error_code unknown;
+    facts.directory = std::filesystem::current_path(unknown).string();
+    if (unknown) throw UsageError("the working directory is not there any more: " + unknown.message());
+    facts.host_name = host_name();
+    facts.hangup_ignored = is_ignored(SIGHUP);
+    facts.seals_store = wants_sealed_store(agreed_auth(line), has_given_secret(secret));
+    for (const LocalAddress& own : local_addresses()) facts.addresses.insert(own.address);
+    if (line.start.host_file.empty()) return facts;
+    const auto text = read_small_file(line.start.host_file, kMaxHostListText);
+    if (!text)
+        throw UsageError(fmt::format("--hostfile {}: {}{}", line.start.host_file,
+                                     why_unreadable(line.start.host_file, text.error()),
+                                     origin_of(line, "--hostfile")));
+    facts.host_file_text = *text;
+    return facts;
+}
+
+StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts) {
+    check_contradictions(line);
+    StarterOptions options;
+    StartPlan& plan = options.plan;
+    plan.nodes = nodes_of(line, facts);
+    const int nodes = static_cast<int>(plan.nodes.size());
+    plan.fan_out = line.start.fan_out;
+    plan.directory = facts.directory;
+    plan.clean_environment = line.clean_environment;
+    if (!plan.clean_environment) plan.environment = carried_environment(facts.environment);
+    plan.options = option_words_of(line);
+    // The key is the starter's, which is nobody's word on that.
+    if (facts.seals_store && line.store_access == StoreAccess::automatic && nodes > 1)
+        plan.options.emplace_back("--store=door");
+    plan.program = line.start.program_words;
+    plan.nnodes = nnodes_of(line, nodes);
+    for (const StartNode& node : plan.nodes) plan.host_names.push_back(host_of(node.target));
+    plan.master_addr = master_of(line, plan.nodes);
+    plan.master_port = line.master_port.value_or(0);
+    if (nodes > 1 && line.auth != Auth::off) plan.secret = hex_of(SecretKey::fresh());
+    plan.rsh = remote_shell_of(line.start);
+    plan.own_gpus = is_schedulers(plan.rsh);
+    plan.ships = !line.start.no_ship;
+    options.terms = {
+        .nodes = nodes,
+        .least = line.elasticity.min_nodes.value_or(nodes),
+        .may_outlive_0 = line.failover && (line.elasticity.is_elastic() || line.restarts.max_restarts > 0)};
+    options.ending_signals = line.terminating_signals;
+    // It stays so, here and there.
+    if (facts.hangup_ignored) std::erase(options.ending_signals, SIGHUP);
+    for (const auto& [received, sent] : line.forwarded_signals) options.forwarded_signals.push_back(received);
+    options.grace_period = line.grace_period;
+    return options;
+}
+
+std::string start_line(const CommandLine& line, const StarterOptions& options) {
+    if (!line.start.allocation) return "";
+    const std::size_t all = line.start.allocation->hosts.size();
+    const std::size_t nodes = options.plan.nodes.size();
+    return fmt::format("{}{} nodes by {}, agents started by {}", nodes,
+                       nodes == all ? "" : fmt::format(" of {}", all), line.start.allocation->source,
+                       shell_name(options.plan.rsh));
+}
+
+void become_started(CommandLine& line, int slots, const std::string& hosts) {
+    // Its plan says it all; what its host has around it is nobody's word about this job.
+    line.scheduler = "none";
+    line.is_started = true;
+    const auto names = split_at(hosts, ',');
+    if (names.size() == static_cast<std::size_t>(line.nnodes))
+        line.host_list.hosts = {names.begin(), names.end()};
+    // A step's own, which is not carried.
+    line.gpus_told_by = "SLURM_GPUS_ON_NODE";
+    if (slots > 0) {
+        line.workers_by_gpus = true;
+        line.workers_without_gpus = slots;
+    }
+    line.start.hosts.clear();
+    line.start.host_file.clear();
+    line.start.include.clear();
+    line.start.exclude.clear();
+    if (line.node_rank == 0) {
+        if (!line.master_port) line.master_port = 0;
+        return;
+    }
+    line.result_file.clear();
+    if (line.verbosity == Verbosity::usual) line.verbosity = Verbosity::troubles;
+}
+
+}  // namespace ddprun::inline app

@@ -1,0 +1,37 @@
+// From a command line with --hosts, or in an allocation, to what the starter of the job carries out; and what such a start means to an agent.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "apps/ddprun/options/command_line.hpp"
+#include "launcher/start/starter.hpp"
+
+namespace ddprun::inline app {
+
+// What the starter has to know of its machine.
+struct StarterFacts {
+    Environment environment;
+    std::string directory;
+    std::string host_name;
+    std::set<std::string> addresses;  // of this machine
+    std::string host_file_text;       // of --hostfile
+    bool hangup_ignored = false;
+    bool seals_store = false;  // the user or the site wants that: wants_sealed_store()
+};
+
+// Reads them; `secret`: what DDPRUN_SECRET held. Throws UsageError for a file of hosts that cannot be read.
+StarterFacts find_starter_facts(const CommandLine& line, const std::string& secret);
+
+// Pure but for the job's key, which is made here. Throws UsageError: options that contradict --hosts, lists that are wrong, an
+// address of node 0 that nobody else could reach.
+StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts);
+
+// What was decided without being asked for, for people; empty with --hosts.
+std::string start_line(const CommandLine& line, const StarterOptions& options);
+
+// A relay has started this agent: hosts are no matter of its own, node 0 takes a free port, and the others say only what
+// goes wrong. `slots` are StartNode's, `hosts` all nodes' names, as node 0's agent is told them.
+void become_started(CommandLine& line, int slots, const std::string& hosts);
+
+}  // namespace ddprun::inline app

@@ -1,0 +1,364 @@
+#include "apps/ddprun/plan/launch_plan.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "apps/ddprun/options/option_values.hpp"
+#include "launcher/agent/agent_link.hpp"
+#include "launcher/agent/worker_placement.hpp"
+#include "launcher/cluster/cluster_table.hpp"
+#include "launcher/cluster/slurm.hpp"
+#include "launcher/features/health.hpp"
+#include "launcher/features/watchdog.hpp"
+#include "launcher/plan/own_address.hpp"
+#include "launcher/plan/program.hpp"
+#include "launcher/start/carried_environment.hpp"
+#include "rendezvous/job/number_limits.hpp"
+#include "rendezvous/system/whole_number.hpp"
+
+namespace ddprun::inline app {
+namespace {
+
+// Those from kDefaultC10dPort on where a job's host may be that was not asked for a port by number.
+constexpr int kC10dPorts = 8;
+constexpr const char* kNoRunId = "none";  // the default: any job's
+constexpr const char* kTrustedFile = "SSL_CERT_FILE";
+constexpr const char* kSchedulerEnd = "SLURM_JOB_END_TIME";
+
+std::string interpreter_text(const NodeFacts& facts) {
+    if (facts.python.empty() || !facts.other_venv) return facts.python;
+    const std::string venv = facts.variable("VIRTUAL_ENV").value_or("");
+    return fmt::format("{0}, but VIRTUAL_ENV is {1}; PYTHON_EXEC={1}/bin/python3 takes that one",
+                       facts.python, venv);
+}
+
+int local_world_size(const CommandLine& line, const NodeFacts& facts) {
+    if (line.workers_by_gpus)
+        return facts.hardware.devices.count > 0 ? facts.hardware.devices.count : line.workers_without_gpus;
+    const NodeDevices& devices = facts.hardware.devices;
+    if (line.nproc_per_node == "xpu" && (devices.count == 0 || devices.vendor != GpuVendor::intel))
+        throw UsageError(fmt::format(
+            "--nproc-per-node xpu: this node has no GPU of Intel's (/dev/dri){}",
+            devices.count > 0 ? fmt::format(", but others ({}), which gpu counts", devices.source) : ""));
+    const bool asks_for_gpus = line.nproc_per_node == "gpu" || line.nproc_per_node == "xpu";
+    if (asks_for_gpus && devices.count == 0)
+        throw UsageError(fmt::format("--nproc-per-node {}: this node has no GPU ({})", line.nproc_per_node,
+                                     devices.source));
+    if (asks_for_gpus) return devices.count;
+    if (line.nproc_per_node == "cpu") return facts.hardware.usable_cpus;
+    if (line.nproc_per_node == "auto") return devices.count > 0 ? devices.count : facts.hardware.usable_cpus;
+    return std::stoi(line.nproc_per_node);
+}
+
+bool is_module(const CommandLine& line) { return line.module && !line.run_path; }
+
+Program program_of(const std::vector<std::string>& words, const CommandLine& line, const NodeFacts& facts) {
+    const bool is_first = &words == &line.program;  // which -m and its like are about
+    const auto file = facts.files.find(words.front());
+    return value_or_throw<UsageError>(
+        choose_program({.program = words.front(),
+                        .arguments = {words.begin() + 1, words.end()},
+                        .module = is_first && line.module,
+                        .no_python = line.no_python,
+                        .python = is_first && line.python,
+                        .run_path = is_first && line.run_path,
+                        .file = file == facts.files.end() ? ProgramFile{} : file->second,
+                        .local_rank_option = is_first ? line.legacy_launch : "",
+                        .substitutes_all = line.like_torchrun,
+                        .python_exec = python_exec_of(facts)}));
+}
+
+std::string workers_source(const CommandLine& line) {
+    std::string source =
+        line.workers_by_gpus ? "a worker for each GPU" : "--nproc-per-node " + line.nproc_per_node;
+    for (const NodeProgram& further : line.further_programs) source += fmt::format(" : {}", further.workers);
+    return source;
+}
+
+// One for each local rank.
+std::vector<Program> programs_of(const CommandLine& line, const NodeFacts& facts) {
+    std::vector<Program> programs(static_cast<std::size_t>(local_world_size(line, facts)),
+                                  program_of(line.program, line, facts));
+    for (const NodeProgram& further : line.further_programs)
+        programs.insert(programs.end(), static_cast<std::size_t>(further.workers),
+                        program_of(further.words, line, facts));
+    if (programs.size() > kMaxWorkersPerNode)
+        throw UsageError(fmt::format("{}: {} workers, must be at most {}", workers_source(line),
+                                     programs.size(), kMaxWorkersPerNode));
+    return programs;
+}
+
+// What all nodes of the job are to have in common.
+std::vector<std::string> command_of(const CommandLine& line) {
+    std::vector<std::string> command;
+    if (is_module(line)) command.emplace_back("-m");
+    command.insert(command.end(), line.program.begin(), line.program.end());
+    for (const NodeProgram& further : line.further_programs) {
+        command.emplace_back(":");
+        command.insert(command.end(), further.words.begin(), further.words.end());
+    }
+    for (const RankCommand& one : line.rank_programs) {
+        command.emplace_back("--program");
+        command.insert(command.end(), one.words.begin(), one.words.end());
+    }
+    return command;
+}
+
+BindingRequest binding_request(const CommandLine& line, const NodeFacts& facts, int workers) {
+    return {.bind = line.virtual_local_rank ? GpuBind::single : line.gpu_bind,
+            .share_gpus = line.share_gpus,
+            .local_workers = workers,
+            .workers_source = workers_source(line),
+            .devices = facts.hardware.devices};
+}
+
+// What workers get over the environment that they inherit; not what that says already.
+class WorkerPlans {
+  public:
+    WorkerPlans(const CommandLine& line, const NodeFacts& facts, const Environment& inherited, int workers)
+        : line_(line),
+          inherited_(inherited),
+          devices_(binding_request(line, facts, workers)),
+          placement_(value_or_throw<UsageError>(place_workers(devices_, line.cpu_bind, facts.hardware))) {}
+
+    WorkerPlan of(const Program& program, int local_rank) const {
+        const PlacedWorker& place = placement_.workers.at(static_cast<std::size_t>(local_rank));
+        return {.argv = argv_for_worker(program, local_rank),
+                .additions = additions(program.kind, place, local_rank),
+                .cpus = place.placement.cpus,
+                .memory_node = place.placement.memory_node,
+                .place = place.text,
+                .sees_one_gpu =
+                    bind_of(devices_.bind, program.kind) == GpuBind::single && devices_.devices.count > 1};
+    }
+
+    const std::string& remark() const { return placement_.remark; }
+
+  private:
+    Environment additions(ProgramKind kind, const PlacedWorker& place, int local_rank) const {
+        const NodeDevices& devices = devices_.devices;
+        const DeviceBinding binding = bind_device(devices_, kind, local_rank);
+        Environment additions;
+        if (binding.mask) additions[devices.variable] = *binding.mask;
+        if (binding.ddprun_device) additions["DDPRUN_DEVICE"] = *binding.ddprun_device;
+        // As torchrun has it where there is no GPU, and nobody has said so.
+        if (line_.virtual_local_rank && !binding.mask && !devices.mask)
+            additions[devices.variable] = std::to_string(local_rank);
+        if (!place.placement.nic.empty()) additions["DDPRUN_NIC"] = place.placement.nic;
+        if (!line_.like_torchrun) add_for_python(additions, kind);
+        const bool is_asked = !inherited_.contains("OMP_NUM_THREADS");
+        if (is_asked && line_.omp_threads == OmpThreads::cpus)
+            additions["OMP_NUM_THREADS"] = std::to_string(place.threads);
+        if (is_asked && line_.omp_threads == OmpThreads::one && devices_.local_workers > 1)
+            additions["OMP_NUM_THREADS"] = "1";
+        return additions;
+    }
+
+    void add_for_python(Environment& additions, ProgramKind kind) const {
+        const auto add = [&](const char* name) {
+            if (!inherited_.contains(name)) additions[name] = "1";
+        };
+        // Where ddprun runs it, it has -u.
+        if (kind == ProgramKind::python) add("PYTHONUNBUFFERED");
+        // A crash's place in the program then stands in its last lines.
+        if (kind == ProgramKind::python || kind == ProgramKind::by_python) add("PYTHONFAULTHANDLER");
+    }
+
+    const CommandLine& line_;
+    const Environment& inherited_;
+    BindingRequest devices_;
+    NodePlacement placement_;
+};
+
+Environment inherited_environment(const CommandLine& line, const NodeFacts& facts) {
+    Environment environment =
+        line.clean_environment ? clean_environment(facts.environment) : facts.environment;
+    environment.erase(kHealthPortVariable);  // a ddprun within a worker would want the same port
+    for (const auto& [name, value] : line.variables) environment[name] = value;
+    for (const std::string& name : line.own_variables) environment.erase(name);
+    if (!line.networks.empty()) environment["DDPRUN_NET"] = line.networks;
+    if (line.port_range) environment[kPortRangeVariable] = to_string(*line.port_range);
+    environment["TORCHELASTIC_SIGNALS_TO_HANDLE"] = line.signals_text;
+    return environment;
+}
+
+// A driver that is not there, a mask of the user's, a step that has got fewer.
+std::string gpu_difference(const CommandLine& line, const NodeFacts& facts) {
+    const auto told = whole_number<int>(facts.variable(line.gpus_told_by).value_or(""), 0);
+    const NodeDevices& devices = facts.hardware.devices;
+    if (!told || *told == devices.count) return "";
+    return fmt::format("{}={}, but {} has {} GPU{} for this job ({})", line.gpus_told_by, *told,
+                       facts.host_name, devices.count, devices.count == 1 ? "" : "s", devices.source);
+}
+
+// A terminal is the launcher's; who reads it has to be said.
+StandardInput standard_input_of(const CommandLine& line, const NodeFacts& facts) {
+    if (line.tty_rank || line.detach) return {};
+    const bool is_said = line.origins.contains("--stdin") || line.standard_input.all;
+    return is_said || facts.stdin_is_terminal ? line.standard_input : StandardInput{.rank = 0};
+}
+
+// Neither a node that is alone has a use for a network, nor one without workers, which may host in another one.
+OwnAddress own_address_of(const CommandLine& line, const NodeFacts& facts, std::size_t workers) {
+    const std::string networks = workers > 0 && line.nnodes > 1 ? line.networks : "";
+    return value_or_throw<UsageError>(
+        choose_own_address({.local_addr = line.local_addr,
+                            .resolved = facts.local.value_or(std::vector<std::string>{}),
+                            .networks = networks,
+                            .own = facts.addresses}));
+}
+
+// With c10d the machine whose address the endpoint is, if the user does not say who.
+Hosting hosting_of(const CommandLine& line, const NodeFacts& facts) {
+    if (line.rdzv_backend != RdzvBackend::c10d || line.hosting == Hosting::yes) return line.hosting;
+    if (line.rdzv_conf.is_host) return *line.rdzv_conf.is_host ? Hosting::yes : Hosting::no;
+    if (!facts.master) return Hosting::no;
+    const auto* resolved = std::get_if<std::vector<std::string>>(&*facts.master);
+    if (resolved == nullptr) return Hosting::if_here;
+    const bool is_here = has_own_address(*resolved, facts.addresses);
+    return is_here ? Hosting::if_first : Hosting::no;
+}
+
+// Where nodes are numbered by whoever hosts, and the user has not numbered this one; else that of the nodes' numbers.
+HostList host_list_of(const CommandLine& line, const NodeFacts& facts) {
+    const bool is_asked = line.nnodes > 1 && line.node_rank == kUnnumbered;
+    if (!is_asked) return line.host_list;
+    return slurm_host_list(
+        {.environment = facts.environment, .host_name = facts.host_name, .addresses = {}, .files = {}});
+}
+
+// Where nobody asks for one by number: another job without an id could be taken for this one, so that has one port only.
+PortRange master_ports_in(const PortRange& range, const CommandLine& line) {
+    if (line.run_id == kNoRunId) return {range.first, range.first};
+    const std::uint16_t first = port_of_job(line.run_id, range);
+    return {first, static_cast<std::uint16_t>(first + derived_ports(range) - 1)};
+}
+
+// Where node 0 hosts, at the first that is free; 0 alone: any.
+PortRange master_ports_of(const CommandLine& line) {
+    const bool is_c10d = line.rdzv_backend == RdzvBackend::c10d;
+    if (line.master_port) {
+        const int more =
+            line.port_derived ? derived_ports(line.port_range.value_or(kDerivedPortRange)) - 1 : 0;
+        return {*line.master_port, static_cast<std::uint16_t>(*line.master_port + more)};
+    }
+    if (line.nnodes == 1 || line.etcd) return {0, 0};
+    if (line.port_range) return master_ports_in(*line.port_range, line);
+    if (!is_c10d) return {kDefaultMasterPort, kDefaultMasterPort};
+    const int more = line.run_id == kNoRunId ? 0 : kC10dPorts - 1;
+    return {kDefaultC10dPort, static_cast<std::uint16_t>(kDefaultC10dPort + more)};
+}
+
+ListenPlan listen_plan_of(const CommandLine& line, Hosting hosting, const NodeFacts& facts) {
+    // Any agent may be elected.
+    if (line.etcd) return {.any = true};
+    if (!facts.master || hosting == Hosting::no) return {.any = line.listen_any};
+    return value_or_throw<UsageError>(plan_listening({.nnodes = line.nnodes,
+                                                      .any = line.listen_any,
+                                                      .master_addr = *line.master_addr,
+                                                      .resolved = *facts.master,
+                                                      .own = facts.addresses}));
+}
+
+// Where something is to happen before the job's end, one has to be known.
+std::optional<std::int64_t> scheduler_end_of(const CommandLine& line, const NodeFacts& facts) {
+    if (!line.times.warn_before) return std::nullopt;
+    const std::string text = facts.variable(kSchedulerEnd).value_or("");
+    const auto end = parse_scheduler_end(text);
+    if (end || (text.empty() && line.times.limit)) return end;
+    const std::string why =
+        text.empty()
+            ? fmt::format("no limit is known; give --time-limit, or run where Slurm sets {}", kSchedulerEnd)
+            : fmt::format("{} is '{}', no time in seconds since 1970", kSchedulerEnd, text);
+    throw UsageError(fmt::format("--warn-before {}: {}", line.times.warn_text, why));
+}
+
+// Tried before anything starts: a failure at night is too late to hear of a typing error.
+std::string on_failure_of(const CommandLine& line, const NodeFacts& facts) {
+    if (!line.on_failure.empty() && facts.on_failure.empty())
+        throw UsageError(fmt::format("--on-failure {}: no such file, or not executable", line.on_failure));
+    return facts.on_failure;
+}
+
+// On more nodes a local rank may be that of another node with more workers, and the number of all workers is
+// known when the round begins (RoundWorkers).
+void check_ranks(const LaunchOptions& options) {
+    if (options.nnodes > 1) return;
+    auto wrong = rank_beyond_job(options, static_cast<int>(options.workers.size()));
+    if (!wrong) wrong = local_rank_beyond_node(options);
+    if (wrong) throw UsageError(*wrong);
+}
+
+// By OpenSSL's own variable, where the user names nobody.
+void trust_as_told(LaunchOptions& options, const NodeFacts& facts) {
+    if (!options.etcd || !options.etcd->tls || options.etcd->tls->ca.is_given()) return;
+    options.etcd->tls->ca = {kTrustedFile, facts.variable(kTrustedFile).value_or("")};
+}
+
+}  // namespace
+
+PathFacts path_facts_of(const CommandLine& line, const NodeFacts& facts) {
+    return {facts.start_unix_s, line.standalone ? facts.fresh_id : line.run_id, facts.host_name};
+}
+
+CommandLine resolve_launch(const CommandLine& line, const NodeFacts& facts) {
+    const std::vector<Program> programs = programs_of(line, facts);
+    const OwnAddress own_address = own_address_of(line, facts, programs.size());
+    const int workers = static_cast<int>(programs.size());
+    const Program program = program_of(line.program, line, facts);
+
+    CommandLine resolved = line;
+    LaunchOptions& options = resolved;
+    options.environment = inherited_environment(line, facts);
+    const WorkerPlans plans(line, facts, options.environment, workers);
+    if (line.standalone) options.run_id = facts.fresh_id;
+    options.standard_input = standard_input_of(line, facts);
+    trust_as_told(options, facts);
+    options.master.host = line.master_addr.value_or(line.etcd ? "" : "127.0.0.1");
+    const PortRange master_ports = master_ports_of(line);
+    options.master.port = master_ports.first;
+    options.master_ports = master_ports.size();
+    options.host_list = host_list_of(line, facts);
+    options.rank_order = facts.rank_order.text;
+    options.hosting = hosting_of(line, facts);
+    options.listen = listen_plan_of(line, options.hosting, facts);
+    options.own_address = own_address;
+    options.is_master_unresolved = facts.master && std::holds_alternative<std::string>(*facts.master);
+    options.command = command_of(line);
+    options.own_error_file = facts.variable("TORCHELASTIC_ERROR_FILE").value_or("");
+    if (wants_timers(facts.environment))
+        options.timer_place = facts.variable(kTimerFileVariable).value_or("");
+    options.entry_name = program.entry_name;
+    const bool by_python = program.kind == ProgramKind::by_python;
+    if (by_python) options.interpreter = interpreter_text(facts);
+    options.start = facts.start;
+    options.start_unix_s = facts.start_unix_s;
+    options.on_failure = on_failure_of(line, facts);
+    options.times.scheduler_end_unix_ms = scheduler_end_of(line, facts);
+    if (by_python && !is_module(line)) options.python_script = program.entry_name;
+    options.hangup_ignored = facts.hangup_ignored;
+    options.terminal_stop_ignored = facts.terminal_stop_ignored;
+    for (int local_rank = 0; local_rank < workers; ++local_rank)
+        options.workers.push_back(plans.of(programs[static_cast<std::size_t>(local_rank)], local_rank));
+    for (const RankCommand& one : line.rank_programs) {
+        RankPlan& own = options.programs.emplace_back(RankPlan{one, {}});
+        const Program of_ranks = program_of(one.words, line, facts);
+        for (int local_rank = 0; local_rank < workers; ++local_rank)
+            own.workers.push_back(plans.of(of_ranks, local_rank));
+    }
+    for (const std::string& remark : {facts.hardware.devices.remark, gpu_difference(line, facts),
+                                      plans.remark(), facts.rank_order.complaint}) {
+        if (!remark.empty()) options.placement_remarks.push_back(remark);
+    }
+    if (line.workers_by_gpus && facts.hardware.devices.count == 0 && speaks_for_all(line))
+        options.placement_remarks.push_back(fmt::format(
+            "{} on this node, which has no GPU; --nproc-per-node says how many there are to be",
+            line.workers_without_gpus == 1
+                ? "one worker"
+                : fmt::format("{} workers, as the allocation has slots,", line.workers_without_gpus)));
+    check_ranks(options);
+    return resolved;
+}
+
+}  // namespace ddprun::inline app

@@ -1,0 +1,155 @@
+#include <fmt/core.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "apps/ddprun/plan/node_facts.hpp"
+#include "launcher/plan/program.hpp"
+#include "launcher/plan/program_file.hpp"
+#include "launcher/plan/topology.hpp"
+#include "launcher/process/exec_search.hpp"
+#include "launcher/wall_clock.hpp"
+#include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/system/cpus.hpp"
+#include "rendezvous/system/error.hpp"
+#include "rendezvous/system/small_file.hpp"
+
+namespace ddprun::inline app {
+namespace {
+
+// A virtual environment's python3 is a link to another one, so the folder it lies in decides.
+bool is_of_venv(const std::string& python, const std::string& venv) {
+    std::error_code ignored;
+    const auto prefix = std::filesystem::path(python).parent_path().parent_path();
+    return std::filesystem::equivalent(prefix, venv, ignored);
+}
+
+// The python3 of the virtual environment that a program is in, or a link to it; empty: it is in none.
+std::string venv_python_beside(const std::filesystem::path& program) {
+    if (program.empty()) return {};
+    std::error_code ignored;
+    const auto python = program.parent_path() / "python3";
+    const bool is_in_venv =
+        std::filesystem::exists(program.parent_path().parent_path() / "pyvenv.cfg", ignored) &&
+        std::filesystem::exists(python, ignored);
+    return is_in_venv ? python.string() : "";
+}
+
+NodeHardware find_hardware(const CommandLine& line, const Environment& environment) {
+    NodeHardware hardware;
+    const CpuList cpus = affinity_cpus();
+    hardware.devices = find_devices(environment, find_gpus());
+    hardware.usable_cpus = usable_cpus(static_cast<int>(cpus.size()), find_cpu_quota());
+    if (hardware.devices.count > 0) hardware.nics = find_nics();
+    if (line.cpu_bind != CpuBind::none) hardware.memory_refusal = memory_policy_refusal();
+    const bool is_shown =
+        line.dry_run || line.explain || line.verbosity == Verbosity::verbose || !line.log_file.empty();
+    if (is_shown || line.cpu_bind != CpuBind::none) hardware.topology = read_topology(cpus);
+    return hardware;
+}
+
+std::set<std::string> programs_named(const CommandLine& line) {
+    std::set<std::string> names;
+    if (!line.program.empty()) names.insert(line.program.front());
+    for (const NodeProgram& further : line.further_programs) names.insert(further.words.front());
+    for (const RankCommand& one : line.rank_programs) names.insert(one.words.front());
+    return names;
+}
+
+RankOrder find_rank_order(const std::string& by, const Environment& environment, const std::string& host) {
+    if (by == "node") return {};
+    if (by == "topology") return order_by_topology(environment);
+    const std::string option = "--rank-order " + by;
+    const auto text = read_small_file(by, kMaxRankOrderFile);
+    if (!text)
+        throw UsageError(fmt::format("{}: neither node nor topology, and no file that can be read: {}",
+                                     option, text.error().message()));
+    auto order = order_by_file(*text, host);
+    if (const auto* wrong = std::get_if<std::string>(&order))
+        throw UsageError(fmt::format("{}: {}", option, *wrong));
+    auto found = std::get<RankOrder>(std::move(order));
+    if (!found.complaint.empty()) found.complaint = fmt::format("{}: {}", option, found.complaint);
+    return found;
+}
+
+// A random UUID, as torchrun's.
+std::string fresh_id() {
+    std::array<unsigned char, 16> random{};
+    if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
+        fail_errno(errno, "cannot get random bytes for the job's id (getrandom)");
+    random[6] = static_cast<unsigned char>((random[6] & 0x0f) | 0x40);
+    random[8] = static_cast<unsigned char>((random[8] & 0x3f) | 0x80);
+    std::string id;
+    for (std::size_t i = 0; i < random.size(); ++i)
+        id += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", random[i]);
+    return id;
+}
+
+}  // namespace
+
+bool is_ignored(int signal) {
+    struct sigaction action {};
+    return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+std::optional<std::string> NodeFacts::variable(const std::string& name) const {
+    const std::string* value = find_variable(environment, name);
+    return value != nullptr ? std::optional(*value) : std::nullopt;
+}
+
+std::optional<std::string> python_exec_of(const NodeFacts& facts) {
+    const auto said = facts.variable("PYTHON_EXEC");
+    return said || facts.venv_python.empty() ? said : facts.venv_python;
+}
+
+NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
+    NodeFacts facts;
+    facts.start = std::chrono::steady_clock::now();
+    facts.start_unix_s = unix_time_now_ms() / 1000;
+    facts.environment = current_environment();
+    for (const auto& [name, value] : line.variables) facts.environment[name] = value;
+    facts.host_name = host_name();
+    // On one node, too, where the file may be wrong, but there is nothing to be ordered.
+    facts.rank_order = find_rank_order(line.rank_order_by, facts.environment, facts.host_name);
+    if (line.nnodes == 1) facts.rank_order = {};
+    facts.hardware = find_hardware(line, facts.environment);
+    const auto path = facts.variable("PATH");
+    if (line.like_torchrun) facts.venv_python = venv_python_beside(find_executable(called, path));
+    facts.python = find_executable(python_name(python_exec_of(facts)), path);
+    if (!line.on_failure.empty()) facts.on_failure = find_executable(line.on_failure, path);
+    const std::string venv = facts.variable("VIRTUAL_ENV").value_or("");
+    facts.other_venv = !venv.empty() && !facts.python.empty() && !is_of_venv(facts.python, venv);
+    facts.hangup_ignored = is_ignored(SIGHUP);
+    facts.terminal_stop_ignored = is_ignored(SIGTSTP);
+    facts.fresh_id = fresh_id();
+    facts.stdin_is_terminal = ::isatty(STDIN_FILENO) != 0;
+    for (const std::string& name : programs_named(line))
+        facts.files[name] = look_at_program(name, find_executable(name, path));
+    const bool may_host = line.rdzv_backend != RdzvBackend::fixed || line.node_rank == 0;
+    const bool asks_for_master = line.master_addr && may_host;
+    if (asks_for_master || !line.local_addr.empty() || !line.networks.empty())
+        facts.addresses = local_addresses();
+    if (!line.local_addr.empty()) facts.local = resolve_host(line.local_addr);
+    if (asks_for_master) facts.master = resolve_host(*line.master_addr);
+    return facts;
+}
+
+ClusterView find_cluster_view(Environment environment) {
+    ClusterView view{
+        .environment = std::move(environment), .host_name = host_name(), .addresses = {}, .files = {}};
+    for (const LocalAddress& own : local_addresses()) {
+        if (!own.is_loopback) view.addresses.push_back(own.address);
+    }
+    for (const std::string& path : cluster_files(view.environment)) {
+        if (auto text = read_small_file(path, kMaxClusterFile)) view.files[path] = *std::move(text);
+    }
+    return view;
+}
+
+}  // namespace ddprun::inline app

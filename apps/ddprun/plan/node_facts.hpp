@@ -1,0 +1,62 @@
+// What the launch plan needs to know of this machine.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "apps/ddprun/options/command_line.hpp"
+#include "launcher/cluster/cluster_view.hpp"
+#include "launcher/cluster/rank_order.hpp"
+#include "launcher/plan/node_placement.hpp"
+#include "launcher/plan/program_kind.hpp"
+#include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/worker/worker_env.hpp"
+
+namespace ddprun::inline app {
+
+struct NodeFacts {
+    std::chrono::steady_clock::time_point start;  // when this launcher began to look …
+    std::int64_t start_unix_s = 0;                // … and by the wall clock
+    Environment environment;
+    std::string host_name;
+    NodeHardware hardware;
+    bool hangup_ignored = false;
+    bool terminal_stop_ignored = false;
+    std::vector<LocalAddress> addresses;
+    // What --master-addr stands for here; nothing where this is not asked for (not node 0, or not given).
+    std::optional<std::variant<std::vector<std::string>, std::string>> master;
+    // Likewise --local-addr, if it is given.
+    std::optional<std::variant<std::vector<std::string>, std::string>> local;
+    RankOrder rank_order;  // as --rank-order has it
+    std::string fresh_id;  // of no other launch
+    bool stdin_is_terminal = false;
+    std::map<std::string, ProgramFile> files;  // by the names of the programs
+    std::string
+        venv_python;     // where this launcher took torchrun's place in a virtual environment, its python3
+    std::string python;  // the file that runs Python programs, as found on PATH; empty: not found
+    std::string on_failure;   // the file that --on-failure names, likewise
+    bool other_venv = false;  // VIRTUAL_ENV is set, and that file is not of it
+
+    std::optional<std::string> variable(const std::string& name) const;  // of the environment
+};
+
+// $PYTHON_EXEC, or else the python3 of the virtual environment where torchrun's place was taken.
+std::optional<std::string> python_exec_of(const NodeFacts& facts);
+
+// Whether this process was entered with the signal ignored.
+bool is_ignored(int signal);
+
+// Reads the machine and the files that options name (UsageError); on node 0 resolves --master-addr, which may take as long
+// as the resolver's limits. `called` is
+// the launcher's own name as a shell would look for it.
+NodeFacts find_node_facts(const CommandLine& line, const std::string& called);
+
+// The files are those that the environment names: small ones, each read once. Throws system_error where the machine does
+// not tell its addresses.
+ClusterView find_cluster_view(Environment environment);
+
+}  // namespace ddprun::inline app
