@@ -29,7 +29,7 @@ bool is_local(int fd) {
     return std::find(kLocalFileSystems.begin(), kLocalFileSystems.end(), type) != kLocalFileSystems.end();
 }
 
-// Of the whole folder. A lock for reading is enough to be seen, and needs no descriptor for writing.
+// The lock is on the whole folder. One for reading is enough to be seen, and needs no descriptor for writing.
 struct flock whole(short type) {
     struct flock lock {};
     lock.l_type = type;

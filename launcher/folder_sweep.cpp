@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "launcher/folder_claim.hpp"
-#include "launcher/local_cache.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline launch {
@@ -30,7 +29,7 @@ bool has_our_name(std::string_view name) {
                        [](unsigned char c) { return std::isalnum(c) != 0; });
 }
 
-// What begins the folder's list and may be ours. One system call: an iterator would read four times as much
+// Returns names at the beginning of the folder's list that may be ours. It takes one system call: an iterator would read four times as much
 // at least, which takes half a millisecond.
 std::vector<std::string> first_names(const fs::path& folder, std::size_t bytes) {
     const OwnedDescriptor list(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -46,7 +45,7 @@ std::vector<std::string> first_names(const fs::path& folder, std::size_t bytes) 
     return names;
 }
 
-// As mkdtemp made it, and untouched for so long.
+// True if it is as mkdtemp made it, and untouched for so long.
 bool is_ours_and_old(const fs::path& folder, std::chrono::hours min_age) {
     struct stat info {};
     if (::lstat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return false;

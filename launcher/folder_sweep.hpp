@@ -1,4 +1,4 @@
-// What launchers that were killed, or whose workers wrote error files, have left among the temporary files:
+// Removes what launchers that were killed, or whose workers wrote error files, have left among the temporary files:
 // their ddprun_XXXXXX folders (launcher/output/log_file.hpp). Called by a launcher that had a folder there, at its
 // end; blocking, short.
 #pragma once
@@ -9,6 +9,9 @@
 
 namespace ddprun::inline launch {
 
+// A LocalCache is called so in such a folder.
+inline constexpr char kLocalCacheName[] = "local_cache";
+
 struct SweepLimits {
     // Younger ones stay: somebody may still want to read the error files.
     std::chrono::hours min_age{24};
@@ -17,7 +20,7 @@ struct SweepLimits {
     std::size_t bytes_of_list = 8 * 1024;
     std::size_t max_folders_seen = 32;
     std::size_t max_folders_removed = 8;
-    // What holds more is not looked through.
+    // A folder that holds more is not looked through.
     std::size_t max_entries_inside = 64;
 };
 

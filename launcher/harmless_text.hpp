@@ -17,7 +17,7 @@ inline constexpr std::size_t kMaxShownLine = 400;
 // Carriage returns at the end are not part of it.
 std::string_view last_state(std::string_view line);
 
-// One line that moves no cursor, changes no colour and hides nothing: escape sequences are left out, a tab becomes
+// Returns one line that moves no cursor, changes no colour and hides nothing: escape sequences are left out, a tab becomes
 // blanks, and any other control character (C0, C1, bidirectional, line and paragraph separators) becomes '?'. Also a
 // carriage return: a stranger's value in a sentence of ours must not take away what stands before it.
 std::string harmless_line(std::string_view line, std::size_t limit = kMaxShownLine);
@@ -29,7 +29,7 @@ std::string harmless_output_line(std::string_view line, std::size_t limit = kMax
 // The text itself with U+FFFD for what is no UTF-8; control characters stay.
 std::string valid_utf8(std::string_view text);
 
-// At most `limit` bytes (at least 64) of valid UTF-8: a longer text keeps its first third and the rest from
+// Returns at most `limit` bytes (at least 64) of valid UTF-8: a longer text keeps its first third and the rest from
 // its end, with a line between them that says how much is left out.
 std::string cut_middle(std::string_view text, std::size_t limit);
 

@@ -1,6 +1,6 @@
-// Interrupts: what a SIGINT is to a job that it ends. Who passes a Ctrl-C on (uv, npm, make, docker) sends it to whom the
-// terminal has sent it already, so two that come close together are one; a later one is the user's impatience. Pure; fed by
-// the AgentSignals, and by the starter of many agents, which each get what it passes on.
+// Interrupts: what a SIGINT is to a job that it ends. Programs that pass a Ctrl-C on (uv, npm, make, docker) send it to
+// processes which the terminal has sent it already, so two that come close together are one; a later one is the user's
+// impatience. Pure. AgentSignals feed it, and so does the starter of many agents, which each get what it passes on.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ class Interrupts {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    // From the first one on, not from the last: who presses the keys again and again is heard.
+    // The time runs from the first one on, not from the last: a user who presses the keys again and again is heard.
     static constexpr std::chrono::milliseconds kSameInterrupt{1000};
 
     Interrupt take(TimePoint now) {

@@ -15,7 +15,7 @@
 
 namespace ddprun::inline launch {
 
-// What the signs stand for.
+// The signs stand for these.
 struct PathFacts {
     std::int64_t start_unix_s =
         0;  // of the job, DDPRUN_START_TIME; of this launcher while no round has begun
@@ -24,7 +24,7 @@ struct PathFacts {
     int node_rank = -1;  // of this node in the round where the job may have several; -1: it has one
 };
 
-// What is wrong with the signs, in words to go behind the flag and its value; nothing if all are of those above.
+// Says what is wrong with the signs, in words to go behind the flag and its value; nothing if all are of those above.
 std::optional<std::string> path_complaint(std::string_view text);
 
 // The path, of a text without a complaint and without %r. What an id or a name says leads to no other folder.

@@ -12,7 +12,7 @@ namespace {
 constexpr std::array<std::string_view, 9> kSecretWords = {
     "SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "JWT", "KEY", "PRECONDITION"};
 
-// Of InfiniBand's partitions, which are numbers that everybody may know.
+// InfiniBand's partitions have such keys, which are numbers that everybody may know.
 constexpr std::string_view kPartitionKey = "_PKEY";
 
 }  // namespace

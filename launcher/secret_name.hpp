@@ -1,11 +1,11 @@
-// Which variables are nobody's to see, by their names. Pure.
+// Tells by the names of variables which are nobody's to see. Pure.
 #pragma once
 
 #include <string_view>
 
 namespace ddprun::inline launch {
 
-// In it is SECRET, TOKEN, PASSWORD, KEY or the like, in letters of either case.
+// True if the name has in it SECRET, TOKEN, PASSWORD, KEY or the like, in letters of either case.
 bool is_secret_name(std::string_view name);
 
 }  // namespace ddprun::inline launch

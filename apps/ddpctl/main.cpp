@@ -25,7 +25,6 @@
 #include "apps/ddpctl/rerun.hpp"
 #include "launcher/jobs/job_control_client.hpp"
 #include "launcher/jobs/job_folder.hpp"
-#include "launcher/jobs/jobs_place.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/system/error.hpp"

@@ -6,24 +6,19 @@
 #include <boost/asio/steady_timer.hpp>
 #include <optional>
 
+#include "launcher/agent/agent_link.hpp"
 #include "launcher/agent/agent_machine.hpp"
 #include "launcher/agent/agent_signals.hpp"
-#include "launcher/agent/end_of_job.hpp"
-#include "launcher/agent/failure_inquiry.hpp"
+#include "launcher/agent/job_ending.hpp"
 #include "launcher/agent/job_knowledge.hpp"
-#include "launcher/agent/job_terms.hpp"
-#include "launcher/agent/join_news.hpp"
-#include "launcher/agent/node_traits.hpp"
-#include "launcher/agent/node_workers.hpp"
+#include "launcher/agent/round_workers.hpp"
 #include "launcher/agent/worker_network.hpp"
+#include "launcher/guardian/guardian.hpp"
 #include "launcher/guardian/guardian_runner.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/times/limit_timer.hpp"
 #include "launcher/wall_clock.hpp"
-#include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
-#include "rendezvous/link/rendezvous_link.hpp"
-#include "rendezvous/net/late_name.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/machine.hpp"
 
@@ -38,242 +33,156 @@ constexpr std::chrono::seconds kFinishTimeout{30};
 constexpr std::chrono::milliseconds kGuardianDelay = std::chrono::milliseconds(Coordinator::kKillTime) / 2;
 constexpr std::chrono::seconds kGoodbyeTimeout{5};  // of the host, for the other agents' once the job is over
 
-class Agent {
+class Agent final : public AgentControls, public RoundObserver, public SignalObserver, public LinkObserver {
   public:
-    Agent(LaunchOptions options, LauncherLog& log, const Watchers& watchers, const RunnerMaker& make_runner)
+    Agent(LaunchOptions options, LauncherLog& log, const Features& features, const RunnerMaker& make_runner)
         : options_(std::move(options)),
           log_(log),
-          watchers_(watchers),
+          features_(features),
           runner_(make_runner(context_.get_executor(), [this](const std::string& what) { log_.warn(what); })),
-          signals_(context_.get_executor(), options_, signal_events()),
+          signals_(executor(), options_, *this),
           timer_(context_),
-          inquiry_(context_.get_executor(), *runner_, options_, log_),
-          join_news_(log_, JoinStatus(Clock::now(), JoinStatus::kFirstTroubleDelay, options_.join_timeout,
-                                      JoinStatus::advice_to(options_))) {}
+          reporter_(log_, JoinStatus(Clock::now(), JoinStatus::kFirstTroubleDelay, options_.join_timeout,
+                                     JoinStatus::advice_to(options_))),
+          link_(executor(), options_, log_, reporter_, *this) {}
+    ~Agent() { features_.at(&Feature::agent_leaves); }
 
     int run() {
         signals_.watch();
-        make_link();
-        node_.emplace(context_.get_executor(), *runner_, options_, log_, watchers_);
-        network_.emplace(context_.get_executor(), options_, log_);
-        watchers_.began(context_.get_executor(),
-                        {.status = [this] { return job_.status(machine_.state(), node_->status()); },
-                         .signal = [this](int signal) { signals_.take(signal); }});
-        watchers_.learnt(PlaceKnown{options_.master, link_->hosts()});
-        link_->join();
-        await_name();
+        link_.make(features_.want_all_ranks() || !options_.result_file.empty());
+        node_.emplace(executor(), *runner_, options_, log_, features_, *this);
+        network_.emplace(executor(), options_, log_);
+        features_.at(&Feature::began, *this);
+        link_.join();
         await_reminder();
         context_.run();
         return exit_code_;
     }
 
   private:
-    void make_link() {
-        Hello hello = hello_of(options_, watchers_.want_all_ranks() || !options_.result_file.empty());
-        if (options_.nnodes > 1) hello.traits = node_traits(options_);
-        link_ = RendezvousLink::make(context_.get_executor(), link_options_of(options_, std::move(hello)),
-                                     link_events());
-        host_if_due(options_, *link_, join_news_, log_);
-        watch_limit();
-        log_.debug(rendezvous_text(options_, link_->hosts()));
+    // AgentControls: what features ask for.
+    boost::asio::any_io_executor executor() override { return context_.get_executor(); }
+    const LaunchOptions& options() const override { return options_; }
+    ProcessRunner& runner() override { return *runner_; }
+    AgentStatus status() const override { return job_.status(machine_.state(), node_->status()); }
+    void say(LogLevel level, const std::string& line) override {
+        level == LogLevel::debug  ? log_.debug(line)
+        : level == LogLevel::info ? log_.info(line)
+                                  : log_.warn(line);
+    }
+    void signal(int signal) override { signals_.take(signal); }
+    void time_is_over(const std::string& why) override { handle(job_.learn_time_is_over(why)); }
+    void send(const ControlMessage& message) override { link_->send(message); }
+    void tell(const AgentNews& news) override { features_.at(&Feature::learnt, news); }
+
+    // SignalObserver: what the launcher is sent.
+    void signal_received(int signal) override { tell(SignalReceived{signal}); }
+    void signal_ends(int signal, bool impatient) override {
+        log_.info(job_.notice_of(signal, machine_.state(), options_));
+        handle(job_.learn_signal(signal, impatient));
+    }
+    // The coordinator sends it back to every agent, this one included.
+    void signal_goes_on(int signal, bool requeue) override {
+        send(NoticeSignal{job_.round().round, signal, requeue});
+    }
+    void window_changed() override { node_->window_changed(); }
+    void suspend(std::function<void()> stop) override {
+        tell(Suspended{});
+        node_->freeze();
+        link_->suspend(std::move(stop));
+    }
+    void resume() override {
+        node_->thaw();
+        tell(Resumed{});
+        link_->resume();
     }
 
-    // The name where the nodes meet is not known here yet. This node may host all the same, or once that is its own.
-    void await_name() {
-        if (!awaits_name(options_, link_->hosts())) return;
-        late_name_.emplace(context_.get_executor(), options_.master.host, [this](bool is_here) {
-            master_is_known(options_, log_);
-            if (link_->hosts() || !is_here || machine_.state() != AgentState::joining) return;
-            options_.hosting = Hosting::if_first;
-            make_link();
-            watchers_.learnt(PlaceKnown{options_.master, link_->hosts()});
-            link_->join();
-        });
+    // RoundObserver: what becomes of this node's workers.
+    void workers_fail(const Failure& failure) override {
+        // If this agent stood still, the guardian may have ended the workers, which it does by SIGKILL.
+        if (const auto loss = failure.signal == SIGKILL ? link_->overdue_loss() : std::nullopt) lose(*loss);
+        handle(job_.learn_failure(failure));
+    }
+    void workers_gone(const std::vector<UnkillableWorker>& unkillable) override {
+        node_->warn_of(unkillable);
+        send_ends();
+        handle(node_->last_round()->ledger().all_zero() && unkillable.empty() ? AgentEvent::workers_succeeded
+                                                                              : AgentEvent::workers_gone);
     }
 
-    RendezvousLinkEvents link_events() {
-        return {
-            .client = client_events(),
-            .on_led = [this] { be_led(); },
-            .has_workers =
-                [this] {
-                    return machine_.state() == AgentState::stopping_leaderless ||
-                           machine_.state() == AgentState::running;
-                },
-            .on_leading =
-                [this] {
-                    log_.info("this node leads the job now");
-                    watchers_.learnt(TookOver{});
-                    watch_limit();
-                },
-            .on_place_known =
-                [this] {
-                    options_.master = link_->place();
-                    watchers_.learnt(PlaceKnown{options_.master, link_->hosts()});
-                    watch_limit();
-                    log_.debug(rendezvous_text(options_, link_->hosts()));
-                },
-            .on_election_trouble =
-                [this](const std::string& cause) { join_news_.etcd_trouble(cause, link_->hosts()); },
-            .on_unelected =
-                [this](const std::string& why) { handle(job_.learn_refusal(JoinStatus::not_elected(why))); },
-            .on_guests_gone = [this] { handle(AgentEvent::guests_gone); },
-            .on_host_failed = [this](auto& why) { handle(job_.learn_refusal(JoinStatus::host_failed(why))); },
-            .on_news = [this](const std::string& text) { log_.info(text); },
-            .on_step = [this](const std::string& text) { log_.debug(text); }};
-    }
-
+    // LinkObserver: what comes from the coordinator.
+    AgentState state() const override { return machine_.state(); }
+    void refuse(const Refused& why) override { handle(job_.learn_refusal(why)); }
+    void lease_moves(const std::optional<LeaseEnd>& end) override { runner_->set_lease(lease_end_ = end); }
     // A new coordinator knows of this node what it is told here.
-    void be_led() {
-        watchers_.learnt(LedAgain{});
+    void be_led() override {
+        tell(LedAgain{});
         if (machine_.state() == AgentState::seeking) send_ends();
         handle(AgentEvent::led);
-        if (job_.signal() != 0) link_->send(*job_.message_for(AgentAction::tell_signal));
+        if (job_.signal() != 0) send(*job_.message_for(AgentAction::tell_signal));
     }
 
     void send_ends() {
         for (RankEnds& ends : as_messages(job_.round().round, node_->last_round()->ledger().ends()))
-            link_->send(std::move(ends));
+            send(std::move(ends));
     }
 
-    // Only the host's counts.
-    void watch_limit() {
-        const TimeLimitOptions times = link_->hosts() ? options_.times : TimeLimitOptions{};
-        LimitEvents events{.on_end = [this](auto& why) { handle(job_.learn_time_is_over(why)); },
-                           .on_warning = [this](int signal, auto& line) { warn_workers(signal, line); }};
-        limit_.emplace(context_.get_executor(), TimeLimit{times, options_.start}, std::move(events));
-        limit_->watch();
+    void hear(const ControlMessage& message) override {
+        features_.at(&Feature::heard, message);
+        reporter_.hear(message);
+        std::visit([this](const auto& one) { obey(one); }, message);
+        if (const auto event = job_.learn(message)) handle(*event);
     }
-
-    CoordinatorClientEvents client_events() {
-        return {.on_message =
-                    [this](const ControlMessage& message) {
-                        join_news_.heard();
-                        watchers_.heard(message);
-                        std::visit([this](const auto& one) { receive(one); }, message);
-                        if (const auto event = job_.learn(message)) handle(*event);
-                    },
-                .on_trouble = [this](const std::string& cause) { join_news_.trouble(cause); },
-                .on_lost = [this](const CoordinatorLoss& loss) { lose(loss); },
-                .on_lease = [this](const auto& end) { runner_->set_lease(lease_end_ = end); }};
-    }
-
-    AgentSignalEvents signal_events() {
-        return {.on_received = [this](int signal) { watchers_.learnt(SignalReceived{signal}); },
-                .on_ending =
-                    [this](int signal, bool impatient) {
-                        log_.info(job_.notice_of(signal, machine_.state(), options_));
-                        handle(job_.learn_signal(signal, impatient));
-                    },
-                // The coordinator sends it back to every agent, this one included.
-                .on_forward =
-                    [this](int signal, bool requeue) {
-                        link_->send(NoticeSignal{job_.round().round, signal, requeue});
-                    },
-                .on_window = [this] { node_->window_changed(); },
-                .on_stop =
-                    [this](std::function<void()> stop) {
-                        node_->freeze();
-                        link_->suspend(std::move(stop));
-                    },
-                .on_continue =
-                    [this] {
-                        node_->thaw();
-                        link_->resume();
-                    }};
-    }
-
-    RoundEvents round_events() {
-        return {.on_failure = [this](const Failure& failure) { fail(failure); },
-                .on_gone = [this](const auto& unkillable) { workers_gone(unkillable); },
-                .on_dying = [this](const WorkerDying& dying) { link_->send(dying); },
-                .on_first_success =
-                    [this](int rank) {
-                        link_->send(RankSucceeded{job_.round().round, rank});
-                    }};
-    }
-
-    void receive(const RoundReady& round) { options_.node_rank = round.group_rank; }
-    void receive(const Waiting& waiting) { join_news_.waiting(waiting); }
-    void receive(const Parked& parked) { join_news_.parked(parked); }
-    void receive(const PeerRefused& other) { log_.info(JoinStatus::refused(other)); }
-    void receive(const NodesDiffer& differ) {
-        for (const std::string& difference : differ.differences) log_.warn(harmless_line(difference));
-    }
-    void receive(const NoticeSignal& notice) { node_->signal_all(notice.signal); }
-    void receive(const Stop& stop) { tell_loss(stop.cause); }
-    void receive(const PeerDying& dying) { node_->peer_died(dying); }
-    void receive(const WhoRuns& asked) { link_->send(still_running_of(asked.round, node_->status())); }
-    void receive(const Remark& remark) { log_.info(harmless_line(remark.text)); }
-    void receive(const JudgeFailure& asked) {
-        inquiry_.ask(job_.round(), asked, [this](const Judgement& judgement) { link_->send(judgement); });
-    }
-    void receive(const Restarting& restarting) {
+    void obey(const RoundReady& round) { options_.node_rank = round.group_rank; }
+    void obey(const NoticeSignal& notice) { node_->signal_all(notice.signal); }
+    void obey(const PeerDying& dying) { node_->peer_died(dying); }
+    void obey(const WhoRuns& asked) { send(still_running_of(asked.round, node_->status())); }
+    void obey(const Restarting& restarting) {
         node_->announce(restarting);
         await_finish(std::chrono::milliseconds(restarting.delay_ms));
     }
-    void receive(const auto&) {}
+    void obey(const auto&) {}
 
-    void fail(const Failure& failure) {
-        // Then the guardian may have ended the workers, which it does by SIGKILL.
-        if (const auto loss = failure.signal == SIGKILL ? link_->overdue_loss() : std::nullopt) lose(*loss);
-        handle(job_.learn_failure(failure));
-    }
-
-    void lose(const CoordinatorLoss& loss) {
-        if (loss.kind == CoordinatorLoss::Kind::unreached)
-            return handle(job_.learn_refusal(join_news_.given_up(loss.cause)));
+    // The coordinator was lost. While this node joins it tries again, unless that is hopeless; later the workers stop, and
+    // another coordinator is looked for where the job may have one.
+    void lose(const CoordinatorLoss& loss) override {
+        if (loss.kind == CoordinatorLoss::Kind::unreached) return refuse(reporter_.given_up(loss.cause));
         const bool is_guest = machine_.state() == AgentState::rejoining && link_->may_retry_members();
         if (machine_.state() == AgentState::joining || is_guest) {
-            const auto refused = join_news_.met(loss, link_->hosts());
-            if (refused) return handle(job_.learn_refusal(*refused));
-            join_news_.trouble(loss.cause);
+            const auto refused = reporter_.met(loss, link_->hosts());
+            if (refused) return refuse(*refused);
+            reporter_.trouble(loss.cause);
         } else {
-            if (loss.kind == CoordinatorLoss::Kind::leaderless) job_.learn_no_successor(loss.cause);
-            const bool is_own = loss.kind == CoordinatorLoss::Kind::given_up;
-            if (job_.learn_loss(is_own ? options_.node_rank : job_.round().coordinator_rank,
-                                is_own ? host_name() : options_.master.host, loss.cause))
-                tell_loss(*job_.first_failure());
-            if (link_->seek(loss)) {
-                // Also if this process stands still from now on: another round may begin then.
-                const auto end = Clock::now() + options_.grace_period + kGuardianDelay;
-                if (!lease_end_ || !has_passed(lease_end_->at)) runner_->set_lease(end);
-                log_.info("the nodes that are left choose another coordinator");
-                watchers_.learnt(CoordinatorLost{loss.cause});
-                return handle(AgentEvent::leader_lost);
-            }
+            if (job_.learn_loss(loss, options_)) reporter_.tell_loss(*job_.first_failure());
+            if (link_->seek(loss)) return seek(loss.cause);
         }
         handle(is_guest ? AgentEvent::place_lost : AgentEvent::connection_lost);
     }
 
-    // At once: the workers may take their whole grace to end, and the report comes after that.
-    void tell_loss(const Failure& cause) {
-        if (cause.kind == Failure::Kind::node_lost) log_.warn(harmless_line(loss_text(cause)));
+    void seek(const std::string& cause) {
+        // The lease counts also if this process stands still from now on: another round may begin then.
+        const auto end = Clock::now() + options_.grace_period + kGuardianDelay;
+        if (!lease_end_ || !has_passed(lease_end_->at)) runner_->set_lease(end);
+        log_.info("the nodes that are left choose another coordinator");
+        tell(CoordinatorLost{cause});
+        handle(AgentEvent::leader_lost);
     }
 
-    void workers_gone(const std::vector<UnkillableWorker>& unkillable) {
-        node_->warn_of(unkillable);
-        const RoundLedger& ledger = node_->last_round()->ledger();
-        send_ends();
-        handle(ledger.all_zero() && unkillable.empty() ? AgentEvent::workers_succeeded
-                                                       : AgentEvent::workers_gone);
-    }
-
-    void handle(AgentEvent event) {
+    void handle(AgentEvent event) override {
         const AgentState before = machine_.state();
         const AgentAction action = machine_.handle(event);
         log_.debug(transition_text(before, event, machine_.state()));
-        watchers_.learnt(StateChanged{to_text(before), to_text(event), to_text(machine_.state())});
+        tell(StateChanged{before, event, machine_.state()});
         carry_out(action);
     }
 
     void carry_out(AgentAction action) {
-        if (const auto message = job_.message_for(action)) link_->send(*message);
+        if (const auto message = job_.message_for(action)) send(*message);
         switch (action) {
             case AgentAction::none:
             case AgentAction::report_success: break;
             case AgentAction::join_again: return link_->join();
-            case AgentAction::remind: join_news_.look(); return await_reminder();
+            case AgentAction::remind: reporter_.look(); return await_reminder();
             case AgentAction::await_place: return await_reminder();
             case AgentAction::start_workers: return start_workers();
             case AgentAction::report_failure:
@@ -297,22 +206,13 @@ class Agent {
 
     void start_workers() {
         timer_.cancel();
-        join_news_.end();
+        reporter_.end();
         const RoundReady& round = job_.round();
         options_.master = link_->place();
         WorkerStation station = network_->begin_round(options_, round, *link_);
         if (link_->hosts()) runner_->set_lease(lease_end_);
-        node_->start(round, std::move(station), round_events());
-        limit_->round_begins();
-        if (machine_.state() == AgentState::running) watchers_.workers_run(round);
-    }
-
-    // Of all nodes, by way of the coordinator; while it stops them it passes nothing on.
-    void warn_workers(int signal, const std::string& line) {
-        if (machine_.state() != AgentState::running && machine_.state() != AgentState::draining) return;
-        log_.info(line);
-        watchers_.learnt(TimeWarning{signal, line});
-        link_->send(NoticeSignal{job_.round().round, signal, options_.requeue_signals.contains(signal)});
+        node_->start(round, std::move(station));
+        if (machine_.state() == AgentState::running) features_.at(&Feature::workers_run, round);
     }
 
     void stop_workers(int signal) {
@@ -323,7 +223,7 @@ class Agent {
     void report_gone() {
         const WorkersGone gone = node_->last_round()->gone();
         if (gone.failure) job_.learn_failure(*gone.failure);
-        link_->send(gone);
+        send(gone);
         await_finish({});
     }
 
@@ -334,7 +234,7 @@ class Agent {
                      AgentEvent::finish_timed_out);
     }
 
-    void await_reminder() { set_deadline(join_news_.next_look(), AgentEvent::reminder_due); }
+    void await_reminder() { set_deadline(reporter_.next_look(), AgentEvent::reminder_due); }
 
     // The machine waits for something else, but no longer than this.
     void set_deadline(Deadline deadline, AgentEvent event) {
@@ -345,9 +245,7 @@ class Agent {
     }
 
     void leave() {
-        late_name_.reset();
-        link_->close({});
-        inquiry_.stop();
+        link_.close();
         runner_->hang_up();
         timer_.cancel();
         log_.debug("the job is over; showing what is left of the workers' output");
@@ -359,7 +257,7 @@ class Agent {
     // Fixes the exit code and says why the job ended.
     void report() {
         for (const std::string& loss : node_->close_output()) log_.error(loss);
-        exit_code_ = end_job(job_.ending(), options_, node_->last_round(), log_, watchers_);
+        exit_code_ = end_job(job_.ending(), options_, node_->last_round(), log_, features_);
         handle(AgentEvent::reported);
     }
 
@@ -371,32 +269,29 @@ class Agent {
     boost::asio::io_context context_{1};
     LaunchOptions options_;
     LauncherLog& log_;
-    Watchers watchers_;
+    Features features_;
     AgentMachine machine_;
     JobKnowledge job_{unix_time_now_ms()};
     std::unique_ptr<ProcessRunner> runner_;
     AgentSignals signals_;
     boost::asio::steady_timer timer_;
-    FailureInquiry inquiry_;
-    JoinNews join_news_;
-    std::optional<LimitTimer> limit_;
+    JoinReporter reporter_;
     std::optional<NodeWorkers> node_;
     std::optional<WorkerNetwork> network_;
-    std::unique_ptr<RendezvousLink> link_;
-    std::optional<LateName> late_name_;
+    AgentLink link_;
     std::optional<LeaseEnd> lease_end_;  // as the link says
     int exit_code_ = kExitInternal;
 };
 
 }  // namespace
 
-int run_agent(LaunchOptions options, LauncherLog& log, const Watchers& watchers,
+int run_agent(LaunchOptions options, LauncherLog& log, const Features& features,
               const RunnerMaker& make_runner) {
     const RunnerMaker guardian = [workers = static_cast<int>(options.workers.size())](const auto& executor,
                                                                                       auto on_trouble) {
         return make_guardian(executor, workers, std::move(on_trouble));
     };
-    return Agent(std::move(options), log, watchers, make_runner ? make_runner : guardian).run();
+    return Agent(std::move(options), log, features, make_runner ? make_runner : guardian).run();
 }
 
 }  // namespace ddprun::inline launch

@@ -9,10 +9,10 @@
 #include <memory>
 #include <string>
 
+#include "launcher/agent/feature.hpp"
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/process/process_runner.hpp"
-#include "launcher/watch/watchers.hpp"
 
 namespace ddprun::inline launch {
 
@@ -23,7 +23,7 @@ using RunnerMaker = std::function<std::unique_ptr<ProcessRunner>(
 // Blocks until the job is over and nothing of this node's part is left; returns the launcher's exit code.
 // Without a maker the workers get a guardian. Throws system_error if the port cannot be
 // had; then nothing was started.
-int run_agent(LaunchOptions options, LauncherLog& log, const Watchers& watchers = {},
+int run_agent(LaunchOptions options, LauncherLog& log, const Features& features = {},
               const RunnerMaker& make_runner = {});
 
 }  // namespace ddprun::inline launch

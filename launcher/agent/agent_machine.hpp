@@ -6,8 +6,8 @@
 //   running          workers run
 //   draining         all workers of this node ended with 0; the other nodes are still at work
 //   stopping         the workers were told to end; the coordinator listens
-//   stopping_alone   likewise, but the coordinator is gone
-//   stopping_leaderless  likewise, and the members of the round look for another one
+//   stopping_alone   the workers were told to end; the coordinator is gone
+//   stopping_leaderless  the same, and the members of the round look for another coordinator
 //   seeking          no worker is left; another coordinator is being looked for
 //   leaving          no worker is left; waiting for the coordinator's word: the end, or another round
 //   rejoining        no worker is left; another round follows when nodes have come, or this one has a place in it
@@ -54,8 +54,8 @@ enum class AgentEvent {
     place_awaited,  // the coordinator says that another round follows, but not when
     refused,  // the coordinator says no, or the join timeout has passed, or this node's coordinator failed
     connection_lost,  // the connection to the coordinator broke, or no other one was found
-    leader_lost,      // likewise, and another one is being looked for
-    place_lost,  // likewise, of a node that waited for a place, which may find the next one as a newcomer
+    leader_lost,      // the connection broke, and another coordinator is being looked for
+    place_lost,  // the connection of a node broke that waited for a place; it may find the next one as a newcomer
     led,         // another one is there
     workers_succeeded,  // every worker of this node ended with 0
     worker_failed,      // a worker of this node failed, or could not be started

@@ -9,8 +9,8 @@
 namespace ddprun::inline launch {
 
 AgentSignals::AgentSignals(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
-                           AgentSignalEvents events)
-    : options_(options), events_(std::move(events)), signals_(executor) {
+                           SignalObserver& observer)
+    : options_(options), observer_(observer), signals_(executor) {
     ::sigemptyset(&watched_);
 }
 
@@ -42,25 +42,25 @@ void AgentSignals::wait() {
 }
 
 void AgentSignals::take(int signal) {
-    if (signal == SIGWINCH) events_.on_window();
-    if (signal != SIGWINCH || options_.forwarded_signals.contains(signal)) events_.on_received(signal);
+    if (signal == SIGWINCH) observer_.window_changed();
+    if (signal != SIGWINCH || options_.forwarded_signals.contains(signal)) observer_.signal_received(signal);
     if (auto forward = options_.forwarded_signals.find(signal); forward != options_.forwarded_signals.end())
-        return events_.on_forward(forward->second, options_.requeue_signals.contains(signal));
+        return observer_.signal_goes_on(forward->second, options_.requeue_signals.contains(signal));
     if (signal == SIGWINCH) return;
     const auto& ending = options_.terminating_signals;
     const bool ends = std::find(ending.begin(), ending.end(), signal) != ending.end();
-    if (signal == SIGTSTP && !ends) return events_.on_stop([this] { stop_itself(); });
-    signal == SIGINT ? interrupt() : events_.on_ending(signal, false);
+    if (signal == SIGTSTP && !ends) return observer_.suspend([this] { stop_itself(); });
+    signal == SIGINT ? interrupt() : observer_.signal_ends(signal, false);
 }
 
 void AgentSignals::interrupt() {
     const Interrupt interrupt = interrupts_.take(std::chrono::steady_clock::now());
     if (interrupt == Interrupt::repeated) return;
-    events_.on_ending(SIGINT, interrupt == Interrupt::impatient);
+    observer_.signal_ends(SIGINT, interrupt == Interrupt::impatient);
     if (interrupt == Interrupt::first) interrupts_.first_answered(std::chrono::steady_clock::now());
 }
 
-// As the shell expects it: stopped by SIGTSTP, and not at all without a shell that could continue it.
+// The process stops as the shell expects it: by SIGTSTP, and not at all without a shell that could continue it.
 void AgentSignals::stop_itself() const {
     struct sigaction by_default = {};
     struct sigaction ours = {};
@@ -68,7 +68,7 @@ void AgentSignals::stop_itself() const {
     ::sigaction(SIGTSTP, &by_default, &ours);
     ::raise(SIGTSTP);
     ::sigaction(SIGTSTP, &ours, nullptr);
-    events_.on_continue();
+    observer_.resume();
 }
 
 }  // namespace ddprun::inline launch

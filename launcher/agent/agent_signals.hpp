@@ -14,26 +14,30 @@
 
 namespace ddprun::inline launch {
 
-struct AgentSignalEvents {
-    // Any of those below but on_window, directly before that.
-    std::function<void(int signal)> on_received;
+class SignalObserver {
+  public:
+    // Any of those below but window_changed(), directly before that.
+    virtual void signal_received(int signal) = 0;
     // It ends the job. `impatient`: a SIGINT of a user who does not want to wait any more.
-    std::function<void(int signal, bool impatient)> on_ending;
+    virtual void signal_ends(int signal, bool impatient) = 0;
     // Every worker of the job is to be sent `signal`; afterwards, with `requeue`, all zeros mean
     // kExitPreempted.
-    std::function<void(int signal, bool requeue)> on_forward;
+    virtual void signal_goes_on(int signal, bool requeue) = 0;
     // The terminal has another size.
-    std::function<void()> on_window;
+    virtual void window_changed() = 0;
     // This process is about to stop (Ctrl-Z), as soon as `stop` is called; and goes on again (fg).
-    std::function<void(std::function<void()> stop)> on_stop;
-    std::function<void()> on_continue;
+    virtual void suspend(std::function<void()> stop) = 0;
+    virtual void resume() = 0;
+
+  protected:
+    ~SignalObserver() = default;
 };
 
 class AgentSignals {
   public:
-    // `options` outlive it.
+    // `options` and `observer` outlive it.
     AgentSignals(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
-                 AgentSignalEvents events);
+                 SignalObserver& observer);
     // The job is over, and its exit code shall not give way to a signal that comes now: the thread keeps those that were
     // watched blocked, as the process is about to end.
     ~AgentSignals();
@@ -44,7 +48,7 @@ class AgentSignals {
     // From now on signals have these meanings.
     void watch();
 
-    // As if the process had been sent it; only for signals that it handles.
+    // Acts as if the process had been sent it; only for signals that it handles.
     void take(int signal);
 
   private:
@@ -54,7 +58,7 @@ class AgentSignals {
     void stop_itself() const;
 
     const LaunchOptions& options_;
-    AgentSignalEvents events_;
+    SignalObserver& observer_;
     boost::asio::signal_set signals_;
     sigset_t watched_;
     Interrupts interrupts_;  // of those that end the job

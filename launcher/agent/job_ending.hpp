@@ -1,19 +1,25 @@
 // JobEnding: what an agent knows of its job when it ends, and what follows from that: exit code, last
-// sentence, report, result. Pure; the agent fills it in and shows what comes out.
+// sentence, report, result. The agent fills it in; all but end_job() is pure.
+//
+// end_job() is what an agent does last: it finds out what is left of the job, shows why it ended, and writes that down.
+// It blocks, on the agent's thread, once the workers are gone and their output is shown.
 #pragma once
 
 #include <chrono>
 #include <optional>
 #include <string>
 
+#include "launcher/agent/feature.hpp"
 #include "launcher/agent/launch_options.hpp"
+#include "launcher/agent/round_workers.hpp"
+#include "launcher/output/launcher_log.hpp"
 #include "launcher/report/failure_report.hpp"
 #include "launcher/report/result_file.hpp"
 #include "rendezvous/control/control_message.hpp"
 
 namespace ddprun::inline launch {
 
-// Of the result it has what this node can find out: the job's first failure, the ranks' ends of all nodes as far
+// It has the part of the result that this node can find out: the job's first failure, the ranks' ends of all nodes as far
 // as it was told (else of this node), survivors, unknown nodes, its own name, and the times. job_result adds the rest.
 struct JobEnding : JobResult {
     std::optional<Finish> finish;    // the coordinator's last word, if it came
@@ -36,10 +42,14 @@ struct Verdict {
 
 Verdict verdict_of(const JobEnding& ending);
 
-// For failure_report; only where there is a cause.
+// Makes the input of failure_report; only where there is a cause.
 ReportFacts report_facts(const JobEnding& ending, const Verdict& verdict, const std::string& entry_name);
 
-// For the result file and the agent's watchers.
+// Makes what the result file and the features get.
 JobResult job_result(const JobEnding& ending, const Verdict& verdict, const LaunchOptions& options);
+
+// Returns what the launcher exits with. `workers` are those of the last round, nullptr if none began here.
+int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* workers, LauncherLog& log,
+            const Features& features);
 
 }  // namespace ddprun::inline launch

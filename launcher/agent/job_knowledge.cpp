@@ -3,11 +3,12 @@
 #include <csignal>
 #include <utility>
 
-#include "launcher/agent/grace_notice.hpp"
-#include "launcher/agent/job_terms.hpp"
+#include "launcher/agent/agent_link.hpp"
+#include "launcher/agent/worker_group.hpp"
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 
 namespace ddprun::inline launch {
 
@@ -26,7 +27,7 @@ std::optional<AgentEvent> JobKnowledge::learn(const ControlMessage& message) {
     if (std::holds_alternative<Waiting>(message) || std::holds_alternative<Parked>(message))
         return AgentEvent::place_awaited;
     if (const auto* stop = std::get_if<Stop>(&message)) {
-        // Where a node has come nothing failed.
+        // A node has come, so nothing failed.
         if (stop->cause.kind != Failure::Kind::resized) known_.first_failure = stop->cause;
         return AgentEvent::stop_ordered;
     }
@@ -61,7 +62,7 @@ std::string JobKnowledge::notice_of(int signal, AgentState state, const LaunchOp
     const auto& cause = known_.first_failure;
     const bool is_told = cause && cause->kind == Failure::Kind::signalled;
     const int first = is_begun ? (is_told ? cause->signal : 0) : signal;
-    // One that has started all agents passes it on to each of them.
+    // An agent that others were started with has it from the starter, which passes it on to each of them.
     const bool is_one_of_many = options.nnodes > 1 && !options.is_started && !options.shares_screen;
     const bool is_of_node = state == stopping_alone || (is_one_of_many && options.elasticity.is_elastic());
     const int ranks = is_of_node ? static_cast<int>(options.workers.size()) : known_.round.world_size;
@@ -87,13 +88,15 @@ AgentEvent JobKnowledge::learn_refusal(const Refused& refused) {
     return AgentEvent::refused;
 }
 
-bool JobKnowledge::learn_loss(int node_rank, const std::string& host, const std::string& cause) {
+bool JobKnowledge::learn_loss(const CoordinatorLoss& loss, const LaunchOptions& options) {
+    if (loss.kind == CoordinatorLoss::Kind::leaderless) known_.no_successor = loss.cause;
     if (known_.first_failure) return false;
+    const bool is_own = loss.kind == CoordinatorLoss::Kind::given_up;
     known_.first_failure = Failure{.kind = Failure::Kind::node_lost,
-                                   .node_rank = node_rank,
-                                   .host = host,
+                                   .node_rank = is_own ? options.node_rank : known_.round.coordinator_rank,
+                                   .host = is_own ? host_name() : options.master.host,
                                    .exit_code = kExitUnavailable,
-                                   .message = cause};
+                                   .message = loss.cause};
     return true;
 }
 

@@ -10,6 +10,7 @@
 #include "launcher/agent/agent_machine.hpp"
 #include "launcher/agent/job_ending.hpp"
 #include "rendezvous/control/control_message.hpp"
+#include "rendezvous/control/coordinator_loss.hpp"
 #include "rendezvous/job/agent_status.hpp"
 
 namespace ddprun::inline launch {
@@ -33,12 +34,9 @@ class JobKnowledge {
     AgentEvent learn_time_is_over(const std::string& reason);
     // The job is never joined, for this reason.
     AgentEvent learn_refusal(const Refused& refused);
-    // While a round ran the coordinator was lost, or this node by it; perhaps that is the cause of all. `host`: of
-    // the lost node, as far as this agent knows. False if something was the cause before.
-    bool learn_loss(int node_rank, const std::string& host, const std::string& cause);
-
-    // The coordinator was lost, and for this reason no other one leads this node.
-    void learn_no_successor(const std::string& reason) { known_.no_successor = reason; }
+    // While a round ran the coordinator was lost, or this node by it; perhaps that is the cause of all. False if something
+    // was the cause before.
+    bool learn_loss(const CoordinatorLoss& loss, const LaunchOptions& options);
 
     const RoundReady& round() const { return known_.round; }
     const std::optional<Failure>& first_failure() const { return known_.first_failure; }

@@ -71,7 +71,7 @@ std::string JoinStatus::remind(TimePoint now) {
 }
 
 std::string JoinStatus::time_text(TimePoint::duration age) const {
-    // Who listens there and says nothing is given time to answer beyond that.
+    // A place that listens and says nothing is given time to answer beyond the timeout.
     const auto shown = std::min<TimePoint::duration>(age, timeout_);
     return fmt::format("{} of at most {} (--join-timeout)", duration_text(shown), duration_text(timeout_));
 }
@@ -121,5 +121,36 @@ Refused JoinStatus::given_up(const std::string& cause) const {
                     std::chrono::duration_cast<std::chrono::seconds>(timeout_).count(), cause),
         kExitUnavailable};
 }
+
+void JoinReporter::hear(const ControlMessage& message) {
+    taken_.reset();
+    std::visit([this](const auto& one) { hear_one(one); }, message);
+}
+
+void JoinReporter::tell_loss(const Failure& cause) {
+    if (cause.kind == Failure::Kind::node_lost) log_.warn(harmless_line(loss_text(cause)));
+}
+
+void JoinReporter::hear_one(const Waiting& status) {
+    const TimePoint now = TimePoint::clock::now();
+    if (std::exchange(ended_, false)) status_.begin_again(now);
+    say(status_.waiting(status, now));
+    update();
+}
+
+void JoinReporter::hear_one(const Parked& status) {
+    log_.info(status_.parked(status));
+    if (updates_) log_.update({});
+}
+
+void JoinReporter::hear_one(const PeerRefused& other) { log_.info(JoinStatus::refused(other)); }
+
+void JoinReporter::hear_one(const NodesDiffer& differ) {
+    for (const std::string& difference : differ.differences) log_.warn(harmless_line(difference));
+}
+
+void JoinReporter::hear_one(const Stop& stop) { tell_loss(stop.cause); }
+
+void JoinReporter::hear_one(const Remark& remark) { log_.info(harmless_line(remark.text)); }
 
 }  // namespace ddprun::inline launch

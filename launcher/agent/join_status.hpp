@@ -1,18 +1,27 @@
-// JoinStatus: what an agent says while it joins, and when. Pure.
+// What an agent says while it joins, and when. JoinStatus decides it, without a clock: times are the caller's.
 //
-// Fed with each failed attempt and each word of the coordinator; returns the line to print, or an empty one.
-// Silent during the first moments of a start; then one line for each distinct cause and for each change of
+// It is fed with each failed attempt and each word of the coordinator, and returns the line to print, or an empty one.
+// It is silent during the first moments of a start; then one line for each distinct cause and for each change of
 // who is there, and every kReminderPeriod the last of these again. All say how long it has been, and how long it
-// may be. On a terminal the same is a passing line, brought up to date every kUpdatePeriod. Times are the caller's.
+// may be. On a terminal the same is a passing line, brought up to date every kUpdatePeriod.
+//
+// JoinReporter: brings that to the log, and what else the coordinator has to say to this node's user: on a terminal the
+// status is one line that is brought up to date, else there are lines of their own; the file of --log-file has all of them
+// in any case. It is used on the agent's thread.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
+#include "launcher/harmless_text.hpp"
+#include "launcher/output/launcher_log.hpp"
 #include "rendezvous/control/control_message.hpp"
+#include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/net/socket_owner.hpp"
 
 namespace ddprun::inline launch {
@@ -50,7 +59,7 @@ class JoinStatus {
     // The job runs without this node, for as long as it will: no timeout is counted, nothing more is said.
     std::string parked(const Parked& status);
 
-    // What the passing line is now; empty: none.
+    // Returns the passing line as it is now; empty: none.
     std::string passing(TimePoint now) const;
 
     // What the user of this node may have forgotten, or got wrong.
@@ -86,6 +95,81 @@ class JoinStatus {
     std::string advice_;
     std::string last_line_;  // said or not
     std::set<std::string> causes_;
+};
+
+class JoinReporter {
+  public:
+    using TimePoint = JoinStatus::TimePoint;
+
+    JoinReporter(LauncherLog& log, JoinStatus status)
+        : log_(log), status_(std::move(status)), updates_(log.can_update()) {}
+
+    // This agent would host the rendezvous, but another process has the port; it is that of a coordinator when
+    // something is heard from there.
+    void port_taken(std::uint16_t port) { taken_ = port; }
+    void hear(const ControlMessage& message);
+    // The job has lost a node: the workers may take their whole grace to end, and the report comes after that.
+    void tell_loss(const Failure& cause);
+    // Why the agent ends: it would host, and its port turned out, after some trying, to be a stranger's; or it hosts, and
+    // stood still as the first round began. Nothing if it goes on.
+    std::optional<Refused> met(const CoordinatorLoss& loss, bool is_host) const {
+        if (is_host && loss.kind == CoordinatorLoss::Kind::given_up)
+            return Refused{"this node left the job: " + loss.cause, kExitUnavailable};
+        const bool is_stranger = taken_ && loss.kind == CoordinatorLoss::Kind::stranger;
+        if (!is_stranger || !status_.speaks(TimePoint::clock::now())) return std::nullopt;
+        return Refused{with_holder(loss.cause), kExitSystem};
+    }
+
+    // A cause is too long for a line that is cut, and stays to be read.
+    void trouble(const std::string& cause) {
+        const TimePoint now = TimePoint::clock::now();
+        log_.trouble(status_.trouble(status_.speaks(now) ? with_holder(cause) : cause, now));
+    }
+    // `is_host`: nobody waits for etcd then.
+    void etcd_trouble(const std::string& cause, bool is_host) {
+        if (!is_host) return trouble(harmless_line(cause));
+        log_.info("this agent's key in etcd cannot be kept: " + harmless_line(cause) +
+                  "; until it can, no other node can come or lead the job");
+    }
+    // When look() has something to do.
+    TimePoint next_look() const {
+        const TimePoint reminder = status_.reminder_due();
+        return updates_ ? std::min(reminder, TimePoint::clock::now() + JoinStatus::kUpdatePeriod) : reminder;
+    }
+    void look() {
+        say(status_.remind(TimePoint::clock::now()));
+        update();
+    }
+    // All nodes are there, and the passing line goes. Nodes that are awaited later are so from then on.
+    void end() {
+        ended_ = true;
+        if (updates_) log_.update({});
+    }
+
+    Refused given_up(const std::string& cause) const { return status_.given_up(with_holder(cause)); }
+
+  private:
+    std::string with_holder(const std::string& cause) const {
+        return taken_ ? cause + "; " + JoinStatus::port_taken(*taken_, find_port_owner(*taken_)) : cause;
+    }
+    template <typename Other>
+    void hear_one(const Other&) {}
+    void hear_one(const Waiting& status);
+    void hear_one(const Parked& status);
+    void hear_one(const PeerRefused& other);
+    void hear_one(const NodesDiffer& differ);
+    void hear_one(const Stop& stop);
+    void hear_one(const Remark& remark);
+    void say(const std::string& line) { updates_ ? log_.debug(line) : log_.info(line); }
+    void update() {
+        if (updates_) log_.update(status_.passing(TimePoint::clock::now()));
+    }
+
+    LauncherLog& log_;
+    JoinStatus status_;
+    bool updates_;
+    bool ended_ = false;
+    std::optional<std::uint16_t> taken_;
 };
 
 }  // namespace ddprun::inline launch

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,7 +20,6 @@
 #include "launcher/plan/rank_command.hpp"
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/rank_set.hpp"
-#include "launcher/times/time_limit.hpp"
 #include "rendezvous/coordinator/exit_wait.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/etcd/etcd_options.hpp"
@@ -57,7 +58,7 @@ struct RankVariable {
     bool names(int rank, int local_rank) const { return ranks.contains(local ? local_rank : rank); }
 };
 
-// Which agent hosts the coordinator.
+// Says which agent hosts the coordinator.
 enum class Hosting {
     by_number,  // that of node 0
     yes,        // this one
@@ -73,6 +74,16 @@ enum class StoreAccess {
     direct,     // at MASTER_ADDR, which is node 0's own
 };
 
+// When the job has to end, and when its workers are told so; see launcher/features/time_limit.hpp.
+struct TimeLimitOptions {
+    std::optional<std::chrono::milliseconds> limit;  // of the job, from the launcher's start
+    std::string limit_text;                          // as the user wrote it
+    std::optional<std::chrono::milliseconds> warn_before;
+    int warn_signal = SIGUSR1;
+    std::string warn_text;
+    std::optional<std::int64_t> scheduler_end_unix_ms;
+};
+
 // Who reads the launcher's own standard input; everybody else has /dev/null.
 struct StandardInput {
     bool all = false;
@@ -80,12 +91,13 @@ struct StandardInput {
 };
 
 struct LaunchOptions {
-    int nnodes = 1;                // at most
-    Elasticity elasticity;         // node 0's counts, but for the least number, which all must give
-    std::optional<SecretKey> key;  // of the job: what its agents prove to each other; nothing: nothing
-    bool failover = true;          // another node may host the coordinator when its node is lost
-    int node_rank = 0;             // kUnnumbered until the coordinator says it
-    HostList host_list;  // by which nodes are numbered that have none; else of the hosts of nodes 0, 1, …
+    int nnodes = 1;         // at most
+    Elasticity elasticity;  // node 0's counts, but for the least number, which all must give
+    std::optional<SecretKey>
+        key;  // of the job: its agents prove to each other that they have it; nothing: they prove nothing
+    bool failover = true;  // another node may host the coordinator when its node is lost
+    int node_rank = 0;     // kUnnumbered until the coordinator says it
+    HostList host_list;    // by which nodes are numbered that have none; else of the hosts of nodes 0, 1, …
     std::string rank_order;  // Hello's
     Hosting hosting = Hosting::by_number;
     std::optional<EtcdOptions>
@@ -94,12 +106,12 @@ struct LaunchOptions {
     Endpoint master{"127.0.0.1", 0};
     bool is_master_unresolved = false;  // on this node, so far
     OwnAddress own_address;             // towards other nodes
-    // From master.port on, of which the coordinator has the first that is free where it is hosted.
+    // So many ports from master.port on; the coordinator has the first of them that is free where it is hosted.
     int master_ports = 1;
     std::optional<PortRange>
         port_range;     // for listeners without a port of their own; nothing: the kernel chooses
     ListenPlan listen;  // of node 0: where it hosts the rendezvous
-    StoreAccess store_access = StoreAccess::automatic;  // likewise
+    StoreAccess store_access = StoreAccess::automatic;  // of node 0
     std::vector<std::string> command;                   // the program and its arguments as the user gave them
     bool allow_different = false;                       // other nodes may run something else
     bool strict_env = false;                            // of node 0: no job of nodes that differ
@@ -109,7 +121,7 @@ struct LaunchOptions {
     std::chrono::milliseconds heartbeat{5'000};  // how long a node may be silent; node 0's counts
     std::chrono::milliseconds grace_period{30'000};
     RestartOptions restarts;    // node 0's count
-    std::string on_failure;     // the program that is asked about failures; likewise; empty: none
+    std::string on_failure;     // the program that is asked about failures; node 0's counts; empty: none
     std::string progress_file;  // its change during a round is progress; empty: none
     std::chrono::steady_clock::time_point start;  // of this launcher …
     std::int64_t start_unix_s = 0;                // … and by the wall clock
@@ -126,7 +138,7 @@ struct LaunchOptions {
     RunFolderWork in_run_folder;  // empty: nothing
     // srun or the like has started the agents of all nodes, and shows on one screen what they say.
     bool shares_screen = false;
-    bool is_started = false;         // likewise, but ddprun itself has (--hosts)
+    bool is_started = false;         // ddprun itself has started them (--hosts)
     bool is_detached = false;        // the launcher's stdout and stderr are one file of its own
     std::vector<RankPlan> programs;  // the first that names a rank counts
     std::vector<Wrap> wraps;
@@ -138,7 +150,7 @@ struct LaunchOptions {
     std::optional<int> told_exit_code;  // a worker that ends with it has told the user why: no report does
     std::string result_file;            // empty: none
     std::string own_error_file;         // the launcher's own TORCHELASTIC_ERROR_FILE; empty: none
-    // Of the watchdog's pipe, likewise; empty: a new one; nothing: there is no watchdog.
+    // The place of the watchdog's pipe; empty: a new one; nothing: there is no watchdog.
     std::optional<std::string> timer_place;
     std::string entry_name;           // what reports call the program
     bool run_path = false;            // Python runs it as a path
@@ -152,7 +164,7 @@ struct LaunchOptions {
     bool hangup_ignored = false;         // SIGHUP was ignored when the launcher was entered, and stays so
     bool local_cache = false;            // compilers of the workers keep theirs in a LocalCache
     std::uint64_t open_files = 0;        // the workers' soft limit of descriptors; 0: the launcher's own
-    bool terminal_stop_ignored = false;  // likewise SIGTSTP
+    bool terminal_stop_ignored = false;  // SIGTSTP was, and stays so
     OptionOrigins origins;               // where those that are not the defaults come from
 };
 

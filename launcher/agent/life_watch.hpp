@@ -37,7 +37,7 @@ class LifeWatch {
     // Ends the threads.
     ~LifeWatch();
 
-    // For the worker's environment: DDPRUN_LIFE. Empty if there is no slot for it.
+    // Returns DDPRUN_LIFE for the worker's environment; empty if there is no slot for it.
     std::string slot(int local_rank) const;
 
     // Waits for workers that take their slot, from here on; some may have taken it before. Where the system has

@@ -1,5 +1,5 @@
-// What this node tells of itself so that nodes can be compared: the program's file and how it is run, variables that change how workers
-// run, the GPUs. The parsers are pure; node_traits() reads the files, in parts and once, for jobs of several nodes.
+// A node tells its traits so that nodes can be compared: the program's file and how it is run, variables that change how
+// workers run, the GPUs. The parsers are pure; node_traits() reads the files, in parts and once, for jobs of several nodes.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@
 
 namespace ddprun::inline launch {
 
-// Of a large file so much is read at its beginning, where a linker leaves the build's mark, and at its end.
+// So much of a large file is read at its beginning, where a linker leaves the build's mark, and at its end.
 inline constexpr std::size_t kContentsRead = 256 * 1024;
 // GPUs that are looked at.
 inline constexpr std::size_t kMaxGpusRead = 64;
 
-// At most kMaxNodeTraits: files and GPUs, then the variables by name.
+// Returns at most kMaxNodeTraits: files and GPUs, then the variables by name.
 std::vector<NodeTrait> node_traits(const LaunchOptions& options,
                                    const std::filesystem::path& driver = "/proc/driver/nvidia");
 

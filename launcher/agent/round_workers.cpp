@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <utility>
 
-#include "launcher/agent/rank_limits.hpp"
+#include "launcher/agent/worker_placement.hpp"
+#include "launcher/harmless_text.hpp"
 #include "launcher/process/job_cgroup.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/process/process_table.hpp"
@@ -17,6 +19,8 @@
 #include "launcher/report/failure_cause.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_text.hpp"
+#include "rendezvous/coordinator/culprit.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun::inline launch {
@@ -42,20 +46,22 @@ HintFacts hint_facts(const LaunchOptions& options, const Failure& failure) {
 
 RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
                            OutputPump& pump, const LaunchOptions& options, const RoundReady& place,
-                           WorkerStation station, RoundEvents events)
+                           WorkerStation station, const Features& features, RoundObserver& observer)
     : executor_(executor),
       options_(options),
       runner_(runner),
       pump_(pump),
       place_(place),
       station_(std::move(station)),
-      events_(std::move(events)),
+      features_(features),
+      observer_(observer),
       ledger_(options.node_rank, station_.host, place, file_state(options.progress_file)),
-      group_(executor, runner,
-             {.on_end = [this](const WorkerEnd& end) { ended(end); },
-              .on_all_gone = [this](const auto& unkillable) { group_gone(unkillable); },
-              .on_grace = [this](const GraceNotice& notice) { events_.on_notice(to_text(notice)); }},
-             options.signal_scope) {}
+      group_(
+          executor, runner,
+          {.on_end = [this](const WorkerEnd& end) { ended(end); },
+           .on_all_gone = [this](const auto& unkillable) { group_gone(unkillable); },
+           .on_grace = [this](const GraceNotice& notice) { observer_.say(LogLevel::info, to_text(notice)); }},
+          options.signal_scope) {}
 
 void RoundWorkers::start() {
     oom_before_ = read_oom_counters(oom_sources());
@@ -67,11 +73,13 @@ void RoundWorkers::start() {
         refused = start_group();
     }
     for (const WorkerStatus& worker : group_.running_workers()) {
-        events_.on_step(fmt::format("rank {} of {}: pid {}", worker.rank, place_.world_size, worker.pid));
+        observer_.say(LogLevel::debug,
+                      fmt::format("rank {} of {}: pid {}", worker.rank, place_.world_size, worker.pid));
         const std::string& place = options_.workers.at(static_cast<std::size_t>(worker.local_rank)).place;
         if (!place.empty())
-            events_.on_step(fmt::format("rank {} of {} on {}: {}", worker.rank, place_.world_size,
-                                        node_text(place_.group_rank, station_.host), place));
+            observer_.say(LogLevel::debug,
+                          fmt::format("rank {} of {} on {}: {}", worker.rank, place_.world_size,
+                                      node_text(place_.group_rank, station_.host), place));
     }
     if (relay_) relay_->start();
     if (refused) return fail(ledger_.refused(*refused, unix_time_now_ms()));
@@ -83,7 +91,8 @@ void RoundWorkers::start() {
 
 void RoundWorkers::tell_traces() {
     LauncherTraces traces{.modes_before = {}, .modes_set = {}, .folder = pump_.temporary_folder()};
-    if (watchdog_) traces.pipe = watchdog_->path();
+    features_.at(&Feature::add_to, traces);
+    has_pipe_ = !traces.pipe.empty();
     if (relay_) relay_->add_to(traces);
     runner_.set_traces(traces);
 }
@@ -98,43 +107,13 @@ void RoundWorkers::prepare() {
                        .node_rank = place_.group_rank,
                        .is_alone = options_.nnodes == 1});
     station_.mesh_key = mesh_key_of(options_, place_);
-    if (!pump_.log_folder().empty()) events_.on_step("logs: " + pump_.log_folder());
+    if (!pump_.log_folder().empty()) observer_.say(LogLevel::debug, "logs: " + pump_.log_folder());
     if (local_rank_of_tty(options_, place_) && ::isatty(STDIN_FILENO) != 0)
         relay_.emplace(executor_, STDIN_FILENO);
-    if (options_.timer_place) make_watchdog();
+    features_.at(&Feature::round_begins, place_, station_.variables);
     tell_traces();
     watch_ =
         LifeWatch::make(executor_, static_cast<int>(options_.workers.size()), [this] { look_for_deaths(); });
-}
-
-void RoundWorkers::make_watchdog() {
-    auto pipe = std::make_unique<TimerPipe>(*options_.timer_place, temporary_folder(options_.environment));
-    const auto pids = [this] {
-        std::vector<pid_t> running;
-        for (const WorkerStatus& worker : group_.running_workers()) running.push_back(worker.pid);
-        return running;
-    };
-    const auto on_expired = [this](const ExpiredTimer& timer, std::optional<pid_t> worker) {
-        timer_expired(timer, worker);
-    };
-    watchdog_.emplace(executor_, std::move(pipe), WatchdogEvents{pids, on_expired, events_.on_warning});
-    station_.timer_file = watchdog_->path();
-    watchdog_->start();
-}
-
-void RoundWorkers::timer_expired(const ExpiredTimer& timer, std::optional<pid_t> worker) {
-    TimerExpired news{
-        .round = place_.round, .pid = timer.pid, .scope = timer.scope, .length_ms = timer.length.count()};
-    for (const WorkerStatus& status : group_.running_workers()) {
-        if (worker != status.pid) continue;
-        news.rank = status.rank;
-        news.local_rank = status.local_rank;
-        news.signal = std::max(timer.signal, 0);
-    }
-    events_.on_timer(news);
-    // Of a worker itself its end tells.
-    if (news.signal > 0 && worker != timer.pid)
-        events_.on_warning(fmt::format("rank {}: {}", news.rank, cause_text(timer, *worker)));
 }
 
 // What fails here fails the round: the other nodes and the report are to hear of it.
@@ -183,23 +162,12 @@ std::optional<WorkerStartFailure> RoundWorkers::start_some(int first, int end) {
 void RoundWorkers::stop(int signal) {
     tell_ending(settle());
     ledger_.stop(signal);
-    if (watchdog_) watchdog_->rest();
     group_.stop(signal, options_.grace_period);
 }
 
 void RoundWorkers::kill_now() {
     tell_ending(settle());
     group_.kill_now();
-}
-
-void RoundWorkers::freeze() {
-    if (watchdog_) watchdog_->freeze();
-    group_.freeze();
-}
-
-void RoundWorkers::thaw() {
-    group_.thaw();
-    if (watchdog_) watchdog_->thaw();
 }
 
 void RoundWorkers::look_for_deaths() {
@@ -218,7 +186,7 @@ void RoundWorkers::look_for_deaths() {
     }
     for (const WorkerDying& dying : ledger_.see(std::move(deaths))) {
         watch_->announce(dying.life);
-        if (!ledger_.is_settled() && (dying.itself || dying.life != 0)) events_.on_dying(dying);
+        if (!ledger_.is_settled() && (dying.itself || dying.life != 0)) observer_.send(dying);
     }
 }
 
@@ -235,25 +203,26 @@ std::vector<int> RoundWorkers::settle() {
 
 void RoundWorkers::tell_ending(const std::vector<int>& ranks) {
     for (const int rank : ranks)
-        events_.on_dying({.round = place_.round, .rank = rank, .life = 0, .itself = true});
+        observer_.send(WorkerDying{.round = place_.round, .rank = rank, .life = 0, .itself = true});
 }
 
 void RoundWorkers::ended(const WorkerEnd& end) {
     const RoundLedger::Entry entry = ledger_.ended(end, unix_time_now_ms());
-    events_.on_step(fmt::format("rank {}, pid {}: {} after {} ms{}", end.rank, end.pid, to_string(end.status),
-                                entry.end.wall_ms,
-                                entry.end.manner == RankEnd::Manner::stopped ? ", stopped by ddprun" : ""));
-    events_.on_end({place_.round, entry.end, end.use});
-    if (entry.is_first_success) events_.on_first_success(end.rank);
+    observer_.say(LogLevel::debug,
+                  fmt::format("rank {}, pid {}: {} after {} ms{}", end.rank, end.pid, to_string(end.status),
+                              entry.end.wall_ms,
+                              entry.end.manner == RankEnd::Manner::stopped ? ", stopped by ddprun" : ""));
+    features_.at(&Feature::learnt, WorkerEnded{place_.round, entry.end, end.use});
+    if (entry.is_first_success) observer_.send(RankSucceeded{place_.round, end.rank});
     if (entry.failure == nullptr) return;
-    if (watchdog_) entry.failure->message = watchdog_->cause_of(end.pid);
+    features_.at(&Feature::worker_failed, *entry.failure);
     if (entry.is_first) fail(*entry.failure);
     gather_evidence(*entry.failure);
 }
 
 void RoundWorkers::fail(const Failure& failure) {
     const std::vector<int> ending = settle();
-    events_.on_failure(failure);
+    observer_.workers_fail(failure);
     tell_ending(ending);
 }
 
@@ -285,9 +254,8 @@ void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
     unkillable_ = unkillable;
     watch_.reset();
     if (relay_) relay_->finish();
-    const bool had_watchdog = watchdog_.has_value();
-    watchdog_.reset();
-    if (relay_ || had_watchdog) tell_traces();
+    features_.at(&Feature::round_over);
+    if (relay_ || has_pipe_) tell_traces();
     for (std::size_t i = 0; i < options_.workers.size(); ++i) {
         ++open_steps_;
         pump_.finish(static_cast<int>(i), alive_.guard([this] { step_done(); }));
@@ -296,7 +264,7 @@ void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
 }
 
 void RoundWorkers::step_done() {
-    if (--open_steps_ == 0) events_.on_gone(unkillable_);
+    if (--open_steps_ == 0) observer_.workers_gone(unkillable_);
 }
 
 WorkersGone RoundWorkers::gone() const { return ledger_.gone(file_state(options_.progress_file)); }
@@ -318,6 +286,49 @@ std::string RoundWorkers::logs_of(const Failure& failure) const {
     }
     if (files.empty()) return {};
     return fmt::format("{} (rank {}: {})", folder, failure.rank, files);
+}
+
+NodeWorkers::NodeWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
+                         const LaunchOptions& options, LauncherLog& log, const Features& features,
+                         RoundObserver& observer)
+    : executor_(executor),
+      runner_(runner),
+      options_(options),
+      log_(log),
+      features_(features),
+      observer_(observer),
+      pump_(executor, options.output,
+            {.temporary_folder = temporary_folder(options.environment),
+             .is_own_file = options.is_detached,
+             .in_run_folder = options.in_run_folder},
+            [&log](const std::string& notice) { log.warn(notice); }) {
+    log_.speak_by(&pump_);
+}
+
+std::vector<std::string> NodeWorkers::close_output() {
+    auto losses = pump_.stop();
+    log_.speak_by(nullptr);
+    return losses;
+}
+
+void NodeWorkers::warn_of(const std::vector<UnkillableWorker>& unkillable) {
+    for (const UnkillableWorker& worker : unkillable)
+        log_.error(to_string(worker) + " does not end even by SIGKILL; this node needs attention");
+}
+
+void NodeWorkers::announce(const Restarting& restarting) {
+    // No report follows that would show the last words of a rank which is kept off the screen.
+    const auto own = round_ ? round_->ledger().failure() : std::nullopt;
+    if (own && own->rank == witness_of(restarting.cause)) pump_.replay_stderr(own->local_rank);
+    log_.warn(to_text(restarting));
+}
+
+void NodeWorkers::start(const RoundReady& place, WorkerStation station) {
+    station.host = host_name();
+    number_ = place.round;
+    round_.emplace(executor_, runner_, pump_, options_, place, std::move(station), features_, observer_);
+    log_.debug(fmt::format("round {} of job {}", place.round, place.job_id));
+    round_->start();
 }
 
 }  // namespace ddprun::inline launch

@@ -1,53 +1,53 @@
-// RoundWorkers: this node's workers in one round, from their ranks to how each of them ended.
+// This node's workers: NodeWorkers has them and what they print, from round to round; RoundWorkers are those of one round,
+// from their ranks to how each of them ended.
 //
-// Starts the WorkerGroup with what worker_placement.hpp says, stops it, and asks for evidence of what failed;
-// what it came to stands in the RoundLedger. Driven by the agent on its thread, which makes a new one for
-// every round and may destroy it when on_gone has returned. Decides nothing.
+// RoundWorkers starts the WorkerGroup with what worker_placement.hpp says, stops it, and asks for evidence of what failed;
+// what it came to stands in the RoundLedger. It decides nothing. NodeWorkers makes a new one for every round. While
+// NodeWorkers lives the launcher's own lines go between the workers', wait their turn there and never stop supervision.
+// Before the first round there are no workers, and what is asked of them is done to nobody.
+//
+// Both belong to the agent and are used on its thread; `options`, `runner`, `features` and the observer outlive them.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <functional>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "launcher/agent/feature.hpp"
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/agent/life_watch.hpp"
 #include "launcher/agent/round_ledger.hpp"
 #include "launcher/agent/worker_group.hpp"
 #include "launcher/agent/worker_placement.hpp"
+#include "launcher/output/launcher_log.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "launcher/output/worker_channel.hpp"
+#include "launcher/process/process_runner.hpp"
 #include "launcher/report/failure_cause.hpp"
-#include "launcher/watch/agent_news.hpp"
-#include "launcher/watchdog/file_watchdog.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/system/alive.hpp"
 
 namespace ddprun::inline launch {
 
-struct RoundEvents {
+// Is told what becomes of the workers of a round.
+class RoundObserver {
+  public:
     // The first worker of this node failed by itself, or could not be started.
-    std::function<void(const Failure&)> on_failure;
+    virtual void workers_fail(const Failure& failure) = 0;
     // Nothing of this node's workers is left but these (normally none), and all they printed was taken over.
-    std::function<void(const std::vector<UnkillableWorker>&)> on_gone;
-    // A worker ends, as is seen long before its end is known. Of those that were ending already when
-    // on_failure came, stop() or kill_now(): directly after that; of others not any more.
-    std::function<void(const WorkerDying&)> on_dying = [](const WorkerDying&) {};
-    // This rank ended with 0, the first of this node.
-    std::function<void(int rank)> on_first_success = [](int) {};
-    // A worker ended; before what else comes of that.
-    std::function<void(const WorkerEnded&)> on_end = [](const WorkerEnded&) {};
-    // A timer of a process of this node is over, and it is about to be sent the signal.
-    std::function<void(const TimerExpired&)> on_timer = [](const TimerExpired&) {};
-    // What a user who waits wants to know: workers take long to end.
-    std::function<void(const std::string&)> on_notice = [](const std::string&) {};
-    // What is wrong, and ends nothing.
-    std::function<void(const std::string&)> on_warning = [](const std::string&) {};
-    // What happens, in words, for --verbose.
-    std::function<void(const std::string&)> on_step = [](const std::string&) {};
+    virtual void workers_gone(const std::vector<UnkillableWorker>& unkillable) = 0;
+    // The coordinator is to hear of this: WorkerDying as soon as it is seen that a worker ends, which is long before its end
+    // is known (those that were ending already when workers_fail() came, stop() or kill_now() are told of directly after
+    // that, others not any more); RankSucceeded when the first rank of this node has ended with 0.
+    virtual void send(const ControlMessage& message) = 0;
+    virtual void say(LogLevel level, const std::string& line) = 0;
+
+  protected:
+    ~RoundObserver() = default;
 };
 
 class RoundWorkers {
@@ -55,19 +55,19 @@ class RoundWorkers {
     // `station`: what all workers of this node have in common; the key of their mesh is made here.
     RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner, OutputPump& pump,
                  const LaunchOptions& options, const RoundReady& place, WorkerStation station,
-                 RoundEvents events);
+                 const Features& features, RoundObserver& observer);
     RoundWorkers(const RoundWorkers&) = delete;
     RoundWorkers& operator=(const RoundWorkers&) = delete;
 
-    // Starts all of them. What goes wrong is reported by on_failure before start returns; on_gone comes in
-    // any case.
+    // Starts all of them. What goes wrong is reported by workers_fail() before start returns; workers_gone() comes in
+    // any case, and may destroy this.
     void start();
 
     void signal_all(int signal) { group_.signal_all(signal); }
     void stop(int signal);
     void kill_now();
-    void freeze();
-    void thaw();
+    void freeze() { group_.freeze(); }
+    void thaw() { group_.thaw(); }
 
     // A life was lost on another node.
     void peer_died(std::uint64_t life) {
@@ -81,7 +81,7 @@ class RoundWorkers {
 
     // See WorkerGroup.
     bool nothing_left() const { return group_.nothing_left(); }
-    // When on_gone comes, its failure() is complete; and it may be another one then than on_failure told of.
+    // When workers_gone() comes, its failure() is complete; and it may be another one then than workers_fail() told of.
     const RoundLedger& ledger() const { return ledger_; }
     WorkersGone gone() const;
     // All of them, by local rank.
@@ -98,8 +98,6 @@ class RoundWorkers {
     void prepare();
     // Those from local rank `first` up to `end`. Throws what the system refuses.
     std::optional<WorkerStartFailure> start_some(int first, int end);
-    void make_watchdog();
-    void timer_expired(const ExpiredTimer& timer, std::optional<pid_t> worker);
     void look_for_deaths();
     std::vector<int> settle();
     void tell_ending(const std::vector<int>& ranks);
@@ -115,18 +113,73 @@ class RoundWorkers {
     OutputPump& pump_;
     RoundReady place_;
     WorkerStation station_;
-    RoundEvents events_;
+    const Features& features_;
+    RoundObserver& observer_;
     RoundLedger ledger_;
     std::optional<TerminalRelay> relay_;  // while the rank of --tty is here and we have a terminal
     WorkerGroup group_;
-    std::unique_ptr<LifeWatch> watch_;      // while there are workers, where the system lets us
-    std::optional<FileWatchdog> watchdog_;  // likewise, where the user wants one
+    std::unique_ptr<LifeWatch> watch_;  // while there are workers, where the system lets us
+    bool has_pipe_ = false;             // a feature has made one for these workers
     OomCounters oom_before_;
     std::vector<std::string> error_files_;         // by local rank
     std::map<int, std::string> error_file_texts_;  // by rank, of those that failed
     std::vector<UnkillableWorker> unkillable_;
-    int open_steps_ = 1;  // what on_gone waits for: the group, its output, the evidence
+    int open_steps_ = 1;  // what workers_gone() waits for: the group, its output, the evidence
     Alive alive_;
+};
+
+class NodeWorkers {
+  public:
+    NodeWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
+                const LaunchOptions& options, LauncherLog& log, const Features& features,
+                RoundObserver& observer);
+    ~NodeWorkers() { close_output(); }
+
+    void warn_of(const std::vector<UnkillableWorker>& unkillable);
+    // Another round follows, because of this.
+    void announce(const Restarting& restarting);
+
+    // The workers of the last round, nullptr before the first.
+    const RoundWorkers* last_round() const { return round_ ? &*round_ : nullptr; }
+    std::vector<WorkerStatus> status() const {
+        return round_ ? round_->status() : std::vector<WorkerStatus>();
+    }
+
+    // `station`: the store as workers see it, and the address by which the rendezvous has shown that this node is reached;
+    // the rest is filled in here and by RoundWorkers.
+    void start(const RoundReady& place, WorkerStation station);
+    void stop(int signal) { with_round(&RoundWorkers::stop, signal); }
+    void kill_now() { with_round(&RoundWorkers::kill_now); }
+    void signal_all(int signal) { with_round(&RoundWorkers::signal_all, signal); }
+    void freeze() { with_round(&RoundWorkers::freeze); }
+    void thaw() { with_round(&RoundWorkers::thaw); }
+    void peer_died(const PeerDying& dying) {
+        if (dying.round == number_) with_round(&RoundWorkers::peer_died, dying.life);
+    }
+    void window_changed() {
+        pump_.window_changed();
+        with_round(&RoundWorkers::window_changed);
+    }
+
+    OutputPump& output() { return pump_; }
+    // Ends the pump, and with it the log's way through it; returns what was lost.
+    std::vector<std::string> close_output();
+
+  private:
+    template <typename... Arguments>
+    void with_round(void (RoundWorkers::*act)(Arguments...), Arguments... arguments) {
+        if (round_) (*round_.*act)(arguments...);
+    }
+
+    boost::asio::any_io_executor executor_;
+    ProcessRunner& runner_;
+    const LaunchOptions& options_;
+    LauncherLog& log_;
+    const Features& features_;
+    RoundObserver& observer_;
+    OutputPump pump_;
+    std::optional<RoundWorkers> round_;
+    int number_ = 0;  // of the round
 };
 
 }  // namespace ddprun::inline launch

@@ -16,6 +16,9 @@
 // What a worker leaves behind in its process group is killed as soon as the worker itself has ended; during a
 // stop it gets SIGTERM, if the signal has not reached it before, and has the rest of the grace period, since a
 // wrapper script often dies before the program it wraps has saved its state.
+//
+// The notices say to the user at once that workers are asked to end, at half the grace period which have not ended, and at
+// its end which are killed.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -28,13 +31,36 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agent/grace_notice.hpp"
 #include "launcher/process/process_runner.hpp"
 #include "rendezvous/job/agent_status.hpp"
 #include "rendezvous/system/alive.hpp"
 #include "rendezvous/system/deadline.hpp"
 
 namespace ddprun::inline launch {
+
+// A signal was sent to the launcher.
+struct StopNotice {
+    int ranks = 0;            // that end, …
+    bool is_of_node = false;  // … which are those of this node
+    int signal = 0;           // by which they are asked to; 0: something else has ended them
+    std::chrono::milliseconds grace_period{0};
+    bool is_interrupt = false;         // so that another one is impatience, …
+    bool is_impatience_local = false;  // … which concerns this node alone
+};
+
+// "stopping 4 ranks by SIGINT, up to 30 s (--grace); Ctrl-C again in a second or later ends it now".
+std::string to_text(const StopNotice& notice);
+
+struct GraceNotice {
+    std::vector<int> ranks;     // that have not ended; if there are none, …
+    std::vector<int> leftover;  // … those that have, but left processes behind
+    int signal = 0;             // the last one by which the workers were asked to end
+    std::chrono::milliseconds grace_period{0};
+    bool is_over = false;  // else half of it has passed
+};
+
+// "ranks 0,3 have not ended 15 s after SIGTERM; SIGKILL in 15 s (--grace 30)".
+std::string to_text(const GraceNotice& notice);
 
 // How one worker ended.
 struct WorkerEnd {
@@ -60,7 +86,7 @@ struct WorkerStartFailure {
 // A process that is still there kKillTimeout after SIGKILL.
 struct UnkillableWorker : Survivor {
     int rank = -1;        // of the worker; -1 for a process that a worker left behind
-    int local_rank = -1;  // likewise
+    int local_rank = -1;  // of the worker; -1 as well
 };
 
 // "rank 3, pid 77 (python3, state D in nfs_wait)," to be followed by "does not end even by SIGKILL".

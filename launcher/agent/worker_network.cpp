@@ -6,7 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
-#include "launcher/agent/job_terms.hpp"
+#include "launcher/agent/agent_link.hpp"
 #include "launcher/process/open_files.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 

@@ -1,8 +1,9 @@
 #include "launcher/agent/worker_placement.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
-#include "launcher/watchdog/timer_pipe.hpp"
 #include "rendezvous/secure/secret.hpp"
 
 namespace ddprun::inline launch {
@@ -44,6 +45,40 @@ void lend_streams(WorkerSpec& spec, const LauncherStreams& launcher) {
     if (launcher.error_is_terminal) spec.standard_error = *launcher.terminal;
 }
 
+using Complaint = std::optional<std::string>;
+
+// Complains of a flag whose value names a rank that is too high.
+struct Bounds {
+    int count;
+    std::string_view whose;
+    std::string_view rank;
+
+    Complaint refuse(std::string_view flag, const std::optional<std::string>& value) const {
+        if (!value) return std::nullopt;
+        return count == 1 ? fmt::format("{} {}: {} has 1 worker, {} 0", flag, *value, whose, rank)
+                          : fmt::format("{} {}: {} has {} workers, {}s 0 to {}", flag, *value, whose, count,
+                                        rank, count - 1);
+    }
+
+    // Shows as much of the value as is needed to find it again.
+    Complaint refuse(std::string_view flag, const RankCommand& command, bool local) const {
+        const auto range = command.local == local ? command.ranks.beyond(count) : std::nullopt;
+        if (!range) return std::nullopt;
+        return refuse(flag, fmt::format("'{}{}:{}'", local ? "local=" : "", *range, command.words.front()));
+    }
+
+    // Looks at the commands by local rank, or at the others.
+    Complaint refuse(const LaunchOptions& options, bool local) const {
+        for (const Wrap& wrap : options.wraps) {
+            if (auto wrong = refuse("--wrap", wrap, local)) return wrong;
+        }
+        for (const RankPlan& one : options.programs) {
+            if (auto wrong = refuse("--program", one.where, local)) return wrong;
+        }
+        return std::nullopt;
+    }
+};
+
 }  // namespace
 
 const WorkerPlan& plan_of_worker(const LaunchOptions& options, int rank, int local_rank) {
@@ -67,8 +102,8 @@ WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, i
         if (variable.names(identity.rank, local_rank)) environment[variable.name] = variable.value;
     }
     environment["TORCHELASTIC_ERROR_FILE"] = station.error_file;
-    environment.insert(station.caches.begin(), station.caches.end());
-    if (!station.timer_file.empty()) environment[kTimerFileVariable] = station.timer_file;
+    environment.insert(station.variables.unless_set.begin(), station.variables.unless_set.end());
+    for (const auto& [name, value] : station.variables.over) environment[name] = value;
 
     WorkerSpec spec;
     spec.argv = argv_of_worker(options, {identity.rank, local_rank, station.host});
@@ -98,6 +133,26 @@ std::optional<int> local_rank_of_tty(const LaunchOptions& options, const RoundRe
     const int local_rank = *options.tty_rank - round.base_rank;
     const bool is_here = local_rank >= 0 && local_rank < static_cast<int>(options.workers.size());
     return is_here ? std::optional(local_rank) : std::nullopt;
+}
+
+Complaint rank_beyond_job(const LaunchOptions& options, int world_size) {
+    const Bounds job{world_size, "the job", "rank"};
+    if (auto wrong = job.refuse("--show", options.output.ranks_shown.beyond(world_size))) return wrong;
+    if (options.tty_rank && *options.tty_rank >= world_size)
+        return job.refuse("--tty", std::to_string(*options.tty_rank));
+    const auto& reader = options.standard_input.rank;
+    if (reader && *reader > 0 && *reader >= world_size) return job.refuse("--stdin", std::to_string(*reader));
+    return job.refuse(options, false);
+}
+
+Complaint local_rank_beyond_node(const LaunchOptions& options) {
+    const OutputPlan& output = options.output;
+    const Bounds node{static_cast<int>(options.workers.size()), "this node", "local rank"};
+    if (auto wrong = node.refuse("--redirects", output.redirects.beyond(node.count))) return wrong;
+    if (auto wrong = node.refuse("--tee", output.tee.beyond(node.count))) return wrong;
+    if (auto wrong = node.refuse("--local-ranks-filter", output.local_ranks_shown.beyond(node.count)))
+        return wrong;
+    return node.refuse(options, true);
 }
 
 }  // namespace ddprun::inline launch

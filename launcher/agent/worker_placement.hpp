@@ -1,42 +1,43 @@
-// Worker placement: what one worker of one round is started with. Pure but for a key at random, and the only place where a worker's
-// environment is made; of its variables, those that all ranks are told are listed in worker_env.hpp.
+// Worker placement decides what one worker of one round is started with. It is pure but for a key at random, and the only
+// place where a worker's environment is made; the variables that all ranks are told are listed in worker_env.hpp.
 //
-// In this order, the later over the earlier:
+// The environment is made in this order, the later over the earlier:
 //   LaunchOptions::environment   what the launcher was started with, and which interface to use
 //   WorkerPlan::additions        devices and threads of this local rank
 //   LaunchOptions::rank_variables  of this rank
 //   TORCHELASTIC_ERROR_FILE      where it may write why it failed; empty if nobody reads it
-//   WorkerStation::caches        where compilers keep what they have made, unless that is set
-//   TORCHELASTIC_TIMER_FILE      where it may tell its timers, if there is a watchdog
+//   WorkerStation::variables     of the features, as --local-cache and the watchdog
 //   worker_env.hpp               its place in the round
+//
+// It also knows the ranks that an option names and the job does not have: a typing error that would have no effect.
 #pragma once
 
 #include <optional>
 #include <string>
 
+#include "launcher/agent/feature.hpp"
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/process/worker_spec.hpp"
 #include "rendezvous/control/control_message.hpp"
 
 namespace ddprun::inline launch {
 
-// What the node holds ready for one worker.
+// The node holds this ready for one worker.
 struct WorkerStation {
     std::string host;
     Endpoint store = {};         // where the worker finds it; without a port: LaunchOptions::master
     std::string host_addr = {};  // of node 0, as programs here reach it; empty: LaunchOptions::master's
     std::string address;         // of the node, see WorkerIdentity
     std::optional<SecretKey> mesh_key = std::nullopt;
-    std::string life;         // see WorkerIdentity
-    std::string error_file;   // empty: none
-    Environment caches = {};  // variables, unless the user has set them
-    std::string timer_file;   // of the watchdog; empty: as the launcher has it
+    std::string life;                // see WorkerIdentity
+    std::string error_file;          // empty: none
+    WorkerVariables variables = {};  // of the features
     StreamTarget standard_output = Stdio::null;
     StreamTarget standard_error = Stdio::null;
 };
 
-// What the workers of a round prove to each other that they have: every node makes it of the job's key. Without one there is
-// none; but a single node has one at random. Throws as SecretKey::fresh() does.
+// Makes the key that the workers of a round prove to each other to have: every node derives it from the job's key. Without
+// that there is none; but a single node has one at random. Throws as SecretKey::fresh() does.
 std::optional<SecretKey> mesh_key_of(const LaunchOptions& options, const RoundReady& round);
 
 // The launcher's own streams, for the rank of --tty.
@@ -46,16 +47,25 @@ struct LauncherStreams {
     bool error_is_terminal = false;
 };
 
-// As --program has it for this rank, or else LaunchOptions::workers.
+// What --program names for this rank, or else its entry of LaunchOptions::workers.
 const WorkerPlan& plan_of_worker(const LaunchOptions& options, int rank, int local_rank);
 
-// Its program, with what is put in front of it.
+// The worker's program, with what --wrap puts in front of it.
 std::vector<std::string> argv_of_worker(const LaunchOptions& options, const WrapPlace& place);
 
 WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, int local_rank,
                         const WorkerStation& station, const LauncherStreams& launcher);
 
-// Nothing if the rank of --tty is not on this node.
+// The rank of --tty by its local number; nothing if it is not on this node.
 std::optional<int> local_rank_of_tty(const LaunchOptions& options, const RoundReady& round);
+
+// The first rank or range of --show, --tty, --stdin, --wrap and --program that goes beyond a job of so many workers,
+// in one line that names flag, value and number; nothing if there is none. On several nodes the number is known
+// only when all have joined.
+std::optional<std::string> rank_beyond_job(const LaunchOptions& options, int world_size);
+
+// The same of the local ranks of --redirects, --tee, --local-ranks-filter and --wrap local=, for this node's
+// workers.
+std::optional<std::string> local_rank_beyond_node(const LaunchOptions& options);
 
 }  // namespace ddprun::inline launch

@@ -1,5 +1,5 @@
 // The words between ddpctl and the launcher of a detached job, over the unix socket `control` in the job's
-// folder. Pure.
+// folder. The words are pure.
 //
 // One request and one reply for each connection, each a line of JSON. Requests:
 //   {"version":1,"request":"status"}
@@ -10,18 +10,26 @@
 //   {"version":1,"error":"..."}                  refused, and why
 #pragma once
 
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cerrno>
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 
 #include "rendezvous/job/agent_status.hpp"
+#include "rendezvous/system/error.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline launch {
 
 inline constexpr int kControlVersion = 1;
-// With the newline. A status has some 90 bytes for each worker of the node.
+// The limits count the newline. A status has some 90 bytes for each worker of the node.
 inline constexpr std::size_t kMaxControlRequest = 1024;
 inline constexpr std::size_t kMaxControlReply = 4 << 20;
 
@@ -41,16 +49,45 @@ struct ControlReply {
     bool operator==(const ControlReply&) const = default;
 };
 
-// With a newline at the end and none inside.
+// The line has a newline at its end and none inside.
 std::string to_line(const ControlRequest& request);
 std::string to_line(const ControlReply& reply);
 
-// Without the newline. The request, or why it is none.
+// Takes the line without its newline; returns the request, or why it is none.
 std::variant<ControlRequest, std::string> parse_control_request(std::string_view line);
-// Nothing for a line that is no reply.
+// Returns nothing for a line that is no reply.
 std::optional<ControlReply> parse_control_reply(std::string_view line);
 
 // The status as one JSON object, for programs.
 std::string to_json(const AgentStatus& status);
+
+// The address of `control` in a job's folder, good as long as this lives. It goes through a descriptor of the folder, because
+// a path may be longer than a unix socket's address has room for.
+class JobControlAddress {
+  public:
+    // Throws Error if the folder cannot be opened.
+    explicit JobControlAddress(const std::filesystem::path& folder)
+        : folder_(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+        if (!folder_) fail_errno(errno, "cannot open '" + folder.string() + "'");
+        address_.sun_family = AF_UNIX;
+        ("/proc/self/fd/" + std::to_string(folder_.get()) + "/control").copy(address_.sun_path, kMaxPath);
+    }
+
+    const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address_); }
+    static socklen_t size() { return sizeof(sockaddr_un); }
+
+  private:
+    static constexpr std::size_t kMaxPath = sizeof(sockaddr_un::sun_path) - 1;
+
+    OwnedDescriptor folder_;
+    sockaddr_un address_{};
+};
+
+// A new unix stream socket, close-on-exec. Throws Error.
+inline OwnedDescriptor make_control_socket() {
+    OwnedDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!socket) fail_errno(errno, "cannot make a unix socket");
+    return socket;
+}
 
 }  // namespace ddprun::inline launch

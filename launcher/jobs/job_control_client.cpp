@@ -5,7 +5,7 @@
 #include <array>
 #include <cerrno>
 
-#include "launcher/jobs/job_control_address.hpp"
+#include "launcher/jobs/job_control.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun::inline launch {

@@ -18,7 +18,6 @@
 #include <utility>
 
 #include "launcher/jobs/job_control.hpp"
-#include "launcher/jobs/job_control_address.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun::inline launch {

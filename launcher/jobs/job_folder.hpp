@@ -1,14 +1,22 @@
-// The folders of detached jobs: where they are, who may see them, what is in them, which of them are kept.
+// The folders of detached jobs: where they are, who may see them, what is in them, which of them are kept. Used by ddprun
+// (writes) and ddpctl (reads); blocking, short.
+//
+// They are in $XDG_RUNTIME_DIR/ddprun if the variable is set and its folder is the user's, else in /tmp/ddprun-UID. Anybody
+// can make that one before. Then the jobs are in /tmp/ddprun-UID-XXXXXX, and where that is stands in
+// $XDG_CONFIG_HOME/ddprun/jobs-folder-HOST (~/.config): a home is often the same on many machines, and /tmp is not. That
+// file is believed if it is the user's alone, and the folder as well.
 //
 //   <jobs folder>/<id>/output       what the workers and the launcher print
 //                      job.json     JobRecord: whose launcher it is
 //                      control      unix stream socket, while the launcher lives (launcher/jobs/job_control.hpp)
 //                      result.json  how it ended; until then .result keeps its room on the disk
 //
-// The jobs folder belongs to one user and nobody else may look into it (launcher/jobs/jobs_place.hpp). A job's folder has another name, with a dot
-// in front, until the workers run. A launcher claims its job's folder (launcher/folder_claim.hpp), and lives
-// as long as the claim holds. Used by ddprun (writes) and ddpctl (reads); blocking, short.
+// The jobs folder belongs to one user and nobody else may look into it. A job's folder has another name, with a dot in front,
+// until the workers run. A launcher claims its job's folder (launcher/folder_claim.hpp), and lives as long as the claim
+// holds.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -20,10 +28,28 @@
 
 #include "launcher/jobs/job_record.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun::inline launch {
 
-// Of jobs that have ended, the newest so many are kept.
+struct JobsPlace {
+    Environment environment;
+    uid_t uid = 0;  // the effective one
+    std::filesystem::path shared = "/tmp";
+};
+
+// Says where the jobs are; the folder need not be there. An empty path: somebody else has taken the name, and this user has never
+// had a detached job beside that.
+std::filesystem::path find_jobs_folder(const JobsPlace& place);
+
+// That folder, or another one that is made and will be found. Throws Error if there is none that is ours alone: a real
+// folder, no symbolic link, owned by the effective user, without any permission for others.
+std::filesystem::path make_jobs_folder(const JobsPlace& place);
+
+// Whether it is there; false if there is none. Throws Error if it is not ours alone.
+bool is_private_folder(const std::filesystem::path& folder);
+
+// So many of the jobs that have ended are kept, the newest.
 inline constexpr std::size_t kMaxEndedJobs = 20;
 
 // A new folder for a job that starts. Throws Error.

@@ -1,4 +1,4 @@
-// What the folder of a detached job says about it: job.json at the start, result.json at the end. Pure.
+// The folder of a detached job says this about it: job.json at the start, result.json at the end. Pure.
 //
 // job.json is a JobRecord; result.json is what --result-file writes (launcher/report/result_file.hpp), of which a
 // JobEnd is the part that lists need.
@@ -52,7 +52,7 @@ BOOST_DESCRIBE_STRUCT(JobEnd, (),
 
 std::string to_json(const JobRecord& record);
 
-// Nothing for a text that is no such record.
+// They return nothing for a text that is no such record.
 std::optional<JobRecord> parse_job_record(std::string_view text);
 std::optional<JobEnd> parse_job_end(std::string_view text);
 

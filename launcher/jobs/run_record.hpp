@@ -1,4 +1,5 @@
-// run.json: what a launcher was started with, enough to start it again (`ddpctl rerun`). Pure.
+// run.json: what a launcher was started with, enough to start it again (`ddpctl rerun`), and which variables of its
+// environment decide what it does, so that the file keeps them. Pure.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@
 namespace ddprun::inline launch {
 
 inline constexpr std::string_view kRunFile = "run.json";
-// Of the file: the kernel takes 2 MiB of arguments and environment by default, and JSON needs six bytes for one of some.
+// The file is at most so large: the kernel takes 2 MiB of arguments and environment by default, and JSON needs six bytes for one of some.
 inline constexpr std::size_t kMaxRunFile = 16 * 1024 * 1024;
 
 struct RunRecord {
@@ -44,11 +45,22 @@ BOOST_DESCRIBE_STRUCT(RunRecord, (),
 
 std::string to_json(const RunRecord& record);
 
-// Nothing for a text that is no such record.
+// Returns nothing for a text that is no such record.
 std::optional<RunRecord> parse_run_record(std::string_view text);
 
-// Which of these is the newest run: of its nodes node 0's record, else that of `host`. By place in the list, which is
-// not empty.
+// Finds the newest run, by its place in the list, which is not empty: the record of its node 0, else that of `host`.
 std::size_t newest_run(const std::vector<RunRecord>& records, const std::string& host);
+
+// Options (DDPRUN_*, PET_*), GPU masks, MASTER_ADDR and the like, Python and its environment, and what schedulers, process
+// launchers and platforms tell.
+bool is_deciding(std::string_view name);
+
+// Those of the environment that decide and are no secrets. What the worker of an outer job was told by its own launcher is
+// none of it; in there nothing but options, masks and Python decide.
+Environment deciding_variables(const Environment& environment);
+
+// `own` with what was recorded laid over it. What decides, too, but was not there then is taken out, so that the
+// variables of two jobs are never mixed; secrets stay.
+Environment as_recorded(Environment own, const Environment& recorded);
 
 }  // namespace ddprun::inline launch

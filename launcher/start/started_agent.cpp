@@ -27,10 +27,11 @@ bool ends_with_line(const LineLoss& loss) { return loss.is_node_0 || !loss.has_r
 StartedAgent::StartedAgent(OwnedDescriptor line, bool is_node_0, bool is_elastic)
     : line_(std::move(line)), loss_{.is_node_0 = is_node_0, .is_elastic = is_elastic} {}
 
-void StartedAgent::began(const boost::asio::any_io_executor& executor, const AgentControls& controls) {
-    controls_ = controls;
+void StartedAgent::began(AgentControls& agent) {
+    agent_ = &agent;
     if (!line_) return;
-    listen(std::make_shared<Stream>(executor, ::fcntl(line_.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1)));
+    listen(
+        std::make_shared<Stream>(agent.executor(), ::fcntl(line_.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1)));
 }
 
 // Nothing is said to an agent; only the end of the line counts. The handler owns the stream, which ends with the agent.
@@ -40,7 +41,7 @@ void StartedAgent::listen(const std::shared_ptr<Stream>& reader) {
         std::array<char, 64> ignored;
         const ssize_t count = ::recv(reader->native_handle(), ignored.data(), ignored.size(), MSG_DONTWAIT);
         if (count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR))) return listen(reader);
-        if (ends_with_line(loss_)) controls_.signal(SIGTERM);
+        if (ends_with_line(loss_)) agent_->signal(SIGTERM);
     });
 }
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/watch/agent_watcher.hpp"
+#include "launcher/agent/feature.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline launch {
@@ -43,11 +43,11 @@ struct LineLoss {
 // that only lost its line, with the relay before it, goes on: the coordinator tells it when the job is over. Pure.
 bool ends_with_line(const LineLoss& loss);
 
-class StartedAgent : public AgentWatcher {
+class StartedAgent : public Feature {
   public:
     StartedAgent(OwnedDescriptor line, bool is_node_0, bool is_elastic);
 
-    void began(const boost::asio::any_io_executor& executor, const AgentControls& controls) override;
+    void began(AgentControls& agent) override;
     void learnt(const AgentNews& news) override;
     void workers_run(const RoundReady& place) override;
 
@@ -60,7 +60,7 @@ class StartedAgent : public AgentWatcher {
     OwnedDescriptor line_;
     LineLoss loss_;
     bool port_said_ = false;
-    AgentControls controls_;
+    AgentControls* agent_ = nullptr;
 };
 
 }  // namespace ddprun::inline launch

@@ -22,7 +22,7 @@ bool CoordinatorClaims::accept_one(const RoundReady& ready) {
     return true;
 }
 
-// Of a round that began without this agent nobody has told it how many there are.
+// Nobody has told this agent how many ranks there are in a round that began without it.
 bool CoordinatorClaims::accept_one(const RankEnds& ends) {
     const std::int64_t most = ends.round == round_.round ? std::int64_t{round_.world_size}
                                                          : std::int64_t{nnodes_} * kMaxWorkersPerNode;

@@ -7,7 +7,7 @@
 namespace ddprun::inline job {
 namespace {
 
-// Of one that has stood still.
+// Says how long an agent has stood still.
 std::string standstill_text(const HeartbeatLease& lease) {
     const auto stood = std::chrono::duration_cast<std::chrono::seconds>(*lease.stood());
     return fmt::format("it stood still for about {} s (stopped, or its machine was frozen)", stood.count());
@@ -27,7 +27,7 @@ CoordinatorLoss unanswered_loss(const Endpoint& called) {
 
 CoordinatorLoss lease_loss(const HeartbeatLease& lease) {
     const HeartbeatTerms& terms = lease.terms();
-    // Who stood still for less than the limit has not been given up for that: it is the other side that is silent.
+    // An agent that stood still for less than the limit was not given up for that: it is the other side that is silent.
     if (!lease.stood() || *lease.stood() < terms.limit)
         return {CoordinatorLoss::Kind::silent, silence_text(terms.limit)};
     return {

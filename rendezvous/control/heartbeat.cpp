@@ -149,7 +149,7 @@ Heartbeat HeartbeatLease::answer(const Heartbeat& question, TimePoint now) {
         // A question that was under way for longer than a period is none.
         resume(now - terms_.period());
     }
-    // Of two answers to one question only the first is sure to be the one that was heard.
+    // Only the first of two answers to one question is sure to be the one that was heard.
     // Number 0 is asked before all others, and that it was heard cannot be told from that nothing was.
     const bool is_new = question.number > 0 && (unheard_.empty() || unheard_.back().number < question.number);
     if (is_new && unheard_.size() == kMaxUnheard) unheard_.pop_back();

@@ -34,7 +34,7 @@ JobCommand describe_command(const std::vector<std::string>& words) {
     JobCommand command;
     Digest digest;
     for (const std::string& word : words) {
-        // With its final zero, so that no two lists of words look alike.
+        // Each word counts with its final zero, so that no two lists of words look alike.
         digest.add({word.c_str(), word.size() + 1});
         if (command.text.size() <= kMaxJobCommandText)
             command.text += (command.text.empty() ? "" : " ") + shell_word(word);

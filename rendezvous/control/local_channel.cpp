@@ -15,7 +15,7 @@ namespace asio = boost::asio;
 
 class LocalEnd;
 
-// What the two ends share. One that is closed gets nothing any more: its executor may be gone.
+// The two ends share this. One that is closed gets nothing any more: its executor may be gone.
 class LocalLine {
   public:
     void attach(int side, LocalEnd* end) {

@@ -9,7 +9,7 @@
 
 namespace ddprun::inline job {
 
-// What the job is, as node 0 was told.
+// JobTerms are what node 0 was told of the job.
 struct JobTerms {
     std::string version;
     std::string run_id;
@@ -17,7 +17,7 @@ struct JobTerms {
     int min_nodes = 0;
 };
 
-// Who is there already, as far as it matters to a newcomer; nullptr for nobody.
+// Company is who is there already, as far as it matters to a newcomer; nullptr stands for nobody.
 struct Company {
     const Hello* holder = nullptr;     // of the newcomer's node number
     const Hello* companion = nullptr;  // the lowest node with workers of the newcomer's role
@@ -34,12 +34,12 @@ Company company_of(const Hello& newcomer, const std::optional<Hello>& own, const
 // Nothing if it may. The sentence goes to the newcomer, and, unless that is a stranger, to node 0's user.
 std::optional<Refused> reason_to_refuse(const Hello& newcomer, const JobTerms& terms, const Company& company);
 
-// Whether it looks for another job, or does not speak as this one does. Such a one is told its own value of what differs,
+// True if it looks for another job, or does not speak as this one does. Such a one is told its own value of what differs,
 // and nothing of the job.
 bool is_stranger(const Hello& newcomer, const JobTerms& terms);
-// Of a stranger, with both values: for node 0's user.
+// Tells node 0's user, with both values, why the newcomer is a stranger.
 std::string what_is_strange(const Hello& newcomer, const JobTerms& terms);
-// What a port is where somebody of another job is met; in words that go behind "port 29400".
+// This says what a port is where somebody of another job is met; in words that go behind "port 29400".
 inline constexpr const char* kPortOfAnotherJob = "belongs to another job";
 
 // Nodes that wait while the job runs without them.

@@ -98,7 +98,7 @@ class Aftermath {
     void postpone(std::chrono::steady_clock::duration jump);
     void round_begins() { workers_gone_.reset(); }
 
-    // What the other coordinator of the job has counted.
+    // This one goes on from what the other coordinator of the job has counted.
     void take_over(RoundHistory history);
     // It had decided that another round follows.
     void go_on(bool is_resize, TimePoint now);

@@ -1,4 +1,4 @@
-// What an agent may say of its node's workers. Pure; the Coordinator asks. Numbers that no job can have are refused before,
+// This decides what an agent may say of its workers. Pure. Numbers that no job can have are refused before,
 // where the bytes arrive (range_of).
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace ddprun::inline job {
 
-// Whether the message, which is of the node's current round, speaks of no workers but its own.
+// True if the message, which is of the node's current round, speaks of no workers but its own.
 bool can_be_true(const ControlMessage& message, const JobNode& from);
 
 }  // namespace ddprun::inline job

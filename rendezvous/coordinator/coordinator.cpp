@@ -84,7 +84,7 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
         return std::exchange(out_, {});
     }
     const bool is_hello = std::holds_alternative<Hello>(message);
-    // Without a Hello, or from a node that was refused, nothing else has a meaning.
+    // Nothing else has a meaning without a Hello, or from a node that was refused.
     if (is_hello == is_known) return {{from, is_hello ? said_hello_before() : said_no_hello(), true}};
     if (const auto question = heartbeats_.seen(from, now)) say(from, *question);
     if (queued != aftermath_.queue().end()) {

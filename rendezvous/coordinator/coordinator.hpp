@@ -72,21 +72,21 @@ class Coordinator {
     // This one leads the job: a round has begun, or it has taken the job over.
     bool is_elected() const { return round_.has_run(); }
 
-    // What is to be recorded; nothing before the first round, and when the job is over for all.
+    // This is to be recorded; nothing before the first round, and when the job is over for all.
     const std::optional<RecordWish>& wish() const { return leadership_.wish(); }
     Outbox learn(const RecordNews& news, TimePoint now);
 
     // Number of the round that runs or is about to; each one needs an empty store.
     int round() const { return round_.number(); }
 
-    // What was said there was a Hello, and that agent has a place in the job, or waits for one.
+    // True if a Hello was said there, and that agent has a place in the job, or waits for one.
     bool has_taken(ConnectionId connection) const;
 
     // True once the job is over and every agent has left.
     bool empty() const;
 
   private:
-    // What happened: the node and the message that it is about, if there are any.
+    // An occasion is what happened: the node and the message that it is about, if there are any.
     struct Occasion {
         TimePoint now;
         const JobNode* node = nullptr;

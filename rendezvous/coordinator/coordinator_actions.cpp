@@ -1,4 +1,4 @@
-// What each action of the coordinator's table does, with the four values that know and decide.
+// Here each action of the coordinator's table is carried out, with the four values that know and decide.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Waiting waiting_of(const Roster& roster, const Aftermath& aftermath) {
     return roster.waiting(aftermath.present(roster.nodes()), aftermath.queue());
 }
 
-// What the node with the lowest number says, since one that shares node 0's machine may have taken another way.
+// The node with the lowest number says it, since one that shares node 0's machine may have taken another way.
 std::string reached_at(int host, const JobNodes& nodes) {
     const auto other =
         std::find_if(nodes.begin(), nodes.end(), [host](const auto& entry) { return entry.first != host; });
@@ -172,7 +172,7 @@ void Coordinator::act(AftermathAction action, const Occasion& occasion) {
                                 Aftermath::kJudgementTimeout.count())));
                 return settle(std::nullopt, now);
             }
-            // Who was not asked has nothing to say.
+            // An agent that was not asked has nothing to say.
             if (node->hosts) settle(std::get<Judgement>(*message), now);
             return;
         case AftermathAction::pause:
@@ -285,7 +285,7 @@ void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) 
     if (state_ == CoordinatorState::running && can_grow) handle(CoordinatorEvent::resize_due, {now});
 }
 
-// Those that wait already, when what is known of their machines, or of the nodes that they would join, has changed.
+// Nodes that wait already are refused when what is known of their machines, or of the nodes there, has changed.
 void Coordinator::refuse_unwanted() {
     std::vector<std::pair<JobNode, Refused>> unwanted;
     for (const auto& [connection, node] : aftermath_.queue()) {

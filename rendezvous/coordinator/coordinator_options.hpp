@@ -31,7 +31,7 @@ struct CoordinatorOptions {
     unsigned jitter_seed = 0;  // of the pauses between rounds
     std::optional<ExitWaitOptions> exit_wait;
     bool asks_about_failures = false;  // a program of the user's, by way of the host's own agent
-    // What node 0's own agent will say. Others may come before it, but none may take its place or decide what
+    // Node 0's own agent will say this. Others may come before it, but none may take its place or decide what
     // the job runs.
     std::optional<Hello> own_agent;
     // The hosts of the job in the list that its own agent knows; where nodes are numbered, in that order. Empty: there
@@ -47,13 +47,13 @@ struct CoordinatorOptions {
     // no round begins without a member of the last one that may live before that is recorded (round_record.hpp).
     bool records_rounds = false;
 
-    // With so many nodes the job begins, or goes on.
+    // The job begins, or goes on, with so many nodes.
     int least() const { return elasticity.least(nnodes); }
     // So many may run at the same time.
     int seats() const { return elasticity.seats(nnodes); }
     // A node that is lost can be replaced.
     bool places_change() const { return elasticity.is_elastic() || restarts.max_restarts > 0; }
-    // With one node, or where every loss ends the job, nobody could go on.
+    // Nobody could go on with one node, or where every loss ends the job.
     bool may_fail_over() const { return failover && heartbeat.count() > 0 && nnodes > 1 && places_change(); }
     bool records() const { return records_rounds && may_fail_over(); }
 

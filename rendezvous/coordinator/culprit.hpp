@@ -18,7 +18,7 @@ inline constexpr std::size_t kLastWords = 3;
 // where it did not end by itself: then its words do not tell why.
 std::optional<Accusation> accusation_of(const Failure& failure);
 
-// What is known of a rank's end; nothing for a rank that is not there.
+// It returns what is known of a rank's end; nothing for a rank that is not there.
 using EndOfRank = std::function<std::optional<RankEnd>(int rank)>;
 
 // `first`, unless its words blame another rank. Then it is that one's own failure, if it is among `known` (or

@@ -27,7 +27,7 @@ struct ExitWaitOptions {
     std::string text;   // as the user wrote it
 };
 
-// What a node's agent answers to WhoRuns.
+// This is what a node's agent answers to WhoRuns.
 StillRunning still_running_of(int round, const std::vector<WorkerStatus>& workers);
 
 class ExitWait {
@@ -36,10 +36,10 @@ class ExitWait {
 
     // How long the nodes may take to answer.
     static constexpr std::chrono::seconds kAnswerTimeout{5};
-    // Of those that still run; the rest is counted.
+    // So many ranges of ranks that still run are named; the rest is counted.
     static constexpr std::size_t kMaxRangesShown = 16;
 
-    // Without options it never has a deadline.
+    // It never has a deadline without options.
     explicit ExitWait(std::optional<ExitWaitOptions> options) : options_(std::move(options)) {}
 
     void round_begins();

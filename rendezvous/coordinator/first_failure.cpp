@@ -39,7 +39,7 @@ bool FirstFailure::is_before(const Failure& failure, const Failure& first) const
     return is_contender(failure.rank) && was_killed && first.signal == 0;
 }
 
-// Behind all of them for one that is none.
+// One that is no suspect stands behind all of them.
 std::size_t FirstFailure::place_among_suspects(int rank) const {
     const auto suspect = suspects_.find(rank);
     return suspect == suspects_.end() ? suspects_.size() : suspect->second;

@@ -35,7 +35,7 @@ class FirstFailure {
     bool is_suspect(int rank) const { return suspects_.contains(rank); }
     bool is_contender(int rank) const { return contenders_.contains(rank); }
 
-    // Whether a failure of this worker, told now, may be the first.
+    // True if a failure of this worker, told now, may be the first.
     bool may_be_first(int rank) const { return told_.empty() || is_suspect(rank) || is_contender(rank); }
 
     // `teller` (a worker on a node, a node in the job) says what failed first there; of a worker's failure it

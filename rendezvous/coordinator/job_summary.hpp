@@ -1,4 +1,4 @@
-// What a job came to, from what is known of its nodes at the end of a round. Pure.
+// This sums up what a job came to, from what is known of its nodes at the end of a round. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ddprun::inline job {
 
-// What a node's workers have done in the current round. Only the Round writes it.
+// A NodeRun is what a node's workers have done in the current round. Only the Round writes it.
 struct NodeRun {
     int base_rank = 0;   // the rank of the node's first worker
     bool ended = false;  // all have succeeded, while the round runs; all are gone, while it stops
@@ -54,7 +54,7 @@ std::optional<RankEnd> end_of_rank(const JobNodes& nodes, int rank);
 // The nodes' names.
 std::vector<std::string> hosts_of(const JobNodes& nodes);
 
-// Of all nodes' workers.
+// The ends of all nodes' workers.
 std::vector<RankEnd> all_ends(const JobNodes& nodes);
 
 // But for the restarts, and why none followed. The workers besides the one that `cause` is about are counted

@@ -83,7 +83,7 @@ Messages Leadership::add_follower(const JobNode& node, const JobNodes& nodes) {
     return ask_to_follow(nodes);
 }
 
-// What it says itself of the same round counts, else what is said of its agent.
+// An agent's own word of the same round counts, else what is said of it.
 std::optional<int> Leadership::rank_among_members(const JobNode& node) const {
     const Following& following = *node.hello.following;
     if (following.last.version() == members_->version()) return following.group_rank;
@@ -178,7 +178,7 @@ Takeover Leadership::take_over(const JobNodes& nodes, TimePoint now) {
         present.insert(node->connection);
         if (rank == members_->host_rank || !first) first = node->connection;
     }
-    // Who decided an even split before does so now.
+    // The member that decided an even split before does so now.
     const Attendance all = attendance(nodes, [this, &seated](const JobNode& node) {
         const auto seat = seated.find(rank_among_members(node).value_or(-1));
         return seat != seated.end() && seat->second == &node;
@@ -340,7 +340,7 @@ RoundRecord Leadership::record_of(int round) const {
     return record;
 }
 
-// Who has said that it leaves ends by itself; who is left out may not have heard of it.
+// A node that has said that it leaves ends by itself; one that is left out may not have heard of it.
 bool Leadership::lacks_record(const JobNodes& nodes, int next_round) const {
     if (!options_->records() || recorded_ == record_of(next_round)) return false;
     return lost_silently_ || std::any_of(nodes.begin(), nodes.end(), [](const auto& entry) {

@@ -2,7 +2,7 @@
 // the only part that knows of fail-over and of what is recorded in a register outside the job (etcd). Pure; the
 // Coordinator owns it and calls it in the order of what happens.
 //
-// Where a job may go on without a node, all agents are told who takes part (MemberList). So when the coordinator is lost,
+// All agents are told who takes part (MemberList), where a job may go on without a node. So when the coordinator is lost,
 // one of them can begin another one that takes the job over, if a quorum of them follows it (quorum.hpp); and a
 // coordinator that has lost the quorum ends the job, because the others may go on. With records it is not the quorum that
 // decides, but whose round was recorded last (round_record.hpp).
@@ -112,7 +112,7 @@ class Leadership {
     bool awaits_notice() const { return lost_to_all_.has_value(); }
 
   private:
-    // What an agent has said to being asked to follow.
+    // A vote is what an agent has said to being asked to follow.
     struct Vote {
         int asked_epoch = 0;  // the last that it was asked for
         bool follows = false;

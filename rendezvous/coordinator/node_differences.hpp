@@ -35,7 +35,7 @@ class NodeComparison {
     // The same of one node that would come.
     std::vector<std::string> against(const Hello& newcomer) const;
 
-    // What most nodes of a role have.
+    // The usual traits are what most nodes of a role have.
     struct Usual {
         std::vector<NodeTrait> traits;
         bool programs_may_differ = false;

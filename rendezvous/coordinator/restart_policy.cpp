@@ -44,7 +44,7 @@ void RestartPolicy::count_same(const RoundResult& result) {
     signature_ = result.signature;
 }
 
-// What another round cannot help; empty where it may.
+// Says what another round cannot help; empty where it may.
 std::string RestartPolicy::why_final(const Failure& failure) const {
     // The exit code alone could be the worker's own; one that never ran has no pid.
     if (failure.pid == 0 && (failure.exit_code == kExitNotExecutable || failure.exit_code == kExitNotFound))
@@ -57,7 +57,7 @@ std::string RestartPolicy::why_final(const Failure& failure) const {
     return {};
 }
 
-// What rounds before have shown; empty: nothing against another one.
+// Says what rounds before have shown; empty: nothing is against another one.
 std::string RestartPolicy::why_repeated(const RoundResult& result) const {
     if (options_.same_failure > 0 && same_ >= options_.same_failure && !result.signature.empty())
         return fmt::format("the same failure {} times in a row (--same-failure {})", same_,

@@ -54,7 +54,7 @@ class RestartPolicy {
 
     explicit RestartPolicy(RestartOptions options) : options_(std::move(options)) {}
 
-    // What came of a round that failed.
+    // A result is what came of a round that failed.
     struct RoundResult {
         Failure failure;
         std::chrono::milliseconds uptime{0};

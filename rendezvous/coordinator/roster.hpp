@@ -53,14 +53,14 @@ class Roster {
 
     Roster(SharedOptions options, TimePoint now);
 
-    // Those without a number stand under one that no node can have, until all are there.
+    // Nodes without a number stand under one that no node can have, until all are there.
     const JobNodes& nodes() const { return nodes_; }
     // The node on this connection; nullptr where there is none.
     const JobNode* find(ConnectionId connection) const;
     // The node that hosts the coordinator, while it is connected.
     const JobNode* host() const;
     std::optional<int> host_rank() const { return host_; }
-    // What the Round keeps of a node.
+    // The Round keeps this of a node.
     NodeRun& run_of(const JobNode& node) { return nodes_.at(node.key).run; }
     // The agent on this connection was told how the job has ended for it.
     bool has_released(ConnectionId connection) const { return released_.contains(connection); }
@@ -123,7 +123,7 @@ class Roster {
     // While another coordinator is chosen.
     const JobNode& add_follower(ConnectionId from, const Hello& hello);
     void remove_follower(const JobNode& node);
-    // Those who follow, and as lost the other members that are listed. Returns those who do not follow, who are no nodes any
+    // Seats those who follow, and as lost the other members listed. Returns those who do not follow, who are no nodes any
     // more.
     std::vector<ConnectionId> take_over(const std::vector<FollowerSeat>& seats, const MemberList& list);
 

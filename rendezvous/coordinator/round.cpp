@@ -9,7 +9,7 @@
 namespace ddprun::inline job {
 namespace {
 
-// What the coordinator knows of the node's place counts, whatever the agent says.
+// The coordinator's knowledge of the node's place counts, whatever the agent says.
 Failure placed_on(const JobNode& node, Failure failure) {
     failure.node_rank = node.hello.node_rank;
     failure.host = node.hello.host;
@@ -123,7 +123,7 @@ bool Round::node_succeeded(NodeRun& run) {
     return count_down(run);
 }
 
-// What its agent has gathered of the first failure since it was told; nothing if the node itself was lost.
+// Its agent has gathered more of the first failure since it was told; nothing if the node itself was lost.
 bool Round::node_gone(const JobNode& node, NodeRun& run, const WorkersGone* gone) {
     if (gone != nullptr) {
         run.all_zero = gone->all_zero;

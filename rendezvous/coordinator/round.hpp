@@ -39,7 +39,7 @@ class Round {
     int number() const { return number_; }
     // That round has begun, here or under another coordinator.
     bool has_run() const { return has_run_; }
-    // What ends the round, as far as is known.
+    // This ends the round, as far as is known.
     const std::optional<Failure>& cause() const { return cause_; }
     std::chrono::milliseconds uptime() const { return uptime_; }
     bool progressed() const { return progressed_; }
@@ -52,7 +52,7 @@ class Round {
     // That round, which has ended for this cause.
     void take_over(Failure cause, const JobNodes& nodes);
 
-    // What ends the job instead, from now on.
+    // The job ends for this instead, from now on.
     void set_cause(Failure cause) { cause_ = std::move(cause); }
     // The round ends for a node that comes; should the job end now, then for this.
     void replace_resize(const Failure& cause);

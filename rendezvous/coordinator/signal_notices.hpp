@@ -12,10 +12,10 @@ class SignalNotices {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    // What several agents are sent within this time is one signal: as long as a scheduler may take to reach all nodes.
+    // Signals to several agents within this time are one signal: as long as a scheduler may take to reach all nodes.
     static constexpr std::chrono::seconds kSameSignal{5};
 
-    // Whether the agent on this connection is the first one to tell of it. An agent that is sent a signal again tells of
+    // True if the agent on this connection is the first one to tell of it. An agent that is sent a signal again tells of
     // another one; and each of these is told once.
     bool is_news(std::uint64_t connection, int signal, TimePoint now);
 

@@ -30,7 +30,7 @@ class UnfitNodes {
         std::string name;
         std::string why;
     };
-    // By its number; one without by its host and process.
+    // The key is its number; for one without it its host and process.
     std::map<std::string, UnfitNode> nodes_;
     std::optional<UnfitNode> host_;
 };

@@ -37,7 +37,7 @@ bool is_number(std::string_view word, bool follows) {
            (follows || word.size() >= kLongHex || std::any_of(word.begin(), word.end(), is_decimal));
 }
 
-// What has been masked so far, and where its last number ends.
+// It keeps what has been masked so far, and where its last number ends.
 class MaskedText {
   public:
     // A sign that no word stands before is the number's own.

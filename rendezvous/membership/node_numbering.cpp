@@ -19,7 +19,7 @@ std::string_view take_number(std::string_view& text) {
     return digits;
 }
 
-// Of two that are not at the same position.
+// Compares two that are not at the same position.
 bool is_listed_before(const NodeClaim& node, const NodeClaim& other) {
     return node.listed && (!other.listed || *node.listed < *other.listed);
 }

@@ -6,10 +6,13 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/ip/address.hpp>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -84,6 +87,12 @@ std::string numeric_host(const sockaddr* address) {
 }
 
 }  // namespace
+
+std::string host_name() {
+    std::array<char, HOST_NAME_MAX + 1> name{};
+    if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+    return name.data();
+}
 
 std::vector<LocalAddress> local_addresses() {
     ifaddrs* found = nullptr;

@@ -1,6 +1,6 @@
 #include "apps/ddprun/options/parse_command_line.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
-#include "launcher/agent/job_terms.hpp"
+#include "launcher/agent/agent_link.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <string>
 
+#include "launcher/features/timer_table.hpp"
 #include "launcher/output/output_lines.hpp"
-#include "launcher/watchdog/timer_table.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "tests/launcher/text_checks.hpp"
 

@@ -12,12 +12,12 @@
 
 #include "launcher/agent/node_traits.hpp"
 #include "launcher/doctor/node_report.hpp"
+#include "launcher/features/failure_question.hpp"
 #include "launcher/guardian/guardian_channel.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/jobs/job_control.hpp"
 #include "launcher/jobs/job_record.hpp"
 #include "launcher/jobs/run_record.hpp"
-#include "launcher/judge/failure_question.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/plan/device_binding.hpp"

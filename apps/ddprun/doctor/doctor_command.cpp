@@ -11,12 +11,14 @@
 #include "apps/cli/print.hpp"
 #include "apps/ddprun/options/launcher_words.hpp"
 #include "apps/ddprun/options/options.hpp"
+#include "launcher/agent/agent_link.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/doctor/diagnosis.hpp"
 #include "launcher/output/log_file.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/plan/program.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline app {

@@ -8,8 +8,9 @@
 
 #include "apps/ddprun/explain/worker_environment.hpp"
 #include "launcher/agent/worker_placement.hpp"
+#include "launcher/features/local_cache.hpp"
+#include "launcher/features/watchdog.hpp"
 #include "launcher/harmless_text.hpp"
-#include "launcher/local_cache.hpp"
 #include "launcher/plan/own_address.hpp"
 #include "launcher/secret_name.hpp"
 #include "rendezvous/control/coordinator_message.hpp"
@@ -79,11 +80,13 @@ std::vector<LateInput> late_inputs(const LaunchOptions& options) {
              [](Inputs& inputs) { ++inputs.options.master.port; }});
     if (!is_alone) add_of_nodes(options, late);
     if (options.timer_place)
-        late.push_back({timer_place_text(*options.timer_place),
-                        [](Inputs& inputs) { inputs.station.timer_file = kAnother; }});
+        late.push_back({timer_place_text(*options.timer_place), [](Inputs& inputs) {
+                            inputs.station.variables.over[kTimerFileVariable] = kAnother;
+                        }});
     if (options.local_cache)
-        late.push_back({"a folder made at the start",
-                        [](Inputs& inputs) { inputs.station.caches = cache_variables(kAnother); }});
+        late.push_back({"a folder made at the start", [](Inputs& inputs) {
+                            inputs.station.variables.unless_set = cache_variables(kAnother);
+                        }});
     return late;
 }
 

@@ -12,13 +12,11 @@
 #include "apps/ddprun/plan/job_secret.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "launcher/agent/agent.hpp"
-#include "launcher/agent/job_terms.hpp"
-#include "launcher/agent/rank_limits.hpp"
+#include "launcher/agent/agent_link.hpp"
+#include "launcher/agent/worker_placement.hpp"
 #include "launcher/cluster/cluster_text.hpp"
-#include "launcher/jobs/detach.hpp"
-#include "launcher/jobs/detached_job.hpp"
+#include "launcher/features/detach.hpp"
 #include "launcher/jobs/job_folder.hpp"
-#include "launcher/jobs/jobs_place.hpp"
 #include "launcher/output/log_file.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/process/process_table.hpp"
@@ -29,7 +27,7 @@ namespace ddprun::inline app {
 namespace {
 
 // In the process that returns to the shell and in the launcher that goes on.
-int run_detached(LaunchOptions options, const std::vector<std::string>& words, Observers& observers,
+int run_detached(LaunchOptions options, const std::vector<std::string>& words, LaunchFeatures& features,
                  LauncherLog& log) {
     const auto jobs = make_jobs_folder({current_environment(), ::geteuid()});
     prune_jobs(jobs);
@@ -44,7 +42,7 @@ int run_detached(LaunchOptions options, const std::vector<std::string>& words, O
         throw;
     }
     if (detached.exit_code) {
-        observers.forget();
+        features.go_on_elsewhere();
         // A launcher that was killed could not do it.
         if (*detached.exit_code != 0) remove_starting_folder(folder);
         return *detached.exit_code;
@@ -53,9 +51,9 @@ int run_detached(LaunchOptions options, const std::vector<std::string>& words, O
     std::vector<std::string> command{"ddprun"};
     command.insert(command.end(), words.begin(), words.end());
     DetachedJob job(folder, options, std::move(command), std::move(*room), std::move(detached.starter));
-    std::vector<AgentWatcher*> watchers = observers.all();
-    watchers.insert(watchers.begin(), &job);
-    return run_agent(options, log, watchers);
+    std::vector<Feature*> all = features.all();
+    all.insert(all.begin(), &job);
+    return run_agent(options, log, all);
 }
 
 void tell_remarks(const CommandLine& line, LauncherLog& log) {
@@ -99,13 +97,13 @@ bool may_tell_others(const LaunchOptions& options) { return options.nnodes > 1 &
 constexpr std::chrono::seconds kUnfitJoinTime{30};
 
 int run_with(LaunchOptions options, Call& call) {
-    std::vector<AgentWatcher*> watchers = call.observers()->all();
+    std::vector<Feature*> all = call.features()->all();
     std::optional<StartedAgent> started;
     if (auto& relay = call.relay()) {
         started.emplace(std::move(relay->line), options.node_rank == 0, options.elasticity.is_elastic());
-        watchers.push_back(&*started);
+        all.push_back(&*started);
     }
-    return run_agent(std::move(options), call.log(), watchers);
+    return run_agent(std::move(options), call.log(), all);
 }
 
 // The key of the job's agents, and by which way workers reach the store.
@@ -133,7 +131,7 @@ void tell_of_launch(const ClusterPlan& plan, const LaunchOptions& options, Launc
 // A node that --check has found a problem on only tells the others so, where they can be told.
 int run_unfit(LaunchOptions options, Call& call) {
     if (!may_tell_others(options)) {
-        call.observers()->fails(options.exits_with_one ? 1 : kExitSystem, options.unfit);
+        call.features()->fails(options.exits_with_one ? 1 : kExitSystem, options.unfit);
         return kExitSystem;
     }
     options.open_files = raise_open_files();
@@ -148,7 +146,7 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
     LauncherLog& log = call.log();
     LaunchOptions options = resolve_launch(line, facts);
     if (is_doctors_job(line.program)) options.entry_name = "ddprun doctor";
-    call.observers()->launch_known(options, line.rdzv_backend);
+    call.features()->launch_known(options, line.rdzv_backend);
     tell_of_launch(plan, options, log);
     if (line.dry_run) return show_dry_run(options, line.json);
     agree_on_trust(line, options, call);
@@ -165,7 +163,7 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
             "be neither found nor ended");
     if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
     if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
-    if (line.detach) return run_detached(options, call.words(), *call.observers(), log);
+    if (line.detach) return run_detached(options, call.words(), *call.features(), log);
     return run_with(std::move(options), call);
 }
 
@@ -182,7 +180,7 @@ int run_launch_mode(Call& call) {
         const std::string file = filled_path(line.log_file, known);
         if (const auto wrong = call.log().open_file(file, facts.host_name)) throw UsageError(*wrong);
     }
-    call.observers().emplace(line, known, current_environment(), call.start(), call.log());
+    call.features().emplace(line, known, current_environment(), call.start(), call.log());
     tell_remarks(line, call.log());
     return launch(call, facts, known);
 }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/ddprun/modes/observers.hpp"
+#include "apps/ddprun/modes/launch_features.hpp"
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/cluster_plan.hpp"
 #include "launcher/output/launcher_log.hpp"
@@ -47,8 +47,8 @@ class Call {
     ClusterPlan& plan();
     std::optional<FromRelay>& relay() { return relay_; }
 
-    // Those who are told of this launch; nothing before there is one.
-    std::optional<Observers>& observers() { return observers_; }
+    // The features of this launch; nothing before there is one.
+    std::optional<LaunchFeatures>& features() { return features_; }
 
     // The line of an error, as the user has said its option.
     std::string said(const std::string& message) const;
@@ -64,7 +64,7 @@ class Call {
     std::optional<FromRelay> relay_;
     std::optional<CommandLine> line_;
     std::optional<ClusterPlan> plan_;
-    std::optional<Observers> observers_;
+    std::optional<LaunchFeatures> features_;
 };
 
 struct Mode {

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <variant>
 
-#include "launcher/jobs/deciding_variables.hpp"
 #include "launcher/jobs/run_record.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/small_file.hpp"
 

@@ -10,7 +10,6 @@
 #include "apps/ddprun/options/options.hpp"
 #include "apps/ddprun/plan/job_secret.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"
-#include "launcher/agent/job_terms.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/start/carried_environment.hpp"

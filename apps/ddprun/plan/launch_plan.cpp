@@ -5,15 +5,15 @@
 #include <algorithm>
 
 #include "apps/ddprun/options/option_values.hpp"
-#include "launcher/agent/job_terms.hpp"
-#include "launcher/agent/rank_limits.hpp"
+#include "launcher/agent/agent_link.hpp"
+#include "launcher/agent/worker_placement.hpp"
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/cluster/family.hpp"
-#include "launcher/health/health_port.hpp"
+#include "launcher/features/health.hpp"
+#include "launcher/features/watchdog.hpp"
 #include "launcher/plan/own_address.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/start/carried_environment.hpp"
-#include "launcher/watchdog/timer_pipe.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/system/whole_number.hpp"
 

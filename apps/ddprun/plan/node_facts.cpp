@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "apps/ddprun/plan/node_facts.hpp"
-#include "launcher/agent/job_terms.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/child_exec.hpp"

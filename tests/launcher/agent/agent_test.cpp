@@ -54,18 +54,16 @@ class ObedientRunner final : public ProcessRunner {
 };
 
 // Writes down what it is told.
-class Notes : public AgentWatcher {
+class Notes : public Feature {
   public:
     bool wants_all_ranks() const override { return wants_all; }
-    void began(const boost::asio::any_io_executor&, const AgentControls&) override {
-        lines.push_back("began");
-    }
+    void began(AgentControls&) override { lines.push_back("began"); }
     void heard(const ControlMessage&) override { lines.push_back("heard"); }
     void learnt(const AgentNews& news) override {
         if (std::holds_alternative<PlaceKnown>(news)) lines.push_back("place");
         if (std::holds_alternative<WorkerEnded>(news)) lines.push_back("worker ended");
         if (const auto* change = std::get_if<StateChanged>(&news))
-            lines.push_back("state " + std::string(change->after));
+            lines.push_back("state " + std::string(to_text(change->after)));
     }
     void workers_run(const RoundReady&) override { lines.push_back("workers run"); }
     std::optional<std::string> ended(const JobResult&) override {
@@ -78,7 +76,7 @@ class Notes : public AgentWatcher {
 };
 
 // Runs an agent of one node with two workers; `play` is called in each round, once they run.
-class Play : public AgentWatcher {
+class Play : public Feature {
   public:
     using Act = std::function<void(Play&)>;
 
@@ -90,41 +88,41 @@ class Play : public AgentWatcher {
         options.terminating_signals = {SIGUSR2};
         LauncherLog log(Verbosity::quiet);
         const SignalsBlocked signals_as_before;
-        return run_agent(std::move(options), log, watchers(), [this](const auto& executor, const auto&) {
+        return run_agent(std::move(options), log, features(), [this](const auto& executor, const auto&) {
             auto made = std::make_unique<ObedientRunner>(executor);
             runner = made.get();
             return made;
         });
     }
 
-    void began(const boost::asio::any_io_executor&, const AgentControls& given) override { controls = given; }
+    void began(AgentControls& agent) override { controls = &agent; }
     void learnt(const AgentNews& news) override {
         if (const auto* ended = std::get_if<WorkerEnded>(&news)) ends.push_back(*ended);
     }
     void workers_run(const RoundReady& place) override {
         round = place.round;
-        states.push_back(controls.status().state);
+        states.push_back(controls->status().state);
         play_(*this);
     }
     std::optional<std::string> ended(const JobResult& told) override {
         result = told;
-        states.push_back(controls.status().state);
+        states.push_back(controls->status().state);
         return {};
     }
 
     LaunchOptions options;  // of the run that is to come
     ObedientRunner* runner = nullptr;
-    AgentControls controls;
+    AgentControls* controls = nullptr;
     int round = 0;
     std::vector<WorkerEnded> ends;
     Lines states;
     JobResult result;
 
-    std::vector<AgentWatcher*> others;  // likewise
+    std::vector<Feature*> others;  // likewise
 
   private:
-    Watchers watchers() {
-        std::vector<AgentWatcher*> all{this};
+    Features features() {
+        std::vector<Feature*> all{this};
         all.insert(all.end(), others.begin(), others.end());
         return all;
     }
@@ -165,9 +163,9 @@ TEST_CASE("an agent tells all who watch it the same") {
         CAPTURE(line);
         CHECK(std::find(first.lines.begin(), first.lines.end(), line) != first.lines.end());
     }
-    CHECK_FALSE(Watchers({&first}).want_all_ranks());
-    CHECK(Watchers({&first, &second}).want_all_ranks());
-    CHECK(Watchers({&first, &second}).ended({}) == Lines{"trouble", "trouble"});
+    CHECK_FALSE(Features({&first}).want_all_ranks());
+    CHECK(Features({&first, &second}).want_all_ranks());
+    CHECK(Features({&first, &second}).ended({}) == Lines{"trouble", "trouble"});
 }
 
 TEST_CASE("a worker's failure stops the others and is the agent's exit code") {
@@ -191,7 +189,7 @@ TEST_CASE("a failed round is followed by another as long as restarts are left") 
 }
 
 TEST_CASE("a signal to the agent goes to its workers and ends the job") {
-    Play play([](Play& self) { self.controls.signal(SIGUSR2); });
+    Play play([](Play& self) { self.controls->signal(SIGUSR2); });
     CHECK(play.run() == 128 + SIGUSR2);
     CHECK(play.result.outcome == Outcome::signalled);
     REQUIRE(play.result.ranks.size() == 2);

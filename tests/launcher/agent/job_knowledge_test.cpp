@@ -194,7 +194,7 @@ TEST_CASE("the ending has the coordinator's cause, or else this node's own") {
     job.learn_failure(kWorker);
     CHECK(job.ending().first_failure == kWorker);
     SECTION("the coordinator is lost") {
-        job.learn_loss(0, "node-a", "no answer");
+        job.learn_loss({.cause = "no answer"}, {});
         CHECK(job.ending().first_failure->kind == Failure::Kind::node_lost);
         CHECK(job.ending().first_failure->message == "no answer");
         CHECK(job.ending().first_failure->exit_code == kExitUnavailable);
@@ -202,7 +202,7 @@ TEST_CASE("the ending has the coordinator's cause, or else this node's own") {
     }
     SECTION("the coordinator is lost after it has named the cause") {
         job.learn(Stop{1, kSignal});
-        job.learn_loss(0, "node-a", "no answer");
+        job.learn_loss({.cause = "no answer"}, {});
         CHECK(job.ending().first_failure == kSignal);
     }
     SECTION("the last word") {

@@ -1,4 +1,4 @@
-#include "launcher/agent/rank_limits.hpp"
+#include "launcher/agent/worker_placement.hpp"
 
 #include "tests/support/catch.hpp"
 

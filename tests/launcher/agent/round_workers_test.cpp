@@ -10,7 +10,7 @@ namespace ddprun {
 namespace {
 
 // A round of two workers that live on paper; they are played by processes that outlive the test.
-class Round {
+class Round final : public RoundObserver {
   public:
     explicit Round(std::function<void(LaunchOptions&)> change = [](LaunchOptions&) {}) {
         runner.pids = {::getpid(), ::getppid()};
@@ -23,14 +23,16 @@ class Round {
         place.base_rank = 4;
         place.world_size = 6;
         workers.emplace(context.get_executor(), runner, *pump, options, place, WorkerStation{.host = "gpu1"},
-                        RoundEvents{.on_failure =
-                                        [this](const Failure& failure) {
-                                            failed.push_back(failure.rank);
-                                            if (failure.pid != 0) workers->stop(SIGTERM);
-                                        },
-                                    .on_gone = [this](const auto&) { gone = true; },
-                                    .on_step = [this](const std::string& text) { words.push_back(text); }});
+                        features, *this);
     }
+
+    void workers_fail(const Failure& failure) override {
+        failed.push_back(failure.rank);
+        if (failure.pid != 0) workers->stop(SIGTERM);
+    }
+    void workers_gone(const std::vector<UnkillableWorker>&) override { gone = true; }
+    void send(const ControlMessage&) override {}
+    void say(LogLevel, const std::string& text) override { words.push_back(text); }
 
     void finish() {
         run_until(context, [this] { return gone; });
@@ -42,6 +44,7 @@ class Round {
 
     boost::asio::io_context context{1};
     FakeRunner runner;
+    Features features;
     LaunchOptions options;
     std::optional<OutputPump> pump;
     std::vector<int> failed;

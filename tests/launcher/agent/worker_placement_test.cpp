@@ -125,7 +125,10 @@ TEST_CASE(
     options.environment["TRITON_CACHE_DIR"] = "/mine";
     options.environment["TORCHELASTIC_TIMER_FILE"] = "/outer";
     const Environment caches{{"TRITON_CACHE_DIR", "/node/triton"}, {"CUDA_CACHE_PATH", "/node/cuda"}};
-    const Environment own = place(options, 0, {.caches = caches, .timer_file = "/timers"}).environment;
+    const Environment own =
+        place(options, 0,
+              {.variables = {.unless_set = caches, .over = {{"TORCHELASTIC_TIMER_FILE", "/timers"}}}})
+            .environment;
     CHECK(own.at("TRITON_CACHE_DIR") == "/mine");
     CHECK(own.at("CUDA_CACHE_PATH") == "/node/cuda");
     CHECK(own.at("TORCHELASTIC_TIMER_FILE") == "/timers");

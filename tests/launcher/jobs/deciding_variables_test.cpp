@@ -1,4 +1,4 @@
-#include "launcher/jobs/deciding_variables.hpp"
+#include "launcher/jobs/run_record.hpp"
 
 #include "launcher/cluster/cluster_text.hpp"
 #include "tests/launcher/cluster/captured_environment.hpp"

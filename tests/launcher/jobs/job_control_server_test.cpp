@@ -12,7 +12,7 @@
 #include <optional>
 #include <thread>
 
-#include "launcher/jobs/job_control_address.hpp"
+#include "launcher/jobs/job_control.hpp"
 #include "launcher/jobs/job_control_client.hpp"
 #include "rendezvous/system/error.hpp"
 #include "tests/launcher/worker_fixture.hpp"

@@ -1,10 +1,11 @@
-#include "launcher/jobs/jobs_place.hpp"
+#include "launcher/jobs/job_folder.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
 
+#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "tests/launcher/worker_fixture.hpp"

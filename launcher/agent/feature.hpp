@@ -1,0 +1,203 @@
+// Feature: something that a launcher can do besides running workers in rounds: a time limit, a watchdog, an event log, an
+// answer to health probes. A feature says at which moments it wants to be called, in one file of launcher/features/, and
+// the agent knows none of them by name.
+//
+//   moment          when
+//   began           the agent is there, and nothing has been started
+//   heard           the coordinator says something, of which the agent has done nothing yet
+//   learnt          something happened that the coordinator does not say
+//   round_begins    before the workers of a round start: the feature adds variables for them; what it throws fails the round
+//   workers_run     all workers of this node were started
+//   worker_failed   a worker of this node failed: the feature says why if it knows
+//   round_over      no worker of this node is left, nor anything that they have started
+//   ended           the job is over here
+//
+// The agent calls everything on its own thread, from inside run_agent(), in the order in which it happens. A feature
+// outlives the agent, and throws from began() and round_begins() only.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "launcher/agent/agent_machine.hpp"
+#include "launcher/agent/launch_options.hpp"
+#include "launcher/appended_file.hpp"
+#include "launcher/output/launcher_log.hpp"
+#include "launcher/process/process_runner.hpp"
+#include "launcher/report/result_file.hpp"
+#include "rendezvous/control/control_message.hpp"
+#include "rendezvous/job/agent_status.hpp"
+
+namespace ddprun::inline launch {
+
+// The coordinator and the store are at this place; `hosted`: this agent hosts them, and listens there from now on.
+struct PlaceKnown {
+    Endpoint place;
+    bool hosted = false;
+};
+
+// The AgentMachine has taken an event.
+struct StateChanged {
+    AgentState before = AgentState::joining;
+    AgentEvent event = AgentEvent::round_ready;
+    AgentState after = AgentState::joining;
+};
+
+// A process, or ddpctl, has sent a signal that means something to the job.
+struct SignalReceived {
+    int signal = 0;
+};
+
+// The job's end is near, or its workers are told something for another reason of time; `text` is what the user reads.
+struct TimeWarning {
+    int signal = 0;
+    std::string text;
+};
+
+// The coordinator, or the way to it, was lost, and the nodes that are left look for another one.
+struct CoordinatorLost {
+    std::string cause;
+};
+
+// This agent leads the job now.
+struct TookOver {};
+
+// Another coordinator leads this node, perhaps this agent's own.
+struct LedAgain {};
+
+// The workers are about to stand still (Ctrl-Z), or go on again.
+struct Suspended {};
+struct Resumed {};
+
+// One worker of this node has ended in this round; `use` holds zeros where the system did not say.
+struct WorkerEnded {
+    int round = 0;
+    RankEnd end;
+    ResourceUse use;
+};
+
+// A timer that a process of this node has set for itself is over.
+struct TimerExpired {
+    int round = 0;
+    int rank = -1;  // of the worker that the process is, or is below; -1: of none
+    int local_rank = -1;
+    std::int64_t pid = 0;
+    std::string scope;
+    std::int64_t length_ms = 0;
+    int signal = 0;  // that it was sent; 0: none
+};
+BOOST_DESCRIBE_STRUCT(TimerExpired, (), (round, rank, local_rank, pid, scope, length_ms, signal))
+
+using AgentNews = std::variant<PlaceKnown, StateChanged, SignalReceived, TimeWarning, CoordinatorLost,
+                               TookOver, LedAgain, Suspended, Resumed, WorkerEnded, TimerExpired>;
+
+// How loud a line is, as LauncherLog has it.
+enum class LogLevel { debug, info, warn };
+
+// What a feature may ask of its agent, and have it do; from handlers of the executor and from the feature's moments.
+class AgentControls {
+  public:
+    virtual boost::asio::any_io_executor executor() = 0;
+    virtual const LaunchOptions& options() const = 0;
+    virtual ProcessRunner& runner() = 0;
+    virtual AgentStatus status() const = 0;
+    virtual void say(LogLevel level, const std::string& line) = 0;
+    // The agent acts as if the launcher had been sent this signal; only for signals that it handles.
+    virtual void signal(int signal) = 0;
+    // The job's time is over, for this reason: it ends as by SIGTERM.
+    virtual void time_is_over(const std::string& why) = 0;
+    // Sends it to the coordinator.
+    virtual void send(const ControlMessage& message) = 0;
+    // All features learn it.
+    virtual void tell(const AgentNews& news) = 0;
+
+  protected:
+    ~AgentControls() = default;
+};
+
+// What features add to the environment of all workers of a round.
+struct WorkerVariables {
+    Environment unless_set = {};  // a variable that the user has set stays as it is
+    Environment over = {};        // these are over the user's
+};
+
+// What the features of a launcher are made from, once its options and this machine are known.
+struct FeatureInputs {
+    const LaunchOptions& options;
+    LauncherLog& log;
+    std::string rdzv_backend;                            // in torchrun's words
+    std::chrono::steady_clock::time_point start;         // of this launcher
+    std::chrono::steady_clock::time_point options_read;  // when the command line was understood
+    std::optional<std::uint16_t> health_port = {};       // of TORCHELASTIC_HEALTH_CHECK_PORT
+    std::optional<AppendedFile> event_log = {};          // of --events; whoever writes it takes it
+};
+
+class Feature {
+  public:
+    virtual ~Feature() = default;
+
+    // Whether the result given to ended() is to have the ends of the ranks of all nodes, which the coordinator then sends.
+    virtual bool wants_all_ranks() const { return false; }
+
+    virtual void began(AgentControls&) {}
+    virtual void heard(const ControlMessage&) {}
+    virtual void learnt(const AgentNews&) {}
+    virtual void round_begins(const RoundReady&, WorkerVariables&) {}
+    virtual void workers_run(const RoundReady&) {}
+    virtual void worker_failed(Failure&) {}
+    virtual void round_over() {}
+    // Returns one line about trouble, if there was any, which is shown.
+    virtual std::optional<std::string> ended(const JobResult&) { return std::nullopt; }
+
+    // The agent ends, however that came about: the feature lets go of everything that it has of its executor.
+    virtual void agent_leaves() {}
+
+    // Adds what somebody else has to remove if this launcher is killed; asked when a round begins, and when it is over.
+    virtual void add_to(LauncherTraces&) const {}
+
+    // The launcher ends before there was an agent, for this reason.
+    virtual void launch_failed(int exit_code, std::string_view reason) {
+        static_cast<void>(exit_code), static_cast<void>(reason);
+    }
+    // The launcher goes on in another process (--detach), and this one only waits for it.
+    virtual void goes_on_elsewhere() {}
+};
+
+// The features of one launcher; each is called in the order in which they are here. They outlive it.
+class Features {
+  public:
+    Features() = default;
+    Features(std::vector<Feature*> all) : all_(std::move(all)) {}
+
+    bool empty() const { return all_.empty(); }
+    bool want_all_ranks() const {
+        bool wanted = false;
+        for (const Feature* one : all_) wanted = wanted || one->wants_all_ranks();
+        return wanted;
+    }
+    // Calls this moment of each: features.at(&Feature::learnt, news).
+    template <typename Moment, typename... Arguments>
+    void at(Moment moment, Arguments&&... arguments) const {
+        for (Feature* one : all_) (one->*moment)(arguments...);
+    }
+    // The lines that are to be shown.
+    std::vector<std::string> ended(const JobResult& result) const {
+        std::vector<std::string> lines;
+        for (Feature* one : all_) {
+            if (auto line = one->ended(result)) lines.push_back(std::move(*line));
+        }
+        return lines;
+    }
+
+  private:
+    std::vector<Feature*> all_;
+};
+
+}  // namespace ddprun::inline launch

@@ -1,0 +1,201 @@
+#include "launcher/features/event_log.hpp"
+
+#include <unistd.h>
+
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+#include "launcher/features/event_story.hpp"
+#include "launcher/harmless_text.hpp"
+#include "launcher/wall_clock.hpp"
+#include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
+
+namespace ddprun::inline launch {
+
+struct EventFile::Queue {
+    Queue(AppendedFile opened, std::size_t most) : file(std::move(opened)), max_bytes(most) {}
+
+    // The first word about a loss is the only one.
+    void note(const std::string& why) {
+        if (!std::exchange(is_noted, true)) trouble = why;
+    }
+
+    AppendedFile file;  // the thread's, but for its name
+    const std::size_t max_bytes;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<std::string> waiting;
+    std::size_t bytes = 0;
+    bool closing = false;
+    bool done = false;
+    bool is_noted = false;
+    std::optional<std::string> trouble;
+};
+
+EventFile::EventFile(AppendedFile file, std::size_t max_waiting)
+    : queue_(std::make_shared<Queue>(std::move(file), max_waiting)) {}
+
+EventFile::~EventFile() { close(); }
+
+void EventFile::start() {
+    if (writer_.joinable()) return;
+    try {
+        writer_ = start_without_signals([queue = queue_] { write_all(*queue); });
+    } catch (const std::system_error& error) {
+        const std::lock_guard lock(queue_->mutex);
+        queue_->note(queue_->file.loss(error.what()));
+    }
+}
+
+void EventFile::append(std::string_view lines) {
+    const std::lock_guard lock(queue_->mutex);
+    for (const std::string_view line : lines_of(lines)) {
+        if (queue_->closing || queue_->bytes + line.size() + 1 > queue_->max_bytes) {
+            queue_->note(queue_->file.loss("more comes than it takes"));
+            break;
+        }
+        queue_->waiting.push_back(std::string(line) + "\n");
+        queue_->bytes += line.size() + 1;
+    }
+    queue_->changed.notify_all();
+}
+
+std::optional<std::string> EventFile::take_trouble() {
+    const std::lock_guard lock(queue_->mutex);
+    return std::exchange(queue_->trouble, std::nullopt);
+}
+
+std::optional<std::string> EventFile::close(std::chrono::milliseconds timeout) {
+    if (std::exchange(is_closed_, true)) return take_trouble();
+    start();
+    if (writer_.joinable()) {
+        std::unique_lock lock(queue_->mutex);
+        queue_->closing = true;
+        queue_->changed.notify_all();
+        if (queue_->changed.wait_for(lock, timeout, [this] { return queue_->done; })) {
+            lock.unlock();
+            writer_.join();
+        } else {
+            queue_->waiting.clear();
+            queue_->note(queue_->file.loss("it takes nothing any more"));
+            writer_.detach();
+        }
+    }
+    return take_trouble();
+}
+
+void EventFile::forget() {
+    is_closed_ = true;
+    const std::lock_guard lock(queue_->mutex);
+    queue_->waiting.clear();
+}
+
+void EventFile::write_all(Queue& queue) {
+    std::unique_lock lock(queue.mutex);
+    for (;;) {
+        queue.changed.wait(lock, [&queue] { return queue.closing || !queue.waiting.empty(); });
+        if (queue.waiting.empty()) break;
+        std::string line = std::move(queue.waiting.front());
+        queue.waiting.pop_front();
+        lock.unlock();
+        const std::size_t size = line.size();
+        const auto notice = queue.file.append(std::move(line));
+        lock.lock();
+        queue.bytes -= size;
+        if (notice) queue.note(*notice);
+    }
+    queue.done = true;
+    queue.changed.notify_all();
+}
+
+namespace {
+
+class EventLog final : public Feature {
+  public:
+    EventLog(EventOrigin origin, AppendedFile file, FeatureInputs& inputs)
+        : story_(std::move(origin)), file_(std::move(file)), start_(inputs.start), log_(inputs.log) {
+        did("options_read", {{"version", DDPRUN_VERSION}, {"nodes", inputs.options.nnodes}},
+            inputs.options_read);
+        did("machine_read", {{"workers", inputs.options.workers.size()}}, Clock::now());
+    }
+    ~EventLog() override {
+        if (const auto trouble = file_.close()) log_.warn(*trouble);
+    }
+
+    void began(AgentControls& agent) override {
+        agent_ = &agent;
+        file_.start();
+        // With --detach it is another process than the one that has read the options.
+        story_.run_by(::getpid());
+        write(story_.begins(now()));
+    }
+    void heard(const ControlMessage& message) override {
+        if (!has_ended_) write(story_.hears(message, now()));
+    }
+    void learnt(const AgentNews& news) override {
+        if (!has_ended_) write(story_.learns(news, now()));
+    }
+    void workers_run(const RoundReady& round) override {
+        write(story_.workers_run(round, agent_->status().workers.size(), now()));
+    }
+    // What the agent does after that, saying goodbye, is no part of the job any more.
+    std::optional<std::string> ended(const JobResult& result) override {
+        has_ended_ = true;
+        file_.append(story_.ends(result, now()));
+        return file_.close();
+    }
+    void launch_failed(int exit_code, std::string_view reason) override {
+        if (!std::exchange(has_ended_, true)) write(story_.fails(exit_code, reason, now()));
+    }
+    void goes_on_elsewhere() override {
+        has_ended_ = true;
+        file_.forget();
+    }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+
+    EventTime at(Clock::time_point when) const {
+        using std::chrono::duration_cast;
+        using std::chrono::milliseconds;
+        const auto ago = duration_cast<milliseconds>(Clock::now() - when);
+        return {unix_time_now_ms() - ago.count(), duration_cast<milliseconds>(when - start_).count()};
+    }
+    EventTime now() const { return at(Clock::now()); }
+    void did(std::string_view name, const boost::json::object& facts, Clock::time_point when) {
+        write(story_.did(name, facts, at(when)));
+    }
+    void write(std::string_view lines) {
+        if (!lines.empty()) file_.append(lines);
+        if (const auto trouble = file_.take_trouble()) log_.warn(*trouble);
+    }
+
+    EventStory story_;
+    EventFile file_;
+    Clock::time_point start_;
+    LauncherLog& log_;
+    AgentControls* agent_ = nullptr;
+    bool has_ended_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Feature> make_event_log(FeatureInputs& inputs) {
+    if (!inputs.event_log) return nullptr;
+    const LaunchOptions& options = inputs.options;
+    EventOrigin origin{.run_id = options.run_id,
+                       .role = options.role,
+                       .host = host_name(),
+                       .entry_point = std::filesystem::path(options.entry_name).filename().string(),
+                       .rdzv_backend = inputs.rdzv_backend,
+                       .pid = ::getpid()};
+    return std::make_unique<EventLog>(std::move(origin), *std::exchange(inputs.event_log, std::nullopt),
+                                      inputs);
+}
+
+}  // namespace ddprun::inline launch

@@ -1,0 +1,62 @@
+// The event log of --events: what happens to an agent, as the EventStory tells it, in a file of lines.
+//
+// The file is open from the start on. EventFile writes it by a thread of its own behind a bounded queue, so that neither a
+// full disk nor a file server that hangs keeps the agent: lines are lost then, which is said once. Used by one thread, the
+// agent's; the other thread is there from start() on, so that a launcher may fork before.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "launcher/agent/feature.hpp"
+#include "launcher/appended_file.hpp"
+
+namespace ddprun::inline launch {
+
+class EventFile {
+  public:
+    // So many bytes may wait for the thread: more than the ends of all workers of a large node.
+    static constexpr std::size_t kMaxWaiting = 8 * 1024 * 1024;
+    // How long close() waits for what is left to be written.
+    static constexpr std::chrono::milliseconds kCloseTimeout{2000};
+
+    explicit EventFile(AppendedFile file, std::size_t max_waiting = kMaxWaiting);
+    EventFile(const EventFile&) = delete;
+    EventFile& operator=(const EventFile&) = delete;
+    // Closes it without a word.
+    ~EventFile();
+
+    // From now on what is appended is written. Once is enough.
+    void start();
+
+    // Takes whole lines, or nothing; never waits.
+    void append(std::string_view lines);
+
+    // Returns what is to be said since lines are lost; once.
+    std::optional<std::string> take_trouble();
+
+    // Waits until all is written, but not longer than the timeout; then nothing is written any more. As take_trouble().
+    std::optional<std::string> close(std::chrono::milliseconds timeout = kCloseTimeout);
+
+    // Nothing that waits is written, nor what comes; only before start().
+    void forget();
+
+  private:
+    struct Queue;
+
+    static void write_all(Queue& queue);
+
+    std::shared_ptr<Queue> queue_;  // also the thread's, which may hang when we end
+    std::thread writer_;
+    bool is_closed_ = false;
+};
+
+// nullptr without a file in the inputs. What was done before there was an agent is written at once.
+std::unique_ptr<Feature> make_event_log(FeatureInputs& inputs);
+
+}  // namespace ddprun::inline launch

@@ -1,0 +1,439 @@
+#include "launcher/features/event_story.hpp"
+
+#include <fmt/core.h>
+
+#include <boost/json.hpp>
+#include <concepts>
+#include <initializer_list>
+#include <map>
+#include <utility>
+
+#include "launcher/harmless_text.hpp"
+#include "rendezvous/codec/json_codec.hpp"
+#include "rendezvous/control/control_text.hpp"
+#include "rendezvous/job/exit_status.hpp"
+
+namespace ddprun::inline launch {
+namespace {
+
+namespace json = boost::json;
+
+// torchrun would have made the record there: its readers tell records apart by file, class and method.
+constexpr const char* kHostsName = "c10d_rendezvous_backend.py:_create_tcp_store";
+constexpr const char* kJoinsName = "dynamic_rendezvous.py:DynamicRendezvousHandler.next_rendezvous";
+constexpr const char* kClosesName = "dynamic_rendezvous.py:DynamicRendezvousHandler._close";
+
+constexpr const char* kOwnPrefix = "ddprun.";
+
+const char* text_of(EndState state) {
+    switch (state) {
+        case EndState::succeeded: return "SUCCEEDED";
+        case EndState::failed: return "FAILED";
+        case EndState::terminated: return "TERMINATED";
+    }
+    return "UNKNOWN";
+}
+
+struct RendezvousWords {
+    const char* name;
+    const char* state;
+};
+
+RendezvousWords words_of(RendezvousState state) {
+    switch (state) {
+        case RendezvousState::hosts: return {kHostsName, "INIT"};
+        case RendezvousState::runs: return {kJoinsName, "RUNNING"};
+        case RendezvousState::closed: return {kClosesName, "SUCCEEDED"};
+        case RendezvousState::failed: break;
+    }
+    return {kJoinsName, "FAILED"};
+}
+
+template <class T>
+json::value or_null(const std::optional<T>& value) {
+    return value ? json::value(*value) : json::value(nullptr);
+}
+
+// torchrun has its further facts as a text of JSON in the JSON, each number of a worker as a list of one.
+json::string facts_text(const EventOrigin& origin, const StatusEvent& event) {
+    json::object facts{{"group_world_size", event.group_world_size},
+                       {"entry_point", event_text(origin.entry_point)}};
+    if (event.worker) {
+        facts["local_rank"] = json::array{event.worker->local_rank};
+        facts["role_rank"] = json::array{event.worker->role_rank};
+        facts["role_world_size"] = json::array{event.worker->role_world_size};
+    }
+    return json::string(json::serialize(facts));
+}
+
+// Has the form of the file that torchrun's @record writes, or of what torchrun puts in its place if a worker has left none.
+json::string error_text(const Failure& failure) {
+    json::object error{{"message", "<NONE>"}};
+    if (!failure.error_message.empty() || !failure.traceback.empty())
+        error["message"] = json::object{
+            {"message", event_text(failure.error_message)},
+            {"extraInfo", json::object{{"py_callstack", event_text(failure.traceback)},
+                                       {"timestamp", std::to_string(failure.unix_time_ms / 1000)}}}};
+    return json::string(json::serialize(error));
+}
+
+std::string line_of(const json::object& event) { return json::serialize(event) + "\n"; }
+
+json::object event_of(std::string_view name, std::string_view source, const EventTime& time,
+                      json::object metadata) {
+    return {
+        {"name", name}, {"source", source}, {"timestamp", time.unix_ms}, {"metadata", std::move(metadata)}};
+}
+
+namespace json = boost::json;
+
+json::value name_or_null(int signal) {
+    return signal == 0 ? json::value(nullptr) : json::value(event_text(signal_text(signal)));
+}
+
+struct EventRules : JsonRules {
+    static std::string text(const std::string& text, std::size_t) { return std::string(event_text(text)); }
+
+    // A rank that there is not, and a signal, which has a name.
+    template <std::same_as<int> T>
+    static void put(json::object& out, std::string_view name, const T& number) {
+        if (name == "signal") {
+            out[name] = name_or_null(number);
+        } else {
+            out[name] = name.ends_with("rank") && number == -1 ? json::value(nullptr) : json::value(number);
+        }
+    }
+};
+
+// Those members of a described struct that an event has: "member", or "name=member" where the event has another name for it.
+template <Described T>
+json::object members_of(const T& whole, std::initializer_list<std::string_view> names) {
+    json::object all;
+    put_members<EventRules>(all, whole);
+    json::object chosen;
+    for (const std::string_view name : names) {
+        const std::size_t end = name.find('=');
+        chosen[name.substr(0, end)] = all.at(end == name.npos ? name : name.substr(end + 1));
+    }
+    return chosen;
+}
+
+json::object joined(json::object one, const json::object& other) {
+    for (const auto& [name, value] : other) one[name] = value;
+    return one;
+}
+
+std::int64_t whole_ms(std::int64_t microseconds) { return (microseconds + 500) / 1000; }
+
+json::object facts_of(const Failure& failure) {
+    return joined(members_of(failure, {"kind", "node_rank", "host", "rank", "exit_code", "signal"}),
+                  {{"text", event_text(to_text(failure))}});
+}
+
+template <class Set>
+json::array names_of_others(const Set& all, const Set& known) {
+    json::array names;
+    for (const auto& [host, pid] : all) {
+        if (!known.contains({host, pid})) names.push_back(event_text(fmt::format("{} ({})", host, pid)));
+    }
+    return names;
+}
+
+}  // namespace
+
+json::string event_text(std::string_view text) {
+    // Cut before it is made valid, too, so that no work is done for what is left out.
+    return json::string(cut_text(valid_utf8(text.substr(0, kMaxEventText)), kMaxEventText));
+}
+
+std::string status_event_line(const EventOrigin& origin, const EventTime& time, const StatusEvent& event) {
+    const char* state = text_of(event.state);
+    const auto& worker = event.worker;
+    json::object metadata{
+        {"run_id", event_text(origin.run_id)},
+        {"global_rank", worker ? json::value(worker->rank) : json::value(nullptr)},
+        {"group_rank", event.group_rank},
+        {"worker_id", worker ? json::value(std::to_string(worker->pid)) : json::value(nullptr)},
+        {"role", event_text(origin.role)},
+        {"hostname", event_text(origin.host)},
+        {"state", state},
+        {"total_run_time", time.elapsed_ms / 1000},
+        {"rdzv_backend", origin.rdzv_backend},
+        {"raw_error", event.failure ? json::value(error_text(*event.failure)) : json::value(nullptr)},
+        {"metadata", facts_text(origin, event)},
+        {"agent_restarts", event.restart_count},
+        {"duration_ms", or_null(event.duration_ms)}};
+    return line_of(event_of(fmt::format("torchelastic.worker.status.{}", state), worker ? "WORKER" : "AGENT",
+                            time, std::move(metadata)));
+}
+
+std::string rendezvous_event_line(const EventOrigin& origin, const RendezvousEvent& event) {
+    const RendezvousWords words = words_of(event.state);
+    return line_of({{"name", words.name},
+                    {"run_id", event_text(origin.run_id)},
+                    {"message", event_text(event.message)},
+                    {"hostname", event_text(origin.host)},
+                    {"pid", origin.pid},
+                    {"node_state", words.state},
+                    {"master_endpoint", event_text(event.endpoint)},
+                    {"rank", or_null(event.rank)},
+                    {"local_id", nullptr},
+                    {"error_trace", event_text(event.error)}});
+}
+
+std::string own_event_line(const EventOrigin& origin, const EventTime& time, std::string_view name,
+                           const json::object& metadata) {
+    json::object all{{"run_id", event_text(origin.run_id)},
+                     {"hostname", event_text(origin.host)},
+                     {"launcher_pid", origin.pid},
+                     {"elapsed_ms", time.elapsed_ms}};
+    for (const auto& [member, value] : metadata) all[member] = value;
+    return line_of(event_of(kOwnPrefix + std::string(name), "DDPRUN", time, std::move(all)));
+}
+
+std::string EventStory::own(std::string_view name, const json::object& metadata,
+                            const EventTime& time) const {
+    return own_event_line(origin_, time, name, metadata);
+}
+
+std::string EventStory::rendezvous(RendezvousState state, std::string message, std::string error) const {
+    RendezvousEvent event{.state = state, .message = std::move(message), .endpoint = endpoint_};
+    event.error = std::move(error);
+    if (round_) event.rank = round_->group_rank;
+    return rendezvous_event_line(origin_, event);
+}
+
+std::string EventStory::did(std::string_view name, const json::object& facts, const EventTime& time) const {
+    return own("start." + std::string(name), facts, time);
+}
+
+std::string EventStory::begins(const EventTime&) const {
+    return rendezvous(RendezvousState::runs,
+                      fmt::format("The node '{}_{}' attempts to join the next round of the rendezvous '{}'.",
+                                  origin_.host, origin_.pid, origin_.run_id));
+}
+
+std::string EventStory::hears(const ControlMessage& message, const EventTime& time) {
+    return std::visit([&](const auto& one) { return hear(one, time); }, message);
+}
+
+std::string EventStory::learns(const AgentNews& news, const EventTime& time) {
+    return std::visit([&](const auto& one) { return learn(one, time); }, news);
+}
+
+// The coordinator has answered for the first time.
+std::string EventStory::first_word(const EventTime& time) {
+    return std::exchange(joined_, true) ? std::string() : did("joined", {}, time);
+}
+
+std::string EventStory::hear(const Waiting& waiting, const EventTime& time) {
+    const json::object text{{"text", event_text(to_text(waiting))}};
+    return first_word(time) +
+           own("round.waiting", joined(members_of(waiting, {"joined", "expected"}), text), time);
+}
+
+std::string EventStory::hear(const Parked& parked, const EventTime& time) {
+    return first_word(time) + own("round.parked", members_of(parked, {"text=reason"}), time);
+}
+
+std::string EventStory::hear(const MemberList& list, const EventTime&) {
+    listed_.clear();
+    for (const Member& member : list.members) listed_.emplace(member.host, member.pid);
+    return {};
+}
+
+std::string EventStory::hear(const RoundReady& round, const EventTime& time) {
+    std::string lines = first_word(time);
+    if (round_ && round_->resizes != round.resizes) lines += resized(round, time);
+    round_ = round;
+    members_ = std::exchange(listed_, {});
+    lines += own("round.ready",
+                 members_of(round, {"round", "job_id", "world_size", "nodes=group_world_size",
+                                    "node_rank=group_rank", "first_rank=base_rank", "restart_count",
+                                    "max_restarts", "resize_count=resizes", "reason=restart_reason"}),
+                 time);
+    return lines + rendezvous(RendezvousState::runs,
+                              fmt::format("The node '{}_{}' has joined round {} of the rendezvous '{}' as "
+                                          "rank {} in a world of size {}.",
+                                          origin_.host, origin_.pid, round.round, origin_.run_id,
+                                          round.group_rank, round.group_world_size));
+}
+
+std::string EventStory::resized(const RoundReady& round, const EventTime& time) const {
+    // Those left and came who are in one list only. Without lists nobody knows, and the cause has to do.
+    const bool known = !members_.empty() && !listed_.empty();
+    return own("resize",
+               {{"round", round.round},
+                {"resize", round.resizes},
+                {"from_world_size", round_->world_size},
+                {"to_world_size", round.world_size},
+                {"from_nodes", round_->group_world_size},
+                {"to_nodes", round.group_world_size},
+                {"left", known ? json::value(names_of_others(members_, listed_)) : json::value(nullptr)},
+                {"came", known ? json::value(names_of_others(listed_, members_)) : json::value(nullptr)},
+                {"cause", event_text(cause_)}},
+               time);
+}
+
+std::string EventStory::hear(const NoticeSignal& notice, const EventTime& time) {
+    return own("signal.forwarded", members_of(notice, {"signal", "round"}), time);
+}
+
+std::string EventStory::hear(const Stop& stop, const EventTime& time) {
+    return own("round.stopping", {{"round", stop.round}, {"cause", facts_of(stop.cause)}}, time);
+}
+
+std::string EventStory::hear(const Restarting& restarting, const EventTime& time) {
+    cause_ = to_text(restarting.cause);
+    const bool resizes = restarting.resize > 0;
+    const json::object facts = resizes ? members_of(restarting, {"delay_ms", "resize", "nodes"})
+                                       : members_of(restarting, {"delay_ms", "restart", "max_restarts"});
+    return own(resizes ? "resizing" : "restart", joined({{"cause", facts_of(restarting.cause)}}, facts),
+               time);
+}
+
+std::string EventStory::learn(const PlaceKnown& known, const EventTime& time) {
+    const std::string endpoint = fmt::format("{}:{}", known.place.host, known.place.port);
+    if (known.place.port == 0 || std::exchange(endpoint_, endpoint) == endpoint) return {};
+    std::string lines =
+        did(known.hosted ? "store_up" : "store_known", {{"endpoint", event_text(endpoint)}}, time);
+    if (known.hosted)
+        lines += rendezvous(
+            RendezvousState::hosts,
+            fmt::format("Process {} hosts the TCP store for the C10d rendezvous backend.", origin_.pid));
+    return lines;
+}
+
+std::string EventStory::learn(const StateChanged& change, const EventTime& time) {
+    if (change.before == change.after) return {};
+    return own(
+        "state",
+        {{"from", to_text(change.before)}, {"to", to_text(change.after)}, {"by", to_text(change.event)}},
+        time);
+}
+
+std::string EventStory::learn(const SignalReceived& received, const EventTime& time) {
+    return own("signal.received", {{"signal", name_or_null(received.signal)}}, time);
+}
+
+std::string EventStory::learn(const TimeWarning& warning, const EventTime& time) {
+    return own("time.warning", {{"signal", name_or_null(warning.signal)}, {"text", event_text(warning.text)}},
+               time);
+}
+
+std::string EventStory::learn(const CoordinatorLost& lost, const EventTime& time) {
+    return own("coordinator.lost", {{"cause", event_text(lost.cause)}}, time);
+}
+
+std::string EventStory::learn(const TookOver&, const EventTime& time) {
+    return own("coordinator.taken_over", {}, time);
+}
+
+std::string EventStory::learn(const LedAgain&, const EventTime& time) {
+    return own("coordinator.found", {}, time);
+}
+
+std::string EventStory::learn(const WorkerEnded& ended, const EventTime& time) {
+    const json::object end = members_of(
+        ended.end, {"rank", "local_rank", "pid", "manner", "exit_code", "signal", "core_dumped", "wall_ms"});
+    return own(
+        "worker.ended",
+        joined(joined({{"round", ended.round}}, end), {{"user_cpu_ms", whole_ms(ended.use.user_us)},
+                                                       {"system_cpu_ms", whole_ms(ended.use.system_us)},
+                                                       {"max_rss_bytes", ended.use.max_rss_bytes},
+                                                       {"major_page_faults", ended.use.page_faults}}),
+        time);
+}
+
+std::string EventStory::learn(const TimerExpired& expired, const EventTime& time) {
+    json::object facts;
+    put_members<EventRules>(facts, expired);
+    return own("timer.expired", facts, time);
+}
+
+std::string EventStory::workers_run(const RoundReady& round, std::size_t workers,
+                                    const EventTime& time) const {
+    return own("round.started", {{"round", round.round}, {"workers", workers}}, time);
+}
+
+std::string EventStory::status_of(const RankEnd& end, const JobResult& result, const EventTime& time) const {
+    StatusEvent event{.group_rank = result.node_rank, .restart_count = result.restart_count};
+    switch (end.manner) {
+        case RankEnd::Manner::succeeded: event.state = EndState::succeeded; break;
+        case RankEnd::Manner::failed: event.state = EndState::failed; break;
+        case RankEnd::Manner::stopped:
+        case RankEnd::Manner::lost: event.state = EndState::terminated; break;
+    }
+    StatusEvent::Worker worker{.rank = end.rank, .pid = end.pid, .local_rank = end.local_rank};
+    worker.role_rank = end.local_rank;
+    if (round_) {
+        event.group_world_size = round_->group_world_size;
+        worker.role_rank = round_->role_base_rank + end.local_rank;
+        worker.role_world_size = round_->role_world_size;
+    }
+    event.worker = worker;
+    event.duration_ms = end.wall_ms;
+    if (event.state == EndState::failed) {
+        const auto& first = result.first_failure;
+        const bool is_told = first && first->rank == end.rank && first->witness < 0;
+        event.failure = is_told ? *first : Failure{};
+    }
+    return status_event_line(origin_, time, event);
+}
+
+// torchrun counts so: an agent has failed that was sent a signal or never came to its end, and succeeded else, whatever
+// became of its workers.
+std::string EventStory::status_of_agent(const JobResult& result, const EventTime& time) const {
+    const bool failed = result.outcome == Outcome::signalled || result.outcome == Outcome::preempted ||
+                        result.outcome == Outcome::not_admitted || result.outcome == Outcome::node_lost;
+    return status_event_line(origin_, time,
+                             {.state = failed ? EndState::failed : EndState::succeeded,
+                              .worker = {},
+                              .group_rank = result.node_rank,
+                              .group_world_size = round_ ? round_->group_world_size : 1,
+                              .restart_count = result.restart_count,
+                              .failure = {},
+                              .duration_ms = time.elapsed_ms});
+}
+
+std::string EventStory::ends(const JobResult& result, const EventTime& time) const {
+    // They stand by rank, as torchrun has them.
+    std::map<int, std::string> workers;
+    for (const RankEnd& end : result.ranks) {
+        if (end.node_rank == result.node_rank) workers[end.rank] = status_of(end, result, time);
+    }
+    std::string lines;
+    for (const auto& [rank, line] : workers) lines += line;
+    lines += status_of_agent(result, time);
+    if (round_) {
+        lines += rendezvous(RendezvousState::closed,
+                            fmt::format("The node '{}_{}' has closed the rendezvous '{}'.", origin_.host,
+                                        origin_.pid, origin_.run_id));
+    } else {
+        lines += rendezvous(RendezvousState::failed, result.message, result.message);
+    }
+    const auto& first = result.first_failure;
+    return lines + own("ended",
+                       {{"exit_code", result.exit_code},
+                        {"outcome", to_text(result.outcome)},
+                        {"text", event_text(result.message)},
+                        {"restart_count", result.restart_count},
+                        {"resize_count", result.resize_count},
+                        {"first_failure", first ? json::value(facts_of(*first)) : json::value(nullptr)}},
+                       time);
+}
+
+std::string EventStory::fails(int exit_code, std::string_view reason, const EventTime& time) const {
+    const StatusEvent agent{
+        .state = EndState::failed, .worker = {}, .failure = {}, .duration_ms = time.elapsed_ms};
+    return status_event_line(origin_, time, agent) + own("ended",
+                                                         {{"exit_code", exit_code},
+                                                          {"outcome", "not_started"},
+                                                          {"text", event_text(reason)},
+                                                          {"restart_count", 0},
+                                                          {"resize_count", 0},
+                                                          {"first_failure", nullptr}},
+                                                         time);
+}
+
+}  // namespace ddprun::inline launch

@@ -1,0 +1,187 @@
+#include "launcher/features/failure_judge.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "launcher/features/failure_question.hpp"
+#include "launcher/harmless_text.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
+
+namespace ddprun::inline launch {
+namespace {
+
+constexpr std::size_t kShownAnswer = 80;
+
+// Empty, with errno set, if the system has no place for it.
+OwnedDescriptor file_of(std::string_view text) {
+    OwnedDescriptor file(::memfd_create("ddprun-failure", MFD_CLOEXEC));
+    while (file && !text.empty()) {
+        const ssize_t count = ::write(file.get(), text.data(), text.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return OwnedDescriptor();
+        text.remove_prefix(static_cast<std::size_t>(count));
+    }
+    if (file && ::lseek(file.get(), 0, SEEK_SET) != 0) return OwnedDescriptor();
+    return above_standard_streams(std::move(file));
+}
+
+std::string no_start(const char* call) { return fmt::format("{}: {}", call, std::strerror(errno)); }
+
+}  // namespace
+
+FailureJudge::FailureJudge(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
+                           std::chrono::milliseconds timeout)
+    : runner_(runner), timeout_(timeout), output_(executor), timer_(executor) {}
+
+void FailureJudge::ask(const Question& question, Done done) {
+    stop();
+    done_ = std::move(done);
+    said_.clear();
+    overdue_ = false;
+    if (const auto trouble = start(question)) {
+        boost::asio::post(output_.get_executor(),
+                          alive_.guard([this, trouble = *trouble] { answer({}, trouble); }));
+        return;
+    }
+    listen();
+    timer_.expires_after(timeout_);
+    timer_.async_wait(alive_.guard([this](boost::system::error_code cancelled) {
+        if (cancelled || pid_ == 0) return;
+        overdue_ = true;
+        runner_.signal_worker(pid_, SIGKILL, SignalScope::group);
+    }));
+}
+
+// Returns why there is no program now.
+std::optional<std::string> FailureJudge::start(const Question& question) {
+    const OwnedDescriptor input = file_of(question.text);
+    if (!input) return no_start("memfd_create");
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return no_start("pipe");
+    OwnedDescriptor reader(ends[0]);
+    const OwnedDescriptor writer = above_standard_streams(OwnedDescriptor(ends[1]));
+    if (!writer || ::fcntl(reader.get(), F_SETFL, O_NONBLOCK) != 0) return no_start("pipe");
+    const WorkerSpec spec{.argv = {question.program},
+                          .environment = question.environment,
+                          .local_rank = question.local_rank,
+                          .standard_input = GivenDescriptor{input.get()},
+                          .standard_output = GivenDescriptor{writer.get()}};
+    const auto result =
+        runner_.start(spec, {.on_exit = alive_.guard([this](const ExitStatus& status) { ended(status); }),
+                             .on_group_gone = [] {}});
+    if (const auto* failure = std::get_if<StartFailure>(&result)) return failure->text;
+    pid_ = std::get<Started>(result).pid;
+    boost::system::error_code ignored;  // What was open before has been read.
+    output_.close(ignored);
+    output_.assign(reader.release());
+    return std::nullopt;
+}
+
+void FailureJudge::listen() {
+    output_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                       alive_.guard([this](const boost::system::error_code& error) {
+                           if (!error && pid_ != 0 && read_some()) listen();
+                       }));
+}
+
+// False at the end, and where somebody writes without end once nothing more counts.
+bool FailureJudge::read_some() {
+    std::array<char, kMaxAnswer> bytes{};
+    const ssize_t count = ::read(output_.native_handle(), bytes.data(), bytes.size());
+    if (count <= 0) return count < 0 && (errno == EAGAIN || errno == EINTR);
+    said_.append(bytes.data(), std::min(static_cast<std::size_t>(count), kMaxAnswer - said_.size()));
+    return true;
+}
+
+void FailureJudge::ended(const ExitStatus& status) {
+    timer_.cancel();
+    runner_.signal_worker(std::exchange(pid_, 0), SIGKILL, SignalScope::group);
+    // The program said before its end what is in the pipe by now.
+    read_some();
+    boost::system::error_code ignored;  // Whatever it is, nothing more is read.
+    output_.close(ignored);
+    if (overdue_) {
+        const double seconds = std::chrono::duration<double>(timeout_).count();
+        return answer({}, fmt::format("has not ended within {:g} s and was killed", seconds));
+    }
+    if (!succeeded(status)) return answer({}, "ended by " + to_string(status));
+    if (const auto judgement = parse_answer(said_)) return answer(*judgement, {});
+    const std::string first = harmless_output_line(said_.substr(0, said_.find('\n')), kShownAnswer);
+    answer({}, first.empty() ? "said nothing"
+                             : fmt::format("said '{}', not restart, stop or exclude NODE", first));
+}
+
+void FailureJudge::answer(const Judgement& judgement, const std::string& trouble) {
+    if (const auto done = std::exchange(done_, {})) done(judgement, trouble);
+}
+
+void FailureJudge::stop() {
+    done_ = {};
+    timer_.cancel();
+    if (pid_ == 0) return;
+    runner_.signal_worker(pid_, SIGKILL, SignalScope::group);
+    runner_.forget(std::exchange(pid_, 0));
+}
+
+FailureJudge::Question question_of(const LaunchOptions& options, const RoundReady& round,
+                                   const Failure& failure) {
+    FailureJudge::Question question{.program = options.on_failure, .environment = options.environment};
+    question.text = to_json({options.run_id, round.job_id, round.round, round.restart_count,
+                             round.max_restarts, round.group_world_size},
+                            failure);
+    question.environment["DDPRUN_RUN_ID"] = round.job_id;
+    question.local_rank = static_cast<int>(options.workers.size());
+    return question;
+}
+
+namespace {
+
+class JudgeFeature final : public Feature {
+  public:
+    void began(AgentControls& agent) override {
+        agent_ = &agent;
+        judge_.emplace(agent.executor(), agent.runner());
+    }
+    void round_begins(const RoundReady& round, WorkerVariables&) override { round_ = round; }
+    void heard(const ControlMessage& message) override {
+        const auto* asked = std::get_if<JudgeFailure>(&message);
+        if (asked == nullptr) return;
+        judge_->ask(question_of(agent_->options(), round_, asked->failure),
+                    [this, round = asked->round](Judgement judgement, const std::string& trouble) {
+                        if (!trouble.empty())
+                            agent_->say(LogLevel::warn, "--on-failure " + agent_->options().on_failure +
+                                                            ": " + harmless_line(trouble) +
+                                                            "; ddprun decides by itself");
+                        judgement.round = round;
+                        agent_->send(judgement);
+                    });
+    }
+    // The job is over; the runner that has started the program takes nothing more after that.
+    void learnt(const AgentNews& news) override {
+        const auto* change = std::get_if<StateChanged>(&news);
+        if (change != nullptr && change->after == AgentState::draining_output) judge_->stop();
+    }
+    void agent_leaves() override { judge_.reset(); }
+
+  private:
+    AgentControls* agent_ = nullptr;
+    RoundReady round_;
+    std::optional<FailureJudge> judge_;
+};
+
+}  // namespace
+
+std::unique_ptr<Feature> make_failure_judge(FeatureInputs& inputs) {
+    return inputs.options.on_failure.empty() ? nullptr : std::make_unique<JudgeFeature>();
+}
+
+}  // namespace ddprun::inline launch

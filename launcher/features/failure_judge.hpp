@@ -1,0 +1,81 @@
+// FailureJudge: asks a program of the user's what shall follow a failure (--on-failure), without waiting for it.
+//
+// The program runs as the workers do, by their runner and between two rounds: as the leader of its own session, with
+// nothing of ours open, and gone when this launcher is. The question is its stdin, a file that it reads at its own
+// pace; its stderr is the launcher's. Its answer counts when it ends with 0 within the timeout. What is left of its
+// process group then is killed.
+//
+// Made, used and destroyed on the agent's thread, which `executor` runs; `runner` outlives it.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launcher/agent/feature.hpp"
+#include "launcher/process/process_runner.hpp"
+#include "rendezvous/control/control_message.hpp"
+#include "rendezvous/system/alive.hpp"
+
+namespace ddprun::inline launch {
+
+class FailureJudge {
+  public:
+    // The program may run so long.
+    static constexpr std::chrono::seconds kOnFailureTimeout{10};
+    // So much of what the program says counts; the rest is read and forgotten.
+    static constexpr std::size_t kMaxAnswer = 4096;
+
+    struct Question {
+        std::string program;
+        std::string text;
+        Environment environment;  // all of it
+        int local_rank = 0;       // one that no worker has
+    };
+
+    // The program's answer, or Answer::none and why, in words that follow the program's name.
+    using Done = std::function<void(const Judgement& judgement, const std::string& trouble)>;
+
+    FailureJudge(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
+                 std::chrono::milliseconds timeout = kOnFailureTimeout);
+    ~FailureJudge() { stop(); }
+
+    // Calls back once, from the executor. A question that is still open, of a program that even SIGKILL does not end, is
+    // given up.
+    void ask(const Question& question, Done done);
+
+    // Kills the program that runs, if there is one, and calls back no more.
+    void stop();
+
+  private:
+    std::optional<std::string> start(const Question& question);
+    void listen();
+    bool read_some();
+    void ended(const ExitStatus& status);
+    void answer(const Judgement& judgement, const std::string& trouble);
+
+    ProcessRunner& runner_;
+    std::chrono::milliseconds timeout_;
+    boost::asio::posix::stream_descriptor output_;
+    boost::asio::steady_timer timer_;
+    Done done_;      // while a question is open
+    pid_t pid_ = 0;  // of the program; 0: none runs
+    bool overdue_ = false;
+    std::string said_;
+    Alive alive_;
+};
+
+// Makes what the user's program is asked about a failure of this round.
+FailureJudge::Question question_of(const LaunchOptions& options, const RoundReady& round,
+                                   const Failure& failure);
+
+// On the host the coordinator asks what shall follow a failure, and the program of --on-failure answers; where it says
+// nothing of use, its user reads why. nullptr without such a program.
+std::unique_ptr<Feature> make_failure_judge(FeatureInputs& inputs);
+
+}  // namespace ddprun::inline launch

@@ -1,0 +1,38 @@
+// FakeAgent: what a feature sees of its agent, for tests of one feature.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/agent/feature.hpp"
+
+namespace ddprun {
+
+class FakeAgent final : public AgentControls {
+  public:
+    explicit FakeAgent(boost::asio::any_io_executor executor) : executor_(std::move(executor)) {}
+
+    boost::asio::any_io_executor executor() override { return executor_; }
+    const LaunchOptions& options() const override { return given; }
+    ProcessRunner& runner() override { return *starts; }
+    AgentStatus status() const override { return now; }
+    void say(LogLevel, const std::string& line) override { said.push_back(line); }
+    void signal(int signal) override { signals.push_back(signal); }
+    void time_is_over(const std::string& why) override { over.push_back(why); }
+    void send(const ControlMessage& message) override { sent.push_back(message); }
+    void tell(const AgentNews& news) override { told.push_back(news); }
+
+    LaunchOptions given;
+    ProcessRunner* starts = nullptr;
+    AgentStatus now;
+    std::vector<std::string> said;
+    std::vector<int> signals;
+    std::vector<std::string> over;
+    std::vector<ControlMessage> sent;
+    std::vector<AgentNews> told;
+
+  private:
+    boost::asio::any_io_executor executor_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,131 @@
+#include "launcher/features/failure_judge.hpp"
+
+#include "tests/launcher/worker_fixture.hpp"
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+using Answer = Judgement::Answer;
+
+// A shell script that is asked.
+struct Court {
+    explicit Court(std::chrono::milliseconds timeout = FailureJudge::kOnFailureTimeout)
+        : judge(context.get_executor(), runner, timeout) {}
+
+    void ask(const std::string& script, std::string text = "{}") {
+        program = folder.file("judge", "#!/bin/sh\n" + script, 0700);
+        answer.reset();
+        judge.ask({.program = program, .text = std::move(text), .environment = stub_spec({}).environment},
+                  [this](const Judgement& judgement, const std::string& why) {
+                      answer = judgement.answer;
+                      trouble = why;
+                  });
+        CHECK_FALSE(answer);
+    }
+    void wait() {
+        run_until(context, [this] { return answer.has_value(); });
+    }
+
+    boost::asio::io_context context{1};
+    LocalRunner runner{context.get_executor()};
+    FailureJudge judge;
+    TemporaryFolder folder;
+    std::string program;
+    std::optional<Answer> answer;
+    std::string trouble;
+};
+
+}  // namespace
+
+TEST_CASE("a program reads the question and answers, one after the other") {
+    Court court;
+    for (const auto& [text, expected] : {std::pair{"stop", Answer::stop}, {"restart", Answer::restart}}) {
+        court.ask("cat\n", text);
+        court.wait();
+        CHECK(court.answer == expected);
+        CHECK(court.trouble.empty());
+    }
+}
+
+TEST_CASE("neither a long question nor a long answer holds anybody up") {
+    Court court;
+    court.ask("wc -c > $0.size; echo restart; yes | head -c 300000\n", std::string(1'000'000, 'x'));
+    court.wait();
+    CHECK(court.answer == Answer::restart);
+    std::string line(FailureJudge::kMaxAnswer, ' ');
+    court.ask("printf '%" + std::to_string(FailureJudge::kMaxAnswer - 4) + "sstop\n' ''\n");
+    court.wait();
+    CHECK(court.answer == Answer::stop);
+    court.ask("printf '%" + std::to_string(FailureJudge::kMaxAnswer - 3) + "sstop\n' ''\n");
+    court.wait();
+    CHECK(court.answer == Answer::none);
+}
+
+TEST_CASE("what is no answer has a reason") {
+    const std::pair<std::string, std::string> rows[] = {
+        {"exit 3\n", "ended by exit code 3"},
+        {"kill -TERM $$\n", "ended by signal 15 (SIGTERM)"},
+        {"echo stop; exit 1\n", "ended by exit code 1"},
+        {":\n", "said nothing"},
+        {"echo '\033[1mwhat?'\n", "said 'what?', not restart, stop or exclude NODE"}};
+    Court court;
+    for (const auto& [script, why] : rows) {
+        court.ask(script);
+        court.wait();
+        CHECK(court.answer == Answer::none);
+        CHECK(court.trouble == why);
+    }
+    court.judge.ask({.program = "/no/such/file"}, [&](const Judgement& judgement, const std::string& why) {
+        court.answer = judgement.answer;
+        court.trouble = why;
+    });
+    court.answer.reset();
+    court.wait();
+    CHECK(court.trouble == "cannot start '/no/such/file': no such file");
+}
+
+TEST_CASE("a program that takes too long is killed with its process group") {
+    Court court(100ms);
+    court.ask("trap '' TERM; sleep 1000 & echo stop; wait\n");
+    court.wait();
+    CHECK(court.answer == Answer::none);
+    CHECK(court.trouble == "has not ended within 0.1 s and was killed");
+    run_until(court.context, [] { return has_no_children(); });
+    court.ask("echo stop\n");
+    court.wait();
+    CHECK(court.answer == Answer::stop);
+}
+
+TEST_CASE("what an answer leaves running is killed, too") {
+    Court court;
+    court.ask("sleep 1000 & echo stop\n");
+    court.wait();
+    CHECK(court.answer == Answer::stop);
+    run_until(court.context, [] { return has_no_children(); });
+}
+
+TEST_CASE("another question takes the place of one that is open") {
+    Court court;
+    bool asked = false;
+    court.judge.ask({.program = court.folder.file("first", "#!/bin/sh\nsleep 1000\n", 0700),
+                     .environment = stub_spec({}).environment},
+                    [&](const Judgement&, const std::string&) { asked = true; });
+    court.ask("echo restart\n");
+    court.wait();
+    CHECK(court.answer == Answer::restart);
+    CHECK_FALSE(asked);
+}
+
+TEST_CASE("a program is killed when nobody waits for its answer any more") {
+    Court court;
+    court.ask("sleep 1000\n");
+    court.judge.stop();
+    bool swept = false;
+    court.runner.sweep(10s, [&](const SweepResult& result) { swept = result.nothing_left; });
+    run_until(court.context, [&] { return swept; });
+    CHECK_FALSE(court.answer);
+}
+
+}  // namespace ddprun
