@@ -4,13 +4,14 @@
 #include <unistd.h>
 
 #include "launcher/path_template.hpp"
-#include "launcher/process/survivors.hpp"
+#include "launcher/process/sweeper.hpp"
 #include "launcher/report/error_file.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/culprit.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline launch {
 namespace {

@@ -9,6 +9,7 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline launch {
 

@@ -22,6 +22,7 @@
 #include "rendezvous/coordinator/culprit.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline launch {
 namespace {

@@ -13,6 +13,7 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun::inline launch {

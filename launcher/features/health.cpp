@@ -20,8 +20,8 @@
 
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/net/port_owner.hpp"
 #include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun::inline launch {

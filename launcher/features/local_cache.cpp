@@ -13,7 +13,7 @@
 
 #include "launcher/folder_sweep.hpp"
 #include "launcher/harmless_text.hpp"
-#include "launcher/output/log_folder.hpp"
+#include "launcher/output/log_file.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun::inline launch {

@@ -18,7 +18,7 @@
 #include <string>
 
 #include "launcher/agent/feature.hpp"
-#include "launcher/alive.hpp"
+#include "rendezvous/system/alive.hpp"
 
 namespace ddprun::inline launch {
 

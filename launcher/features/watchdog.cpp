@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "launcher/features/timer_table.hpp"
-#include "launcher/output/log_folder.hpp"
+#include "launcher/output/log_file.hpp"
 #include "launcher/process/signal_delivery.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/error.hpp"

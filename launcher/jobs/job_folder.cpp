@@ -17,6 +17,7 @@
 #include "launcher/process/process_table.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline launch {

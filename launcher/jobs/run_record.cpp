@@ -5,6 +5,7 @@
 #include <concepts>
 #include <string>
 
+#include "launcher/cluster/family.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/secret_name.hpp"
 #include "rendezvous/codec/json_codec.hpp"
@@ -56,48 +57,19 @@ bool can_be_executed(const RunRecord& record) {
            std::none_of(record.environment.begin(), record.environment.end(), is_bad);
 }
 
-// These count wherever the launcher is started, within a worker, too.
-constexpr std::array<std::string_view, 5> kOwnBeginnings = {"DDPRUN_", "PET_", "TORCHELASTIC_LOG_LINE_",
-                                                            "TORCHELASTIC_HEALTH_", "TORCH_ELASTIC_"};
-constexpr std::array<std::string_view, 8> kOwnNames = {
-    "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
-    "CUDA_DEVICE_ORDER",    "OMP_NUM_THREADS",     "PYTHON_EXEC",          "VIRTUAL_ENV"};
-
-// The families of launcher/cluster/ read these.
-constexpr std::array<std::string_view, 40> kClusterBeginnings = {
-    "MASTER_",  "SLURM",        "OMPI_",       "PMI_",       "PMIX_",         "MPI_",       "MV2_",
-    "MVAPICH_", "HYDRA_",       "FLUX_",       "PALS_",      "JSM_",          "HOROVOD_",   "LSB_",
-    "LSF_",     "PBS_",         "SGE_",        "PE_",        "COBALT_",       "OAR_",       "LOADL_",
-    "LWS_",     "LEPTON_",      "SM_",         "SKYPILOT_",  "DSTACK_",       "AWS_BATCH_", "AZ_BATCH",
-    "AZUREML_", "VC_",          "K_MPI_",      "JOB_",       "TRAINING_JOB_", "JOBSET_",    "VK_",
-    "HYDI_",    "I_MPI_HYDRA_", "TPU_WORKER_", "MEGASCALE_", "JAX_"};
-constexpr std::array<std::string_view, 13> kClusterNames = {
-    "RANK",        "LOCAL_RANK",     "WORLD_SIZE",          "NODE_RANK",
-    "NNODES",      "GROUP_RANK",     "LOCAL_WORLD_SIZE",    "ARC",
-    "NHOSTS",      "NPROC_PER_NODE", "REPLICATED_JOB_NAME", "KUBERNETES_SERVICE_HOST",
-    "CLUSTER_SPEC"};
+// These decide wherever the launcher is started, within a worker, too. With an asterisk: all that begin so.
+constexpr std::string_view kOwn =
+    "DDPRUN_* PET_* TORCHELASTIC_LOG_LINE_* TORCHELASTIC_HEALTH_* TORCH_ELASTIC_* CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES "
+    "ROCR_VISIBLE_DEVICES ZE_AFFINITY_MASK CUDA_DEVICE_ORDER OMP_NUM_THREADS PYTHON_EXEC VIRTUAL_ENV";
 
 // A worker gets these by the names of options, or beside them (worker_env.hpp, and the devices).
-constexpr std::array<std::string_view, 9> kOfWorkers = {
-    "DDPRUN_RUN_ID",   "DDPRUN_ROUND", "DDPRUN_RESTART_REASON", "DDPRUN_MASTER_ADDR", "DDPRUN_NODE_ADDR",
-    "DDPRUN_MESH_KEY", "DDPRUN_LIFE",  "DDPRUN_DEVICE",         "DDPRUN_NIC"};
+constexpr std::string_view kGivenToWorkers =
+    "DDPRUN_RUN_ID DDPRUN_ROUND DDPRUN_RESTART_REASON DDPRUN_MASTER_ADDR DDPRUN_NODE_ADDR DDPRUN_MESH_KEY DDPRUN_LIFE "
+    "DDPRUN_DEVICE DDPRUN_NIC";
 
-template <std::size_t count>
-bool is_one_of(std::string_view name, const std::array<std::string_view, count>& names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-}
+bool is_own(std::string_view name) { return matches_pattern(name, kOwn); }
 
-template <std::size_t count>
-bool begins_with_one_of(std::string_view name, const std::array<std::string_view, count>& beginnings) {
-    return std::any_of(beginnings.begin(), beginnings.end(),
-                       [name](std::string_view beginning) { return name.starts_with(beginning); });
-}
-
-bool is_own(std::string_view name) {
-    return begins_with_one_of(name, kOwnBeginnings) || is_one_of(name, kOwnNames);
-}
-
-// cluster_table.hpp says what that is.
+// Says the same as cluster_table.cpp.
 bool is_in_job(const Environment& environment) {
     return environment.contains("DDPRUN_RUN_ID") || environment.contains("TORCHELASTIC_RUN_ID");
 }
@@ -141,15 +113,14 @@ std::size_t newest_run(const std::vector<RunRecord>& records, const std::string&
     return static_cast<std::size_t>((best == records.end() ? newest : best) - records.begin());
 }
 
-bool is_deciding(std::string_view name) {
-    return is_own(name) || begins_with_one_of(name, kClusterBeginnings) || is_one_of(name, kClusterNames);
-}
+bool is_deciding(std::string_view name) { return is_own(name) || is_cluster_variable(name); }
 
 Environment deciding_variables(const Environment& environment) {
     const bool is_inside = is_in_job(environment);
     Environment deciding;
     for (const auto& [name, value] : environment) {
-        const bool decides = is_inside ? is_own(name) && !is_one_of(name, kOfWorkers) : is_deciding(name);
+        const bool decides =
+            is_inside ? is_own(name) && !matches_pattern(name, kGivenToWorkers) : is_deciding(name);
         if (decides && !is_secret_name(name)) deciding.emplace(name, value);
     }
     return deciding;
@@ -160,7 +131,8 @@ Environment as_recorded(Environment own, const Environment& recorded) {
     std::erase_if(own, [is_inside](const auto& entry) {
         const std::string& name = entry.first;
         // An outer job's own marks are how it finds what it has to end.
-        return is_deciding(name) && !is_secret_name(name) && !(is_inside && is_one_of(name, kOfWorkers));
+        return is_deciding(name) && !is_secret_name(name) &&
+               !(is_inside && matches_pattern(name, kGivenToWorkers));
     });
     for (const auto& [name, value] : recorded) own[name] = value;
     return own;

@@ -88,12 +88,6 @@ std::string numeric_host(const sockaddr* address) {
 
 }  // namespace
 
-std::string host_name() {
-    std::array<char, HOST_NAME_MAX + 1> name{};
-    if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-    return name.data();
-}
-
 std::vector<LocalAddress> local_addresses() {
     ifaddrs* found = nullptr;
     if (::getifaddrs(&found) != 0) fail_errno(errno, "cannot list the addresses of this machine");

@@ -12,7 +12,6 @@
 #include "apps/ddprun/options/launcher_words.hpp"
 #include "apps/ddprun/options/options.hpp"
 #include "launcher/agent/agent_link.hpp"
-#include "launcher/agent/job_terms.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/doctor/diagnosis.hpp"
 #include "launcher/output/log_file.hpp"
