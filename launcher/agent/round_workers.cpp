@@ -298,11 +298,10 @@ NodeWorkers::NodeWorkers(const boost::asio::any_io_executor& executor, ProcessRu
       log_(log),
       features_(features),
       observer_(observer),
-      pump_(executor, options.output,
-            {.temporary_folder = temporary_folder(options.environment),
-             .is_own_file = options.is_detached,
-             .in_run_folder = options.in_run_folder},
-            [&log](const std::string& notice) { log.warn(notice); }) {
+      pump_(
+          executor, options.output,
+          {.temporary_folder = temporary_folder(options.environment), .in_run_folder = options.in_run_folder},
+          [&log](const std::string& notice) { log.warn(notice); }) {
     log_.speak_by(&pump_);
 }
 
