@@ -48,6 +48,7 @@ asm(".macro openssl_call name\n"
 #else
 #error "there is no jump into OpenSSL for this processor"
 #endif
+    ".size \\name, . - \\name\n"
     ".popsection\n"
     ".endm\n"
     ".pushsection .bss.openssl_calls, \"aw\", %nobits\n"

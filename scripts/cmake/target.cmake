@@ -43,8 +43,10 @@ if(DDPRUN_SANITIZE)
   endif()
 else()
   # One file installs a program: only libc stays dynamic (names are resolved by its NSS modules). What nobody calls is left out
-  # of it, of libstdc++ too.
-  target_compile_options(ddprun_options INTERFACE -ffunction-sections -fdata-sections)
+  # of it, of libstdc++ too. (clang 14 cannot have both sections of their own and the fuzzer's checks of functions.)
+  if(NOT DDPRUN_FUZZ)
+    target_compile_options(ddprun_options INTERFACE -ffunction-sections -fdata-sections)
+  endif()
   target_link_options(ddprun_options INTERFACE -static-libstdc++ -static-libgcc -Wl,--gc-sections)
 endif()
 
