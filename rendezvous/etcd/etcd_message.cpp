@@ -80,6 +80,7 @@ std::optional<std::string> from_base64(std::string_view text) {
                             text.size(), nullptr, &size, nullptr, sodium_base64_VARIANT_ORIGINAL) != 0)
         return std::nullopt;
     bytes.resize(size);
+    if (to_base64(bytes) != text) return std::nullopt;  // libsodium reads some bytes that are no letters
     return bytes;
 }
 

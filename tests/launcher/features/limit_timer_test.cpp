@@ -25,7 +25,8 @@ LimitEvents events_into(Seen& seen) {
 TEST_CASE("limit timer: a steady time and a wall time are both waited for") {
     boost::asio::io_context context;
     Seen seen;
-    TimeLimitOptions options{.limit = 300ms, .warn_before = 1s};  // apart, so that they come in order under load
+    TimeLimitOptions options{.limit = 300ms,
+                             .warn_before = 1s};  // apart, so that they come in order under load
     options.scheduler_end_unix_ms = unix_time_now_ms() + 1010;
     LimitTimer timer(context.get_executor(), {options, std::chrono::steady_clock::now()}, events_into(seen));
     timer.watch();
