@@ -190,7 +190,7 @@ void take_workers(CommandLine& line, const ClusterTable& table) {
 
 bool is_of_bare_variables(const ClusterTable& table) {
     const auto all = families();
-    return std::any_of(all.begin(), all.end(), [&table](const Family& family) {
+    return std::any_of(all.begin(), all.end(), [&table](const launch::Family& family) {
         return family.belief == Belief::bare && family.title == table.family;
     });
 }
