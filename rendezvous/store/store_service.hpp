@@ -71,13 +71,13 @@ class StoreService final : private Outboxes, public std::enable_shared_from_this
     // Takes a client that has no socket of its own; returns its number, or kNoConnection if there are too many. A pipe must
     // take the same care as a socket: not more is fed than was served, beside a window of its own.
     ConnectionId attach(std::shared_ptr<StorePipe> pipe);
-    void feed(ConnectionId client, std::string_view bytes);
+    void feed(ConnectionId id, std::string_view bytes);
     // The pipe has room again.
-    void resume(ConnectionId client);
+    void resume(ConnectionId id);
     // It has sent its last: its conversation ends when that is served.
-    void finish(ConnectionId client);
+    void finish(ConnectionId id);
     // It is gone; its pipe hears nothing more. These four do nothing for a client that has ended already.
-    void detach(ConnectionId client);
+    void detach(ConnectionId id);
 
     // Makes the store empty for a new round: every key is forgotten and every connection closed, so that no straggler of
     // the old round can read or write in the new one. Call it when the old workers are dead and before new ones can connect.
