@@ -16,7 +16,7 @@ struct OptionOrigin {
     bool operator==(const OptionOrigin&) const = default;
 };
 
-// By the option's first long name ("--nnodes"). One that is not in it has its default.
+// The key is the option's first long name ("--nnodes"). An option that is not in it has its default.
 using OptionOrigins = std::map<std::string, OptionOrigin>;
 
 }  // namespace ddprun::inline launch

@@ -19,7 +19,7 @@ inline constexpr std::int64_t kMuchSlower = 4;
 // An answer is late if it takes so many times the usual time, and longer than kLateLatencyUs.
 inline constexpr std::int64_t kMuchLater = 10;
 inline constexpr std::int64_t kLateLatencyUs = 1'000;
-// With fewer nodes than that, none is compared with the others.
+// Fewer nodes than that are not compared with each other.
 inline constexpr std::size_t kLeastCompared = 3;
 
 // A node of the job that has fallen silent; `what` says since when.

@@ -131,7 +131,7 @@ class EventLog final : public Feature {
     void began(AgentControls& agent) override {
         agent_ = &agent;
         file_.start();
-        // With --detach it is another process than the one that has read the options.
+        // The process is another one than read the options, where the job is detached.
         story_.run_by(::getpid());
         write(story_.begins(now()));
     }

@@ -50,7 +50,7 @@ std::optional<std::string> shared_cache(
     const Environment& environment,
     const std::function<bool(const std::filesystem::path&)>& is_shared = is_on_network);
 
-// With --local-cache the workers get the variables; on several nodes without it, a Python user whose caches all nodes would
+// Gives workers the variables where --local-cache is set; on several nodes without it, a Python user whose caches all nodes would
 // share is told of it. nullptr where neither can be.
 std::unique_ptr<Feature> make_local_cache(FeatureInputs& inputs);
 

@@ -29,7 +29,7 @@ namespace ddprun::inline launch {
 
 class LocalRunner final : public ProcessRunner {
   public:
-    // With a cgroup, each worker starts in a folder of its own in it, where the system permits that.
+    // Each worker starts in a folder of its own in the cgroup, if there is one and the system permits that.
     explicit LocalRunner(const boost::asio::any_io_executor& executor,
                          std::optional<JobCgroup> cgroup = std::nullopt);
 

@@ -43,8 +43,8 @@ struct CoordinatorClientOptions {
     std::optional<std::chrono::milliseconds> answer_timeout = {};
     // What both sides must have; nothing: the connection is plain. Not asked for in process.
     std::optional<SecretKey> key = {};
-    // With a connection, before Hello is said by it, which may then say more: the address of this machine that it was
-    // made from. May be empty.
+    // Called when there is a connection, before Hello is sent, with the address of this machine that it was made from; may
+    // add to the Hello. May be empty.
     std::function<void(Hello& hello, const std::string& local_address)> on_connected = {};
 };
 
@@ -73,7 +73,7 @@ class CoordinatorClient {
 
     void join();
 
-    // Of the last connection; empty before the first, and where none is needed.
+    // The address that the last connection was made from; empty before the first, and where none is needed.
     const CallerAddress& caller_address() const;
 
     // The coordinator has counted this node as lost by now, though on_lost has not been called yet: this process stood

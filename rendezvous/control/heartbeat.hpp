@@ -126,7 +126,7 @@ class HeartbeatWatch {
     // They have not. The questions by which all hear that.
     std::vector<std::pair<ConnectionId, Heartbeat>> settle(TimePoint now);
 
-    // By then a coordinator that asks has asked again, and else all others have given it up. Nothing without others.
+    // Says when a coordinator that asks must have asked again; later all others have given it up. Nothing without others.
     std::optional<TimePoint> lease_end() const {
         if (doubted_end_ || peers_.empty()) return doubted_end_;
         return next_question_ + terms_.limit;

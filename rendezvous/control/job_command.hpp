@@ -21,7 +21,7 @@ struct JobCommand {
 };
 BOOST_DESCRIBE_STRUCT(JobCommand, (), (text, digest))
 
-// Of the program and its arguments, before ${local_rank} is filled in.
+// Describes the program and its arguments, before ${local_rank} is filled in.
 JobCommand describe_command(const std::vector<std::string>& words);
 
 // The command from where it begins to differ from the other, or from a little before; at most

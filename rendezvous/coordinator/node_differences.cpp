@@ -85,7 +85,7 @@ bool all_have(const Nodes& nodes, const std::vector<NodeTrait>& traits) {
                        [&traits](const JobNode* node) { return node->hello.traits == traits; });
 }
 
-// By name, and whether it is one of the program's.
+// The key is a trait's name; the value says whether it is one of the program's.
 using Names = std::map<std::string_view, bool>;
 
 void add_names(Names& names, const std::vector<NodeTrait>& traits) {

@@ -24,7 +24,7 @@ inline constexpr NumberRange kRankOrNoneRange{-1, kMaxRanks - 1};
 inline constexpr NumberRange kExitCodeRange{0, kMaxExitCode};
 inline constexpr NumberRange kSignalRange{0, kMaxSignal};  // 0: none
 inline constexpr NumberRange kPortRange{0, 65'535};        // 0: none
-// Of a Unix time the end is the year 9999; of a duration nobody lives to see it.
+// A Unix time ends with the year 9999; nobody lives to see a duration's end.
 inline constexpr NumberRange kMillisecondRange{0, 253'402'300'799'999};
 inline constexpr NumberRange kSecondRange{0, kMillisecondRange.most / 1000};
 

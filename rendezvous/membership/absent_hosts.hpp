@@ -6,7 +6,7 @@
 
 namespace ddprun::inline job {
 
-// Of a node that is there: its host's position in the list that it knows, of `size` hosts; another position: in none.
+// ListPosition says where a node's host stands in the list of `size` hosts that the node knows; another position: in none.
 struct ListPosition {
     int position = 0;
     int size = 0;

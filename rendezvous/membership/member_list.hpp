@@ -18,9 +18,9 @@ namespace ddprun::inline job {
 // Members that are listed, the first ones: so what all agents are told grows as their number does.
 inline constexpr std::size_t kMaxMembersListed = 64;
 inline constexpr std::size_t kMaxRestartsListed = 100;
-// Of those the last ones, which another coordinator is told of.
+// Another coordinator is told of so many restarts, the last ones.
 inline constexpr std::size_t kMaxRestartsCarried = 16;
-// Of each text of the cause that an agent carries to another coordinator, so that its Hello is one that is heard.
+// An agent carries so much of each text of a cause to another coordinator, so that its Hello is short enough to be heard.
 inline constexpr std::size_t kMaxCauseCarried = 512;
 
 struct Member {
@@ -55,7 +55,7 @@ struct MemberList {
     std::vector<Restart> restarts;
     std::vector<Restart> resize_list;
 
-    // Of two lists the one that came later.
+    // The list whose version is greater came later.
     std::pair<int, int> version() const { return {epoch, round}; }
 };
 BOOST_DESCRIBE_STRUCT(MemberList, (),

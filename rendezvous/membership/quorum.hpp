@@ -60,7 +60,7 @@ class Quorum {
     bool has_heard() const { return has(heard_); }
 
   private:
-    // Of those present: asked at each message of thousands.
+    // Says whether these members are a quorum; asked at each message of thousands.
     bool has(const std::set<Id>& members) const {
         return is_quorum({living_, members.size(), first_ && members.contains(*first_)});
     }

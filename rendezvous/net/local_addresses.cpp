@@ -24,7 +24,7 @@
 namespace ddprun::inline base {
 namespace {
 
-// With a full prefix.
+// Reads an address alone, as a network of one.
 std::optional<Network> parse_address(std::string_view text) {
     const std::string host(text);
     Network network;

@@ -13,7 +13,7 @@
 namespace ddprun::inline app {
 namespace {
 
-// With --adapt this process becomes the one worker.
+// Under --adapt this process becomes the one worker.
 void add_task(Explanation& explanation, const ClusterPlan& plan, const std::string& called) {
     const AdaptedTask task = find_adapted_task(plan, called);
     explanation.workers.push_back({.local_rank = task.local_rank,
@@ -39,7 +39,7 @@ void add_launch(Explanation& explanation, const ClusterPlan& plan, const std::st
                                options.placement_remarks.end());
 }
 
-// With --hosts nothing that is around counts.
+// Nothing that a scheduler tells counts where the user names hosts.
 ClusterTable table_for(const CommandLine& said) {
     CommandLine line = said;
     if (said.start.is_asked()) line.scheduler = "none";

@@ -159,7 +159,7 @@ class WordReader {
                 fmt::format("{}: no such flag{}", begin->typed,
                             did_you_mean(begin->name, known_.shown_names(), "; see ddprun --help")));
         }
-        // Of a short one too: what is printed of it has the long name.
+        // A short option is printed by its long name, too.
         const std::string whole = long_name(option->names);
         const std::string name = begin->is_long ? whole : begin->name;
         taken_.typed[whole] = begin->typed;

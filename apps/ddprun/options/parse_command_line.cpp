@@ -73,7 +73,7 @@ void set_etcd(CommandLine& line) {
     line.master_addr.reset();
 }
 
-// Of one node or more that is the one which is here.
+// A job of one node or more begins as the one node that is here.
 void become_one_node(CommandLine& line) {
     if (line.elasticity.min_nodes != 1) return;
     line.nnodes = 1;

@@ -154,7 +154,7 @@ void take_start(CommandLine& line, const ClusterTable& table) {
     line.start.allocation = std::move(allocation);
 }
 
-// Of the claims that are a scheduler's own the first.
+// Returns the first of the claims that are a scheduler's own.
 std::string told_gpus_by(const ClusterTable& table) {
     const auto told = table.facts.find(Fact::workers);
     if (told == table.facts.end()) return "";

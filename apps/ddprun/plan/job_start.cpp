@@ -173,7 +173,7 @@ std::vector<std::string> option_words_of(const CommandLine& line) {
     return words;
 }
 
-// By the user's command, or as the hosts' list says.
+// Returns the user's command, or the one that the list of hosts came with.
 std::vector<std::string> remote_shell_of(const StartRequest& start) {
     if (start.rsh.empty() && start.allocation) return remote_shell({start.allocation->reached_by});
     return remote_shell(start.rsh);

@@ -209,7 +209,7 @@ OwnAddress own_address_of(const CommandLine& line, const NodeFacts& facts, std::
                             .own = facts.addresses}));
 }
 
-// With c10d the machine whose address the endpoint is, if the user does not say who.
+// Under c10d the machine hosts whose address the endpoint is, unless the user says who.
 Hosting hosting_of(const CommandLine& line, const NodeFacts& facts) {
     if (line.rdzv_backend != RdzvBackend::c10d || line.hosting == Hosting::yes) return line.hosting;
     if (line.rdzv_conf.is_host) return *line.rdzv_conf.is_host ? Hosting::yes : Hosting::no;
@@ -290,7 +290,7 @@ void check_ranks(const LaunchOptions& options) {
     if (wrong) throw UsageError(*wrong);
 }
 
-// By OpenSSL's own variable, where the user names nobody.
+// OpenSSL's own variable says whom to trust, where the user names nobody.
 void trust_as_told(LaunchOptions& options, const NodeFacts& facts) {
     if (!options.etcd || !options.etcd->tls || options.etcd->tls->ca.is_given()) return;
     options.etcd->tls->ca = {kTrustedFile, facts.variable(kTrustedFile).value_or("")};

@@ -29,7 +29,7 @@ struct NodeFacts {
     std::vector<LocalAddress> addresses;
     // What --master-addr stands for here; nothing where this is not asked for (not node 0, or not given).
     std::optional<std::variant<std::vector<std::string>, std::string>> master;
-    // Likewise --local-addr, if it is given.
+    // The addresses behind --local-addr, if it is given, or why there are none.
     std::optional<std::variant<std::vector<std::string>, std::string>> local;
     RankOrder rank_order;  // as --rank-order has it
     std::string fresh_id;  // of no other launch
