@@ -1,7 +1,7 @@
 // Lifeline: how a rank hears at once of what happens to the others, whatever it is doing. One per
 // communicator.
 //
-// The ranks form a ring of connections that carry only short notices (lifeline_frame.hpp), apart from the
+// The ranks form a ring of connections that carry only short notices (lifeline_state.hpp), apart from the
 // data, so a notice never waits behind a full buffer. A thread of its own reads them and hands them on;
 // therefore a rank that computes, or is stuck in a call, still tells its neighbours who died. The same thread
 // accepts the data connections, also while this rank is busy.

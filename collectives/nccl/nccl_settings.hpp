@@ -43,7 +43,7 @@ struct NcclSettings {
     std::string nccl_library;  // paths; empty: the system's
     std::string cuda_library;
     int device = 0;
-    bool reproducible = false;  // see nccl_rings.hpp
+    bool reproducible = false;  // see NcclRings
 };
 
 // Reads the options and the environment: DDPRUN_BACKEND, DDPRUN_NCCL_LIBRARY, DDPRUN_CUDA_LIBRARY,

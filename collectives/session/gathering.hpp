@@ -1,5 +1,5 @@
-// Gathering: the ranks of a new communicator find each other through a Store, at first (join.hpp) and after a
-// failure (shrink.hpp). No rank leads, for each may die or never come.
+// Gathering: the ranks of a new communicator find each other through a Store, at first (bootstrap.hpp) and after
+// a failure (split.hpp). No rank leads, for each may die or never come.
 //
 // Keys, under a prefix that this communicator alone has:
 //   terms          `<rank> <world_size> <excluded>`: who came first, and whom it expects; all others must

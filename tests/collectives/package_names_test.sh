@@ -24,6 +24,7 @@ check_names() {
     while IFS= read -r name; do
         word="$(sed -nE 's/^((typeinfo|typeinfo name|vtable) for )?([^(<]* )?(ddprun::)([A-Za-z0-9_]+).*$/\5/p; s/^(ddprun_[a-z_]+)$/\1/p' <<<"$name")"
         [[ -n "$word" ]] || fail "$library: '$name' is not of ddprun"
+        [[ "$word" != detail ]] || fail "$library: '$name' is below the public headers"
         # shellcheck disable=SC2086
         grep -qw "$word" $headers || fail "$library: '$name' is in no public header"
     done <"$work/names"

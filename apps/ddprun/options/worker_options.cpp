@@ -433,7 +433,7 @@ OptionGroup torchrun_rows(CommandLine& line) {
                    "arguments, and for no --node-rank with c10d and etcd.",
                    into(line.like_torchrun)},
          OptionRow{"--exit-codes", "HOW",
-                   "worker: that of the worker that failed first, and those of the table in the README; one: "
+                   "worker: that of the worker that failed first, and those of the table in the manual; one: "
                    "1 for every failure but a wrong command line",
                    into(line.exits_with_one, one_of<bool>({{"worker", false}, {"one", true}}))}
              .by_default("worker"),
