@@ -12,7 +12,7 @@
 
 namespace ddprun::inline job {
 
-// A NodeRun is what a node's workers have done in the current round. Only the Round writes it.
+// A NodeRun is what a node's workers have done in the current round. Only the Round writes it, once the node is seated.
 struct NodeRun {
     int base_rank = 0;   // the rank of the node's first worker
     bool ended = false;  // all have succeeded, while the round runs; all are gone, while it stops

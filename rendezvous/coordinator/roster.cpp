@@ -175,6 +175,7 @@ void Roster::forget(const JobNode& node, TimePoint now) {
 
 void Roster::await(TimePoint now) {
     join_deadline_ = now + options_->join_timeout;
+    status_deadline_.reset();
     last_status_.reset();
 }
 

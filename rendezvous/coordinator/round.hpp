@@ -2,7 +2,7 @@
 // ended, who still runs, which signals they were sent. Pure; the Coordinator owns it and calls it in the order of what
 // happens.
 //
-//   begin() ──► suspect(), exit wait, node_ended() … ──► all have ended with 0
+//   begin() ──► suspect(), exit wait, node_succeeded() … ──► all have ended with 0
 //                   └─ tell() a failure, stop() ──► node_gone() for each node ──► find_cause()
 //
 // It writes each node's run (NodeRun) in the Roster, and decides nothing about what follows.

@@ -310,9 +310,8 @@ class OpensslStream final : public TlsStream {
         co_return co_await stream_.async_read_some(into, asio::redirect_error(asio::use_awaitable, error));
     }
 
-    TlsTrouble trouble(const error_code& error) const override {
-        auto* connection = const_cast<ssl::stream<asio::ip::tcp::socket>&>(stream_).native_handle();
-        return handshake_trouble(error, ::SSL_get_verify_result(connection), files_);
+    TlsTrouble trouble(const error_code& error) override {
+        return handshake_trouble(error, ::SSL_get_verify_result(stream_.native_handle()), files_);
     }
 
   private:

@@ -96,7 +96,7 @@ class TlsStream : public ByteStream {
     // Comes before everything else.
     virtual boost::asio::awaitable<boost::system::error_code> shake_hands() = 0;
     // Says what an error of the handshake, or a word of TLS after it, means.
-    virtual TlsTrouble trouble(const boost::system::error_code& error) const = 0;
+    virtual TlsTrouble trouble(const boost::system::error_code& error) = 0;
 };
 
 }  // namespace ddprun::inline job

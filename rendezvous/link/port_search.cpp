@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/coordinator/roster.hpp"
 #include "rendezvous/job/digest.hpp"
 #include "rendezvous/system/error.hpp"
 

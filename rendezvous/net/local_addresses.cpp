@@ -6,13 +6,10 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/ip/address.hpp>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <memory>
 #include <string>

@@ -96,9 +96,9 @@ bool is_agent(std::string_view first) {
     return first.starts_with(kControlMagic) || first.starts_with(kSealedMagic);
 }
 
-// Hears an agent's first words. Who is turned away has been told so. `first`: what the agent has said so far. How long that takes
-// bounds who closes the socket. The first words of a sealed conversation may be another's, played again: only a record that
-// opens shows that the caller has the key now.
+// Hears an agent's first words; one that is turned away has been told so. `first`: what it has said so far. It takes as long as
+// the agent does: the caller closes the socket when that is too long. The first words of a sealed conversation may be another's,
+// played again: only a record that opens shows that the other side has the key now.
 asio::awaitable<AgentEntry> enter(tcp::socket& socket, std::string first,
                                   const std::optional<SecretKey>& key) {
     AgentEntry entry;

@@ -139,6 +139,8 @@ TEST_CASE("a status comes some time after the first node, and then not too often
     roster.plan_status(kStart + 3s, true);
     CHECK(roster.deadline() == kStart + 3s + Roster::kStatusPeriod);
     CHECK(roster.due(roster.deadline()) == CoordinatorEvent::status_due);
+    roster.await(kStart + 3s);
+    CHECK(roster.deadline() == kStart + 3s + 900s);
 }
 
 TEST_CASE("a roster that is taken over has the followers by their ranks, and the others as lost") {
