@@ -21,6 +21,7 @@
 #include "rendezvous/store/store_host.hpp"
 #include "rendezvous/store/tcp_store.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline detail {
@@ -92,11 +93,9 @@ CollectiveError translated(const boost::system::system_error& error) {
 }
 
 std::string host_identity() {
-    std::array<char, 256> name{};
-    ::gethostname(name.data(), name.size() - 1);
     std::string boot;
     std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-    std::string identity = fmt::format("{}/{}", name.data(), boot);
+    std::string identity = fmt::format("{}/{}", host_name(), boot);
     std::replace_if(
         identity.begin(), identity.end(), [](char c) { return c == ' ' || c == '\n'; }, '_');
     return identity;

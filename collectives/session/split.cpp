@@ -15,6 +15,7 @@
 #include "collectives/session/gathering.hpp"
 #include "collectives/wire/frame.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline detail {
 namespace {
@@ -194,7 +195,7 @@ CollectiveError store_failure(const boost::system::system_error& error) {
 }  // namespace
 
 std::string shrunk_prefix(std::uint32_t round, const Nonce& nonce, int shrinks) {
-    return fmt::format("ddprun/shrunk/{}/{}/{}/", round, hex_of(nonce), shrinks);
+    return fmt::format("ddprun/shrunk/{}/{}/{}/", round, hex_text(nonce), shrinks);
 }
 
 std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excluded) {

@@ -1,22 +1,13 @@
 #include "collectives/wire/frame.hpp"
 
-#include <sys/random.h>
-
 #include <bit>
-#include <cerrno>
 #include <cstring>
 
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline detail {
 
-Nonce random_nonce() {
-    Nonce nonce;
-    if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
-        fail_errno(errno, "cannot get random bytes");
-    }
-    return nonce;
-}
+Nonce random_nonce() { return random_bytes<std::tuple_size_v<Nonce>>("a nonce"); }
 
 namespace {
 

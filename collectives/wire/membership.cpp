@@ -6,6 +6,7 @@
 #include <concepts>
 #include <numeric>
 
+#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline detail {
@@ -68,14 +69,8 @@ int Membership::local_world_size() const {
 
 int Membership::lanes() const { return std::ranges::min(members, {}, &Member::sockets).sockets; }
 
-std::string hex_of(const Nonce& nonce) {
-    std::string text;
-    for (const std::uint8_t byte : nonce) text += fmt::format("{:02x}", byte);
-    return text;
-}
-
 std::string table_text(const Nonce& nonce, const std::vector<Member>& members) {
-    std::string text = hex_of(nonce);
+    std::string text = hex_text(nonce);
     for (const Member& member : members) text += '\n' + to_string(member);
     return text;
 }

@@ -48,8 +48,6 @@ struct Membership {
     const Member& member(int peer) const { return members[static_cast<std::size_t>(peer)]; }
 };
 
-std::string hex_of(const Nonce& nonce);
-
 // Rank 0 puts this into the store for everybody: the nonce in hex, then one member a line, by rank.
 std::string table_text(const Nonce& nonce, const std::vector<Member>& members);
 // Nothing unless the text is a table of `world_size` members; rank, round and communicator stay 0.
