@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "launcher/process/signal_delivery.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -26,10 +26,7 @@ namespace {
 constexpr int kTurns = 10;
 
 std::string new_timer_path(const std::string& temporary) {
-    std::uint64_t random = 0;
-    if (::getrandom(&random, sizeof random, 0) != sizeof random)
-        fail_errno(errno, "cannot get random bytes for a name (getrandom)");
-    return fmt::format("{}/ddprun_timers_{:016x}", temporary, random);
+    return fmt::format("{}/ddprun_timers_{}", temporary, hex_text(random_bytes<8>("a name")));
 }
 
 enum class AtPlace { nothing, unused_pipe, used_pipe, something_else };
