@@ -3,17 +3,17 @@
 // the agent knows none of them by name.
 //
 //   moment          when
-//   began           the agent is there, and nothing has been started
+//   began           the agent is there, and nothing has been started; what it throws ends the launcher
 //   heard           the coordinator says something, of which the agent has done nothing yet
 //   learnt          something happened that the coordinator does not say
 //   round_begins    before the workers of a round start: the feature adds variables for them; what it throws fails the round
-//   workers_run     all workers of this node were started
+//   workers_run     all workers of this node were started; what it throws ends the launcher
 //   worker_failed   a worker of this node failed: the feature says why if it knows
 //   round_over      no worker of this node is left, nor anything that they have started
 //   ended           the job is over here
 //
 // The agent calls everything on its own thread, from inside run_agent(), in the order in which it happens. A feature
-// outlives the agent, and throws from began() and round_begins() only.
+// outlives the agent, and throws from began(), round_begins() and workers_run() only.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>

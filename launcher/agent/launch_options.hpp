@@ -139,7 +139,6 @@ struct LaunchOptions {
     // srun or the like has started the agents of all nodes, and shows on one screen what they say.
     bool shares_screen = false;
     bool is_started = false;         // ddprun itself has started them (--hosts)
-    bool is_detached = false;        // the launcher's stdout and stderr are one file of its own
     std::vector<RankPlan> programs;  // the first that names a rank counts
     std::vector<Wrap> wraps;
     std::optional<int> tty_rank;      // the global rank that has the launcher's own stdin, stdout and stderr

@@ -186,7 +186,7 @@ void WorkerGroup::on_group_gone(std::size_t index) {
     if (all_gone()) begin_sweep();
 }
 
-// Processes that are left now were told to end and did not, or hid from the signals in a session of its own.
+// Processes that are left now were told to end and did not, or hid from the signals in sessions of their own.
 void WorkerGroup::begin_sweep() {
     if (std::exchange(sweeping_, true)) return;
     cancel_timers();

@@ -85,8 +85,6 @@ json::object event_of(std::string_view name, std::string_view source, const Even
         {"name", name}, {"source", source}, {"timestamp", time.unix_ms}, {"metadata", std::move(metadata)}};
 }
 
-namespace json = boost::json;
-
 json::value name_or_null(int signal) {
     return signal == 0 ? json::value(nullptr) : json::value(event_text(signal_text(signal)));
 }

@@ -151,10 +151,12 @@ class JudgeFeature final : public Feature {
         agent_ = &agent;
         judge_.emplace(agent.executor(), agent.runner());
     }
-    void round_begins(const RoundReady& round, WorkerVariables&) override { round_ = round; }
     void heard(const ControlMessage& message) override {
+        // A round whose workers cannot be started is asked about, too, and round_begins() may not come in it.
+        if (const auto* ready = std::get_if<RoundReady>(&message)) round_ = *ready;
         const auto* asked = std::get_if<JudgeFailure>(&message);
         if (asked == nullptr) return;
+        round_.job_id = agent_->status().job_id;  // in the form that workers have
         judge_->ask(question_of(agent_->options(), round_, asked->failure),
                     [this, round = asked->round](Judgement judgement, const std::string& trouble) {
                         if (!trouble.empty())

@@ -118,8 +118,6 @@ fs::path make_beside(const JobsPlace& place) {
     return folder;
 }
 
-namespace fs = std::filesystem;
-
 constexpr std::string_view kStartingPrefix = ".starting-";
 // Between the making of a folder and its launcher's claim on it lies a fork.
 constexpr std::chrono::seconds kForkTimeout{60};

@@ -27,8 +27,8 @@ namespace ddprun::inline app {
 namespace {
 
 // In the process that returns to the shell and in the launcher that goes on.
-int run_detached(LaunchOptions options, const std::vector<std::string>& words, LaunchFeatures& features,
-                 LauncherLog& log) {
+int run_detached(const LaunchOptions& options, const std::vector<std::string>& words,
+                 LaunchFeatures& features, LauncherLog& log) {
     const auto jobs = make_jobs_folder({current_environment(), ::geteuid()});
     prune_jobs(jobs);
     const auto folder = make_starting_folder(jobs);
@@ -47,7 +47,6 @@ int run_detached(LaunchOptions options, const std::vector<std::string>& words, L
         if (*detached.exit_code != 0) remove_starting_folder(folder);
         return *detached.exit_code;
     }
-    options.is_detached = true;
     std::vector<std::string> command{"ddprun"};
     command.insert(command.end(), words.begin(), words.end());
     DetachedJob job(folder, options, std::move(command), std::move(*room), std::move(detached.starter));

@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/system/machine.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -199,6 +200,26 @@ TEST_CASE("the ending has the coordinator's cause, or else this node's own") {
         CHECK(job.ending().first_failure->message == "no answer");
         CHECK(job.ending().first_failure->exit_code == kExitUnavailable);
         CHECK_FALSE(job.has_last_word());
+    }
+    SECTION("the lost node is the coordinator's, or this one where it stood still itself") {
+        LaunchOptions options;
+        options.node_rank = 3;
+        options.master.host = "node-a";
+        job.learn(RoundReady{.round = 2, .coordinator_rank = 1});
+        SECTION("the coordinator's") {
+            CHECK(job.learn_loss({.kind = CoordinatorLoss::Kind::leaderless, .cause = "nobody"}, options));
+            CHECK(job.ending().first_failure->node_rank == 1);
+            CHECK(job.ending().first_failure->host == "node-a");
+            CHECK(job.ending().no_successor == "nobody");
+            CHECK_FALSE(job.learn_loss({.cause = "no answer"}, options));
+            CHECK(job.ending().first_failure->message == "nobody");
+        }
+        SECTION("this one") {
+            CHECK(job.learn_loss({.kind = CoordinatorLoss::Kind::given_up, .cause = "stood still"}, options));
+            CHECK(job.ending().first_failure->node_rank == 3);
+            CHECK(job.ending().first_failure->host == host_name());
+            CHECK(job.ending().no_successor.empty());
+        }
     }
     SECTION("the coordinator is lost after it has named the cause") {
         job.learn(Stop{1, kSignal});

@@ -1,5 +1,8 @@
 #include "launcher/features/failure_judge.hpp"
 
+#include "launcher/output/launcher_log.hpp"
+#include "rendezvous/system/small_file.hpp"
+#include "tests/launcher/agent/fake_agent.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 
@@ -126,6 +129,37 @@ TEST_CASE("a program is killed when nobody waits for its answer any more") {
     court.runner.sweep(10s, [&](const SweepResult& result) { swept = result.nothing_left; });
     run_until(court.context, [&] { return swept; });
     CHECK_FALSE(court.answer);
+}
+
+TEST_CASE("the question names the round that was announced, also where no worker of it could be started") {
+    boost::asio::io_context context{1};
+    LocalRunner runner{context.get_executor()};
+    TemporaryFolder folder;
+    FakeAgent agent(context.get_executor());
+    agent.starts = &runner;
+    agent.now.job_id = "job-1";
+    agent.given.environment = stub_spec({}).environment;
+    agent.given.on_failure = folder.file(
+        "judge", "#!/bin/sh\ncat > $0.question\necho \"$DDPRUN_RUN_ID\" > $0.id\necho stop\n", 0700);
+    LauncherLog log;
+    FeatureInputs inputs{.options = agent.given, .log = log};
+    const auto judge = make_failure_judge(inputs);
+    REQUIRE(judge);
+    judge->began(agent);
+    judge->heard(RoundReady{
+        .round = 2, .job_id = "job-1", .group_world_size = 3, .restart_count = 1, .max_restarts = 4});
+    judge->heard(JudgeFailure{2, {.kind = Failure::Kind::worker_failed, .exit_code = 1}});
+    run_until(context, [&] { return !agent.sent.empty(); });
+    const auto& answer = std::get<Judgement>(agent.sent.front());
+    CHECK(answer.round == 2);
+    CHECK(answer.answer == Answer::stop);
+    CHECK(*read_small_file(agent.given.on_failure + ".id", 100) == "job-1\n");
+    const std::string question = *read_small_file(agent.given.on_failure + ".question", 10'000);
+    CHECK(question.find(R"("job_id":"job-1","round":2,"restarts":1,"max_restarts":4,"nodes":3,)") !=
+          std::string::npos);
+    judge->agent_leaves();
+    agent.given.on_failure.clear();
+    CHECK(make_failure_judge(inputs) == nullptr);
 }
 
 }  // namespace ddprun

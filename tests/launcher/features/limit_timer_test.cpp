@@ -1,8 +1,11 @@
 #include "launcher/features/time_limit.hpp"
 
 #include <boost/asio/io_context.hpp>
+#include <variant>
 
+#include "launcher/output/launcher_log.hpp"
 #include "launcher/wall_clock.hpp"
+#include "tests/launcher/agent/fake_agent.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -56,6 +59,41 @@ TEST_CASE("limit timer: of a scheduler's end that has passed the workers are tol
     while (seen.warnings == 2) context.run_one();
     CHECK(seen.warnings == 3);
     CHECK(seen.ends == 0);
+}
+
+TEST_CASE("the time limit's feature: only a host warns, and only the workers of a round that runs") {
+    boost::asio::io_context context;
+    FakeAgent agent(context.get_executor());
+    agent.given.times.warn_before = 1s;
+    agent.given.times.scheduler_end_unix_ms = -5;
+    agent.given.requeue_signals = {SIGUSR1};
+    LauncherLog log;
+    FeatureInputs inputs{.options = agent.given, .log = log};
+    const auto limit = make_time_limit(inputs);
+    REQUIRE(limit);
+    const auto begin_round = [&limit](int round) {
+        limit->learnt(StateChanged{AgentState::joining, AgentEvent::round_ready, AgentState::running});
+        limit->workers_run(RoundReady{.round = round});
+    };
+    limit->began(agent);
+    limit->learnt(PlaceKnown{{"node-0", 29500}, false});
+    begin_round(3);
+    CHECK(agent.sent.empty());
+    limit->learnt(TookOver{});
+    begin_round(4);
+    REQUIRE(agent.sent.size() == 1);
+    const auto& notice = std::get<NoticeSignal>(agent.sent.front());
+    CHECK(notice.round == 4);
+    CHECK(notice.signal == SIGUSR1);
+    CHECK(notice.requeue);
+    CHECK(agent.said.size() == 1);
+    REQUIRE(agent.told.size() == 1);
+    CHECK(std::get<TimeWarning>(agent.told.front()).text == agent.said.front());
+    limit->learnt(StateChanged{AgentState::running, AgentEvent::worker_failed, AgentState::stopping});
+    limit->workers_run(RoundReady{.round = 5});
+    CHECK(agent.sent.size() == 1);
+    CHECK(agent.over.empty());
+    limit->agent_leaves();
 }
 
 }  // namespace ddprun
