@@ -102,7 +102,8 @@ void print(const std::string& text) {
 
 void show_text(const std::string& text) {
     constexpr int kNoSuchCommand = 127;  // a shell's
-    const std::string pager = find_pager();
+    const bool is_one_line = text.find('\n') + 1 == text.size();
+    const std::string pager = is_one_line ? "" : find_pager();
     if (pager.empty()) return print(text);
     ::setenv("LESS", kPagerOptions, 0);
     std::FILE* const reader = ::popen(pager.c_str(), "we");

@@ -22,7 +22,8 @@ std::optional<std::string> parse_words(CLI::App& app, const std::vector<OptionGr
 void print(const std::string& text);
 
 // Shows a text to read, as git does: on a terminal through $DDPRUN_PAGER, $PAGER or less, where there is one, and waits until
-// the reader has left it; else as print() does. The pager is a command of the shell; cat, or none (DDPRUN_PAGER=), is print().
+// the reader has left it; else as print() does, and so a single line. The pager is a command of the shell; cat, or none
+// (DDPRUN_PAGER=), is print().
 void show_text(const std::string& text);
 
 }  // namespace ddprun::inline app

@@ -15,7 +15,6 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/jobs/run_record.hpp"
 #include "launcher/plan/rank_command.hpp"
-#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/small_file.hpp"

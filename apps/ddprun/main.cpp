@@ -16,16 +16,15 @@
 namespace {
 
 // The first that claims a call runs it.
-constexpr ddprun::Mode kModes[] = {
-    {"relay", ddprun::claims_relay, ddprun::run_relay_mode},
-    {"doctor's node", ddprun::claims_doctor_node, ddprun::run_doctor_node_mode},
-    {"doctor", ddprun::claims_doctor, ddprun::run_doctor_mode},
-    {"show", ddprun::claims_show, ddprun::run_show_mode},
-    {"secret", ddprun::claims_secret, ddprun::run_secret_mode},
-    {"explain", ddprun::claims_explain, ddprun::run_explain_mode},
-    {"start", ddprun::claims_start, ddprun::run_start_mode},
-    {"adapt", ddprun::claims_adapt, ddprun::run_adapt_mode},
-    {"launch", ddprun::claims_launch, ddprun::run_launch_mode}};
+constexpr ddprun::Mode kModes[] = {{ddprun::claims_relay, ddprun::run_relay_mode},
+                                   {ddprun::claims_doctor_node, ddprun::run_doctor_node_mode},
+                                   {ddprun::claims_doctor, ddprun::run_doctor_mode},
+                                   {ddprun::claims_show, ddprun::run_show_mode},
+                                   {ddprun::claims_secret, ddprun::run_secret_mode},
+                                   {ddprun::claims_explain, ddprun::run_explain_mode},
+                                   {ddprun::claims_start, ddprun::run_start_mode},
+                                   {ddprun::claims_adapt, ddprun::run_adapt_mode},
+                                   {ddprun::claims_launch, ddprun::run_launch_mode}};
 
 // An error's value may have a line break in it.
 std::string one_line(std::string text) {

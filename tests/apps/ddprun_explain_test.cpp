@@ -26,6 +26,7 @@ const Environment kStep = {{"SLURM_JOB_ID", "7"},
 NodeFacts explained_facts(const Environment& environment) {
     NodeFacts facts;
     facts.environment = environment;
+    facts.fresh_id = "fresh";
     facts.hardware.devices = find_devices(environment, {.gpus = {}, .source = "/dev/nvidia*"});
     facts.files["./train"] = {.is_binary = true, .real_name = "train"};
     facts.hardware.usable_cpus = 4;
@@ -139,6 +140,15 @@ TEST_CASE("explain: each value of the launch with its source") {
     const std::string port = value_named(explained({"p"}, kStep), "master port");
     CHECK_THAT(port, Catch::StartsWith(std::to_string(port_of_job("slurm-7.0")) + " to ") &&
                          Catch::Contains("by the job's id"));
+}
+
+TEST_CASE("explain: --standalone makes a job's id only where it is on") {
+    const auto id = [](const std::vector<std::string>& words, const char* standalone) {
+        return value_named(explained(words, {{"DDPRUN_STANDALONE", standalone}}), "job id");
+    };
+    CHECK(id({"--rdzv-id=mine", "p"}, "1") == "fresh by DDPRUN_STANDALONE (--standalone)");
+    CHECK(id({"--rdzv-id=mine", "p"}, "0") == "mine by --rdzv-id");
+    CHECK(id({"p"}, "0") == "none by default");
 }
 
 TEST_CASE("explain: which GPUs a worker sees, and by what") {

@@ -93,8 +93,8 @@ TEST_CASE("too few images are refused", "[digits]") {
 TEST_CASE("a file that cannot be read is named", "[digits]") {
     CHECK(input_error_message([] { read_file("/nonexistent/digits.csv"); }) ==
           "cannot read '/nonexistent/digits.csv': No such file or directory");
-    CHECK(input_error_message([] { read_file("/"); }).starts_with("cannot read '/': "));
-    CHECK(input_error_message([] { read_file("/dev/zero"); }).starts_with("cannot read '/dev/zero': "));
+    CHECK(input_error_message([] { read_file("/"); }) == "cannot read '/': Invalid argument");
+    CHECK(input_error_message([] { read_file("/dev/zero"); }) == "cannot read '/dev/zero': Invalid argument");
 }
 
 TEST_CASE("every fifth image is kept for testing", "[digits]") {

@@ -17,7 +17,6 @@
 #include "launcher/output/log_file.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/plan/program.hpp"
-#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline app {

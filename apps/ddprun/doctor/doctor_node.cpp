@@ -28,7 +28,6 @@
 #include "launcher/doctor/diagnosis.hpp"
 #include "launcher/doctor/look_around.hpp"
 #include "launcher/doctor/tournament.hpp"
-#include "rendezvous/job/exit_code.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/socket.hpp"

@@ -70,7 +70,7 @@ std::vector<LateInput> late_inputs(const LaunchOptions& options) {
         {"made at the start", [](Inputs& inputs) { inputs.round.job_id = inputs.station.life = kAnother; }});
     late.push_back({"when the job starts", [](Inputs& inputs) { ++inputs.round.start_unix_s; }});
     late.push_back({is_alone ? "a key of the round" : "a key of the round, where the job has a secret",
-                    [](Inputs& inputs) { inputs.station.mesh_key = SecretKey::fresh(); }});
+                    [](Inputs& inputs) { inputs.station.mesh_key.emplace(); }});
     if (options.output.files)
         late.push_back(
             {"a file in the log folder", [](Inputs& inputs) { inputs.station.error_file = kAnother; }});

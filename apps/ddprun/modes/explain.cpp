@@ -7,7 +7,6 @@
 #include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"
-#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline app {

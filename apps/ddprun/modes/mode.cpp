@@ -9,7 +9,6 @@
 #include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"
 #include "launcher/start/bootstrap.hpp"
-#include "launcher/start/relay.hpp"
 #include "launcher/start/started_agent.hpp"
 #include "rendezvous/system/whole_number.hpp"
 

@@ -68,7 +68,6 @@ class Call {
 };
 
 struct Mode {
-    const char* name;
     bool (*claims)(Call&);  // whether the call is one of this mode, if it is none of those before it
     int (*run)(Call&);      // the exit code; throws UsageError and system_error
 };

@@ -7,7 +7,6 @@
 
 #include "launcher/jobs/run_record.hpp"
 #include "launcher/wall_clock.hpp"
-#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/small_file.hpp"
 

@@ -357,7 +357,8 @@ OptionGroup rendezvous_rows(CommandLine& line) {
              .counts_on(Scope::all_nodes)
              .common()
              .tagged(kFindsNodes)
-             .shows("job id", [&line] { return line.run_id; }, {"--standalone", "--rdzv-id"}),
+             .shows("job id", [&line] { return line.run_id; },
+                    {line.standalone ? "--standalone" : "--rdzv-id"}),
          OptionRow{"--allow-different", "",
                    "Nodes may run different programs or arguments; otherwise only those with another --role "
                    "may",

@@ -1,14 +1,14 @@
 // Where the launcher's own words end and the program's begin. Pure.
 #pragma once
 
-namespace CLI {
-class App;
-}
-
 #include <string>
 #include <vector>
 
 #include "apps/cli/option_row.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace ddprun::inline app {
 

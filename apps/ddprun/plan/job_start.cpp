@@ -15,7 +15,6 @@
 #include "launcher/start/carried_environment.hpp"
 #include "launcher/start/host_slots.hpp"
 #include "launcher/start/remote_shell.hpp"
-#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/secure/secret.hpp"
