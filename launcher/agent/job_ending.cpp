@@ -8,7 +8,7 @@
 #include "launcher/report/error_file.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_text.hpp"
-#include "rendezvous/coordinator/culprit.hpp"
+#include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/machine.hpp"

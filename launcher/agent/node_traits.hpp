@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "launcher/agent/launch_options.hpp"
-#include "rendezvous/control/node_trait.hpp"
+#include "rendezvous/control/job_command.hpp"
 
 namespace ddprun::inline launch {
 

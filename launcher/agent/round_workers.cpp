@@ -19,7 +19,7 @@
 #include "launcher/report/failure_cause.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_text.hpp"
-#include "rendezvous/coordinator/culprit.hpp"
+#include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"

@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "rendezvous/control/job_command.hpp"
-#include "rendezvous/control/node_trait.hpp"
 #include "rendezvous/job/failure.hpp"
 #include "rendezvous/job/rank_end.hpp"
 #include "rendezvous/job/rank_range.hpp"
-#include "rendezvous/membership/takeover_message.hpp"
+#include "rendezvous/membership/member_list.hpp"
 
 namespace ddprun::inline job {
 
@@ -205,5 +204,27 @@ BOOST_DESCRIBE_STRUCT(LeaseOver, (), ())
 // The agent has read Finish and closes.
 struct Goodbye {};
 BOOST_DESCRIBE_STRUCT(Goodbye, (), ())
+
+// The agent takes this one for its coordinator, and nobody of this epoch or an older one but this one.
+struct Follow {
+    int epoch = 0;
+};
+BOOST_DESCRIBE_STRUCT(Follow, (), (epoch))
+
+// To a coordinator that gathers: its job runs, and its coordinator is there; from it to its agents likewise.
+struct JobMoved {
+    std::string version;
+    std::string run_id;
+    int nnodes = 1;
+    int min_nodes = 0;
+    std::uint64_t command_digest = 0;
+    std::string address;
+    int port = 0;
+};
+BOOST_DESCRIBE_STRUCT(JobMoved, (), (version, run_id, nnodes, min_nodes, command_digest, address, port))
+constexpr std::size_t limit_of(Of<&JobMoved::address>) { return kMaxHostText; }
+constexpr NumberRange range_of(Of<&JobMoved::nnodes>) { return {1, kMaxNodes}; }
+constexpr NumberRange range_of(Of<&JobMoved::min_nodes>) { return kNodeRange; }
+constexpr NumberRange range_of(Of<&JobMoved::port>) { return {1, kPortRange.most}; }
 
 }  // namespace ddprun::inline job

@@ -1,12 +1,15 @@
 // ControlChannel: one end of the conversation between an agent and the coordinator: a connection (ControlSession), or a
-// queue inside the process that hosts both (local_channel.hpp).
+// queue inside the process that hosts both (make_local_channel).
 //
 // Shared by its owner and by the coroutine that still runs; used on the thread of its executor only.
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
 #include <functional>
+#include <memory>
+#include <utility>
 
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/control/control_wire.hpp"
@@ -41,5 +44,13 @@ class ControlChannel {
 
     virtual void close() = 0;
 };
+
+// The conversation of an agent with a coordinator in its own process: nobody can come before it or in its place, and it
+// needs neither a descriptor nor a network.
+
+// Both ends, each for the thread of its executor. One end may be closed and forgotten, and then its executor be
+// destroyed, while the other is in use; an end must be closed before its executor goes.
+std::pair<std::shared_ptr<ControlChannel>, std::shared_ptr<ControlChannel>> make_local_channel(
+    const boost::asio::any_io_executor& one, const boost::asio::any_io_executor& other);
 
 }  // namespace ddprun::inline job

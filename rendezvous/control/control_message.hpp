@@ -22,7 +22,6 @@
 
 #include "rendezvous/control/agent_message.hpp"
 #include "rendezvous/control/coordinator_message.hpp"
-#include "rendezvous/membership/takeover_message.hpp"
 
 namespace ddprun::inline job {
 

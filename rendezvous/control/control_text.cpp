@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/job/exit_code.hpp"
+
 namespace ddprun::inline job {
 
 std::string to_text(const Waiting& waiting) {
@@ -85,6 +87,25 @@ std::string silence_text(std::chrono::milliseconds limit) {
 
 std::string node_text(int node_rank, const std::string& host) {
     return node_rank < 0 ? host : fmt::format("node {} ({})", node_rank, host);
+}
+
+Refused secret_is_asked_for() {
+    return {.reason = "node 0 asks for the job's secret: set DDPRUN_SECRET_FILE",
+            .exit_code = kExitNotAdmitted,
+            .other_job = "asks for its job's secret"};
+}
+
+Refused secret_is_of_no_use(Proof proof) {
+    if (proof == Proof::no_key)
+        return {.reason =
+                    "node 0 has no secret, this node has one: set DDPRUN_SECRET_FILE there, too, or say "
+                    "--auth off "
+                    "here",
+                .exit_code = kExitNotAdmitted,
+                .other_job = "has no secret"};
+    return {.reason = "node 0 has another secret, or another --rdzv-id, which is part of the key",
+            .exit_code = kExitNotAdmitted,
+            .other_job = "has another secret, or another --rdzv-id"};
 }
 
 }  // namespace ddprun::inline job

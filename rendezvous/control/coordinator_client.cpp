@@ -18,7 +18,6 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/control/coordinator_claims.hpp"
 #include "rendezvous/control/heartbeat.hpp"
-#include "rendezvous/control/secret_words.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
 #include "rendezvous/system/deadline.hpp"

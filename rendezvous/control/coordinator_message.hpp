@@ -10,7 +10,7 @@
 #include "rendezvous/job/exit_code.hpp"
 #include "rendezvous/job/failure.hpp"
 #include "rendezvous/job/rank_end.hpp"
-#include "rendezvous/job/restart.hpp"
+#include "rendezvous/membership/member_list.hpp"
 
 namespace ddprun::inline job {
 
@@ -193,5 +193,31 @@ constexpr std::size_t limit_of(Of<&Finish::resizes>) { return kMaxRestartsListed
 constexpr std::size_t limit_of(Of<&Finish::unknown_nodes>) { return kMaxUnknownListed; }
 constexpr NumberRange range_of(Of<&Finish::exit_code>) { return kExitCodeRange; }
 inline bool is_sound(const Finish& finish) { return !finish.cause || finish.exit_code != 0; }
+
+// One that would take over asks the agent to follow it.
+struct Lead {
+    int epoch = 0;
+};
+BOOST_DESCRIBE_STRUCT(Lead, (), (epoch))
+
+// This one is no coordinator any more, or does not become one.
+struct Abdicated {
+    std::string reason;
+    int epoch = 0;  // of the MemberList that the next are of
+    int round = 0;
+    std::vector<int> gone;  // members that have left the job, this one's node among them
+};
+BOOST_DESCRIBE_STRUCT(Abdicated, (), (reason, epoch, round, gone))
+constexpr std::size_t limit_of(Of<&Abdicated::gone>) { return kMaxMembersListed; }
+constexpr NumberRange range_of(Of<&Abdicated::gone>) { return kNodeRange; }
+
+// The agent of this member is dead.
+struct MemberGone {
+    int epoch = 0;  // of the MemberList that it is of
+    int round = 0;
+    int group_rank = 0;
+};
+BOOST_DESCRIBE_STRUCT(MemberGone, (), (epoch, round, group_rank))
+constexpr NumberRange range_of(Of<&MemberGone::group_rank>) { return kNodeRange; }
 
 }  // namespace ddprun::inline job

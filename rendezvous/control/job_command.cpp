@@ -5,6 +5,7 @@
 #include "rendezvous/job/digest.hpp"
 
 namespace ddprun::inline job {
+
 namespace {
 
 // So much of what both have in common is shown before the difference.

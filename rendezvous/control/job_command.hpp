@@ -1,4 +1,4 @@
-// JobCommand: what an agent's workers run, to be compared between nodes and shown when it differs. Pure.
+// What a node says of itself so that nodes can be compared: the command that its workers run, and traits. Plain values.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,8 @@
 #include "rendezvous/codec/description.hpp"
 
 namespace ddprun::inline job {
+
+// JobCommand: what an agent's workers run, to be compared between nodes and shown when it differs. Pure.
 
 // How much of a command is shown where two of them differ.
 inline constexpr std::size_t kMaxCommandShown = 300;
@@ -27,5 +29,22 @@ JobCommand describe_command(const std::vector<std::string>& words);
 // The command from where it begins to differ from the other, or from a little before; at most
 // kMaxCommandShown bytes and marks for what is left out.
 std::string shown_beside(const JobCommand& command, const JobCommand& other);
+
+// NodeTrait: something of a node that should be the same on all nodes of a job. Plain values; node_differences.hpp
+// compares them.
+
+// What one node may tell of itself, so that its Hello fits its frame.
+inline constexpr std::size_t kMaxNodeTraits = 128;
+inline constexpr std::size_t kMaxTraitName = 64;
+inline constexpr std::size_t kMaxTraitValue = 120;
+
+struct NodeTrait {
+    std::string name;
+    std::string value;
+    bool of_program = false;  // may differ where programs may (--allow-different)
+};
+BOOST_DESCRIBE_STRUCT(NodeTrait, (), (name, value, of_program))
+constexpr std::size_t limit_of(Of<&NodeTrait::name>) { return kMaxTraitName; }
+constexpr std::size_t limit_of(Of<&NodeTrait::value>) { return kMaxTraitValue; }
 
 }  // namespace ddprun::inline job

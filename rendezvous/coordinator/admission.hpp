@@ -53,4 +53,10 @@ Refused left_out_before(const std::string& host, const std::string& why);
 Refused said_hello_before();
 Refused said_no_hello();
 
+// This decides what an agent may say of its workers. Pure. Numbers that no job can have are refused before,
+// where the bytes arrive (range_of).
+
+// True if the message, which is of the node's current round, speaks of no workers but its own.
+bool can_be_true(const ControlMessage& message, const JobNode& from);
+
 }  // namespace ddprun::inline job

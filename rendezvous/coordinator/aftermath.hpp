@@ -19,11 +19,11 @@
 #include <vector>
 
 #include "rendezvous/coordinator/coordinator_options.hpp"
+#include "rendezvous/coordinator/left_out.hpp"
 #include "rendezvous/coordinator/outgoing.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/coordinator/roster.hpp"
 #include "rendezvous/coordinator/round.hpp"
-#include "rendezvous/membership/exclusion.hpp"
 
 namespace ddprun::inline job {
 

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "rendezvous/control/control_text.hpp"
-#include "rendezvous/coordinator/agent_claims.hpp"
+#include "rendezvous/coordinator/admission.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun::inline job {

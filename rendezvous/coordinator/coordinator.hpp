@@ -30,7 +30,7 @@
 #include "rendezvous/coordinator/outgoing.hpp"
 #include "rendezvous/coordinator/roster.hpp"
 #include "rendezvous/coordinator/round.hpp"
-#include "rendezvous/membership/round_record.hpp"
+#include "rendezvous/membership/quorum.hpp"
 
 namespace ddprun::inline job {
 

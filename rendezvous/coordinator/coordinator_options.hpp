@@ -44,7 +44,7 @@ struct CoordinatorOptions {
     bool through_doors = false;
     std::optional<MemberList> predecessor;
     // A register outside the job decides who leads it next, and wish() is carried there: then no quorum is needed, and
-    // no round begins without a member of the last one that may live before that is recorded (round_record.hpp).
+    // no round begins without a member of the last one that may live before that is recorded (quorum.hpp).
     bool records_rounds = false;
 
     // The job begins, or goes on, with so many nodes.

@@ -7,20 +7,44 @@
 //   - it is an exit code, while another worker was ending by itself already, by a signal such as SIGKILL: an
 //     exit code may be the answer to such an end, but not the other way round. What a process does to itself
 //     where another has failed (SIGABRT, SIGPIPE) is no such signal;
-//   - the words of those that failed say whose fault it is, see culprit.hpp.
+//   - the words of those that failed say whose fault it is, see culprit_of().
 // A signal to an agent, or the loss of a node, that was told first stays first.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <list>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "rendezvous/control/control_message.hpp"
-#include "rendezvous/coordinator/culprit.hpp"
+#include "rendezvous/worker/accusation.hpp"
 
 namespace ddprun::inline job {
+
+// Whose fault a first failure is, as far as the words of those that failed tell. Pure.
+
+// How many of a worker's last lines count as its last words.
+inline constexpr std::size_t kLastWords = 3;
+
+// The rank that the failed worker blames: by its error file if it wrote one, else by its last words. Nobody
+// where it did not end by itself: then its words do not tell why.
+std::optional<Accusation> accusation_of(const Failure& failure);
+
+// It returns what is known of a rank's end; nothing for a rank that is not there.
+using EndOfRank = std::function<std::optional<RankEnd>(int rank)>;
+
+// `first`, unless its words blame another rank. Then it is that one's own failure, if it is among `known` (or
+// its end a failure) and is what it is blamed for, or is itself laid on a third rank, and so on. A rank that
+// did not fail by itself becomes the first failure by the words of its accuser, see Failure::witness. Nobody
+// is believed where they blame each other in a circle.
+Failure culprit_of(const Failure& first, const std::vector<const Failure*>& known, const EndOfRank& end_of);
+
+// The rank whose exit code and words a worker's failure has: its own, or the witness's.
+inline int witness_of(const Failure& failure) { return failure.witness < 0 ? failure.rank : failure.witness; }
 
 class FirstFailure {
   public:

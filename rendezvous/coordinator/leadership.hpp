@@ -5,7 +5,7 @@
 // All agents are told who takes part (MemberList), where a job may go on without a node. So when the coordinator is lost,
 // one of them can begin another one that takes the job over, if a quorum of them follows it (quorum.hpp); and a
 // coordinator that has lost the quorum ends the job, because the others may go on. With records it is not the quorum that
-// decides, but whose round was recorded last (round_record.hpp).
+// decides, but whose round was recorded last (quorum.hpp).
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,6 @@
 #include "rendezvous/coordinator/roster.hpp"
 #include "rendezvous/membership/member_list.hpp"
 #include "rendezvous/membership/quorum.hpp"
-#include "rendezvous/membership/round_record.hpp"
 
 namespace ddprun::inline job {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "rendezvous/control/control_text.hpp"
-#include "rendezvous/membership/absent_hosts.hpp"
+#include "rendezvous/membership/seating.hpp"
 
 namespace ddprun::inline job {
 namespace {

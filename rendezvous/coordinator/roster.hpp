@@ -20,9 +20,9 @@
 #include "rendezvous/coordinator/coordinator_options.hpp"
 #include "rendezvous/coordinator/coordinator_table.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
+#include "rendezvous/coordinator/left_out.hpp"
 #include "rendezvous/coordinator/node_differences.hpp"
 #include "rendezvous/coordinator/outgoing.hpp"
-#include "rendezvous/coordinator/unfit_nodes.hpp"
 #include "rendezvous/membership/seating.hpp"
 
 namespace ddprun::inline job {

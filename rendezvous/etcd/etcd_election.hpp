@@ -5,7 +5,7 @@
 // A host whose lease has run out (etcd was away, or this process stood still) writes its key anew; where another agent
 // was first, it is told of that one by on_host.
 //
-// Where rounds are recorded (membership/round_record.hpp) the members of the last one claim the key when its host is lost:
+// Where rounds are recorded (quorum.hpp) the members of the last one claim the key when its host is lost:
 // at once where that is known to be dead, else when its lease is over. Everybody else leaves the key to them, as long as
 // there is a record. Which event means what is election_table.hpp's.
 //
@@ -21,7 +21,7 @@
 
 #include "rendezvous/etcd/etcd_message.hpp"
 #include "rendezvous/etcd/etcd_options.hpp"
-#include "rendezvous/membership/round_record.hpp"
+#include "rendezvous/membership/quorum.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun::inline job {

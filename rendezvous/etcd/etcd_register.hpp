@@ -14,7 +14,7 @@
 
 #include "rendezvous/etcd/etcd_client.hpp"
 #include "rendezvous/etcd/etcd_options.hpp"
-#include "rendezvous/membership/round_record.hpp"
+#include "rendezvous/membership/quorum.hpp"
 
 namespace ddprun::inline job {
 

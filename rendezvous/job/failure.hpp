@@ -43,7 +43,7 @@ struct Failure {
     std::string traceback;                // … and where it was then
     std::string hint;                     // what is known beyond that, for example of the kernel's OOM killer
     std::vector<std::string> last_lines;  // of its stderr, at most kMaxLastLines
-    // Where the worker did not fail by itself, but another did because of it, see culprit.hpp: the rank of
+    // Where the worker did not fail by itself, but another did because of it, see first_failure.hpp: the rank of
     // that one, else -1. All from exit_code to hint, and the last lines, are then the witness's.
     int witness = -1;
     std::string accusation;  // "does not answer"; empty without a witness
@@ -81,5 +81,19 @@ inline bool is_sound(const Failure& failure) {
     }
     return failure.exit_code != 0;
 }
+
+// Restart: one restart of the job. Plain values.
+
+inline constexpr std::size_t kMaxReasonText = 256;
+
+struct Restart {
+    int round = 0;  // the one that failed
+    std::string reason;
+    std::int64_t unix_time_ms = 0;  // of that failure, see Failure
+};
+BOOST_DESCRIBE_STRUCT(Restart, (), (round, reason, unix_time_ms))
+constexpr std::size_t limit_of(Of<&Restart::reason>) { return kMaxReasonText; }
+constexpr NumberRange range_of(Of<&Restart::round>) { return kCountRange; }
+constexpr NumberRange range_of(Of<&Restart::unix_time_ms>) { return kMillisecondRange; }
 
 }  // namespace ddprun::inline job

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "rendezvous/job/failure.hpp"
-#include "rendezvous/job/restart.hpp"
 
 namespace ddprun::inline job {
 

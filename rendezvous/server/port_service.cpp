@@ -12,8 +12,8 @@
 #include <new>
 #include <utility>
 
+#include "rendezvous/control/control_text.hpp"
 #include "rendezvous/control/control_wire.hpp"
-#include "rendezvous/control/secret_words.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
 

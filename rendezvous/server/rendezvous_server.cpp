@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "rendezvous/control/local_channel.hpp"
+#include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/server/coordinator_service.hpp"
 #include "rendezvous/server/port_service.hpp"

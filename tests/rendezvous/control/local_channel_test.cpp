@@ -1,4 +1,4 @@
-#include "rendezvous/control/local_channel.hpp"
+#include "rendezvous/control/control_channel.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>

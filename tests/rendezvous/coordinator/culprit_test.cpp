@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/culprit.hpp"
+#include "rendezvous/coordinator/first_failure.hpp"
 
 #include <csignal>
 #include <map>

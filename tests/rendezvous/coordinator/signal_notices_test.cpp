@@ -1,5 +1,5 @@
 // A signal that all agents are sent: the workers get it once, and each signal of one agent counts.
-#include "rendezvous/coordinator/signal_notices.hpp"
+#include "rendezvous/coordinator/round.hpp"
 
 #include <csignal>
 

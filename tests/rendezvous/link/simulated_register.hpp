@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/membership/round_record.hpp"
+#include "rendezvous/membership/quorum.hpp"
 #include "tests/support/simulated_network.hpp"
 
 namespace ddprun {

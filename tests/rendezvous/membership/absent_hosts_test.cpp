@@ -1,4 +1,4 @@
-#include "rendezvous/membership/absent_hosts.hpp"
+#include "rendezvous/membership/seating.hpp"
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include "rendezvous/membership/exclusion.hpp"
+#include "rendezvous/coordinator/left_out.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/membership/node_numbering.hpp"
+#include "rendezvous/membership/seating.hpp"
 
 #include <algorithm>
 #include <random>

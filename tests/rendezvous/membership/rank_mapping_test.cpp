@@ -1,4 +1,4 @@
-#include "rendezvous/membership/rank_mapping.hpp"
+#include "rendezvous/membership/seating.hpp"
 
 #include "tests/support/catch.hpp"
 

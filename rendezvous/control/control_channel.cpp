@@ -1,14 +1,16 @@
-#include "rendezvous/control/local_channel.hpp"
+#include "rendezvous/control/control_channel.hpp"
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+
 #include <deque>
 #include <mutex>
 #include <optional>
 
 namespace ddprun::inline job {
+
 namespace {
 
 namespace asio = boost::asio;

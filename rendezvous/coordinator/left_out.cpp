@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/unfit_nodes.hpp"
+#include "rendezvous/coordinator/left_out.hpp"
 
 #include <fmt/core.h>
 
@@ -6,6 +6,7 @@
 #include "rendezvous/job/exit_code.hpp"
 
 namespace ddprun::inline job {
+
 namespace {
 
 std::string key_of_node(const Hello& hello) {
@@ -45,6 +46,12 @@ std::optional<Refused> UnfitNodes::fault(int nnodes, int least) const {
 
 Refused UnfitNodes::refusal(const Hello& hello) {
     return {"it is not fit for the job (--check): " + hello.unfit, kExitSystem};
+}
+
+std::string Exclusion::reason(int place, const std::string& host) const {
+    const int rounds = rounds_of(place, host);
+    return fmt::format("its workers failed first in {} round{} (--exclude-after {})", rounds,
+                       rounds == 1 ? "" : "s", after_);
 }
 
 }  // namespace ddprun::inline job
