@@ -1,12 +1,8 @@
 #include "launcher/agent/agent.hpp"
 
 #include <fmt/core.h>
-#include <signal.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <optional>
 
@@ -16,7 +12,6 @@
 #include "launcher/agent/round_workers.hpp"
 #include "launcher/guardian/guardian_runner.hpp"
 #include "launcher/harmless_text.hpp"
-#include "launcher/interrupts.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
@@ -42,22 +37,16 @@ class Agent final : public AgentControls, public RoundObserver {
           log_(log),
           features_(features),
           runner_(make_runner(context_.get_executor(), [this](const std::string& what) { log_.warn(what); })),
-          signals_(context_),
           timer_(context_),
           reporter_(log_, JoinStatus(Clock::now(), JoinStatus::kFirstTroubleDelay, options_.join_timeout,
                                      JoinStatus::advice_to(options_))),
           link_(*this, options_, log_, reporter_, link_events()) {}
-    // The exit code shall not give way to a signal that comes now: those that were watched stay blocked, as the process is
-    // about to end.
     ~Agent() {
-        ::pthread_sigmask(SIG_BLOCK, &watched_, nullptr);
         features_.at(&Feature::agent_leaves);
         if (pump_) close_output();
     }
 
     int run() {
-        watch_signals();
-        link_.make(features_.want_all_ranks() || !options_.result_file.empty());
         pump_.emplace(executor(), options_.output,
                       OutputPumpSettings{.temporary_folder = temporary_folder(options_.environment),
                                          .in_run_folder = options_.in_run_folder},
@@ -65,6 +54,7 @@ class Agent final : public AgentControls, public RoundObserver {
         log_.speak_by(&*pump_);
         network_.emplace(executor(), options_, log_);
         features_.at(&Feature::began, *this);
+        link_.make(features_.want_all_ranks() || !options_.result_file.empty());
         link_.join();
         await_reminder();
         context_.run();
@@ -82,86 +72,33 @@ class Agent final : public AgentControls, public RoundObserver {
         : level == LogLevel::info ? log_.info(line)
                                   : log_.warn(line);
     }
-    void signal(int signal) override { take(signal); }
-    void time_is_over(const std::string& why) override { handle(job_.learn_time_is_over(why)); }
-    void send(const ControlMessage& message) override { link_->send(message); }
-    void tell(const AgentNews& news) override { features_.at(&Feature::learnt, news); }
-
-    // Signals that the launcher is sent have a meaning for the job from now on.
-    void watch_signals() {
-        for (int signal : options_.terminating_signals) {
-            if (signal != SIGHUP || !options_.hangup_ignored) watch(signal);
-        }
-        for (const auto& [received, sent] : options_.forwarded_signals) watch(received);
-        if (::isatty(STDOUT_FILENO) != 0 || options_.tty_rank) watch(SIGWINCH);
-        // Ctrl-Z typed for the rank of --tty reaches that rank, and a launcher that stops would leave it alone
-        // with the keyboard.
-        if (!options_.tty_rank && !options_.terminal_stop_ignored) watch(SIGTSTP);
-        await_signal();
-    }
-    void watch(int signal) {
-        signals_.add(signal);
-        ::sigaddset(&watched_, signal);
-    }
-    void await_signal() {
-        signals_.async_wait([this](boost::system::error_code cancelled, int signal) {
-            if (cancelled) return;
-            await_signal();
-            take(signal);
-        });
-    }
-
-    void take(int signal) {
-        if (signal == SIGWINCH) window_changed();
-        const auto forward = options_.forwarded_signals.find(signal);
-        const bool goes_on = forward != options_.forwarded_signals.end();
-        if (signal == SIGWINCH && !goes_on) return;
-        tell(SignalReceived{signal});
-        // The coordinator sends it back to every agent, this one included.
-        if (goes_on)
-            return send(
-                NoticeSignal{job_.round().round, forward->second, options_.requeue_signals.contains(signal)});
-        const auto& ending = options_.terminating_signals;
-        const bool ends = std::find(ending.begin(), ending.end(), signal) != ending.end();
-        if (signal == SIGTSTP && !ends) return suspend();
-        if (signal != SIGINT) return end_by(signal, false);
-        const Interrupt interrupt = interrupts_.take(Clock::now());
-        if (interrupt == Interrupt::repeated) return;
-        end_by(SIGINT, interrupt == Interrupt::impatient);
-        if (interrupt == Interrupt::first) interrupts_.first_answered(Clock::now());
-    }
-    void end_by(int signal, bool impatient) {
+    void end_by(int signal, bool impatient) override {
         log_.info(job_.notice_of(signal, machine_.state(), options_));
         handle(job_.learn_signal(signal, impatient));
     }
-
-    // The workers stand still, then this process stops as the shell expects it: by SIGTSTP, and not at all without a shell that
-    // could continue it.
-    void suspend() {
+    void suspend(std::function<void()> stop) override {
         tell(Suspended{});
         if (round_) round_->freeze();
-        link_->suspend([this] {
-            struct sigaction by_default = {};
-            struct sigaction ours = {};
-            by_default.sa_handler = SIG_DFL;
-            ::sigaction(SIGTSTP, &by_default, &ours);
-            ::raise(SIGTSTP);
-            ::sigaction(SIGTSTP, &ours, nullptr);
+        link_->suspend([this, stop = std::move(stop)] {
+            stop();
             if (round_) round_->thaw();
             tell(Resumed{});
             link_->resume();
         });
     }
+    void window_changed() override {
+        pump_->window_changed();
+        if (round_) round_->window_changed();
+    }
+    void time_is_over(const std::string& why) override { handle(job_.learn_time_is_over(why)); }
+    void send(const ControlMessage& message) override { link_->send(message); }
+    void tell(const AgentNews& news) override { features_.at(&Feature::learnt, news); }
 
     std::vector<WorkerStatus> workers() const {
         return round_ ? round_->status() : std::vector<WorkerStatus>();
     }
     // Before the first round there are none.
     const RoundWorkers* last_round() const { return round_ ? &*round_ : nullptr; }
-    void window_changed() {
-        pump_->window_changed();
-        if (round_) round_->window_changed();
-    }
     // Ends the pump, and with it the log's way through it; returns what was lost.
     std::vector<std::string> close_output() {
         auto losses = pump_->stop();
@@ -380,9 +317,6 @@ class Agent final : public AgentControls, public RoundObserver {
     AgentMachine machine_;
     JobKnowledge job_{unix_time_now_ms()};
     std::unique_ptr<ProcessRunner> runner_;
-    boost::asio::signal_set signals_;
-    sigset_t watched_{};     // those in it
-    Interrupts interrupts_;  // of those that end the job
     boost::asio::steady_timer timer_;
     JoinReporter reporter_;
     std::optional<OutputPump> pump_;     // the launcher's own lines go between the workers'

@@ -19,6 +19,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,6 +51,11 @@ struct StateChanged {
     AgentState after = AgentState::joining;
 };
 BOOST_DESCRIBE_STRUCT(StateChanged, (), (before, event, after))
+
+// Somebody asks for what happens when the launcher is sent this signal; only of those that it handles.
+struct SignalSent {
+    int signal = 0;
+};
 
 // A process, or ddpctl, has sent a signal that means something to the job.
 struct SignalReceived {
@@ -101,8 +107,9 @@ struct TimerExpired {
 };
 BOOST_DESCRIBE_STRUCT(TimerExpired, (), (round, rank, local_rank, pid, scope, length_ms, signal))
 
-using AgentNews = std::variant<PlaceKnown, StateChanged, SignalReceived, TimeWarning, CoordinatorLost,
-                               TookOver, LedAgain, Suspended, Resumed, WorkerEnded, TimerExpired>;
+using AgentNews =
+    std::variant<PlaceKnown, StateChanged, SignalSent, SignalReceived, TimeWarning, CoordinatorLost, TookOver,
+                 LedAgain, Suspended, Resumed, WorkerEnded, TimerExpired>;
 
 // How loud a line is, as LauncherLog has it.
 enum class LogLevel { debug, info, warn };
@@ -115,8 +122,12 @@ class AgentControls {
     virtual ProcessRunner& runner() = 0;
     virtual AgentStatus status() const = 0;
     virtual void say(LogLevel level, const std::string& line) = 0;
-    // The agent acts as if the launcher had been sent this signal; only for signals that it handles.
-    virtual void signal(int signal) = 0;
+    // The launcher was sent this signal, which ends the job; `impatient`: by a user who does not want to wait any more.
+    virtual void end_by(int signal, bool impatient) = 0;
+    // This process stops by `stop` once the workers stand still (Ctrl-Z); they go on when that returns (fg).
+    virtual void suspend(std::function<void()> stop) = 0;
+    // The terminal has another size.
+    virtual void window_changed() = 0;
     // The job's time is over, for this reason: it ends as by SIGTERM.
     virtual void time_is_over(const std::string& why) = 0;
     // Sends it to the coordinator.

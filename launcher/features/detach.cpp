@@ -264,7 +264,7 @@ void DetachedJob::began(AgentControls& agent) {
     serve_job_control(agent.executor(), listen_job_control(folder_),
                       {.status = [&agent] { return agent.status(); },
                        .effect_of = [this](int signal) { return effect_of(signal); },
-                       .deliver = [&agent](int signal) { agent.signal(signal); }});
+                       .deliver = [&agent](int signal) { agent.tell(SignalSent{signal}); }});
 }
 
 void DetachedJob::workers_run(const RoundReady& place) {

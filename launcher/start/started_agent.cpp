@@ -41,7 +41,7 @@ void StartedAgent::listen(const std::shared_ptr<Stream>& reader) {
         std::array<char, 64> ignored;
         const ssize_t count = ::recv(reader->native_handle(), ignored.data(), ignored.size(), MSG_DONTWAIT);
         if (count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR))) return listen(reader);
-        if (ends_with_line(loss_)) agent_->signal(SIGTERM);
+        if (ends_with_line(loss_)) agent_->tell(SignalSent{SIGTERM});
     });
 }
 

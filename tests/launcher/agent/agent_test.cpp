@@ -189,7 +189,7 @@ TEST_CASE("a failed round is followed by another as long as restarts are left") 
 }
 
 TEST_CASE("a signal to the agent goes to its workers and ends the job") {
-    Play play([](Play& self) { self.controls->signal(SIGUSR2); });
+    Play play([](Play& self) { self.controls->tell(SignalSent{SIGUSR2}); });
     CHECK(play.run() == 128 + SIGUSR2);
     CHECK(play.result.outcome == Outcome::signalled);
     REQUIRE(play.result.ranks.size() == 2);

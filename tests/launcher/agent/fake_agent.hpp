@@ -1,7 +1,9 @@
 // FakeAgent: what a feature sees of its agent, for tests of one feature.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/agent/feature.hpp"
@@ -17,7 +19,9 @@ class FakeAgent final : public AgentControls {
     ProcessRunner& runner() override { return *starts; }
     AgentStatus status() const override { return now; }
     void say(LogLevel, const std::string& line) override { said.push_back(line); }
-    void signal(int signal) override { signals.push_back(signal); }
+    void end_by(int signal, bool impatient) override { ended_by.emplace_back(signal, impatient); }
+    void suspend(std::function<void()>) override { ++suspended; }
+    void window_changed() override { ++resized; }
     void time_is_over(const std::string& why) override { over.push_back(why); }
     void send(const ControlMessage& message) override { sent.push_back(message); }
     void tell(const AgentNews& news) override { told.push_back(news); }
@@ -26,7 +30,9 @@ class FakeAgent final : public AgentControls {
     ProcessRunner* starts = nullptr;
     AgentStatus now;
     std::vector<std::string> said;
-    std::vector<int> signals;
+    std::vector<std::pair<int, bool>> ended_by;  // the signal, and whether its user was impatient
+    int suspended = 0;
+    int resized = 0;
     std::vector<std::string> over;
     std::vector<ControlMessage> sent;
     std::vector<AgentNews> told;

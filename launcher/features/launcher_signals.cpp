@@ -1,0 +1,97 @@
+#include "launcher/features/launcher_signals.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/signal_set.hpp>
+#include <optional>
+
+#include "launcher/interrupts.hpp"
+
+namespace ddprun::inline launch {
+namespace {
+
+// As the shell expects it, which can then continue this process; without such a shell it does not stop at all.
+void stop_this_process() {
+    struct sigaction by_default = {};
+    struct sigaction ours = {};
+    by_default.sa_handler = SIG_DFL;
+    ::sigaction(SIGTSTP, &by_default, &ours);
+    ::raise(SIGTSTP);
+    ::sigaction(SIGTSTP, &ours, nullptr);
+}
+
+class LauncherSignals final : public Feature {
+  public:
+    void began(AgentControls& agent) override {
+        agent_ = &agent;
+        signals_.emplace(agent.executor());
+        const LaunchOptions& options = agent.options();
+        for (int signal : options.terminating_signals) {
+            if (signal != SIGHUP || !options.hangup_ignored) watch(signal);
+        }
+        for (const auto& [received, sent] : options.forwarded_signals) watch(received);
+        if (::isatty(STDOUT_FILENO) != 0 || options.tty_rank) watch(SIGWINCH);
+        // Ctrl-Z typed for the rank of --tty reaches that rank, and a launcher that stops would leave it alone
+        // with the keyboard.
+        if (!options.tty_rank && !options.terminal_stop_ignored) watch(SIGTSTP);
+        await();
+    }
+    void heard(const ControlMessage& message) override {
+        if (const auto* round = std::get_if<RoundReady>(&message)) round_ = round->round;
+    }
+    void learnt(const AgentNews& news) override {
+        if (const auto* sent = std::get_if<SignalSent>(&news)) take(sent->signal);
+    }
+    void agent_leaves() override {
+        ::pthread_sigmask(SIG_BLOCK, &watched_, nullptr);
+        signals_.reset();
+    }
+
+  private:
+    void watch(int signal) {
+        signals_->add(signal);
+        ::sigaddset(&watched_, signal);
+    }
+    void await() {
+        signals_->async_wait([this](boost::system::error_code cancelled, int signal) {
+            if (cancelled) return;
+            await();
+            take(signal);
+        });
+    }
+
+    void take(int signal) {
+        if (signal == SIGWINCH) agent_->window_changed();
+        const LaunchOptions& options = agent_->options();
+        const auto forward = options.forwarded_signals.find(signal);
+        const bool goes_on = forward != options.forwarded_signals.end();
+        if (signal == SIGWINCH && !goes_on) return;
+        agent_->tell(SignalReceived{signal});
+        // The coordinator sends it back to every agent, this one included.
+        if (goes_on)
+            return agent_->send(
+                NoticeSignal{round_, forward->second, options.requeue_signals.contains(signal)});
+        const auto& ending = options.terminating_signals;
+        const bool ends = std::find(ending.begin(), ending.end(), signal) != ending.end();
+        if (signal == SIGTSTP && !ends) return agent_->suspend(stop_this_process);
+        if (signal != SIGINT) return agent_->end_by(signal, false);
+        const Interrupt interrupt = interrupts_.take(std::chrono::steady_clock::now());
+        if (interrupt == Interrupt::repeated) return;
+        agent_->end_by(SIGINT, interrupt == Interrupt::impatient);
+        if (interrupt == Interrupt::first) interrupts_.first_answered(std::chrono::steady_clock::now());
+    }
+
+    AgentControls* agent_ = nullptr;
+    int round_ = 0;  // the last one that the coordinator has begun
+    std::optional<boost::asio::signal_set> signals_;
+    sigset_t watched_{};     // those in it
+    Interrupts interrupts_;  // of those that end the job
+};
+
+}  // namespace
+
+std::unique_ptr<Feature> make_launcher_signals(FeatureInputs&) { return std::make_unique<LauncherSignals>(); }
+
+}  // namespace ddprun::inline launch
