@@ -6,6 +6,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <optional>
 
@@ -43,21 +44,13 @@ class LocalEnd final : public ControlChannel, public std::enable_shared_from_thi
 
     asio::awaitable<bool> run(std::function<void(const ControlMessage&)> on_message) override {
         auto self = shared_from_this();
-        while (is_open_) {
-            if (!arrived_.empty()) {
-                std::optional<ControlMessage> next = std::move(arrived_.front());
-                arrived_.pop_front();
-                if (!next) {
-                    close();
-                    co_return true;
-                }
-                on_message(*next);
-                continue;
-            }
-            boost::system::error_code error;
-            co_await event_.async_wait(asio::redirect_error(asio::use_awaitable, error));
-        }
-        co_return false;
+        on_message_ = std::move(on_message);
+        hand_over();
+        boost::system::error_code cancelled;
+        if (is_open_) co_await event_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+        on_message_ = nullptr;
+        if (trouble_) std::rethrow_exception(std::exchange(trouble_, nullptr));
+        co_return was_closed_there_;
     }
 
     void send(const ControlMessage& message, bool close_after) override {
@@ -85,16 +78,35 @@ class LocalEnd final : public ControlChannel, public std::enable_shared_from_thi
     const asio::any_io_executor& executor() const { return executor_; }
     void take(std::optional<ControlMessage> message) {
         arrived_.push_back(std::move(message));
-        event_.cancel();
+        hand_over();
     }
 
   private:
+    // At once, and not by waking run(): what came by a socket meanwhile would overtake it.
+    void hand_over() {
+        while (is_open_ && on_message_ && !arrived_.empty()) {
+            const std::optional<ControlMessage> next = std::move(arrived_.front());
+            arrived_.pop_front();
+            was_closed_there_ = !next;
+            if (!next) return close();
+            try {
+                on_message_(*next);
+            } catch (...) {
+                trouble_ = std::current_exception();
+                return close();
+            }
+        }
+    }
+
     asio::any_io_executor executor_;
-    asio::steady_timer event_;  // never expires; cancelled when something has come
+    asio::steady_timer event_;  // never expires; cancelled when the conversation is over
     std::shared_ptr<LocalLine> line_;
     int side_;
     bool is_open_ = true;
     bool has_said_all_ = false;
+    bool was_closed_there_ = false;
+    std::function<void(const ControlMessage&)> on_message_;  // while run() waits
+    std::exception_ptr trouble_;                             // what it has thrown
     std::deque<std::optional<ControlMessage>> arrived_;
 };
 
