@@ -9,7 +9,7 @@
 #include "apps/cli/option_values.hpp"
 #include "apps/ddprun/modes/mode.hpp"
 #include "launcher/process/open_files.hpp"
-#include "rendezvous/job/exit_code.hpp"
+#include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/own_process.hpp"
 

@@ -22,7 +22,7 @@
 #include "collectives/shm/shm_lifeline.hpp"
 #include "collectives/shm/shm_pipeline.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
-#include "rendezvous/system/shm_mapping.hpp"
+#include "rendezvous/system/shared_memory.hpp"
 
 namespace ddprun::inline detail {
 

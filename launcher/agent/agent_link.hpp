@@ -14,7 +14,7 @@
 #include "launcher/output/launcher_log.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/link/rendezvous_link.hpp"
-#include "rendezvous/net/late_name.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 
 namespace ddprun::inline launch {

@@ -10,7 +10,7 @@
 #include "launcher/agent/agent_machine.hpp"
 #include "launcher/agent/job_ending.hpp"
 #include "rendezvous/control/control_message.hpp"
-#include "rendezvous/control/coordinator_loss.hpp"
+#include "rendezvous/control/heartbeat.hpp"
 #include "rendezvous/job/agent_status.hpp"
 
 namespace ddprun::inline launch {

@@ -15,7 +15,7 @@
 #include "launcher/process/child_exec.hpp"
 #include "launcher/secret_name.hpp"
 #include "rendezvous/codec/json_codec.hpp"
-#include "rendezvous/job/digest.hpp"
+#include "rendezvous/control/job_command.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/small_file.hpp"
 

@@ -21,7 +21,7 @@ WINGS = {
     "rendezvous/job": ("rendezvous/system", "rendezvous/codec"),
     "rendezvous/secure": ("rendezvous/system",),
     "rendezvous/door": ("rendezvous/system", "rendezvous/net", "rendezvous/secure", "rendezvous/store"),
-    "rendezvous/membership": ("rendezvous/codec", "rendezvous/job"),
+    "rendezvous/membership": ("rendezvous/job",),
     "rendezvous/etcd": ("rendezvous/system", "rendezvous/codec", "rendezvous/net", "rendezvous/membership"),
     "rendezvous/control": ("rendezvous/system", "rendezvous/codec", "rendezvous/job", "rendezvous/membership",
                            "rendezvous/net", "rendezvous/secure", "rendezvous/store"),
@@ -29,7 +29,7 @@ WINGS = {
                                "rendezvous/net", "rendezvous/worker", "rendezvous/control"),
     "rendezvous/server": ("rendezvous/system", "rendezvous/net", "rendezvous/secure", "rendezvous/store", "rendezvous/door",
                           "rendezvous/control", "rendezvous/coordinator"),
-    "rendezvous/link": ("rendezvous/system", "rendezvous/codec", "rendezvous/job", "rendezvous/membership",
+    "rendezvous/link": ("rendezvous/system", "rendezvous/codec", "rendezvous/membership",
                         "rendezvous/net", "rendezvous/secure", "rendezvous/door", "rendezvous/control",
                         "rendezvous/coordinator", "rendezvous/server", "rendezvous/etcd"),
 

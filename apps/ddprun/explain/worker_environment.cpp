@@ -13,7 +13,7 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/plan/own_address.hpp"
 #include "launcher/secret_name.hpp"
-#include "rendezvous/control/coordinator_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 
 namespace ddprun::inline app {
 namespace {

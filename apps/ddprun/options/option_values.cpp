@@ -7,7 +7,7 @@
 #include <cctype>
 
 #include "launcher/path_template.hpp"
-#include "rendezvous/coordinator/restart_policy.hpp"
+#include "rendezvous/coordinator/job_options.hpp"
 #include "rendezvous/etcd/etcd_options.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/job/number_limits.hpp"

@@ -10,7 +10,7 @@
 #include "apps/ddprun/options/option_values.hpp"
 #include "launcher/cluster/cluster_text.hpp"
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/job/digest.hpp"
+#include "rendezvous/control/job_command.hpp"
 
 namespace ddprun::inline app {
 namespace {

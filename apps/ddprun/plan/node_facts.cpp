@@ -12,9 +12,9 @@
 #include "launcher/process/child_exec.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/net/local_addresses.hpp"
-#include "rendezvous/system/cpus.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
+#include "rendezvous/system/resource_limits.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline app {

@@ -1,6 +1,6 @@
 #include "rendezvous/codec/binary_codec.hpp"
 
-#include "tests/rendezvous/job/codec_fixture.hpp"
+#include "tests/rendezvous/codec/codec_fixture.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

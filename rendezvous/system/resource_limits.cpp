@@ -1,9 +1,10 @@
-#include "rendezvous/system/cpus.hpp"
+#include "rendezvous/system/resource_limits.hpp"
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
-
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline base {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,9 +39,9 @@ std::optional<double> ratio(std::optional<long long> quota, std::optional<long l
     return static_cast<double>(*quota) / static_cast<double>(*period);
 }
 
-bool lists_cpu(std::string_view controllers) {
+bool lists(std::string_view controllers, std::string_view wanted) {
     const auto names = split_at(controllers, ',');
-    return std::find(names.begin(), names.end(), "cpu") != names.end();
+    return std::find(names.begin(), names.end(), wanted) != names.end();
 }
 
 std::optional<double> quota_v2(const fs::path& folder) {
@@ -55,10 +57,10 @@ std::optional<double> quota_v1(const fs::path& folder) {
 
 // The smallest of what `read` finds in root/folder and in every folder between it and the root.
 template <typename Read>
-std::optional<double> tightest(const fs::path& root, const std::string& folder, Read read) {
-    std::optional<double> least;
+auto tightest(const fs::path& root, const std::string& folder, Read read) {
+    decltype(read(root)) least;
     for (fs::path at = fs::path(folder).relative_path();; at = at.parent_path()) {
-        if (auto quota = read(root / at)) least = least ? std::min(*least, *quota) : *quota;
+        if (const auto limit = read(root / at)) least = std::min(least.value_or(*limit), *limit);
         if (at.empty()) return least;
     }
 }
@@ -84,7 +86,8 @@ CgroupFolders parse_cgroup_folders(std::string_view text) {
         if (second == std::string::npos) continue;
         const auto controllers = line.substr(first + 1, second - first - 1);
         if (line.starts_with("0:") && controllers.empty()) folders.unified = line.substr(second + 1);
-        if (lists_cpu(controllers)) folders.cpu = line.substr(second + 1);
+        if (lists(controllers, "cpu")) folders.cpu = line.substr(second + 1);
+        if (lists(controllers, "memory")) folders.memory = line.substr(second + 1);
     }
     return folders;
 }
@@ -127,6 +130,39 @@ int usable_cpus(int cpus, std::optional<double> quota) {
     double usable = cpus;
     if (quota) usable = std::min(usable, *quota);
     return std::max(1, static_cast<int>(usable));
+}
+
+std::optional<std::size_t> control_group_limit(
+    std::string_view own_groups, const std::function<std::optional<std::string>(const std::string&)>& read) {
+    const CgroupFolders folders = parse_cgroup_folders(own_groups);
+    std::optional<std::size_t> least;
+    const auto learn = [&](const char* root, const std::optional<std::string>& folder, const char* name) {
+        if (!folder) return;
+        const auto limit = tightest(root, *folder, [&](const fs::path& at) -> std::optional<std::size_t> {
+            // Where there is no limit version 2 says "max", and version 1 the largest number of pages.
+            const auto text = read(at / name);
+            const auto bytes = text ? parse_quota(*text) : std::nullopt;
+            if (!bytes || *bytes <= 0) return std::nullopt;
+            return static_cast<std::size_t>(*bytes);
+        });
+        if (limit) least = std::min(least.value_or(*limit), *limit);
+    };
+    learn("/sys/fs/cgroup", folders.unified, "memory.max");
+    learn("/sys/fs/cgroup/memory", folders.memory, "memory.limit_in_bytes");
+    return least;
+}
+
+std::size_t memory_limit() {
+    std::size_t least = std::numeric_limits<std::size_t>::max();
+    const long pages = ::sysconf(_SC_PHYS_PAGES);
+    const long page = ::sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page > 0) least = static_cast<std::size_t>(pages) * static_cast<std::size_t>(page);
+    rlimit space{};
+    if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+        least = std::min<std::size_t>(least, space.rlim_cur);
+    if (const auto groups = read_cgroup_file("/proc/self/cgroup"))
+        least = std::min(least, control_group_limit(*groups, read_cgroup_file).value_or(least));
+    return least;
 }
 
 }  // namespace ddprun::inline base

@@ -1,12 +1,11 @@
-#include "rendezvous/system/shm_mapping.hpp"
+#include "rendezvous/system/shared_memory.hpp"
+
+#include <fmt/core.h>
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
 #include <array>
 #include <csignal>
 #include <limits>
@@ -14,6 +13,20 @@
 #include <utility>
 
 namespace ddprun::inline base {
+
+RobustFutex::RobustFutex(std::atomic<std::uint32_t>& word) {
+    head_.list.next = &entry_;
+    entry_.next = &head_.list;
+    head_.futex_offset = reinterpret_cast<char*>(&word) - reinterpret_cast<char*>(&entry_);
+    head_.list_op_pending = nullptr;
+    set_ = ::syscall(SYS_get_robust_list, 0, &before_, &before_size_) == 0 &&
+           ::syscall(SYS_set_robust_list, &head_, sizeof(head_)) == 0;
+}
+
+RobustFutex::~RobustFutex() {
+    if (set_) ::syscall(SYS_set_robust_list, before_, before_size_);
+}
+
 namespace {
 
 constexpr char kLinkPrefix[] = "/memfd:ddprun-";

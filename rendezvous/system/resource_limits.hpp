@@ -1,8 +1,10 @@
-// How many CPUs there are to share: what the machine has, the affinity of this process and the quota of its control groups
-// allow. Parsers are pure; the finders read the system, from paths that tests replace.
+// How many CPUs and how much memory this process may use: what the machine has, its affinity, its limit of address space, and
+// what its control groups (version 2 and 1) allow. Parsers are pure; the finders read the system, from paths that tests replace.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,10 +20,11 @@ std::optional<double> parse_cpu_max(std::string_view text);
 std::optional<double> parse_cfs_quota(std::string_view quota, std::string_view period);
 
 // Where the cgroups of a process are, out of the text of /proc/self/cgroup: its folder in the v2 hierarchy
-// ("0::/a/b"), and its folder in the v1 hierarchy that has the cpu controller.
+// ("0::/a/b"), and its folders in the v1 hierarchies that have these controllers.
 struct CgroupFolders {
     std::optional<std::string> unified;
     std::optional<std::string> cpu;
+    std::optional<std::string> memory = {};
 
     bool operator==(const CgroupFolders&) const = default;
 };
@@ -40,5 +43,14 @@ std::vector<int> affinity_cpus();
 
 // Whole CPUs that are usable of `cpus`: at least 1, and no more than the quota pays for.
 int usable_cpus(int cpus, std::optional<double> quota);
+
+// How many bytes of memory this process may take: the least of what the machine has, what its control groups allow (each up
+// to the root) and its own limit of address space. Reads small files of /proc and /sys; what cannot be read limits nothing.
+std::size_t memory_limit();
+
+// Returns the least limit of the groups that `own_groups` (the text of /proc/self/cgroup) names. `read` gives the
+// text of a file of the control group's file system, or nothing; paths begin with "/sys/fs/cgroup".
+std::optional<std::size_t> control_group_limit(
+    std::string_view own_groups, const std::function<std::optional<std::string>(const std::string&)>& read);
 
 }  // namespace ddprun::inline base

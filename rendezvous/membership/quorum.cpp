@@ -1,7 +1,4 @@
-#include "rendezvous/membership/succession.hpp"
-
-#include <algorithm>
-#include <utility>
+#include "rendezvous/membership/quorum.hpp"
 
 namespace ddprun::inline job {
 
