@@ -30,7 +30,7 @@ std::optional<std::string> path_complaint(std::string_view text);
 // The path, of a text without a complaint and without %r. What an id or a name says leads to no other folder.
 std::string filled_path(std::string_view text, const PathFacts& facts);
 
-// Whether %r is in it; and the text with that filled in and all other signs as they are.
+// True if %r is in it; and the text with that filled in and all other signs as they are.
 bool names_node_rank(std::string_view text);
 std::string with_node_rank(std::string_view text, int node_rank);
 

@@ -48,7 +48,7 @@ ConfigFile read_config_file(const std::string& path, const std::vector<OptionGro
         for (const std::string& text : item.inputs) {
             if (!text.empty()) texts.push_back(text);
         }
-        if (texts.size() > 1 && !row.repeated)
+        if (texts.size() > 1 && !row.has(kRepeated))
             throw BadValue(item.name + ": takes one value; put one with blanks or commas in quotes");
     }
     std::erase_if(config.values, [](const auto& entry) { return entry.second.empty(); });
@@ -69,12 +69,12 @@ ToldValue told_by_words(const CLI::App& app, const OptionRow& row) {
 // The strongest first. What is empty counts as not given, and only of what may be repeated do several texts.
 void add_told(const OptionRow& row, ToldValue value, std::vector<ToldValue>& told) {
     if (value.texts.empty()) return;
-    if (!row.repeated) value.texts = {value.texts.back()};
+    if (!row.has(kRepeated)) value.texts = {value.texts.back()};
     told.push_back(std::move(value));
 }
 
 void add_variables(const OptionRow& row, const Environment& environment, std::vector<ToldValue>& told) {
-    for (const std::string& name : comma_separated(variable_of(row) + "," + row.variables)) {
+    for (const std::string& name : comma_separated(variable_of(row) + "," + other_variables_of(row))) {
         const auto entry = environment.find(name);
         if (entry != environment.end() && !entry->second.empty())
             add_told(row, {{entry->second}, {OptionSource::variable, name}}, told);
@@ -107,22 +107,15 @@ void set_row(const OptionRow& row, const ToldValue& given, const std::string& ty
     }
 }
 
-const char* scope_sentence(Scope scope) {
-    switch (scope) {
-        case Scope::node_0: return "Node 0's counts.";
-        case Scope::all_nodes: return "The same on all nodes.";
-        case Scope::this_node: break;
-    }
-    return "";
-}
-
-// The text with the default behind its first line and the scope at its end.
+// The text with the default behind its first line, and at its end whose value counts.
 std::string description_of(const OptionRow& row) {
     const auto line = std::min(row.help.find('\n'), row.help.size());
     std::string text = row.help.substr(0, line);
     if (!row.fallback.empty()) text += fmt::format(" ({})", row.fallback);
     std::string rest = row.help.substr(std::min(line + 1, row.help.size()));
-    const std::string scope = scope_sentence(row.scope);
+    const std::string scope = row.has(kNode0)      ? "Node 0's counts."
+                              : row.has(kAllNodes) ? "The same on all nodes."
+                                                   : "";
     if (!rest.empty() && !scope.empty()) rest += ' ';
     rest += scope;
     return rest.empty() ? text : text + "\n" + rest;
@@ -136,7 +129,7 @@ void add_row(CLI::App& app, const std::string& heading, const OptionRow& row) {
     if (!row.metavar.empty()) option->type_name(row.metavar);
     if (!heading.empty()) option->group(heading);
     if (row.metavar.starts_with('[')) option->expected(0, 1);
-    if (row.repeated) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    if (row.has(kRepeated)) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 template <class IsWanted>
@@ -160,11 +153,23 @@ std::string long_name(std::string_view names) {
 
 std::string long_name(const OptionRow& row) { return long_name(row.names); }
 
-std::string variable_of(const OptionRow& row) {
+namespace {
+
+std::string variable_with(const char* beginning, const OptionRow& row) {
     std::string name = long_name(row).substr(2);
     for (char& letter : name)
         letter = letter == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
-    return "DDPRUN_" + name;
+    return beginning + name;
+}
+
+}  // namespace
+
+std::string variable_of(const OptionRow& row) { return variable_with("DDPRUN_", row); }
+
+std::string other_variables_of(const OptionRow& row) {
+    std::string names = row.has(kTorchruns) ? variable_with("PET_", row) : "";
+    if (!row.other_variable.empty()) names += ", " + row.other_variable;
+    return names;
 }
 
 OptionRow config_row() {

@@ -22,19 +22,36 @@ class App;
 
 namespace ddprun::inline app {
 
-// Whose value counts where the nodes of a job say different things.
-enum class Scope {
-    this_node,  // each node's own, for itself
-    node_0,     // that of node 0, for all
-    all_nodes,  // it has to be the same on all nodes
+// Marks of an option (OptionRow::marks).
+enum OptionMark : unsigned {
+    kCommon = 1,         // most people need it: --help shows it without being asked for all
+    kRepeated = 2,       // every occurrence counts, not only the last
+    kTorchruns = 4,      // torchrun has it, too, and its variable PET_<NAME> sets it
+    kLikeTorchruns = 8,  // torchrun has it, but no variable for it
+    // Where the nodes of a job say different things, each one's own value counts for itself, unless:
+    kNode0 = 16,      // that of node 0 counts for all
+    kAllNodes = 32,   // it has to be the same on all nodes
+    kOwnMark = 1024,  // the first of a program's own marks
 };
 
 // A value of the launch that --explain shows, because this option decides it.
 struct ShownValue {
     std::string name;                    // "join timeout"
-    std::function<std::string()> value;  // empty: this launch has none
-    std::vector<std::string> by;         // options that have a say in it, by long name, the strongest first
+    std::function<std::string()> value;  // its text is empty where this launch has none
+    // The options that have a say in it, by long name, the strongest first, with commas between; empty: this one.
+    std::string by = {};
 };
+
+// For OptionRow::shown.
+inline std::vector<ShownValue> shows(std::string name, std::function<std::string()> value,
+                                     std::string by = {}) {
+    return {{std::move(name), std::move(value), std::move(by)}};
+}
+// The value is text(of), when it is asked for.
+template <class T, class Text>
+std::function<std::string()> of(const T& value, Text text) {
+    return [&value, text] { return text(value); };
+}
 
 struct OptionRow {
     std::string names;  // "--tee,-t": errors call it by the first; without dashes: a word that must be there
@@ -42,40 +59,14 @@ struct OptionRow {
     // The first line is what lists of options show; what follows a line break is for whoever asks about this option.
     std::string help;
     std::function<void(const std::string&)> set;  // throws BadValue, or UsageError with a text of its own
-    std::string variables = {};                   // torchrun's, the stronger first, with commas between
-    bool repeated = false;                        // every occurrence counts, not only the last
-    bool is_torchruns = false;                    // torchrun has it, too, but no variable for it
+    unsigned marks = 0;
     std::string fallback =
         {};  // what counts where nobody says anything, for people; empty: nothing worth a word
-    Scope scope = Scope::this_node;
-    bool is_common = false;           // most people need it: --help shows it without being asked for all
-    unsigned tags = 0;                // the program's own marks
     std::string not_with_hosts = {};  // why it cannot be given together with a list of hosts; empty: it can
     std::vector<ShownValue> shown = {};
+    std::string other_variable = {};  // a further variable that sets it, weaker than torchrun's
 
-    // Each returns the row with that set, so that a row reads as a sentence.
-    OptionRow by_default(std::string text) && { return with(&OptionRow::fallback, std::move(text)); }
-    OptionRow of_torchrun(std::string names_of_variables) && {
-        return with(&OptionRow::variables, std::move(names_of_variables));
-    }
-    OptionRow counts_on(Scope whose) && { return with(&OptionRow::scope, whose); }
-    OptionRow common() && { return with(&OptionRow::is_common, true); }
-    OptionRow any_number_of_times() && { return with(&OptionRow::repeated, true); }
-    OptionRow tagged(unsigned tag) && { return with(&OptionRow::tags, tags | tag); }
-    OptionRow contradicts_hosts(std::string why) && {
-        return with(&OptionRow::not_with_hosts, std::move(why));
-    }
-    OptionRow shows(std::string name, std::function<std::string()> value, std::vector<std::string> by) && {
-        shown.push_back({std::move(name), std::move(value), std::move(by)});
-        return std::move(*this);
-    }
-
-  private:
-    template <class Member, class Value>
-    OptionRow with(Member OptionRow::*member, Value value) {
-        this->*member = std::move(value);
-        return std::move(*this);
-    }
+    bool has(unsigned mark) const { return (marks & mark) != 0; }
 };
 
 struct OptionGroup {
@@ -96,6 +87,8 @@ std::string first_name(const OptionRow& row);
 std::string long_name(const OptionRow& row);
 std::string long_name(std::string_view names);  // as OptionRow has them
 std::string variable_of(const OptionRow& row);
+// The variables that set it besides, the stronger first, with ", " between: "PET_TEE".
+std::string other_variables_of(const OptionRow& row);
 
 // The option of the configuration file itself, for a program that has one.
 OptionRow config_row();

@@ -56,7 +56,7 @@ void name_variables(CLI::App& app, const std::vector<OptionGroup>& groups) {
     for (const OptionGroup& group : groups) {
         for (const OptionRow& row : group.rows) {
             // CLI11 searches by name; most have none.
-            if (!row.variables.empty()) app.get_option(first_name(row))->envname(row.variables);
+            if (row.has(kTorchruns)) app.get_option(first_name(row))->envname(other_variables_of(row));
         }
     }
 }

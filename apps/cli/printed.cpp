@@ -372,8 +372,8 @@ std::string whole_entry(const CLI::App& app, const CLI::Option& option,
     // A program with a file of options takes them from variables, too.
     const bool has_variables = row != nullptr && app.get_option_no_throw(long_name(config_row())) != nullptr;
     if (has_variables && long_name(*row) != long_name(config_row())) {
-        const std::string more = row->variables.empty() ? "" : ", " + row->variables;
-        text += wrapped("Variable: " + variable_of(*row) + more, 4);
+        const std::string more = other_variables_of(*row);
+        text += wrapped("Variable: " + variable_of(*row) + (more.empty() ? "" : ", " + more), 4);
     }
     return text + "\n";
 }
@@ -425,7 +425,7 @@ std::string help_text(const CLI::App& app, const std::vector<OptionGroup>& group
     std::vector<std::string> common;
     for (const OptionGroup& group : groups) {
         for (const OptionRow& row : group.rows) {
-            if (row.is_common) common.push_back(first_name(row));
+            if (row.has(kCommon)) common.push_back(first_name(row));
         }
     }
     const bool is_short = topic.empty() && !common.empty();

@@ -3,28 +3,57 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <new>
 #include <system_error>
 
 #include "apps/cli/option_values.hpp"
+#include "apps/cli/print.hpp"
 #include "apps/ddprun/modes/mode.hpp"
+#include "apps/ddprun/plan/adapted_task.hpp"
+#include "apps/ddprun/plan/job_secret.hpp"
 #include "launcher/process/open_files.hpp"
+#include "launcher/start/bootstrap.hpp"
+#include "launcher/start/relay.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/secure/secret.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/own_process.hpp"
 
 namespace {
 
+int make_secret(ddprun::Call&) {
+    const auto path = ddprun::users_secret_file();
+    if (const auto wrong = ddprun::make_secret_file(path))
+        throw ddprun::UsageError("--make-secret: " + *wrong);
+    std::printf("%s\n", path.c_str());
+    return 0;
+}
+
+using ddprun::Call;
+
 // The first that claims a call runs it.
-constexpr ddprun::Mode kModes[] = {{ddprun::claims_relay, ddprun::run_relay_mode},
-                                   {ddprun::claims_doctor_node, ddprun::run_doctor_node_mode},
-                                   {ddprun::claims_doctor, ddprun::run_doctor_mode},
-                                   {ddprun::claims_show, ddprun::run_show_mode},
-                                   {ddprun::claims_secret, ddprun::run_secret_mode},
-                                   {ddprun::claims_explain, ddprun::run_explain_mode},
-                                   {ddprun::claims_start, ddprun::run_start_mode},
-                                   {ddprun::claims_adapt, ddprun::run_adapt_mode},
-                                   {ddprun::claims_launch, ddprun::run_launch_mode}};
+constexpr ddprun::Mode kModes[] = {
+    // A process of a start on several hosts that reaches further ones.
+    {[](Call& call) { return !call.words().empty() && call.words().front() == ddprun::kRelayFlag; },
+     [](Call& call) {
+         return ddprun::run_relay({call.words().begin() + 1, call.words().end()});
+     }},
+    {ddprun::claims_doctor_node, ddprun::run_doctor_node_mode},
+    {ddprun::claims_doctor, ddprun::run_doctor_mode},
+    // --help, --version and the documentation.
+    {[](Call& call) { return call.line().show.has_value(); },
+     [](Call& call) {
+         ddprun::show_text(*call.line().show);
+         return 0;
+     }},
+    {[](Call& call) { return call.line().makes_secret; }, make_secret},
+    {ddprun::claims_explain, ddprun::run_explain_mode},
+    {ddprun::claims_start, ddprun::run_start_mode},
+    // --adapt: this process becomes the one worker that a process launcher has started it for.
+    {[](Call& call) { return call.line().adapt && !call.line().dry_run; },
+     [](Call& call) -> int { ddprun::become_task(ddprun::find_adapted_task(call.plan(), call.called())); }},
+    {[](Call&) { return true; }, ddprun::run_launch_mode}};
 
 // An error's value may have a line break in it.
 std::string one_line(std::string text) {

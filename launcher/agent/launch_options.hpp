@@ -30,7 +30,7 @@
 
 namespace ddprun::inline launch {
 
-// What one worker runs, before its place in the round is known.
+// One worker runs this; its place in the round is not known yet.
 struct WorkerPlan {
     std::vector<std::string> argv;
     Environment additions;  // over the inherited environment: devices, OMP_NUM_THREADS
@@ -82,7 +82,7 @@ struct TimeLimitOptions {
     std::optional<std::int64_t> scheduler_end_unix_ms;
 };
 
-// Who reads the launcher's own standard input; everybody else has /dev/null.
+// These ranks read the launcher's own standard input; everybody else has /dev/null.
 struct StandardInput {
     bool all = false;
     std::optional<int> rank = {};  // the global one
@@ -104,7 +104,7 @@ struct LaunchOptions {
     Endpoint master{"127.0.0.1", 0};
     bool is_master_unresolved = false;  // on this node, so far
     OwnAddress own_address;             // towards other nodes
-    // So many ports from master.port on; the coordinator has the first of them that is free where it is hosted.
+    // There are so many ports from master.port on; the coordinator has the first of them that is free where it is hosted.
     int master_ports = 1;
     std::optional<PortRange>
         port_range;     // for listeners without a port of their own; nothing: the kernel chooses
@@ -129,7 +129,7 @@ struct LaunchOptions {
     std::vector<int> terminating_signals;
     // Signals that do not end it: received by the launcher -> sent to every worker of the job.
     std::map<int, int> forwarded_signals;
-    // Those of them after which a job whose workers all end with 0 is to be run again (kExitPreempted).
+    // After these of them a job whose workers all end with 0 is to be run again (kExitPreempted).
     std::set<int> requeue_signals;
     SignalScope signal_scope = SignalScope::automatic;
     OutputPlan output;

@@ -47,7 +47,7 @@ struct LauncherStreams {
     bool error_is_terminal = false;
 };
 
-// What --program names for this rank, or else its entry of LaunchOptions::workers.
+// Returns what --program names for this rank, or else its entry of LaunchOptions::workers.
 const WorkerPlan& plan_of_worker(const LaunchOptions& options, int rank, int local_rank);
 
 // The worker's program, with what --wrap puts in front of it.

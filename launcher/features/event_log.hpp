@@ -20,7 +20,7 @@ namespace ddprun::inline launch {
 
 class EventFile {
   public:
-    // So many bytes may wait for the thread: more than the ends of all workers of a large node.
+    // No more bytes wait for the thread; that is more than the ends of all workers of a large node.
     static constexpr std::size_t kMaxWaiting = 8 * 1024 * 1024;
     // How long close() waits for what is left to be written.
     static constexpr std::chrono::milliseconds kCloseTimeout{2000};
@@ -31,7 +31,7 @@ class EventFile {
     // Closes it without a word.
     ~EventFile();
 
-    // From now on what is appended is written. Once is enough.
+    // It writes what is appended from now on. Once is enough.
     void start();
 
     // Takes whole lines, or nothing; never waits.

@@ -107,32 +107,8 @@ class EventStory {
   private:
     using Members = std::set<std::pair<std::string, std::int64_t>>;  // host, and pid of the agent
 
-    template <typename Other>
-    std::string hear(const Other&, const EventTime&) {
-        return {};
-    }
-    std::string hear(const Waiting& waiting, const EventTime& time);
-    std::string hear(const Parked& parked, const EventTime& time);
-    std::string hear(const MemberList& list, const EventTime& time);
-    std::string hear(const RoundReady& round, const EventTime& time);
-    std::string hear(const NoticeSignal& notice, const EventTime& time);
-    std::string hear(const Stop& stop, const EventTime& time);
-    std::string hear(const Restarting& restarting, const EventTime& time);
-
-    template <typename Other>
-    std::string learn(const Other&, const EventTime&) {
-        return {};
-    }
-    std::string learn(const PlaceKnown& known, const EventTime& time);
-    std::string learn(const StateChanged& change, const EventTime& time);
-    std::string learn(const SignalReceived& received, const EventTime& time);
-    std::string learn(const TimeWarning& warning, const EventTime& time);
-    std::string learn(const CoordinatorLost& lost, const EventTime& time);
-    std::string learn(const TookOver& news, const EventTime& time);
-    std::string learn(const LedAgain& news, const EventTime& time);
-    std::string learn(const WorkerEnded& ended, const EventTime& time);
-    std::string learn(const TimerExpired& expired, const EventTime& time);
-
+    std::string round_begins(const RoundReady& round, const EventTime& time);
+    std::string ended(const JobResult& result, const EventTime& time) const;
     std::string own(std::string_view name, const boost::json::object& metadata, const EventTime& time) const;
     std::string rendezvous(RendezvousState state, std::string message, std::string error = {}) const;
     std::string first_word(const EventTime& time);

@@ -9,7 +9,7 @@
 
 namespace ddprun::inline launch {
 
-// Those that were asked for, in the order of the table, by which they are called.
+// Makes those that were asked for, in the order of the table, by which they are called.
 std::vector<std::unique_ptr<Feature>> make_features(FeatureInputs& inputs);
 
 }  // namespace ddprun::inline launch

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "launcher/folder_sweep.hpp"
+#include "launcher/folder_claim.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/output/log_file.hpp"
 #include "rendezvous/system/error.hpp"

@@ -56,8 +56,14 @@ std::string end_text(const RankEnd& end) {
     return manner + ", " + to_string(Exited{end.exit_code});
 }
 
-template <class Worker>
-std::string worker_text(const Worker& worker) {
+// "node 1 (gpu07)".
+std::string shown_node(int node_rank, const std::string& host) {
+    return host.empty() ? fmt::format("node {}", node_rank)
+                        : fmt::format("node {} ({})", node_rank, harmless_line(host));
+}
+
+// "rank 5 (local rank 1) on node 1 (gpu07), pid 4242", of a Failure or a RankEnd; without a pid that is 0.
+std::string shown_worker(const auto& worker) {
     return fmt::format("rank {} (local rank {}) on {}{}", worker.rank, worker.local_rank,
                        shown_node(worker.node_rank, worker.host),
                        worker.pid == 0 ? "" : fmt::format(", pid {}", worker.pid));
@@ -266,14 +272,6 @@ std::vector<std::string> end_lines(const Finish& finish, std::size_t room) {
     }
     if (auto rest = rest_line(finish, listed); !rest.empty()) lines.push_back(rest);
     return lines;
-}
-
-std::string shown_worker(const Failure& worker) { return worker_text(worker); }
-std::string shown_worker(const RankEnd& worker) { return worker_text(worker); }
-
-std::string shown_node(int node_rank, const std::string& host) {
-    return host.empty() ? fmt::format("node {}", node_rank)
-                        : fmt::format("node {} ({})", node_rank, harmless_line(host));
 }
 
 std::string ranks_text(std::vector<int> ranks) {

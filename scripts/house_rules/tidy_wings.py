@@ -73,7 +73,7 @@ WINGS = {
     "apps/ddprun/doctor": ("apps/cli", "apps/ddprun/options"),
     "apps/ddprun/explain": ("apps/ddprun/options", "apps/ddprun/plan"),
     "apps/ddprun/modes": ("apps/cli", "apps/ddprun/options", "apps/ddprun/plan", "apps/ddprun/doctor", "apps/ddprun/explain"),
-    "apps/ddprun": ("apps/cli", "apps/ddprun/modes"),
+    "apps/ddprun": ("apps/cli", "apps/ddprun/plan", "apps/ddprun/modes"),
     "apps/train_digits": (),
     "apps/train_digits_gpu": ("apps/train_digits",),
 }

@@ -237,21 +237,23 @@ class LogFile(OutputTest):
 
 
 class FullDisk(OutputTest):
+    LIMIT = 1_000_000  # more than the half MiB that the thread sanitizer writes into a file of its own as a program starts
+
     def limit_files(self):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.LIMIT, self.LIMIT))
 
     def test_what_does_not_fit_is_counted_and_said_and_harms_no_worker(self):
         # The limit is for each file; the worker itself writes to a pipe only.
         code, out, err = self.run_job("--tee", 1, "--prefix=none", "--log-dir", self.logs, *stub(
-            "flood", "300000", "100", "err", "done\\n"), preexec_fn=self.limit_files)
-        self.assertEqual((code, len(out)), (0, 299_999), err)
+            "flood", "3000000", "100", "err", "done\\n"), preexec_fn=self.limit_files)
+        self.assertEqual((code, len(out)), (0, 2_999_999), err)
         self.assertIn("done", err.splitlines())
         path = self.log("stdout.log")
-        self.assertEqual(os.path.getsize(path), 100_000)
+        self.assertEqual(os.path.getsize(path), self.LIMIT)
         said = [line for line in err.splitlines() if path in line]
         self.assertEqual(len(said), 2, err)
         self.assertIn("File too large", said[0])
-        self.assertIn("200000 bytes of", said[1])
+        self.assertIn("2000000 bytes of", said[1])
 
     def test_a_console_on_a_full_disk(self):
         with open("/dev/full", "w", encoding="ascii") as full:

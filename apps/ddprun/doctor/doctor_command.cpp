@@ -33,28 +33,15 @@ constexpr std::array<const char*, 7> kJobOptions{"--gpu-bind=none", "--allow-dif
                                                  // A doctor that hangs will not end by itself.
                                                  "--grace=2"};
 
-bool is_about_nodes(const OptionRow& row) { return (row.tags & kFindsNodes) != 0; }
-
 std::vector<OptionGroup> node_groups(CommandLine& line) {
     std::vector<OptionGroup> groups = option_rows(line);
     for (OptionGroup& group : groups) {
-        std::erase_if(group.rows, [](const OptionRow& row) { return !is_about_nodes(row); });
+        std::erase_if(group.rows, [](const OptionRow& row) { return !row.has(kFindsNodes); });
         for (OptionRow& row : group.rows)
-            row.is_common = false;  // doctor has so few that --help shows them all
+            row.marks &= ~kCommon;  // doctor has so few that --help shows them all
     }
     std::erase_if(groups, [](const OptionGroup& group) { return group.rows.empty(); });
     return groups;
-}
-
-std::vector<std::string> names_of_variables(const OptionRow& row) {
-    std::vector<std::string> names{variable_of(row)};
-    std::string_view rest = row.variables;
-    while (!rest.empty()) {
-        const auto end = std::min(rest.find(','), rest.size());
-        names.emplace_back(rest.substr(0, end));
-        rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-    return names;
 }
 
 bool is_named(const std::string& word, std::string_view name) {
@@ -123,7 +110,7 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
          {{"--json", "", "As one JSON object", into(call.json)},
           {"--log-dir", "DIR",
            "The folder for logs that is to be looked at (that of the variables of --log-dir)",
-           into(call.log_dir), "PET_LOG_DIR"}}}};
+           into(call.log_dir), kTorchruns}}}};
     const std::vector<OptionGroup> own = groups;
     const std::vector<OptionGroup> of_nodes = node_groups(unused);
     groups.insert(groups.end(), of_nodes.begin(), of_nodes.end());
@@ -160,8 +147,9 @@ void forget_job_variables() {
     CommandLine unused;
     for (const OptionGroup& group : option_rows(unused)) {
         for (const OptionRow& row : group.rows) {
-            if (is_about_nodes(row)) continue;
-            for (const std::string& name : names_of_variables(row)) ::unsetenv(name.c_str());
+            if (row.has(kFindsNodes)) continue;
+            for (const std::string& name : comma_separated(variable_of(row) + "," + other_variables_of(row)))
+                ::unsetenv(name.c_str());
         }
     }
 }

@@ -24,7 +24,7 @@ namespace {
 std::string source_of(const CommandLine& line, const OptionRow& row, const ShownValue& shown) {
     const auto sign = line.decided_by.find(long_name(row));
     if (sign != line.decided_by.end()) return sign->second;
-    for (const std::string& option : shown.by) {
+    for (const std::string& option : comma_separated(shown.by.empty() ? long_name(row) : shown.by)) {
         const auto origin = line.origins.find(option);
         if (origin == line.origins.end()) continue;
         return origin->second.name.empty() ? option : fmt::format("{} ({})", origin->second.name, option);
@@ -40,7 +40,7 @@ void add_machine(const CommandLine& line, const NodeFacts& facts, std::vector<La
     values.push_back({"GPUs", fmt::format("{}{}", devices.count, names), devices.source});
     if (devices.count > 0 && !line.workers.empty()) {
         const bool by_kind = line.gpu_bind == GpuBind::automatic && !line.virtual_local_rank;
-        const ShownValue shown{"", {}, {"--virtual-local-rank", "--gpu-bind", "--like-torchrun"}};
+        const ShownValue shown{"", {}, "--virtual-local-rank,--gpu-bind,--like-torchrun"};
         values.push_back({"a worker sees", line.workers.front().sees_one_gpu ? "its own GPU" : "all of them",
                           by_kind ? "its kind of program" : source_of(line, {}, shown)});
     }

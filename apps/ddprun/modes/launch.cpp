@@ -1,15 +1,18 @@
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <optional>
+#include <variant>
 
 #include "apps/cli/option_values.hpp"
 #include "apps/ddprun/doctor/doctor_command.hpp"
 #include "apps/ddprun/modes/mode.hpp"
-#include "apps/ddprun/modes/run_file.hpp"
 #include "apps/ddprun/options/parse_command_line.hpp"
 #include "apps/ddprun/plan/job_secret.hpp"
+#include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/agent_link.hpp"
@@ -17,14 +20,86 @@
 #include "launcher/cluster/cluster_text.hpp"
 #include "launcher/features/detach.hpp"
 #include "launcher/jobs/job_folder.hpp"
+#include "launcher/jobs/run_record.hpp"
 #include "launcher/output/log_file.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/start/started_agent.hpp"
+#include "launcher/wall_clock.hpp"
 #include "rendezvous/etcd/tls.hpp"
+#include "rendezvous/system/machine.hpp"
+#include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline app {
 namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTooLong = "the command line that has started all hosts is too long to be passed on";
+
+// What this launcher was started with.
+RunRecord own_record(const Call& call) {
+    RunRecord record;
+    record.program = fs::read_symlink("/proc/self/exe").string();
+    record.called = call.called();
+    record.words = call.words();
+    record.directory = fs::current_path().string();
+    record.environment = deciding_variables(current_environment());
+    record.version = DDPRUN_VERSION;
+    record.host = host_name();
+    record.start_unix_ms = unix_time_now_ms();
+    return record;
+}
+
+void add_outcome(const LaunchOptions& options, RunRecord& record) {
+    record.run_id = options.run_id;
+    record.nnodes = options.nnodes;
+    record.workers = static_cast<int>(options.workers.size());
+    record.master_addr = options.master.host;
+    record.master_port = options.master.port;
+}
+
+// Or why there is none. An agent that a starter has started has the starter's own record, which may be empty: its own words
+// would start that agent alone.
+std::variant<RunRecord, std::string> record_of(const LaunchOptions& options, Call& call) try {
+    auto record = call.relay() ? parse_run_record(call.relay()->run_record) : own_record(call);
+    if (!record) return kTooLong;
+    add_outcome(options, *record);
+    return *std::move(record);
+} catch (const fs::filesystem_error& error) {
+    return error.what();
+}
+
+// Why not; empty: it is written.
+std::string trouble_with(const fs::path& path, RunRecord record, const RunFolder& folder) {
+    record.job_id = folder.job_id;
+    record.node_rank = folder.node_rank;
+    const auto error = replace_file(path, to_json(record));
+    return error ? error.message() : "";
+}
+
+// For StartPlan: what the starter was started with. Empty where that cannot be known.
+std::string run_record_of(const Call& call) {
+    try {
+        return to_json(own_record(call));
+    } catch (const fs::filesystem_error&) {
+        return "";  // The agents that would write it say so.
+    }
+}
+
+// Returns what writes run.json when the run's own folder below --log-dir has been made; nothing without --log-dir.
+RunFolderWork run_file_work(const LaunchOptions& options, Call& call) {
+    if (!options.output.files || options.output.log_dir.empty()) return {};
+    return [made = record_of(options, call)](const RunFolder& folder) -> std::optional<std::string> {
+        const fs::path path = fs::path(folder.path) / std::string(kRunFile);
+        const auto* record = std::get_if<RunRecord>(&made);
+        const std::string trouble =
+            record != nullptr ? trouble_with(path, *record, folder) : std::get<std::string>(made);
+        if (trouble.empty()) return std::nullopt;
+        return fmt::format("{} is not written, so ddpctl rerun will not know this run: {}", path.string(),
+                           trouble);
+    };
+}
 
 // In the process that returns to the shell and in the launcher that goes on.
 int run_detached(const LaunchOptions& options, const std::vector<std::string>& words,
@@ -33,9 +108,7 @@ int run_detached(const LaunchOptions& options, const std::vector<std::string>& w
     prune_jobs(jobs);
     const auto folder = make_starting_folder(jobs);
     Detached detached;
-    std::optional<ReservedFile> room;
     try {
-        room = reserve_result(folder);
         detached = detach(folder / "output");
     } catch (const std::exception&) {
         remove_starting_folder(folder);
@@ -49,7 +122,7 @@ int run_detached(const LaunchOptions& options, const std::vector<std::string>& w
     }
     std::vector<std::string> command{"ddprun"};
     command.insert(command.end(), words.begin(), words.end());
-    DetachedJob job(folder, options, std::move(command), std::move(*room), std::move(detached.starter));
+    DetachedJob job(folder, options, std::move(command), std::move(detached.starter));
     std::vector<Feature*> all = features.all();
     all.insert(all.begin(), &job);
     return run_agent(options, log, all);
@@ -153,9 +226,7 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
     if (!options.unfit.empty()) return run_unfit(std::move(options), call);
     options.open_files = raise_open_files();
     check_files(options, known);
-    RunStart start{call.called(), call.words(), {}};
-    if (call.relay()) start.record = call.relay()->run_record;
-    options.in_run_folder = run_file_work(options, start);
+    options.in_run_folder = run_file_work(options, call);
     if (!sees_own_processes())
         log.warn(
             "/proc does not show this process (not mounted?): what workers start in sessions of their own can "
@@ -167,8 +238,6 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
 }
 
 }  // namespace
-
-bool claims_launch(Call&) { return true; }
 
 int run_launch_mode(Call& call) {
     const CommandLine& line = call.plan().line;
@@ -182,6 +251,22 @@ int run_launch_mode(Call& call) {
     call.features().emplace(line, known, current_environment(), call.start(), call.log());
     tell_remarks(line, call.log());
     return launch(call, facts, known);
+}
+
+bool claims_start(Call& call) { return call.line().start.is_asked() || call.plan().line.start.is_asked(); }
+
+int run_start_mode(Call& call) {
+    return start_job(call, call.line().start.is_asked() ? call.line() : call.plan().line);
+}
+
+int start_job(Call& call, const CommandLine& line, const std::function<void(StarterOptions&)>& adjust) {
+    StarterOptions options = resolve_start(line, find_starter_facts(line, call.secret()));
+    if (line.output.files && !line.output.log_dir.empty()) options.plan.run_record = run_record_of(call);
+    if (adjust) adjust(options);
+    call.log().set_verbosity(line.verbosity);
+    if (const std::string decided = start_line(line, options); !decided.empty()) call.log().info(decided);
+    if (line.dry_run) return show_start(line, options);
+    return run_starter(options);
 }
 
 }  // namespace ddprun::inline app

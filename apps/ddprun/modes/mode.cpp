@@ -3,11 +3,13 @@
 #include <filesystem>
 #include <utility>
 
+#include "apps/cli/option_values.hpp"
 #include "apps/ddprun/doctor/doctor_command.hpp"
 #include "apps/ddprun/options/parse_command_line.hpp"
 #include "apps/ddprun/plan/job_secret.hpp"
 #include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"
+#include "launcher/features/health.hpp"
 #include "launcher/start/bootstrap.hpp"
 #include "launcher/start/started_agent.hpp"
 #include "rendezvous/system/whole_number.hpp"
@@ -23,6 +25,42 @@ std::optional<FromRelay> take_from_relay() {
 }
 
 }  // namespace
+
+LaunchFeatures::LaunchFeatures(const CommandLine& line, const PathFacts& known,
+                               const Environment& environment, std::chrono::steady_clock::time_point start,
+                               LauncherLog& log)
+    : start_(start), options_read_(std::chrono::steady_clock::now()), log_(log) {
+    const std::string* port = find_variable(environment, kHealthPortVariable);
+    health_port_ =
+        value_or_throw<UsageError>(parse_health_port(port == nullptr ? std::nullopt : std::optional(*port)));
+    if (line.events.empty() || line.dry_run) return;
+    event_log_ = value_or_throw<UsageError>(open_appended_file("--events", filled_path(line.events, known)));
+}
+
+void LaunchFeatures::launch_known(const LaunchOptions& options, RdzvBackend backend) {
+    FeatureInputs inputs{.options = options,
+                         .log = log_,
+                         .rdzv_backend = backend_name(backend),
+                         .start = start_,
+                         .options_read = options_read_,
+                         .health_port = health_port_,
+                         .event_log = std::exchange(event_log_, std::nullopt)};
+    features_ = make_features(inputs);
+}
+
+std::vector<Feature*> LaunchFeatures::all() const {
+    std::vector<Feature*> features;
+    for (const auto& feature : features_) features.push_back(feature.get());
+    return features;
+}
+
+void LaunchFeatures::fails(int exit_code, std::string_view reason) {
+    for (const auto& feature : features_) feature->launch_failed(exit_code, reason);
+}
+
+void LaunchFeatures::go_on_elsewhere() {
+    for (const auto& feature : features_) feature->goes_on_elsewhere();
+}
 
 Call::Call(std::string called, std::vector<std::string> words, LauncherLog& log)
     : called_(std::move(called)),

@@ -1,28 +1,59 @@
 // The modes: ways to run ddprun. main.cpp has them in a table and runs the first that claims the call. To add one: a file with
-// its two functions, declared here, and a row of that table.
+// its two functions, declared here, and a row of that table; what is short stands in the table itself.
 #pragma once
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "apps/ddprun/modes/launch_features.hpp"
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/cluster_plan.hpp"
+#include "launcher/features/features.hpp"
 #include "launcher/output/launcher_log.hpp"
+#include "launcher/path_template.hpp"
 #include "launcher/start/starter.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline app {
+
+// LaunchFeatures are the features of this launch (launcher/features/features.hpp), from the moment that the command line is
+// understood: what they need of the system is opened then, so that what is wrong with it is said before anything starts.
+class LaunchFeatures {
+  public:
+    // `start`: of this launcher; `known`: for the signs in the path. Opens the file; `log` outlives it. Throws UsageError.
+    LaunchFeatures(const CommandLine& line, const PathFacts& known, const Environment& environment,
+                   std::chrono::steady_clock::time_point start, LauncherLog& log);
+
+    // This machine was looked at, and this is the launch.
+    void launch_known(const LaunchOptions& options, RdzvBackend backend);
+
+    // What the agent is told, those that there are.
+    std::vector<Feature*> all() const;
+
+    // The launcher ends so before an agent has.
+    void fails(int exit_code, std::string_view reason);
+    // Another process, of --detach, goes on; this one's have nothing to say.
+    void go_on_elsewhere();
+
+  private:
+    std::chrono::steady_clock::time_point start_;
+    std::chrono::steady_clock::time_point options_read_;
+    LauncherLog& log_;
+    std::optional<AppendedFile> event_log_;  // until there are features
+    std::optional<std::uint16_t> health_port_;
+    std::vector<std::unique_ptr<Feature>> features_;
+};
 
 // What a relay that has started this agent hands it.
 struct FromRelay {
     OwnedDescriptor line;
     int slots = 0;
     std::string hosts;
-    std::string run_record;  // RunStart's
+    std::string run_record;  // RunRecord of the starter as JSON; may be empty
 };
 
 // One call of ddprun, and what the modes have found out of it so far. What costs something is read when a mode asks for it
@@ -72,10 +103,6 @@ struct Mode {
     int (*run)(Call&);      // the exit code; throws UsageError and system_error
 };
 
-// A process of a start on several hosts that reaches further ones.
-bool claims_relay(Call& call);
-int run_relay_mode(Call& call);
-
 // One node's part in a doctor of several.
 bool claims_doctor_node(Call& call);
 int run_doctor_node_mode(Call& call);
@@ -83,14 +110,6 @@ int run_doctor_node_mode(Call& call);
 // `ddprun doctor`.
 bool claims_doctor(Call& call);
 int run_doctor_mode(Call& call);
-
-// --help, --version and the documentation.
-bool claims_show(Call& call);
-int run_show_mode(Call& call);
-
-// --make-secret.
-bool claims_secret(Call& call);
-int run_secret_mode(Call& call);
 
 // --explain.
 bool claims_explain(Call& call);
@@ -100,12 +119,7 @@ int run_explain_mode(Call& call);
 bool claims_start(Call& call);
 int run_start_mode(Call& call);
 
-// --adapt: this process becomes the one worker that a process launcher has started it for.
-bool claims_adapt(Call& call);
-int run_adapt_mode(Call& call);
-
 // This node's agent, which is what everything else is.
-bool claims_launch(Call& call);
 int run_launch_mode(Call& call);
 
 // What modes have in common. `adjust` changes what the starter is to do, where it is not the user's job.

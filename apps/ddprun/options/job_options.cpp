@@ -16,6 +16,8 @@ namespace {
 
 using Set = std::function<void(const std::string&)>;
 
+constexpr unsigned kHosts = kFindsNodes | kForStarter;
+
 constexpr const char* kRdzvConfHelp =
     "join_timeout=900: as --join-timeout, which is the stronger; last_call_timeout=30: as "
     "--last-call; is_host=1 or 0: whether this agent hosts, with c10d\nkeep_alive_interval=5 "
@@ -100,76 +102,51 @@ std::string store_text(const LaunchOptions& options) {
     return "direct";
 }
 
-OptionGroup node_rows(CommandLine& line) {
+std::vector<OptionRow> node_rows(CommandLine& line) {
     const auto resize =
         one_of<Resize>({{"now", Resize::now}, {"failure", Resize::failure}, {"never", Resize::never}});
     const auto failover = one_of<bool>({{"on", true}, {"off", false}});
     return {
-        "Nodes",
-        {OptionRow{"--nnodes", "N|MIN:MAX",
-                   "Number of nodes\nMIN:MAX: the job begins with MIN nodes or more, goes on with those that "
-                   "are left when one is lost, and takes in those that come.",
-                   nodes_into(line)}
-             .by_default("those of the step, else 1")
-             .of_torchrun("PET_NNODES")
-             .counts_on(Scope::all_nodes)
-             .common()
-             .tagged(kFindsNodes)
-             .shows("nodes", [&line] { return nodes_text(line); }, {"--nnodes", "--standalone"}),
-         OptionRow{"--spares", "N",
-                   "Of MIN:MAX nodes, so many wait without working until another one is lost",
-                   into(line.elasticity.spares, number(0, kMaxNodes))}
-             .by_default(std::to_string(line.elasticity.spares))
-             .counts_on(Scope::node_0),
-         OptionRow{"--resize", "WHEN",
-                   "When a node that comes later is let in: now, which restarts the workers; failure: with "
-                   "the next round; never: only for one that was lost",
-                   into(line.elasticity.resize, resize)}
-             .by_default("now")
-             .counts_on(Scope::node_0),
-         OptionRow{
-             "--failover", "on|off",
-             "Whether the job goes on when the node is lost that hosts the rendezvous, as far as it may "
-             "without a node\nA majority of the others meets at the first of them, which hosts it then; "
-             "with etcd that decides who does, however few are left.",
-             into(line.failover, failover)}
-             .by_default(line.failover ? "on" : "off"),
-         OptionRow{"--last-call", "S", "Seconds to wait for more than MIN nodes before the job begins",
-                   seconds_into(line.elasticity.last_call)}
-             .by_default(whole_seconds(line.elasticity.last_call))
-             .counts_on(Scope::node_0)
-             .tagged(kFindsNodes),
-         OptionRow{"--node-rank", "R",
-                   "This node's number, 0 to N-1; node 0 hosts the rendezvous\nNode 0 leaves last.",
-                   into(line.node_rank, number(0, kMaxNodes))}
-             .by_default(std::to_string(line.node_rank))
-             .of_torchrun("PET_NODE_RANK")
-             .common()
-             .tagged(kFindsNodes)
-             .contradicts_hosts("nodes are numbered in the order of the hosts")
-             .shows("node", [&line] { return node_text(line); }, {"--node-rank", "--rdzv-backend"}),
-         OptionRow{
-             "--nproc-per-node", "P",
-             "Workers on this node: a number, or gpu (one for each), xpu, cpu, auto; nodes may differ\n"
-             "0: this node takes part without workers, for example to host. xpu: GPUs of Intel's; auto: "
-             "GPUs if there are any, else CPUs.",
-             into(line.nproc_per_node, parse_nproc)}
-             .by_default(line.nproc_per_node + "; under a scheduler one for each GPU")
-             .of_torchrun("PET_NPROC_PER_NODE")
-             .common()
-             .shows("workers here", [&line] { return std::to_string(line.workers.size()); },
-                    {"--nproc-per-node"}),
-         OptionRow{"--standalone", "",
-                   "One node, a free port and a job id of its own, whatever other options say of nodes and "
-                   "rendezvous\nOne node and a free port are the default.",
-                   into(line.standalone)}
-             .of_torchrun("PET_STANDALONE")
-             .common()
-             .tagged(kFindsNodes)
-             .contradicts_hosts("that is one node")}};
+        {"--nnodes", "N|MIN:MAX",
+         "Number of nodes\n"
+         "MIN:MAX: the job begins with MIN nodes or more, goes on with those "
+         "that are left when one is lost, and takes in those that come.",
+         nodes_into(line), kTorchruns | kAllNodes | kCommon | kFindsNodes, "those of the step, else 1", "",
+         shows("nodes", of(line, nodes_text), "--nnodes,--standalone")},
+        {"--spares", "N", "Of MIN:MAX nodes, so many wait without working until another one is lost",
+         into(line.elasticity.spares, number(0, kMaxNodes)), kNode0, std::to_string(line.elasticity.spares)},
+        {"--resize", "WHEN",
+         "When a node that comes later is let in: now, which restarts the workers; "
+         "failure: with the next round; never: only for one that was lost",
+         into(line.elasticity.resize, resize), kNode0, "now"},
+        {"--failover", "on|off",
+         "Whether the job goes on when the node is lost that hosts "
+         "the rendezvous, as far as it may without a node\n"
+         "A majority of the others meets at the first of them, which hosts "
+         "it then; with etcd that decides who does, however few are left.",
+         into(line.failover, failover), 0, line.failover ? "on" : "off"},
+        {"--last-call", "S", "Seconds to wait for more than MIN nodes before the job begins",
+         seconds_into(line.elasticity.last_call), kNode0 | kFindsNodes,
+         whole_seconds(line.elasticity.last_call)},
+        {"--node-rank", "R", "This node's number, 0 to N-1; node 0 hosts the rendezvous\nNode 0 leaves last.",
+         into(line.node_rank, number(0, kMaxNodes)), kTorchruns | kCommon | kFindsNodes,
+         std::to_string(line.node_rank), "nodes are numbered in the order of the hosts",
+         shows("node", of(line, node_text), "--node-rank,--rdzv-backend")},
+        {"--nproc-per-node", "P",
+         "Workers on this node: a number, or gpu (one for each), xpu, cpu, auto; nodes may differ\n"
+         "0: this node takes part without workers, for example to host. "
+         "xpu: GPUs of Intel's; auto: GPUs if there are any, else CPUs.",
+         into(line.nproc_per_node, parse_nproc), kTorchruns | kCommon,
+         line.nproc_per_node + "; under a scheduler one for each GPU", "",
+         shows("workers here", [&line] { return std::to_string(line.workers.size()); })},
+        {"--standalone", "",
+         "One node, a free port and a job id of its own, "
+         "whatever other options say of nodes and rendezvous\n"
+         "One node and a free port are the default.",
+         into(line.standalone), kTorchruns | kCommon | kFindsNodes, "", "that is one node"}};
 }
 
-OptionGroup address_rows(CommandLine& line) {
+std::vector<OptionRow> address_rows(CommandLine& line) {
     const auto port = of_number(into(line.master_port, parsed_by(parse_port, "must be from 0 to 65535")));
     const auto set_networks = [&line](const std::string& text) {
         parsed_by(parse_networks, "must be networks like 10.0.0.0/8 or fd00::/8, with commas between")(text);
@@ -178,66 +155,46 @@ OptionGroup address_rows(CommandLine& line) {
     const auto range = parsed_by(parse_port_range,
                                  "must be FIRST-LAST, two ports from 1 to 65535 in order, like 30000-30100");
     return {
-        "Addresses",
-        {OptionRow{"--master-addr", "HOST",
-                   "Address or name of node 0, as the other nodes reach it\nRequired for more than one node; "
-                   "on node 0 it must be one of that machine's own.",
-                   unless_standalone(line, into(line.master_addr, parse_master_addr))}
-             .by_default(line.master.host)
-             .of_torchrun("PET_MASTER_ADDR")
-             .counts_on(Scope::all_nodes)
-             .common()
-             .tagged(kFindsNodes)
-             .shows("master address", [&line] { return line.etcd ? "" : line.master.host; },
-                    {"--master-addr", "--rdzv-endpoint", "--local-addr"}),
-         OptionRow{"--master-port", "PORT", "Port on node 0", unless_standalone(line, port)}
-             .by_default(fmt::format("a free one on a single node, else {}", kDefaultMasterPort))
-             .of_torchrun("PET_MASTER_PORT")
-             .counts_on(Scope::all_nodes)
-             .common()
-             .tagged(kFindsNodes)
-             .shows("master port", [&line] { return port_value(line); },
-                    {"--master-port", "--rdzv-endpoint", "--port-range"}),
-         OptionRow{"--local-addr", "HOST",
-                   "Address of this node by which its workers are to reach the others\nIt has to be one of "
-                   "its own. On a single node, unless --master-addr is given, it is MASTER_ADDR.",
-                   into(line.local_addr, parse_master_addr)}
-             .by_default("the one that reaches node 0")
-             .of_torchrun("PET_LOCAL_ADDR")
-             .tagged(kFindsNodes)
-             .contradicts_hosts("it is another one on each host")
-             .shows("own address", [&line] { return own_address_text(line); }, {"--local-addr", "--net"}),
-         OptionRow{
-             "--listen", "WHERE",
-             "auto: node 0 listens where it has to, and --master-addr must be an address of its own; "
-             "any: on all its addresses\nIt has to on loopback and at --master-addr; any is for a "
-             "--master-addr that is translated on the way, or a name that stands for another address on "
-             "other nodes.",
-             into(line.listen_any, one_of<bool>({{"auto", false}, {"any", true}}))}
-             .by_default("auto")
-             .counts_on(Scope::node_0)
-             .tagged(kFindsNodes)
-             .shows("listens on", [&line] { return listen_text(line); }, {"--listen"}),
-         OptionRow{"--net", "CIDR,…",
-                   "Networks by which the workers of different nodes reach each other, like 10.0.0.0/8; sets "
-                   "DDPRUN_NET\nThe first one in which this node has an address decides on its interface, "
-                   "too; a node with none is refused.",
-                   set_networks}
-             .by_default("that of --master-addr")
-             .tagged(kFindsNodes),
-         OptionRow{
-             "--port-range", "FIRST-LAST",
-             "Ports for all listeners that are given none by number, here and of the workers, like "
-             "30000-30100; sets DDPRUN_PORT_RANGE\nWithout --master-port node 0 hosts the rendezvous at "
-             "one of them, too, which the nodes agree on by the job's id.",
-             [&line, range](const std::string& text) { line.port_range = range(text); }}
-             .by_default("free ones of the system's")
-             .counts_on(Scope::all_nodes)
-             .shows("ports of other listeners",
-                    [&line] {
-                        return line.port_range ? to_string(*line.port_range) : "free ones of the system's";
-                    },
-                    {"--port-range"})}};
+        {"--master-addr", "HOST",
+         "Address or name of node 0, as the other nodes reach it\n"
+         "Required for more than one node; on node 0 it must be one of that machine's own.",
+         unless_standalone(line, into(line.master_addr, parse_master_addr)),
+         kTorchruns | kAllNodes | kCommon | kFindsNodes, line.master.host, "",
+         shows(
+             "master address", [&line] { return line.etcd ? "" : line.master.host; },
+             "--master-addr,--rdzv-endpoint,--local-addr")},
+        {"--master-port", "PORT", "Port on node 0", unless_standalone(line, port),
+         kTorchruns | kAllNodes | kCommon | kFindsNodes,
+         fmt::format("a free one on a single node, else {}", kDefaultMasterPort), "",
+         shows("master port", of(line, port_value), "--master-port,--rdzv-endpoint,--port-range")},
+        {"--local-addr", "HOST",
+         "Address of this node by which its workers are to reach the others\n"
+         "It has to be one of its own. On a single node, unless --master-addr is given, it is MASTER_ADDR.",
+         into(line.local_addr, parse_master_addr), kTorchruns | kFindsNodes, "the one that reaches node 0",
+         "it is another one on each host",
+         shows("own address", of(line, own_address_text), "--local-addr,--net")},
+        {"--listen", "WHERE",
+         "auto: node 0 listens where it has to, and --master-addr must "
+         "be an address of its own; any: on all its addresses\n"
+         "It has to on loopback and at --master-addr; any is for a --master-addr that is "
+         "translated on the way, or a name that stands for another address on other nodes.",
+         into(line.listen_any, one_of<bool>({{"auto", false}, {"any", true}})), kNode0 | kFindsNodes, "auto",
+         "", shows("listens on", of(line, listen_text))},
+        {"--net", "CIDR,…",
+         "Networks by which the workers of different nodes reach "
+         "each other, like 10.0.0.0/8; sets DDPRUN_NET\n"
+         "The first one in which this node has an address decides "
+         "on its interface, too; a node with none is refused.",
+         set_networks, kFindsNodes, "that of --master-addr"},
+        {"--port-range", "FIRST-LAST",
+         "Ports for all listeners that are given none by number, here and "
+         "of the workers, like 30000-30100; sets DDPRUN_PORT_RANGE\n"
+         "Without --master-port node 0 hosts the rendezvous at one "
+         "of them, too, which the nodes agree on by the job's id.",
+         [&line, range](const std::string& text) { line.port_range = range(text); }, kAllNodes,
+         "free ones of the system's", "", shows("ports of other listeners", [&line] {
+             return line.port_range ? to_string(*line.port_range) : "free ones of the system's";
+         })}};
 }
 
 std::string parse_scheduler(const std::string& text) {
@@ -247,24 +204,19 @@ std::string parse_scheduler(const std::string& text) {
     throw BadValue("must be " + alternatives(names));
 }
 
-OptionGroup cluster_rows(CommandLine& line) {
-    return {
-        "Clusters",
-        {OptionRow{"--scheduler", "NAME",
-                   "Whose variables say which nodes the job has: auto: whoever has started this process; "
-                   "none: nobody's; or one by name, like slurm, openmpi, kubernetes\nWhat options say is "
-                   "stronger. Multi-node signs that do not suffice are refused; one node never stands in for "
-                   "several.",
-                   into(line.scheduler, parse_scheduler)}
-             .by_default(line.scheduler)
-             .tagged(kFindsNodes),
-         OptionRow{
-             "--adapt", "",
-             "Where srun, mpirun or the like has started a process for each worker already, run PROGRAM "
-             "itself in this one\nWith RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, "
-             "MASTER_ADDR and MASTER_PORT made of the launcher's own variables, and without an agent: "
-             "nothing is supervised.",
-             into(line.adapt)}}};
+std::vector<OptionRow> cluster_rows(CommandLine& line) {
+    return {{"--scheduler", "NAME",
+             "Whose variables say which nodes the job has: auto: whoever has started this "
+             "process; none: nobody's; or one by name, like slurm, openmpi, kubernetes\n"
+             "What options say is stronger. Multi-node signs that do not "
+             "suffice are refused; one node never stands in for several.",
+             into(line.scheduler, parse_scheduler), kFindsNodes, line.scheduler},
+            {"--adapt", "",
+             "Where srun, mpirun or the like has started a process for "
+             "each worker already, run PROGRAM itself in this one\n"
+             "With RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR and MASTER_PORT "
+             "made of the launcher's own variables, and without an agent: nothing is supervised.",
+             into(line.adapt)}};
 }
 
 std::vector<std::string> parse_rsh(const std::string& text) {
@@ -274,150 +226,113 @@ std::vector<std::string> parse_rsh(const std::string& text) {
     return words;
 }
 
-OptionGroup host_rows(CommandLine& line) {
+std::vector<OptionRow> host_rows(CommandLine& line) {
     StartRequest& start = line.start;
-    OptionGroup group{
-        "Hosts",
-        {OptionRow{"--hosts", "HOST[:N],…",
-                   "Start the job on these hosts, with N workers each, like gpu[01-04]:8,alice@big1:4\nThe "
-                   "first one is node 0. An IPv6 address stands in brackets: [fd00::1]:8. This machine needs "
-                   "no ssh.",
-                   into(start.hosts)}
-             .common(),
-         OptionRow{"--hostfile", "FILE",
-                   "Start the job on the hosts of this file, a host a line: HOST slots=N, HOST:N or HOST, # "
-                   "begins a comment\nA host that stands there again has one slot more.",
-                   into(start.host_file)}
-             .common(),
-         OptionRow{"--include", "HOST[:SLOTS]@…",
-                   "Only these of the hosts, and of their slots, like gpu01@gpu02:0,2-3 or gpu[03-08],big1\n"
-                   "The slots are GPUs: the host's agent has them as CUDA_VISIBLE_DEVICES.",
-                   into(start.include)},
-         OptionRow{"--exclude", "HOST[:SLOTS]@…", "All hosts and slots but these", into(start.exclude)},
-         OptionRow{
-             "--rsh", "COMMAND",
-             "What reaches a host, called as COMMAND HOST LINE; LINE is for its shell\nLike \"ssh -p "
-             "2222\", or srun, blaunch or qrsh within their jobs. {host} and {line} among its words say "
-             "where the two belong. By default ssh in batch mode, which asks nothing, or in an "
-             "allocation what its scheduler has.",
-             into(start.rsh, parse_rsh)}
-             .by_default("ssh"),
-         OptionRow{"--fan-out", "N",
-                   "Hosts that one machine reaches itself; more are reached by way of others\nThese have to "
-                   "be able to reach each other by ssh.",
-                   into(start.fan_out, number(2, kMaxFanOut))}
-             .by_default(std::to_string(start.fan_out)),
-         OptionRow{"--no-ship", "",
-                   "Do not copy ddprun to hosts that lack it, or have another build\nOtherwise it is copied "
-                   "into a folder in TMPDIR, and removed as soon as it runs.",
-                   into(start.no_ship)}}};
-    for (OptionRow& row : group.rows) row.tags |= kFindsNodes | kForStarter;
-    return group;
+    return {{"--hosts", "HOST[:N],…",
+             "Start the job on these hosts, with N workers each, like gpu[01-04]:8,alice@big1:4\n"
+             "The first one is node 0. An IPv6 address stands in "
+             "brackets: [fd00::1]:8. This machine needs no ssh.",
+             into(start.hosts), kCommon | kHosts},
+            {"--hostfile", "FILE",
+             "Start the job on the hosts of this file, a host a line: "
+             "HOST slots=N, HOST:N or HOST, # begins a comment\n"
+             "A host that stands there again has one slot more.",
+             into(start.host_file), kCommon | kHosts},
+            {"--include", "HOST[:SLOTS]@…",
+             "Only these of the hosts, and of their slots, like gpu01@gpu02:0,2-3 or gpu[03-08],big1\n"
+             "The slots are GPUs: the host's agent has them as CUDA_VISIBLE_DEVICES.",
+             into(start.include), kHosts},
+            {"--exclude", "HOST[:SLOTS]@…", "All hosts and slots but these", into(start.exclude), kHosts},
+            {"--rsh", "COMMAND",
+             "What reaches a host, called as COMMAND HOST LINE; LINE is for its shell\n"
+             "Like \"ssh -p 2222\", or srun, blaunch or qrsh within their jobs. {host} and "
+             "{line} among its words say where the two belong. By default ssh in batch "
+             "mode, which asks nothing, or in an allocation what its scheduler has.",
+             into(start.rsh, parse_rsh), kHosts, "ssh"},
+            {"--fan-out", "N",
+             "Hosts that one machine reaches itself; more are reached by way of others\n"
+             "These have to be able to reach each other by ssh.",
+             into(start.fan_out, number(2, kMaxFanOut)), kHosts, std::to_string(start.fan_out)},
+            {"--no-ship", "",
+             "Do not copy ddprun to hosts that lack it, or have another build\n"
+             "Otherwise it is copied into a folder in TMPDIR, and removed as soon as it runs.",
+             into(start.no_ship), kHosts}};
 }
 
-OptionGroup rendezvous_rows(CommandLine& line) {
+std::vector<OptionRow> rendezvous_rows(CommandLine& line) {
     return {
-        "Rendezvous",
-        {OptionRow{"--join-timeout", "S",
-                   "Seconds to wait for all nodes\nOnce node 0 is reached, its own count.",
-                   seconds_into(line.join_timeout, 1)}
-             .by_default(whole_seconds(line.join_timeout))
-             .tagged(kFindsNodes)
-             .shows("join timeout", [&line] { return seconds_text(line.join_timeout); },
-                    {"--join-timeout", "--rdzv-conf"}),
-         OptionRow{
-             "--rdzv-backend", "NAME",
-             "static: nodes are numbered by --node-rank, node 0 hosts the rendezvous; c10d: the agent "
-             "on the machine of --rdzv-endpoint hosts it, and nodes need no numbers; etcd, or etcd-v2: "
-             "nodes need no numbers, and etcd at --rdzv-endpoint elects the host\nThose without a "
-             "number are numbered: the host first, then in the order of a Slurm allocation's list, else "
-             "by their host names.",
-             unless_standalone(line, into(line.rdzv_backend, parse_rdzv_backend))}
-             .by_default(backend_name(line.rdzv_backend))
-             .of_torchrun("PET_RDZV_BACKEND")
-             .counts_on(Scope::all_nodes)
-             .common()
-             .tagged(kFindsNodes)
-             .shows("rendezvous", [&line] { return backend_name(line.rdzv_backend); }, {"--rdzv-backend"})
-             .shows("hosted by", [&line] { return host_text(line); }, {"--rdzv-conf", "--rdzv-backend"}),
-         OptionRow{"--rdzv-endpoint", "HOST[:PORT]",
-                   "Another way to write --master-addr and --master-port, and the stronger; with etcd where "
-                   "that is (port 2379), or several of its endpoints with commas between",
-                   unless_standalone(line, into(line.rdzv_endpoint, check_rdzv_endpoint))}
-             .of_torchrun("PET_RDZV_ENDPOINT")
-             .counts_on(Scope::all_nodes)
-             .common()
-             .tagged(kFindsNodes)
-             .contradicts_hosts("node 0 is the first host; --master-addr says how the others reach it")
-             .shows("etcd", [&line] { return line.etcd ? to_string(line.etcd->endpoints) : ""; },
-                    {"--rdzv-endpoint"}),
-         OptionRow{"--rdzv-id", "ID", "Job id\nAgents with another one are refused.", into(line.run_id)}
-             .by_default(line.run_id)
-             .of_torchrun("PET_RDZV_ID")
-             .counts_on(Scope::all_nodes)
-             .common()
-             .tagged(kFindsNodes)
-             .shows("job id", [&line] { return line.run_id; },
-                    {line.standalone ? "--standalone" : "--rdzv-id"}),
-         OptionRow{"--allow-different", "",
-                   "Nodes may run different programs or arguments; otherwise only those with another --role "
-                   "may",
-                   into(line.allow_different)},
-         OptionRow{"--strict-env", "",
-                   "Refuse the job where nodes differ in program file, environment or GPU; otherwise a line "
-                   "warns of each difference\nA node that comes to a running job and differs from the others "
-                   "is refused alone. Compared are the file that is run, the variables NCCL_*, CUDA_*, "
-                   "PYTHON* and OMP_*, and GPU model and driver.",
-                   into(line.strict_env)}
-             .counts_on(Scope::node_0),
-         OptionRow{"--heartbeat", "S",
-                   "Seconds without a sign of a node until it counts as lost\nLess than --join-timeout.",
-                   seconds_into(line.heartbeat, 1)}
-             .by_default(whole_seconds(line.heartbeat))
-             .counts_on(Scope::node_0)
-             .shows("heartbeat", [&line] { return seconds_text(line.heartbeat); },
-                    {"--heartbeat", "--rdzv-conf"}),
-         OptionRow{"--rdzv-conf", "KEY=VALUE,…", kRdzvConfHelp, into(line.rdzv_conf, parse_rdzv_conf)}
-             .of_torchrun("PET_RDZV_CONF")
-             .tagged(kFindsNodes)}};
+        {"--join-timeout", "S", "Seconds to wait for all nodes\nOnce node 0 is reached, its own count.",
+         seconds_into(line.join_timeout, 1), kFindsNodes, whole_seconds(line.join_timeout), "",
+         shows("join timeout", of(line.join_timeout, seconds_text), "--join-timeout,--rdzv-conf")},
+        {"--rdzv-backend",
+         "NAME",
+         "static: nodes are numbered by --node-rank, node 0 hosts the rendezvous; c10d: the "
+         "agent on the machine of --rdzv-endpoint hosts it, and nodes need no numbers; etcd, "
+         "or etcd-v2: nodes need no numbers, and etcd at --rdzv-endpoint elects the host\n"
+         "Those without a number are numbered: the host first, then in the "
+         "order of a Slurm allocation's list, else by their host names.",
+         unless_standalone(line, into(line.rdzv_backend, parse_rdzv_backend)),
+         kTorchruns | kAllNodes | kCommon | kFindsNodes,
+         backend_name(line.rdzv_backend),
+         "",
+         {{"rendezvous", of(line.rdzv_backend, backend_name)},
+          {"hosted by", of(line, host_text), "--rdzv-conf,--rdzv-backend"}}},
+        {"--rdzv-endpoint", "HOST[:PORT]",
+         "Another way to write --master-addr and --master-port, and the stronger; with etcd "
+         "where that is (port 2379), or several of its endpoints with commas between",
+         unless_standalone(line, into(line.rdzv_endpoint, check_rdzv_endpoint)),
+         kTorchruns | kAllNodes | kCommon | kFindsNodes, "",
+         "node 0 is the first host; --master-addr says how the others reach it",
+         shows("etcd", [&line] { return line.etcd ? to_string(line.etcd->endpoints) : ""; })},
+        {"--rdzv-id", "ID", "Job id\nAgents with another one are refused.", into(line.run_id),
+         kTorchruns | kAllNodes | kCommon | kFindsNodes, line.run_id, "",
+         shows(
+             "job id", [&line] { return line.run_id; }, line.standalone ? "--standalone" : "--rdzv-id")},
+        {"--allow-different", "",
+         "Nodes may run different programs or arguments; otherwise only those with another --role may",
+         into(line.allow_different)},
+        {"--strict-env", "",
+         "Refuse the job where nodes differ in program file, environment "
+         "or GPU; otherwise a line warns of each difference\n"
+         "A node that comes to a running job and differs from the others is refused alone. Compared are the "
+         "file that is run, the variables NCCL_*, CUDA_*, PYTHON* and OMP_*, and GPU model and driver.",
+         into(line.strict_env), kNode0},
+        {"--heartbeat", "S",
+         "Seconds without a sign of a node until it counts as lost\nLess than --join-timeout.",
+         seconds_into(line.heartbeat, 1), kNode0, whole_seconds(line.heartbeat), "",
+         shows("heartbeat", of(line.heartbeat, seconds_text), "--heartbeat,--rdzv-conf")},
+        {"--rdzv-conf", "KEY=VALUE,…", kRdzvConfHelp, into(line.rdzv_conf, parse_rdzv_conf),
+         kTorchruns | kFindsNodes}};
 }
 
-OptionGroup security_rows(CommandLine& line) {
+std::vector<OptionRow> security_rows(CommandLine& line) {
     const auto auth =
         one_of<Auth>({{"auto", Auth::automatic}, {"required", Auth::required}, {"off", Auth::off}});
     const auto store = one_of<StoreAccess>(
         {{"auto", StoreAccess::automatic}, {"door", StoreAccess::door}, {"direct", StoreAccess::direct}});
     return {
-        "Who takes part",
-        {OptionRow{"--secret-file", "PATH",
-                   "The job's secret; -: one line of stdin\nA file that nobody else may read. With a secret "
-                   "the agents of several nodes prove to each other that they have it, and all they say is "
-                   "encrypted; it is never taken from the command line, and the workers do not get it.",
-                   into(line.secret_file)}
-             .by_default("DDPRUN_SECRET, else ~/.config/ddprun/secret")
-             .counts_on(Scope::all_nodes)
-             .tagged(kFindsNodes)
-             .contradicts_hosts("the job gets a key of its own"),
-         OptionRow{"--auth", "WHEN",
-                   "Whether agents must prove that they have the secret. auto: where there is one; required: "
-                   "or else no job of several nodes; off: never\nA line auth = required in /etc/ddprun.conf "
-                   "makes it required for all.",
-                   into(line.auth, auth)}
-             .by_default("auto")
-             .tagged(kFindsNodes),
-         OptionRow{"--store", "WAY",
-                   "How workers of several nodes reach the store. door: through their own agents, encrypted; "
-                   "direct: all at node 0, in clear; auto: door where you gave a secret or said --auth "
-                   "required, else direct\nWith door MASTER_ADDR and MASTER_PORT are a port on loopback; a "
-                   "program that opens ports of its own at MASTER_ADDR takes DDPRUN_MASTER_ADDR for that, or "
-                   "direct. The key that --hosts makes is none that you gave.",
-                   into(line.store_access, store)}
-             .by_default("auto")
-             .counts_on(Scope::node_0)
-             .tagged(kFindsNodes)
-             .shows("store", [&line] { return store_text(line); }, {"--store"}),
-         OptionRow{"--make-secret", "", "Make ~/.config/ddprun/secret, print its path and exit",
-                   into(line.makes_secret)}}};
+        {"--secret-file", "PATH",
+         "The job's secret; -: one line of stdin\n"
+         "A file that nobody else may read. With a secret the agents of several nodes "
+         "prove to each other that they have it, and all they say is encrypted; it is "
+         "never taken from the command line, and the workers do not get it.",
+         into(line.secret_file), kAllNodes | kFindsNodes, "DDPRUN_SECRET, else ~/.config/ddprun/secret",
+         "the job gets a key of its own"},
+        {"--auth", "WHEN",
+         "Whether agents must prove that they have the secret. auto: where there "
+         "is one; required: or else no job of several nodes; off: never\n"
+         "A line auth = required in /etc/ddprun.conf makes it required for all.",
+         into(line.auth, auth), kFindsNodes, "auto"},
+        {"--store", "WAY",
+         "How workers of several nodes reach the store. door: through their own agents, encrypted; direct: "
+         "all at node 0, in clear; auto: door where you gave a secret or said --auth required, else direct\n"
+         "With door MASTER_ADDR and MASTER_PORT are a port on loopback; a program "
+         "that opens ports of its own at MASTER_ADDR takes DDPRUN_MASTER_ADDR for "
+         "that, or direct. The key that --hosts makes is none that you gave.",
+         into(line.store_access, store), kNode0 | kFindsNodes, "auto", "",
+         shows("store", of(line, store_text))},
+        {"--make-secret", "", "Make ~/.config/ddprun/secret, print its path and exit",
+         into(line.makes_secret)}};
 }
 
 }  // namespace
@@ -435,8 +350,13 @@ std::string seconds_text(std::chrono::milliseconds time) {
 }
 
 std::vector<OptionGroup> job_options(CommandLine& line) {
-    return {{"", {config_row()}}, node_rows(line),       address_rows(line), cluster_rows(line),
-            host_rows(line),      rendezvous_rows(line), security_rows(line)};
+    return {{"", {config_row()}},
+            {"Nodes", node_rows(line)},
+            {"Addresses", address_rows(line)},
+            {"Clusters", cluster_rows(line)},
+            {"Hosts", host_rows(line)},
+            {"Rendezvous", rendezvous_rows(line)},
+            {"Who takes part", security_rows(line)}};
 }
 
 std::vector<OptionGroup> option_rows(CommandLine& line) {
@@ -450,7 +370,7 @@ std::vector<std::string> without_start_words(const std::vector<std::string>& wor
     std::vector<std::string> starters;
     for (const OptionGroup& group : groups) {
         for (const OptionRow& row : group.rows) {
-            if ((row.tags & kForStarter) != 0) starters.push_back(long_name(row));
+            if (row.has(kForStarter)) starters.push_back(long_name(row));
         }
     }
     std::vector<std::string> kept;

@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::string_view kHelp = "--help";
 constexpr std::string_view kEndOfOptions = "--";
-constexpr std::string_view kTorchrunsVariables = "PET_";
 // Those of its options that are no rows here.
 constexpr std::array<std::string_view, 2> kTorchrunsOwn{"--help", "--print-completion"};
 
@@ -79,7 +78,7 @@ class KnownOptions {
         for (const OptionGroup& group : groups) {
             for (const OptionRow& row : group.rows)
                 options_.push_back({row.names, !row.metavar.empty() && !row.metavar.starts_with('['),
-                                    row.is_torchruns || row.variables.starts_with(kTorchrunsVariables)});
+                                    row.has(kTorchruns | kLikeTorchruns)});
         }
     }
 

@@ -13,13 +13,11 @@
 
 namespace ddprun::inline app {
 
-// Marks of rows (OptionRow::tags).
-enum OptionTag : unsigned {
-    kFindsNodes =
-        1,  // says which nodes there are, how they are reached and how they find each other: doctor takes it, too
-    kForStarter =
-        2,  // is for the process that starts a job on several hosts, and not for the agents that it starts
-};
+// Marks of rows (OptionRow::marks). The option says which nodes there are, how they are reached and how they find each other:
+// doctor takes it, too.
+inline constexpr unsigned kFindsNodes = kOwnMark;
+// The option is for the process that starts a job on several hosts, and not for the agents that it starts.
+inline constexpr unsigned kForStarter = 2 * kOwnMark;
 
 // The rows put their values into `line`, which has to outlive them. Their defaults are those of `line` as it is now; what
 // they show (--explain) is what is in `line` then.
