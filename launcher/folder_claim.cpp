@@ -20,7 +20,7 @@
 namespace ddprun::inline launch {
 namespace {
 
-// Not in linux/magic.h.
+// linux/magic.h lacks these.
 constexpr unsigned kZfs = 0x2fc12fc1;
 constexpr unsigned kBcachefs = 0xca451a4e;
 

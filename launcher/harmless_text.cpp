@@ -26,7 +26,7 @@ struct Character {
 
 bool in_range(unsigned char byte, int low, int high) { return byte >= low && byte <= high; }
 
-// The character at the front by the table of well-formed sequences of the Unicode standard (3-7).
+// Returns the character at the front by the table of well-formed sequences of the Unicode standard (3-7).
 std::optional<Character> first_character(std::string_view text) {
     const auto byte = [text](std::size_t at) { return static_cast<unsigned char>(text[at]); };
     const unsigned char lead = byte(0);

@@ -14,7 +14,7 @@
 #include "apps/ddpbench/test_data.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/nccl/cuda_driver.hpp"
-#include "collectives/nccl/nccl_calls.hpp"
+#include "collectives/nccl/nccl_comm.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 
 namespace ddprun::inline app {

@@ -72,7 +72,7 @@ class Agent final : public AgentControls, public RoundObserver {
     }
 
   private:
-    // AgentControls: what features ask for.
+    // Features ask for these (AgentControls).
     boost::asio::any_io_executor executor() override { return context_.get_executor(); }
     const LaunchOptions& options() const override { return options_; }
     ProcessRunner& runner() override { return *runner_; }
@@ -87,7 +87,7 @@ class Agent final : public AgentControls, public RoundObserver {
     void send(const ControlMessage& message) override { link_->send(message); }
     void tell(const AgentNews& news) override { features_.at(&Feature::learnt, news); }
 
-    // Signals: from now on those that the launcher is sent have a meaning for the job.
+    // Signals that the launcher is sent have a meaning for the job from now on.
     void watch_signals() {
         for (int signal : options_.terminating_signals) {
             if (signal != SIGHUP || !options_.hangup_ignored) watch(signal);
@@ -169,7 +169,7 @@ class Agent final : public AgentControls, public RoundObserver {
         return losses;
     }
 
-    // RoundObserver: what becomes of this node's workers.
+    // The round says what becomes of this node's workers (RoundObserver).
     void workers_fail(const Failure& failure) override {
         // If this agent stood still, the guardian may have ended the workers, which it does by SIGKILL.
         if (const auto loss = failure.signal == SIGKILL ? link_->overdue_loss() : std::nullopt) lose(*loss);

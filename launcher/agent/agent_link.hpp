@@ -1,4 +1,4 @@
-// This node's way to the coordinator and the store of its job. All of it belongs to the agent and is used on its thread.
+// This is the node's way to the coordinator and the store of its job; it belongs to the agent and is used on its thread.
 //
 //   hello_of() …    what the agent says of itself, and what it hosts the rendezvous with
 //   JoinStatus      decides what is said while the agent joins, and when; without a clock: times are the caller's
@@ -198,7 +198,7 @@ class AgentLink {
     AgentLink(AgentControls& agent, LaunchOptions& options, LauncherLog& log, JoinReporter& reporter,
               RendezvousLinkEvents events);
 
-    // First of all; `wants_rank_ends`: see Hello. Hosts the coordinator where that is due, and throws then as
+    // It comes first of all; `wants_rank_ends`: see Hello. It hosts the coordinator where that is due, and throws then as
     // RendezvousLink::host() does, unless another process has the port that may be its job's coordinator: it joins that.
     void make(bool wants_rank_ends);
     RendezvousLink* operator->() { return &*link_; }
@@ -241,7 +241,7 @@ class WorkerNetwork {
 
   private:
     void use(const Carrier& carrier, LaunchOptions& options);
-    // Node 0, as programs on this node reach it: by what others call it, unless that name leads nowhere here.
+    // Returns node 0 as programs on this node reach it: by what others call it, unless that name leads nowhere here.
     Endpoint host_place(const LaunchOptions& options, const RendezvousLink& link,
                         const std::string& own_address);
     Endpoint store_of(const RoundReady& round, const RendezvousLink& link, const Endpoint& host);

@@ -1,4 +1,4 @@
-// Feature: something that a launcher can do besides running workers in rounds: a time limit, a watchdog, an event log, an
+// A feature is something that a launcher can do besides running workers in rounds: a time limit, a watchdog, an event log, an
 // answer to health probes. A feature says at which moments it wants to be called, in one file of launcher/features/, and
 // the agent knows none of them by name.
 //
@@ -176,7 +176,7 @@ class Feature {
     virtual void goes_on_elsewhere() {}
 };
 
-// The features of one launcher; each is called in the order in which they are here. They outlive it.
+// These are the features of one launcher, called in the order in which they are here. They outlive it.
 class Features {
   public:
     Features() = default;

@@ -1,4 +1,4 @@
-// JobKnowledge: what an agent has learnt of its job, and what that means. Pure; what happens then is the
+// JobKnowledge has what an agent has learnt of its job, and what that means. Pure; what happens then is the
 // AgentMachine's.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace ddprun::inline launch {
 
-// JobEnding: what an agent knows of its job when it ends, and what follows from that: exit code, last
+// A JobEnding has what an agent knows of its job when it ends, and what follows from that: exit code, last
 // sentence, report, result. The agent fills it in; all but end_job() is pure.
 //
 // end_job() is what an agent does last: it finds out what is left of the job, shows why it ended, and writes that down.
@@ -68,9 +68,9 @@ class JobKnowledge {
     // need not hear of it.
     std::optional<AgentEvent> learn(const ControlMessage& message);
 
-    // A worker of this node failed; what is known of it then, and once all are gone.
+    // A worker of this node has failed; told when it has, and again with what is known once all are gone.
     AgentEvent learn_failure(const Failure& failure);
-    // A terminating signal for this agent; `impatient`: of a user who does not want to wait any more.
+    // A terminating signal has come for this agent; `impatient`: of a user who does not want to wait any more.
     AgentEvent learn_signal(int signal, bool impatient);
     // Returns what the user is told of it at once, before it is learnt; empty where no worker has to end, where it changes nothing,
     // and where another node says it on the screen that all share.

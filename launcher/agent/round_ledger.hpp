@@ -1,4 +1,4 @@
-// RoundLedger: what is known of this node's workers in one round: who ends, how each of them ended, which
+// The RoundLedger has what is known of this node's workers in one round: who ends, how each of them ended, which
 // failed first, and what came of it all. Pure; RoundWorkers writes it and asks.
 //
 // Which failure was the node's first is decided by FirstFailure, as far as it concerns workers of this node;

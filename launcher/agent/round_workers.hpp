@@ -1,4 +1,4 @@
-// RoundWorkers: this node's workers of one round, from their ranks to how each of them ended.
+// RoundWorkers are this node's workers of one round, from their ranks to how each of them ended.
 //
 // It starts the WorkerGroup with what worker_placement.hpp says, stops it, and asks for evidence of what failed; what it came
 // to stands in the RoundLedger. It decides nothing. The agent makes a new one for every round, and uses it and its LifeWatch
@@ -32,7 +32,7 @@
 
 namespace ddprun::inline launch {
 
-// LifeWatch: the agent's side of a LifeTable, for the workers of one round.
+// LifeWatch is the agent's side of a LifeTable, for the workers of one round.
 //
 // For each slot that a worker holds, a thread sleeps on its word, so that the agent hears of a death while the
 // kernel still frees the memory of the dead; as long as nobody dies, none of them runs. One more waits for
@@ -45,7 +45,7 @@ class LifeWatch {
         std::uint64_t life = 0;  // 0: its peers do not know it yet
     };
 
-    // nullptr where the system refuses. `on_death` is called from the executor when there is something to
+    // Returns nullptr where the system refuses. `on_death` is called from the executor when there is something to
     // take; not after the end of the watch.
     static std::unique_ptr<LifeWatch> make(const boost::asio::any_io_executor& executor, int workers,
                                            std::function<void()> on_death);
@@ -141,7 +141,7 @@ class RoundWorkers {
     // When workers_gone() comes, its failure() is complete; and it may be another one then than workers_fail() told of.
     const RoundLedger& ledger() const { return ledger_; }
     WorkersGone gone() const;
-    // All of them, by local rank.
+    // Returns all of them, by local rank.
     std::vector<WorkerStatus> status() const { return ledger_.status(group_.running_workers()); }
     // Where what a failing worker of this node printed is, in words; empty if there are no such files.
     std::string logs_of(const Failure& failure) const;

@@ -75,7 +75,7 @@ std::optional<StartNotice> parse_notice(std::string_view line) {
     return StartNotice{*size, std::string(line.substr(blank + 1, line.size() - blank - 2))};
 }
 
-// The parent's side: from the fork to its exit code.
+// The parent lives here: from the fork to its exit code.
 class Starter {
   public:
     Starter(pid_t launcher, OwnedDescriptor started, OwnedDescriptor output, OwnedDescriptor changes,

@@ -1,4 +1,4 @@
-// The event log of --events: what happens to an agent, as the EventStory tells it, in a file of lines.
+// The event log of --events has what happens to an agent, as the EventStory tells it, in a file of lines.
 //
 // The file is open from the start on. EventFile writes it by a thread of its own behind a bounded queue, so that neither a
 // full disk nor a file server that hangs keeps the agent: lines are lost then, which is said once. Used by one thread, the
@@ -56,7 +56,7 @@ class EventFile {
     bool is_closed_ = false;
 };
 
-// nullptr without a file in the inputs. What was done before there was an agent is written at once.
+// Returns nullptr without a file in the inputs. What was done before there was an agent is written at once.
 std::unique_ptr<Feature> make_event_log(FeatureInputs& inputs);
 
 }  // namespace ddprun::inline launch

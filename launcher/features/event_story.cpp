@@ -25,7 +25,7 @@ constexpr const char* kClosesName = "dynamic_rendezvous.py:DynamicRendezvousHand
 
 constexpr const char* kOwnPrefix = "ddprun.";
 
-// torchrun's words, in the order of EndState and RendezvousState.
+// torchrun has these words for EndState and RendezvousState, in their order.
 constexpr const char* kEndWords[] = {"SUCCEEDED", "FAILED", "TERMINATED"};
 constexpr struct RendezvousWords {
     const char* name;

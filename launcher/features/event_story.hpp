@@ -1,4 +1,4 @@
-// EventStory: which lines of --events become of what happens to an agent. Pure: times are arguments, and what comes out is
+// EventStory decides which lines of --events become of what happens to an agent. Pure: times are arguments, and what comes out is
 // the text that is to be written, whole lines, or nothing. The event log calls it in the order in which things happen.
 //
 // torchrun's two kinds of event have its names and fields to the letter, so that its own classes read them back (Event, whose
@@ -89,7 +89,7 @@ class EventStory {
   public:
     explicit EventStory(EventOrigin origin) : origin_(std::move(origin)) {}
 
-    // The launcher's process from now on.
+    // This is the launcher's process from now on.
     void run_by(std::int64_t pid) { origin_.pid = pid; }
 
     // A part of the start is done: "start.NAME".
@@ -99,7 +99,7 @@ class EventStory {
     std::string hears(const ControlMessage& message, const EventTime& time);
     std::string learns(const AgentNews& news, const EventTime& time);
     std::string workers_run(const RoundReady& round, std::size_t workers, const EventTime& time) const;
-    // torchrun's events of the workers and of the agent, and our last one.
+    // Returns torchrun's events of the workers and of the agent, and our last one.
     std::string ends(const JobResult& result, const EventTime& time) const;
     // The same where no job was ever begun, for this reason.
     std::string fails(int exit_code, std::string_view reason, const EventTime& time) const;

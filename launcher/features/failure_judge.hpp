@@ -29,7 +29,7 @@ namespace ddprun::inline launch {
 
 // The question that a program of the user's is asked about a failure, and the answers that it may give. Pure.
 
-// The job and the round that failed.
+// These are the job and the round that failed.
 struct FailureQuestion {
     std::string run_id;
     std::string job_id;
@@ -40,7 +40,7 @@ struct FailureQuestion {
 };
 BOOST_DESCRIBE_STRUCT(FailureQuestion, (), (run_id, job_id, round, restarts, max_restarts, nodes))
 
-// One object in one line: the members above, then those of the failure.
+// Makes one object in one line: the members above, then those of the failure.
 std::string to_json(const FailureQuestion& question, const Failure& failure);
 
 // `restart`, `stop` or `exclude NODE` as the first line of what the program has said, with any blanks between;

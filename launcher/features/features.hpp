@@ -1,4 +1,4 @@
-// The table of features: what this launcher can do besides running workers in rounds. A new one is a file of this wing and
+// The table of features has what this launcher can do besides running workers in rounds. A new one is a file of this wing and
 // a row of the table.
 #pragma once
 

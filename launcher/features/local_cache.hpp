@@ -1,4 +1,4 @@
-// LocalCache: a folder of this machine for what compilers of the workers keep (--local-cache), made for one job and removed
+// A LocalCache is a folder of this machine for what compilers of the workers keep (--local-cache), made for one job and removed
 // with its owner. Caches in a home folder on a network file system are written by all nodes at once, and compilers that
 // meet there fail or wait.
 //

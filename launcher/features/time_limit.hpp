@@ -1,4 +1,4 @@
-// The time limit: when a job has to end (--time-limit), and when its workers are told so beforehand (--warn-before).
+// The time limit says when a job has to end (--time-limit), and when its workers are told so beforehand (--warn-before).
 //
 // There may be two limits: --time-limit, counted by the steady clock from the launcher's start, and the end that a
 // scheduler has announced, a time of the wall clock. The job is ended by the first only (a scheduler ends it itself); the
@@ -52,7 +52,7 @@ class TimeLimit {
     Due take(const Moment& now);
 
     int warn_signal() const { return options_.warn_signal; }
-    // "SIGUSR1 to all workers, 120 s before the limit (--warn-before 120)".
+    // Returns "SIGUSR1 to all workers, 120 s before the limit (--warn-before 120)".
     std::string warning_text(const Moment& now) const;
     // "the time limit (--time-limit 2h) has passed".
     std::string end_text() const;
@@ -74,7 +74,7 @@ class TimeLimit {
     bool ended_ = false;
 };
 
-// nullptr without a limit.
+// Returns nullptr without a limit.
 std::unique_ptr<Feature> make_time_limit(FeatureInputs& inputs);
 
 }  // namespace ddprun::inline launch

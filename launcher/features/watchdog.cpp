@@ -43,7 +43,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr std::size_t kMaxScopeShown = 120;
 
-// Never below zero: what was over when it came is over now.
+// It is never below zero: what was over when it came is over now.
 std::chrono::milliseconds length_of(double expires, double unix_s) {
     const double left = std::clamp(expires - unix_s, 0.0, Seconds(kLongestTimer).count());
     return std::chrono::ceil<std::chrono::milliseconds>(Seconds(left));
@@ -270,7 +270,7 @@ std::string cause_text(const ExpiredTimer& timer, pid_t worker) {
                        signal_text(timer.signal));
 }
 
-// The watchdog of one round's workers; used on the agent's thread.
+// It watches one round's workers, on the agent's thread.
 class RoundWatchdog {
   public:
     RoundWatchdog(AgentControls& agent, int round)

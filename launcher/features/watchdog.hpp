@@ -42,7 +42,7 @@ namespace ddprun::inline launch {
 inline constexpr std::size_t kMaxTimerLine = 4096;
 inline constexpr int kTimerVersion = 1;
 
-// A timer of a process, known by the process and the scope.
+// A process has this timer; it is known by the process and the scope.
 struct TimerRequest {
     pid_t pid = 0;
     std::string scope;    // as the worker calls it, any bytes
@@ -56,7 +56,7 @@ struct TimerRequest {
 // The request, or what is wrong with the line.
 std::variant<TimerRequest, std::string> parse_timer_request(std::string_view line);
 
-// The lines in what a pipe brings, piece by piece. One over kMaxTimerLine is told by its beginning, once, and passed over
+// It finds the lines in what a pipe brings, piece by piece. One over kMaxTimerLine is told by its beginning, once, and passed over
 // up to its end; so no more than that is kept.
 class TimerLines {
   public:
@@ -155,7 +155,7 @@ class TimerPipe {
     bool is_elsewhere_ = false;
 };
 
-// nullptr unless TORCHELASTIC_ENABLE_FILE_TIMER=1 (LaunchOptions::timer_place).
+// Returns nullptr unless TORCHELASTIC_ENABLE_FILE_TIMER=1 (LaunchOptions::timer_place).
 std::unique_ptr<Feature> make_watchdog(FeatureInputs& inputs);
 
 }  // namespace ddprun::inline launch

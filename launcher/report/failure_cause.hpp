@@ -1,4 +1,4 @@
-// The cause behind a failure: who killed a worker, and the hint that a report gives to its reader. Pure but for
+// This unit finds the cause behind a failure: the error file, who killed a worker, the hint of the report. Pure but for
 // read_oom_counters and shared_memory_room.
 #pragma once
 
@@ -68,7 +68,7 @@ struct OomSources {
     std::filesystem::path vmstat = "/proc/vmstat";
 };
 
-// The counters at one moment; nothing where one cannot be read.
+// These are the counters at one moment; nothing where one cannot be read.
 struct OomCounters {
     std::optional<std::int64_t> worker_kills;
     std::optional<std::int64_t> job_kills;
@@ -83,7 +83,7 @@ struct OomCounters {
 // its cgroup is removed.
 OomCounters read_oom_counters(const OomSources& sources);
 
-// One sentence for Failure::hint.
+// Makes one sentence for Failure::hint.
 std::string explain_kill(const OomCounters& before, const OomCounters& after);
 
 // The value of `name` in lines "name value", as memory.events and /proc/vmstat have them.
@@ -95,7 +95,7 @@ struct Room {
     std::int64_t free = 0;
 };
 
-// The room of /dev/shm now; nothing where there is none, or none with a limit.
+// Returns the room of /dev/shm now; nothing where there is none, or none with a limit.
 std::optional<Room> shared_memory_room();
 
 // A hint may go by these facts, besides the failure itself.
@@ -107,7 +107,7 @@ struct HintFacts {
     std::optional<Room> shared_memory;
 };
 
-// One line for Failure::hint: what an end or a text that many users have met means, and how it is mended. It goes by the
+// Makes one line for Failure::hint: what an end or a text that many users have met means, and how it is mended. It goes by the
 // failure's signal, error message, traceback and last lines; empty if nothing is known of them.
 std::string failure_hint(const Failure& failure, const HintFacts& facts);
 
