@@ -1,4 +1,4 @@
-// AppendedFile: a file of lines of the launcher's own, each written by one write behind what is there, so that several
+// An AppendedFile has lines of the launcher's own, each written by one write behind what is there, so that several
 // nodes may share it. What cannot be written is lost; that is said once.
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace ddprun::inline launch {
 
-// Used by one thread at a time.
+// One thread at a time uses it.
 class AppendedFile {
   public:
     AppendedFile(std::string flag, std::string path, OwnedDescriptor fd)
         : flag_(std::move(flag)), path_(std::move(path)), fd_(std::move(fd)) {}
 
-    // A line with its newline. Returns what is to be said when the first one is lost. Blocks as long as a disk does.
+    // Adds a line with its newline. Returns what is to be said when the first one is lost. Blocks as long as a disk does.
     std::optional<std::string> append(std::string line);
 
     // "cannot write PATH (FLAG): WHY; lines are lost there, the job goes on".

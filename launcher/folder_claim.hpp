@@ -6,6 +6,8 @@
 // of this machine can tell: on others (NFS, FUSE) a launcher elsewhere would not be seen.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <filesystem>
 
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -32,5 +34,28 @@ enum class ClaimState {
 
 // Looks without taking anything, so it disturbs nobody. What is no folder, or not ours to open: unknown.
 ClaimState claim_on(const std::filesystem::path& folder);
+
+// Removes what launchers that were killed, or whose workers wrote error files, have left among the temporary files:
+// their ddprun_XXXXXX folders (launcher/output/log_file.hpp). Called by a launcher that had a folder there, at its
+// end; blocking, short.
+
+// A LocalCache is called so in such a folder.
+inline constexpr char kLocalCacheName[] = "local_cache";
+
+struct SweepLimits {
+    // Younger ones stay: somebody may still want to read the error files.
+    std::chrono::hours min_age{24};
+    // These limits keep a huge folder, or much that was left, from holding anybody up; the next launcher goes on. Of
+    // the folder's list only so much is read, some 200 names.
+    std::size_t bytes_of_list = 8 * 1024;
+    std::size_t max_folders_seen = 32;
+    std::size_t max_folders_removed = 8;
+    // A folder that holds more is not looked through.
+    std::size_t max_entries_inside = 64;
+};
+
+// Removes folders of this user whose launcher has ended and that hold nothing but error files, empty
+// folders and a LocalCache. One that holds a log, or anything else, or whose launcher cannot be judged, stays.
+void sweep_temporary_folders(const std::filesystem::path& temporary, const SweepLimits& limits = {});
 
 }  // namespace ddprun::inline launch

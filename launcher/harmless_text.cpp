@@ -3,7 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <optional>
+#include <string>
 
 #include "rendezvous/system/check.hpp"
 
@@ -23,7 +26,7 @@ struct Character {
 
 bool in_range(unsigned char byte, int low, int high) { return byte >= low && byte <= high; }
 
-// The character at the front by the table of well-formed sequences of the Unicode standard (3-7).
+// Returns the character at the front by the table of well-formed sequences of the Unicode standard (3-7).
 std::optional<Character> first_character(std::string_view text) {
     const auto byte = [text](std::size_t at) { return static_cast<unsigned char>(text[at]); };
     const unsigned char lead = byte(0);
@@ -86,6 +89,13 @@ std::string_view tail_of(std::string_view text, std::size_t size) {
     while (begin < text.size() && continues(text[begin])) ++begin;
     return text.substr(begin);
 }
+
+// Open MPI's key of a job's transports goes by the last of them.
+constexpr std::array<std::string_view, 9> kSecretWords = {
+    "SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "JWT", "KEY", "PRECONDITION"};
+
+// InfiniBand's partitions have such keys, which are numbers that everybody may know.
+constexpr std::string_view kPartitionKey = "_PKEY";
 
 }  // namespace
 
@@ -158,6 +168,14 @@ std::vector<std::string_view> lines_of(std::string_view text) {
         text.remove_prefix(end + 1);
     }
     return lines;
+}
+
+bool is_secret_name(std::string_view name) {
+    std::string upper(name);
+    for (char& letter : upper) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+    if (upper.ends_with(kPartitionKey)) upper.resize(upper.size() - kPartitionKey.size());
+    return std::any_of(kSecretWords.begin(), kSecretWords.end(),
+                       [&upper](std::string_view word) { return upper.find(word) != upper.npos; });
 }
 
 }  // namespace ddprun::inline launch

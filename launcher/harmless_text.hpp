@@ -13,7 +13,7 @@ namespace ddprun::inline launch {
 // How many bytes of one line are shown; the rest is replaced by "...".
 inline constexpr std::size_t kMaxShownLine = 400;
 
-// The last state of a line without its newline (of a progress bar): what is behind the last carriage return.
+// Returns the last state of a line without its newline (of a progress bar): what is behind the last carriage return.
 // Carriage returns at the end are not part of it.
 std::string_view last_state(std::string_view line);
 
@@ -33,7 +33,13 @@ std::string valid_utf8(std::string_view text);
 // its end, with a line between them that says how much is left out.
 std::string cut_middle(std::string_view text, std::size_t limit);
 
-// The parts between newlines; a newline at the end begins no further line.
+// Returns the parts between newlines; a newline at the end begins no further line.
 std::vector<std::string_view> lines_of(std::string_view text);
+
+// True if a variable's value is nobody's to see: its name has in it SECRET, TOKEN, PASSWORD, KEY or the like, in letters of either case.
+bool is_secret_name(std::string_view name);
+
+// It stands before each of the launcher's own lines, so that they are told from its workers'.
+inline constexpr std::string_view kLauncherMark = "ddprun: ";
 
 }  // namespace ddprun::inline launch

@@ -1,6 +1,6 @@
-// Interrupts: what a SIGINT is to a job that it ends. Programs that pass a Ctrl-C on (uv, npm, make, docker) send it to
+// Interrupts say what a SIGINT is to a job that it ends. Programs that pass a Ctrl-C on (uv, npm, make, docker) send it to
 // processes which the terminal has sent it already, so two that come close together are one; a later one is the user's
-// impatience. Pure. AgentSignals feed it, and so does the starter of many agents, which each get what it passes on.
+// impatience. Pure. Agents feed it, and so does the starter of many agents, which each get what it passes on.
 #pragma once
 
 #include <chrono>

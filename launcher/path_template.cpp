@@ -21,6 +21,18 @@ std::optional<std::string> meaning_of(char sign, const PathFacts& facts) {
     }
 }
 
+// The text with what each sign means in its place; a sign that means nothing stays.
+std::string replaced(std::string_view text, const auto& meaning) {
+    std::string path;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        const std::optional<std::string> found =
+            text[at] == '%' && at + 1 < text.size() ? meaning(text[at + 1]) : std::nullopt;
+        path += found ? *found : std::string{text[at]};
+        if (found) ++at;
+    }
+    return path;
+}
+
 }  // namespace
 
 std::optional<std::string> path_complaint(std::string_view text) {
@@ -35,36 +47,15 @@ std::optional<std::string> path_complaint(std::string_view text) {
 }
 
 std::string filled_path(std::string_view text, const PathFacts& facts) {
-    std::string path;
-    for (std::size_t at = 0; at < text.size(); ++at) {
-        const auto meaning =
-            text[at] == '%' && at + 1 < text.size() ? meaning_of(text[at + 1], facts) : std::nullopt;
-        if (!meaning) {
-            path += text[at];
-            continue;
-        }
-        path += *meaning;
-        ++at;
-    }
-    return path;
+    return replaced(text, [&facts](char sign) { return meaning_of(sign, facts); });
 }
 
-bool names_node_rank(std::string_view text) {
-    for (std::size_t at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 2)) {
-        if (at + 1 < text.size() && text[at + 1] == kNodeRank) return true;
-    }
-    return false;
-}
+bool names_node_rank(std::string_view text) { return with_node_rank(text, 0) != text; }
 
 std::string with_node_rank(std::string_view text, int node_rank) {
-    std::string path;
-    for (std::size_t at = 0; at < text.size(); ++at) {
-        const std::string_view sign = text.substr(at, text[at] == '%' ? 2 : 1);
-        const bool is_meant = sign.size() == 2 && sign[1] == kNodeRank;
-        path += is_meant ? std::to_string(node_rank) : std::string(sign);
-        at += sign.size() - 1;
-    }
-    return path;
+    return replaced(text, [node_rank](char sign) {
+        return std::optional(sign == kNodeRank ? std::to_string(node_rank) : std::string{'%', sign});
+    });
 }
 
 std::filesystem::path fixed_part(const std::filesystem::path& text) {

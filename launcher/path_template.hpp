@@ -27,10 +27,10 @@ struct PathFacts {
 // Says what is wrong with the signs, in words to go behind the flag and its value; nothing if all are of those above.
 std::optional<std::string> path_complaint(std::string_view text);
 
-// The path, of a text without a complaint and without %r. What an id or a name says leads to no other folder.
+// Returns the path, of a text without a complaint and without %r. What an id or a name says leads to no other folder.
 std::string filled_path(std::string_view text, const PathFacts& facts);
 
-// Whether %r is in it; and the text with that filled in and all other signs as they are.
+// True if %r is in it; and the text with that filled in and all other signs as they are.
 bool names_node_rank(std::string_view text);
 std::string with_node_rank(std::string_view text, int node_rank);
 
@@ -38,7 +38,7 @@ std::string with_node_rank(std::string_view text, int node_rank);
 // is known.
 std::filesystem::path fixed_part(const std::filesystem::path& text);
 
-// Free text as a part of a path: it leads nowhere else, and has a length that file systems take.
+// Makes free text a part of a path: it leads nowhere else, and has a length that file systems take.
 std::string as_path_part(std::string_view text);
 
 }  // namespace ddprun::inline launch

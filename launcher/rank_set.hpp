@@ -1,4 +1,4 @@
-// RankSet: which ranks an option is about, `0,8-15` or `*`. Pure values, used wherever a flag names ranks.
+// A RankSet says which ranks an option is about, `0,8-15` or `*`. Pure values, used wherever a flag names ranks.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,7 @@ class RankSet {
     std::vector<NumberSpan> spans_;  // as they were written
 };
 
-// The largest number taken; beyond it a number is a typing error.
+// This is the largest number taken; beyond it a number is a typing error.
 inline constexpr int kMaxRankNumber = 99'999'999;
 
 // `*`, or numbers and ranges FIRST-LAST separated by commas; blanks around them do not matter and ranges may

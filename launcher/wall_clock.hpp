@@ -13,10 +13,10 @@ std::int64_t unix_time_now_ms();
 // How far this machine's time zone is ahead of UTC at that time; reads TZ and the zone's file.
 std::chrono::seconds local_utc_offset(std::int64_t unix_time_ms);
 
-// "2024-05-01 12:34:56.789 +0200". Pure.
+// Returns "2024-05-01 12:34:56.789 +0200". Pure.
 std::string wall_clock_text(std::int64_t unix_time_ms, std::chrono::seconds utc_offset);
 
-// "2024-05-01T10:34:56.789Z" (ISO 8601, UTC). Pure.
+// Returns "2024-05-01T10:34:56.789Z" (ISO 8601, UTC). Pure.
 std::string utc_text(std::int64_t unix_time_ms);
 
 // "20240501-103456" (UTC), fit for names of files. Pure.

@@ -1,21 +1,25 @@
 #include "launcher/agent/agent.hpp"
 
 #include <fmt/core.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <optional>
 
 #include "launcher/agent/agent_link.hpp"
 #include "launcher/agent/agent_machine.hpp"
-#include "launcher/agent/agent_signals.hpp"
-#include "launcher/agent/job_ending.hpp"
 #include "launcher/agent/job_knowledge.hpp"
 #include "launcher/agent/round_workers.hpp"
-#include "launcher/agent/worker_network.hpp"
 #include "launcher/guardian/guardian_runner.hpp"
 #include "launcher/harmless_text.hpp"
+#include "launcher/interrupts.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/control/control_text.hpp"
+#include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/machine.hpp"
@@ -31,24 +35,34 @@ constexpr std::chrono::seconds kFinishTimeout{30};
 constexpr std::chrono::milliseconds kGuardianDelay = std::chrono::milliseconds(Coordinator::kKillTime) / 2;
 constexpr std::chrono::seconds kGoodbyeTimeout{5};  // of the host, for the other agents' once the job is over
 
-class Agent final : public AgentControls, public RoundObserver, public SignalObserver, public LinkObserver {
+class Agent final : public AgentControls, public RoundObserver {
   public:
     Agent(LaunchOptions options, LauncherLog& log, const Features& features, const RunnerMaker& make_runner)
         : options_(std::move(options)),
           log_(log),
           features_(features),
           runner_(make_runner(context_.get_executor(), [this](const std::string& what) { log_.warn(what); })),
-          signals_(executor(), options_, *this),
+          signals_(context_),
           timer_(context_),
           reporter_(log_, JoinStatus(Clock::now(), JoinStatus::kFirstTroubleDelay, options_.join_timeout,
                                      JoinStatus::advice_to(options_))),
-          link_(executor(), options_, log_, reporter_, *this) {}
-    ~Agent() { features_.at(&Feature::agent_leaves); }
+          link_(*this, options_, log_, reporter_, link_events()) {}
+    // The exit code shall not give way to a signal that comes now: those that were watched stay blocked, as the process is
+    // about to end.
+    ~Agent() {
+        ::pthread_sigmask(SIG_BLOCK, &watched_, nullptr);
+        features_.at(&Feature::agent_leaves);
+        if (pump_) close_output();
+    }
 
     int run() {
-        signals_.watch();
+        watch_signals();
         link_.make(features_.want_all_ranks() || !options_.result_file.empty());
-        node_.emplace(executor(), *runner_, options_, log_, features_, *this);
+        pump_.emplace(executor(), options_.output,
+                      OutputPumpSettings{.temporary_folder = temporary_folder(options_.environment),
+                                         .in_run_folder = options_.in_run_folder},
+                      [this](const std::string& notice) { log_.warn(notice); });
+        log_.speak_by(&*pump_);
         network_.emplace(executor(), options_, log_);
         features_.at(&Feature::began, *this);
         link_.join();
@@ -58,62 +72,147 @@ class Agent final : public AgentControls, public RoundObserver, public SignalObs
     }
 
   private:
-    // AgentControls: what features ask for.
+    // Features ask for these (AgentControls).
     boost::asio::any_io_executor executor() override { return context_.get_executor(); }
     const LaunchOptions& options() const override { return options_; }
     ProcessRunner& runner() override { return *runner_; }
-    AgentStatus status() const override { return job_.status(machine_.state(), node_->status()); }
+    AgentStatus status() const override { return job_.status(machine_.state(), workers()); }
     void say(LogLevel level, const std::string& line) override {
         level == LogLevel::debug  ? log_.debug(line)
         : level == LogLevel::info ? log_.info(line)
                                   : log_.warn(line);
     }
-    void signal(int signal) override { signals_.take(signal); }
+    void signal(int signal) override { take(signal); }
     void time_is_over(const std::string& why) override { handle(job_.learn_time_is_over(why)); }
     void send(const ControlMessage& message) override { link_->send(message); }
     void tell(const AgentNews& news) override { features_.at(&Feature::learnt, news); }
 
-    // SignalObserver: what the launcher is sent.
-    void signal_received(int signal) override { tell(SignalReceived{signal}); }
-    void signal_ends(int signal, bool impatient) override {
+    // Signals that the launcher is sent have a meaning for the job from now on.
+    void watch_signals() {
+        for (int signal : options_.terminating_signals) {
+            if (signal != SIGHUP || !options_.hangup_ignored) watch(signal);
+        }
+        for (const auto& [received, sent] : options_.forwarded_signals) watch(received);
+        if (::isatty(STDOUT_FILENO) != 0 || options_.tty_rank) watch(SIGWINCH);
+        // Ctrl-Z typed for the rank of --tty reaches that rank, and a launcher that stops would leave it alone
+        // with the keyboard.
+        if (!options_.tty_rank && !options_.terminal_stop_ignored) watch(SIGTSTP);
+        await_signal();
+    }
+    void watch(int signal) {
+        signals_.add(signal);
+        ::sigaddset(&watched_, signal);
+    }
+    void await_signal() {
+        signals_.async_wait([this](boost::system::error_code cancelled, int signal) {
+            if (cancelled) return;
+            await_signal();
+            take(signal);
+        });
+    }
+
+    void take(int signal) {
+        if (signal == SIGWINCH) window_changed();
+        const auto forward = options_.forwarded_signals.find(signal);
+        const bool goes_on = forward != options_.forwarded_signals.end();
+        if (signal == SIGWINCH && !goes_on) return;
+        tell(SignalReceived{signal});
+        // The coordinator sends it back to every agent, this one included.
+        if (goes_on)
+            return send(
+                NoticeSignal{job_.round().round, forward->second, options_.requeue_signals.contains(signal)});
+        const auto& ending = options_.terminating_signals;
+        const bool ends = std::find(ending.begin(), ending.end(), signal) != ending.end();
+        if (signal == SIGTSTP && !ends) return suspend();
+        if (signal != SIGINT) return end_by(signal, false);
+        const Interrupt interrupt = interrupts_.take(Clock::now());
+        if (interrupt == Interrupt::repeated) return;
+        end_by(SIGINT, interrupt == Interrupt::impatient);
+        if (interrupt == Interrupt::first) interrupts_.first_answered(Clock::now());
+    }
+    void end_by(int signal, bool impatient) {
         log_.info(job_.notice_of(signal, machine_.state(), options_));
         handle(job_.learn_signal(signal, impatient));
     }
-    // The coordinator sends it back to every agent, this one included.
-    void signal_goes_on(int signal, bool requeue) override {
-        send(NoticeSignal{job_.round().round, signal, requeue});
-    }
-    void window_changed() override { node_->window_changed(); }
-    void suspend(std::function<void()> stop) override {
+
+    // The workers stand still, then this process stops as the shell expects it: by SIGTSTP, and not at all without a shell that
+    // could continue it.
+    void suspend() {
         tell(Suspended{});
-        node_->freeze();
-        link_->suspend(std::move(stop));
-    }
-    void resume() override {
-        node_->thaw();
-        tell(Resumed{});
-        link_->resume();
+        if (round_) round_->freeze();
+        link_->suspend([this] {
+            struct sigaction by_default = {};
+            struct sigaction ours = {};
+            by_default.sa_handler = SIG_DFL;
+            ::sigaction(SIGTSTP, &by_default, &ours);
+            ::raise(SIGTSTP);
+            ::sigaction(SIGTSTP, &ours, nullptr);
+            if (round_) round_->thaw();
+            tell(Resumed{});
+            link_->resume();
+        });
     }
 
-    // RoundObserver: what becomes of this node's workers.
+    std::vector<WorkerStatus> workers() const {
+        return round_ ? round_->status() : std::vector<WorkerStatus>();
+    }
+    // Before the first round there are none.
+    const RoundWorkers* last_round() const { return round_ ? &*round_ : nullptr; }
+    void window_changed() {
+        pump_->window_changed();
+        if (round_) round_->window_changed();
+    }
+    // Ends the pump, and with it the log's way through it; returns what was lost.
+    std::vector<std::string> close_output() {
+        auto losses = pump_->stop();
+        log_.speak_by(nullptr);
+        return losses;
+    }
+
+    // The round says what becomes of this node's workers (RoundObserver).
     void workers_fail(const Failure& failure) override {
         // If this agent stood still, the guardian may have ended the workers, which it does by SIGKILL.
         if (const auto loss = failure.signal == SIGKILL ? link_->overdue_loss() : std::nullopt) lose(*loss);
         handle(job_.learn_failure(failure));
     }
     void workers_gone(const std::vector<UnkillableWorker>& unkillable) override {
-        node_->warn_of(unkillable);
+        for (const UnkillableWorker& worker : unkillable)
+            log_.error(to_string(worker) + " does not end even by SIGKILL; this node needs attention");
         send_ends();
-        handle(node_->last_round()->ledger().all_zero() && unkillable.empty() ? AgentEvent::workers_succeeded
-                                                                              : AgentEvent::workers_gone);
+        handle(round_->ledger().all_zero() && unkillable.empty() ? AgentEvent::workers_succeeded
+                                                                 : AgentEvent::workers_gone);
     }
 
-    // LinkObserver: what comes from the coordinator.
-    AgentState state() const override { return machine_.state(); }
-    void refuse(const Refused& why) override { handle(job_.learn_refusal(why)); }
-    void lease_moves(const std::optional<LeaseEnd>& end) override { runner_->set_lease(lease_end_ = end); }
+    // The link calls these: what comes from the coordinator, and what happens to the way to it.
+    RendezvousLinkEvents link_events() {
+        return {.client = {.on_message = [this](const ControlMessage& message) { hear(message); },
+                           .on_trouble = [this](const std::string& cause) { reporter_.trouble(cause); },
+                           .on_lost = [this](const CoordinatorLoss& loss) { lose(loss); },
+                           .on_lease = [this](const auto& end) { runner_->set_lease(lease_end_ = end); }},
+                .on_led = [this] { be_led(); },
+                .has_workers =
+                    [this] {
+                        return machine_.state() == AgentState::stopping_leaderless ||
+                               machine_.state() == AgentState::running;
+                    },
+                .on_leading =
+                    [this] {
+                        log_.info("this node leads the job now");
+                        tell(TookOver{});
+                    },
+                .on_place_known = {},
+                .on_election_trouble =
+                    [this](const std::string& cause) { reporter_.etcd_trouble(cause, link_->hosts()); },
+                .on_unelected = [this](const std::string& why) { refuse(JoinStatus::not_elected(why)); },
+                .on_guests_gone = [this] { handle(AgentEvent::guests_gone); },
+                .on_host_failed = [this](const auto& why) { refuse(JoinStatus::host_failed(why)); },
+                .on_news = [this](const std::string& text) { log_.info(text); },
+                .on_step = [this](const std::string& text) { log_.debug(text); }};
+    }
+    // This agent never becomes part of the job, or the job ends, for this reason.
+    void refuse(const Refused& why) { handle(job_.learn_refusal(why)); }
     // A new coordinator knows of this node what it is told here.
-    void be_led() override {
+    void be_led() {
         tell(LedAgain{});
         if (machine_.state() == AgentState::seeking) send_ends();
         handle(AgentEvent::led);
@@ -121,29 +220,35 @@ class Agent final : public AgentControls, public RoundObserver, public SignalObs
     }
 
     void send_ends() {
-        for (RankEnds& ends : as_messages(job_.round().round, node_->last_round()->ledger().ends()))
-            send(std::move(ends));
+        for (RankEnds& ends : as_messages(job_.round().round, round_->ledger().ends())) send(std::move(ends));
     }
 
-    void hear(const ControlMessage& message) override {
+    void hear(const ControlMessage& message) {
         features_.at(&Feature::heard, message);
         reporter_.hear(message);
         std::visit([this](const auto& one) { obey(one); }, message);
         if (const auto event = job_.learn(message)) handle(*event);
     }
     void obey(const RoundReady& round) { options_.node_rank = round.group_rank; }
-    void obey(const NoticeSignal& notice) { node_->signal_all(notice.signal); }
-    void obey(const PeerDying& dying) { node_->peer_died(dying); }
-    void obey(const WhoRuns& asked) { send(still_running_of(asked.round, node_->status())); }
+    void obey(const NoticeSignal& notice) {
+        if (round_) round_->signal_all(notice.signal);
+    }
+    void obey(const PeerDying& dying) {
+        if (round_) round_->peer_died(dying);
+    }
+    void obey(const WhoRuns& asked) { send(still_running_of(asked.round, workers())); }
     void obey(const Restarting& restarting) {
-        node_->announce(restarting);
+        // No report follows that would show the last words of a rank which is kept off the screen.
+        const auto own = round_ ? round_->ledger().failure() : std::nullopt;
+        if (own && own->rank == witness_of(restarting.cause)) pump_->replay_stderr(own->local_rank);
+        log_.warn(to_text(restarting));
         await_finish(std::chrono::milliseconds(restarting.delay_ms));
     }
     void obey(const auto&) {}
 
     // The coordinator was lost. While this node joins it tries again, unless that is hopeless; later the workers stop, and
     // another coordinator is looked for where the job may have one.
-    void lose(const CoordinatorLoss& loss) override {
+    void lose(const CoordinatorLoss& loss) {
         if (loss.kind == CoordinatorLoss::Kind::unreached) return refuse(reporter_.given_up(loss.cause));
         const bool is_guest = machine_.state() == AgentState::rejoining && link_->may_retry_members();
         if (machine_.state() == AgentState::joining || is_guest) {
@@ -166,7 +271,7 @@ class Agent final : public AgentControls, public RoundObserver, public SignalObs
         handle(AgentEvent::leader_lost);
     }
 
-    void handle(AgentEvent event) override {
+    void handle(AgentEvent event) {
         const AgentState before = machine_.state();
         const AgentAction action = machine_.handle(event);
         log_.debug(transition_text(before, event, machine_.state()));
@@ -191,7 +296,9 @@ class Agent final : public AgentControls, public RoundObserver, public SignalObs
                 if (machine_.state() == AgentState::draining || machine_.state() == AgentState::rejoining)
                     await_finish({});
                 break;
-            case AgentAction::kill_workers: return node_->kill_now();
+            case AgentAction::kill_workers:
+                if (round_) round_->kill_now();
+                break;
             case AgentAction::report_gone: return report_gone();
             case AgentAction::leave: return leave();
             case AgentAction::report: return report();
@@ -209,17 +316,20 @@ class Agent final : public AgentControls, public RoundObserver, public SignalObs
         options_.master = link_->place();
         WorkerStation station = network_->begin_round(options_, round, *link_);
         if (link_->hosts()) runner_->set_lease(lease_end_);
-        node_->start(round, std::move(station));
+        station.host = host_name();
+        round_.emplace(executor(), *runner_, *pump_, options_, round, std::move(station), features_, *this);
+        log_.debug(fmt::format("round {} of job {}", round.round, round.job_id));
+        round_->start();
         if (machine_.state() == AgentState::running) features_.at(&Feature::workers_run, round);
     }
 
     void stop_workers(int signal) {
         log_.debug(fmt::format("stopping the workers by {}{}", signal_text(signal), job_.stop_reason()));
-        node_->stop(signal);
+        if (round_) round_->stop(signal);
     }
 
     void report_gone() {
-        const WorkersGone gone = node_->last_round()->gone();
+        const WorkersGone gone = round_->gone();
         if (gone.failure) job_.learn_failure(*gone.failure);
         send(gone);
         await_finish({});
@@ -247,15 +357,14 @@ class Agent final : public AgentControls, public RoundObserver, public SignalObs
         runner_->hang_up();
         timer_.cancel();
         log_.debug("the job is over; showing what is left of the workers' output");
-        node_->output().drain(
-            [this] { handle(AgentEvent::output_shown); },
-            job_.is_hurried() ? OutputPump::kShortConsoleTimeout : OutputPump::kConsoleTimeout);
+        pump_->drain([this] { handle(AgentEvent::output_shown); },
+                     job_.is_hurried() ? OutputPump::kShortConsoleTimeout : OutputPump::kConsoleTimeout);
     }
 
     // Fixes the exit code and says why the job ended.
     void report() {
-        for (const std::string& loss : node_->close_output()) log_.error(loss);
-        exit_code_ = end_job(job_.ending(), options_, node_->last_round(), log_, features_);
+        for (const std::string& loss : close_output()) log_.error(loss);
+        exit_code_ = end_job(job_.ending(), options_, last_round(), log_, features_);
         handle(AgentEvent::reported);
     }
 
@@ -271,10 +380,13 @@ class Agent final : public AgentControls, public RoundObserver, public SignalObs
     AgentMachine machine_;
     JobKnowledge job_{unix_time_now_ms()};
     std::unique_ptr<ProcessRunner> runner_;
-    AgentSignals signals_;
+    boost::asio::signal_set signals_;
+    sigset_t watched_{};     // those in it
+    Interrupts interrupts_;  // of those that end the job
     boost::asio::steady_timer timer_;
     JoinReporter reporter_;
-    std::optional<NodeWorkers> node_;
+    std::optional<OutputPump> pump_;     // the launcher's own lines go between the workers'
+    std::optional<RoundWorkers> round_;  // the last one
     std::optional<WorkerNetwork> network_;
     AgentLink link_;
     std::optional<LeaseEnd> lease_end_;  // as the link says

@@ -5,18 +5,35 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/post.hpp>
 #include <cerrno>
+#include <utility>
 
+#include "launcher/agent/launch_options.hpp"
 #include "launcher/agent/node_traits.hpp"
+#include "launcher/harmless_text.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/codec/json_codec.hpp"
+#include "rendezvous/control/control_text.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline launch {
 namespace {
+
+// A refusal may hold two commands.
+constexpr std::size_t kMaxRefusalShown = 1200;
+// Many numbers, and a few names of hosts.
+constexpr std::size_t kMaxStatusShown = 3000;
+
+std::string duration_text(JoinStatus::TimePoint::duration duration) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration).count();
+    const bool in_minutes = seconds >= 120 && seconds % 60 == 0;
+    return in_minutes ? fmt::format("{} min", seconds / 60) : fmt::format("{} s", seconds);
+}
 
 std::string make_job_id(const std::string& run_id) {
     return fmt::format("{}-{}", run_id, hex_text(random_bytes<16>("the job's id")));
@@ -38,7 +55,7 @@ ElectionOptions election_options_of(const LaunchOptions& options) {
             .join_timeout = options.join_timeout};
 }
 
-// Whether the job may go on without the node that hosts its coordinator.
+// True if the job may go on without the node that hosts its coordinator.
 bool may_fail_over(const LaunchOptions& options) {
     return options.failover && options.nnodes > 1 && options.heartbeat.count() > 0 &&
            (options.elasticity.is_elastic() || options.restarts.max_restarts > 0);
@@ -54,7 +71,166 @@ std::vector<std::string> own_addresses(const LaunchOptions& options) {
     return addresses;
 }
 
+RendezvousLinkOptions link_options_of(LaunchOptions& options, Hello hello) {
+    const auto join_deadline = std::chrono::steady_clock::now() + options.join_timeout;
+    std::optional<PortSearchOptions> search;
+    if (options.master_ports > 1)
+        search = {
+            options.master, options.master_ports, options.port_range, options.hosting != Hosting::if_first,
+            hello,          join_deadline};
+    return {.place = options.master,
+            .search = std::move(search),
+            .hello = std::move(hello),
+            .join_deadline = join_deadline,
+            .failover = may_fail_over(options),
+            .free_ports = free_ports_of(options),
+            .key = options.key,
+            .election = options.etcd ? std::optional(election_options_of(options)) : std::nullopt,
+            .server_options = [&options](const Endpoint& here) {
+                options.master = here;
+                return server_options_of(options);
+            }};
+}
+
+std::string rendezvous_text(const LaunchOptions& options, bool hosts) {
+    const std::string node =
+        options.node_rank == kUnnumbered ? "a node" : fmt::format("node {}", options.node_rank);
+    if (options.master.host.empty())
+        return fmt::format("{} of {} asks etcd at {} who hosts the rendezvous", node, options.nnodes,
+                           to_string(options.etcd->endpoints));
+    return fmt::format("{} of {} {} the rendezvous at {}", node, options.nnodes, hosts ? "serves" : "joins",
+                       to_string(options.master));
+}
+
+constexpr const char* kDoorLine =
+    "--store door: MASTER_ADDR is each node's own loopback, from where what workers say to the store goes "
+    "encrypted; a program that opens ports there itself (JAX, tcp://, Ray) takes DDPRUN_MASTER_ADDR for "
+    "that, "
+    "or the job --store direct";
+
 }  // namespace
+
+JoinStatus::JoinStatus(TimePoint start, Duration first_delay, Duration timeout, std::string advice)
+    : start_(start),
+      speaks_from_(start + first_delay),
+      reminder_due_(start + kReminderPeriod),
+      timeout_(timeout),
+      advice_(std::move(advice)) {}
+
+void JoinStatus::begin_again(TimePoint now) {
+    start_ = now;
+    reminder_due_ = now + kReminderPeriod;
+    last_line_.clear();
+}
+
+std::string JoinStatus::trouble(const std::string& cause, TimePoint now) {
+    last_line_ = "waiting for node 0: " + cause;
+    if (!speaks(now) || causes_.size() == kMaxCauses || !causes_.insert(cause).second) return {};
+    return fmt::format("{}; {}", last_line_, time_text(now - start_));
+}
+
+std::string JoinStatus::waiting(const Waiting& status, TimePoint now) {
+    std::string line = harmless_line(to_text(status) + present_text(status), kMaxStatusShown);
+    if (line == last_line_) return {};
+    last_line_ = std::move(line);
+    return fmt::format("{}; {}", last_line_, time_text(now - start_));
+}
+
+std::string JoinStatus::parked(const Parked& status) {
+    last_line_.clear();
+    return harmless_line(status.reason, kMaxStatusShown);
+}
+
+std::string JoinStatus::passing(TimePoint now) const {
+    if (last_line_.empty() || !speaks(now)) return {};
+    return fmt::format("{}: {}", time_text(now - start_), last_line_);
+}
+
+std::string JoinStatus::remind(TimePoint now) {
+    if (now < reminder_due_) return {};
+    const auto age = std::chrono::duration_cast<Duration>(now - start_);
+    reminder_due_ = start_ + (age / kReminderPeriod + 1) * kReminderPeriod;
+    if (last_line_.empty()) return {};
+    return fmt::format("{}; {}{}{}", last_line_, time_text(age / kReminderPeriod * kReminderPeriod),
+                       advice_.empty() ? "" : "; ", advice_);
+}
+
+std::string JoinStatus::time_text(TimePoint::duration age) const {
+    // A place that listens and says nothing is given time to answer beyond the timeout.
+    const auto shown = std::min<TimePoint::duration>(age, timeout_);
+    return fmt::format("{} of at most {} (--join-timeout)", duration_text(shown), duration_text(timeout_));
+}
+
+std::string JoinStatus::advice_to(const LaunchOptions& options) {
+    if (options.node_rank != 0) return {};
+    if (options.is_started)
+        return fmt::format(
+            "each other node has to reach node 0 at {}; --master-addr gives it another address",
+            harmless_line(options.master.host));
+    return "each other node needs a --node-rank of its own and --master-addr with an address that leads here";
+}
+
+std::string JoinStatus::refused(const PeerRefused& other) {
+    return fmt::format("refused an agent on {} (pid {}): {}", harmless_line(other.host), other.pid,
+                       harmless_line(other.reason, kMaxRefusalShown));
+}
+
+std::string JoinStatus::port_taken(std::uint16_t port, const std::optional<PortOwner>& holder) {
+    if (!holder)
+        return fmt::format(
+            "this agent does not host the rendezvous, since port {} was taken, by a process that has ended "
+            "or cannot "
+            "be seen; start again, or give all nodes another port in --rdzv-endpoint, or an --rdzv-id and no "
+            "port",
+            port);
+    return fmt::format(
+        "this agent does not host the rendezvous, since port {} is held by pid {} ({}); end that process, or "
+        "give all "
+        "nodes another port in --rdzv-endpoint, or an --rdzv-id and no port",
+        port, holder->pid, harmless_line(holder->command));
+}
+
+Refused JoinStatus::not_elected(const std::string& why) {
+    return {harmless_line(why, kMaxRefusalShown), kExitUnavailable};
+}
+
+Refused JoinStatus::host_failed(const std::string& what) {
+    return {"the rendezvous that this node hosts has failed, and the job ends: " +
+                harmless_line(what, kMaxRefusalShown),
+            kExitSystem};
+}
+
+Refused JoinStatus::given_up(const std::string& cause) const {
+    return {
+        fmt::format("node 0 was not reached within {} s: {}; --join-timeout SECONDS sets how long to wait",
+                    std::chrono::duration_cast<std::chrono::seconds>(timeout_).count(), cause),
+        kExitUnavailable};
+}
+
+void JoinReporter::hear(const ControlMessage& message) {
+    taken_.reset();
+    if (const auto* status = std::get_if<Waiting>(&message)) {
+        const TimePoint now = TimePoint::clock::now();
+        if (std::exchange(ended_, false)) status_.begin_again(now);
+        say(status_.waiting(*status, now));
+        update();
+    } else if (const auto* parked = std::get_if<Parked>(&message)) {
+        log_.info(status_.parked(*parked));
+        if (updates_) log_.update({});
+    } else if (const auto* other = std::get_if<PeerRefused>(&message)) {
+        log_.info(JoinStatus::refused(*other));
+    } else if (const auto* differ = std::get_if<NodesDiffer>(&message)) {
+        for (const std::string& difference : differ->differences) log_.warn(harmless_line(difference));
+    } else if (const auto* stop = std::get_if<Stop>(&message)) {
+        tell_loss(stop->cause);
+    } else if (const auto* remark = std::get_if<Remark>(&message)) {
+        log_.info(harmless_line(remark->text));
+    }
+}
+
+void JoinReporter::tell_loss(const Failure& cause) {
+    if (cause.kind == Failure::Kind::node_lost) log_.warn(harmless_line(loss_text(cause)));
+}
 
 Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
     return {.version = DDPRUN_VERSION,
@@ -128,46 +304,21 @@ bool may_host(const LaunchOptions& options) {
     return options.hosting == Hosting::yes || options.hosting == Hosting::if_first;
 }
 
-namespace {
-
-RendezvousLinkOptions link_options_of(LaunchOptions& options, Hello hello) {
-    const auto join_deadline = std::chrono::steady_clock::now() + options.join_timeout;
-    std::optional<PortSearchOptions> search;
-    if (options.master_ports > 1)
-        search = {
-            options.master, options.master_ports, options.port_range, options.hosting != Hosting::if_first,
-            hello,          join_deadline};
-    return {.place = options.master,
-            .search = std::move(search),
-            .hello = std::move(hello),
-            .join_deadline = join_deadline,
-            .failover = may_fail_over(options),
-            .free_ports = free_ports_of(options),
-            .key = options.key,
-            .election = options.etcd ? std::optional(election_options_of(options)) : std::nullopt,
-            .server_options = [&options](const Endpoint& here) {
-                options.master = here;
-                return server_options_of(options);
-            }};
+AgentLink::AgentLink(AgentControls& agent, LaunchOptions& options, LauncherLog& log, JoinReporter& reporter,
+                     RendezvousLinkEvents events)
+    : agent_(agent), options_(options), log_(log), reporter_(reporter), events_(std::move(events)) {
+    events_.on_place_known = [this] {
+        options_.master = link_->place();
+        tell_place();
+        log_.debug(rendezvous_text(options_, link_->hosts()));
+    };
 }
-
-std::string rendezvous_text(const LaunchOptions& options, bool hosts) {
-    const std::string node =
-        options.node_rank == kUnnumbered ? "a node" : fmt::format("node {}", options.node_rank);
-    if (options.master.host.empty())
-        return fmt::format("{} of {} asks etcd at {} who hosts the rendezvous", node, options.nnodes,
-                           to_string(options.etcd->endpoints));
-    return fmt::format("{} of {} {} the rendezvous at {}", node, options.nnodes, hosts ? "serves" : "joins",
-                       to_string(options.master));
-}
-
-}  // namespace
 
 void AgentLink::make(bool wants_rank_ends) {
     wants_rank_ends_ = wants_rank_ends;
     Hello hello = hello_of(options_, wants_rank_ends);
     if (options_.nnodes > 1) hello.traits = node_traits(options_);
-    link_ = RendezvousLink::make(executor_, link_options_of(options_, std::move(hello)), events());
+    link_ = RendezvousLink::make(agent_.executor(), link_options_of(options_, std::move(hello)), events_);
     host_if_due();
     log_.debug(rendezvous_text(options_, link_->hosts()));
 }
@@ -185,7 +336,7 @@ void AgentLink::host_if_due() {
     }
 }
 
-void AgentLink::tell_place() { observer_.tell(PlaceKnown{options_.master, link_->hosts()}); }
+void AgentLink::tell_place() { agent_.tell(PlaceKnown{options_.master, link_->hosts()}); }
 
 void AgentLink::join_place() {
     tell_place();
@@ -197,13 +348,14 @@ void AgentLink::join() {
     const bool awaits_name =
         options_.is_master_unresolved && (link_->hosts() || options_.hosting == Hosting::if_here);
     if (awaits_name)
-        late_name_.emplace(executor_, options_.master.host, [this](bool is_here) { name_is_known(is_here); });
+        late_name_.emplace(agent_.executor(), options_.master.host,
+                           [this](bool is_here) { name_is_known(is_here); });
 }
 
 void AgentLink::name_is_known(bool is_here) {
     options_.is_master_unresolved = false;
     log_.debug(fmt::format("{} can be resolved on this node now", options_.master.host));
-    if (link_->hosts() || !is_here || observer_.state() != AgentState::joining) return;
+    if (link_->hosts() || !is_here || agent_.status().state != to_text(AgentState::joining)) return;
     options_.hosting = Hosting::if_first;
     make(wants_rank_ends_);
     join_place();
@@ -214,36 +366,75 @@ void AgentLink::close() {
     link_->close({});
 }
 
-RendezvousLinkEvents AgentLink::events() {
-    return {
-        .client = {.on_message = [this](const ControlMessage& message) { observer_.hear(message); },
-                   .on_trouble = [this](const std::string& cause) { reporter_.trouble(cause); },
-                   .on_lost = [this](const CoordinatorLoss& loss) { observer_.lose(loss); },
-                   .on_lease = [this](const auto& end) { observer_.lease_moves(end); }},
-        .on_led = [this] { observer_.be_led(); },
-        .has_workers =
-            [this] {
-                const AgentState state = observer_.state();
-                return state == AgentState::stopping_leaderless || state == AgentState::running;
-            },
-        .on_leading =
-            [this] {
-                log_.info("this node leads the job now");
-                observer_.tell(TookOver{});
-            },
-        .on_place_known =
-            [this] {
-                options_.master = link_->place();
-                tell_place();
-                log_.debug(rendezvous_text(options_, link_->hosts()));
-            },
-        .on_election_trouble =
-            [this](const std::string& cause) { reporter_.etcd_trouble(cause, link_->hosts()); },
-        .on_unelected = [this](const std::string& why) { observer_.refuse(JoinStatus::not_elected(why)); },
-        .on_guests_gone = [this] { observer_.handle(AgentEvent::guests_gone); },
-        .on_host_failed = [this](const auto& why) { observer_.refuse(JoinStatus::host_failed(why)); },
-        .on_news = [this](const std::string& text) { log_.info(text); },
-        .on_step = [this](const std::string& text) { log_.debug(text); }};
+WorkerNetwork::WorkerNetwork(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
+                             LauncherLog& log)
+    : log_(log) {
+    if (!options.key || options.nnodes == 1) return;
+    const auto remark = [executor, &log](const std::string& sentence) {
+        boost::asio::post(executor, [&log, sentence] { log.info(sentence); });
+    };
+    door_.emplace(StoreDoorOptions{.key = *options.key,
+                                   .spared_descriptors = launcher_descriptors(options.workers.size()),
+                                   .free_ports = free_ports_of(options),
+                                   .on_remark = remark});
+}
+
+WorkerStation WorkerNetwork::begin_round(LaunchOptions& options, const RoundReady& round,
+                                         const RendezvousLink& link) {
+    if (options.nnodes == 1)
+        return {.store = host_place(options, link, ""), .address = loopback_of(options.master.host)};
+    const CallerAddress& caller = link.caller_address();
+    const Carrier carrier = find_carrier({.said = options.own_address,
+                                          .host = link.hosts() ? "" : link.place().host,
+                                          .local = caller.local,
+                                          .seen = caller.seen,
+                                          .reached_at = round.reached_at,
+                                          .own = local_addresses()});
+    use(carrier, options);
+    const bool is_alone = round.group_world_size == 1;
+    const Endpoint host = host_place(options, link, carrier.address);
+    return {.store = store_of(round, link, host),
+            .host_addr = host.host,
+            .address = is_alone ? loopback_of(options.master.host) : carrier.address};
+}
+
+void WorkerNetwork::use(const Carrier& carrier, LaunchOptions& options) {
+    for (const std::string& name : named_) options.environment.erase(name);
+    named_ = name_interface(options.environment, carrier.interface);
+    const std::string text = interface_text(named_, carrier);
+    if (std::exchange(said_, text) != text) speaks_for_all(options) ? log_.info(text) : log_.debug(text);
+    // That of one node is nobody else's.
+    if (std::exchange(remarked_, carrier.remark) != carrier.remark)
+        options.own_address.address.empty() ? log_.info(carrier.remark) : log_.debug(carrier.remark);
+}
+
+Endpoint WorkerNetwork::host_place(const LaunchOptions& options, const RendezvousLink& link,
+                                   const std::string& own_address) {
+    const Endpoint place = link.place();
+    const bool stays_here = options.listen.name_stays_here && !is_loopback_address(own_address);
+    if (!link.hosts() || (!options.is_master_unresolved && !stays_here)) return place;
+    // It listens on all addresses then, and others know the name.
+    boost::system::error_code no_address;
+    boost::asio::ip::make_address(place.host, no_address);
+    if (!no_address) return place;
+    const bool is_own = has_own_address({own_address}, local_addresses());
+    const Endpoint here = is_own ? Endpoint{own_address, place.port} : link.own_endpoint();
+    const std::string text =
+        fmt::format("{} {}; its workers get {} in its place", place.host,
+                    stays_here ? "stands for loopback on this node, where only its own programs reach it"
+                               : "cannot be resolved on this node: its resolver has not known it so far",
+                    here.host);
+    if (std::exchange(renamed_, text) != text) log_.info(text);
+    return here;
+}
+
+Endpoint WorkerNetwork::store_of(const RoundReady& round, const RendezvousLink& link, const Endpoint& host) {
+    // A host without a key cannot ask for doors, whatever it says.
+    if (!round.through_doors || !door_) return host;
+    if (link.hosts() && round.round == 0) log_.info(kDoorLine);
+    if (link.hosts()) return link.own_endpoint();
+    door_->begin_round(link.place());
+    return door_->endpoint();
 }
 
 }  // namespace ddprun::inline launch

@@ -1,23 +1,180 @@
-// AgentLink: this agent's link to the coordinator of its job, which it hosts itself where that is due; what the agent says of
-// itself to the coordinator, and, on the host, what the coordinator asks of the others.
+// This is the node's way to the coordinator and the store of its job; it belongs to the agent and is used on its thread.
 //
-// It belongs to the agent and is used on its thread.
+//   hello_of() …    what the agent says of itself, and what it hosts the rendezvous with
+//   JoinStatus      decides what is said while the agent joins, and when; without a clock: times are the caller's
+//   JoinReporter    brings that to the log, and what else the coordinator has to say to this node's user
+//   AgentLink       the link to the coordinator, which this agent hosts itself where that is due
+//   WorkerNetwork   where this node's workers find the store in each round, and by which interface they go there
 #pragma once
 
+#include <algorithm>
 #include <boost/asio/any_io_executor.hpp>
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "launcher/agent/feature.hpp"
-#include "launcher/agent/join_status.hpp"
 #include "launcher/agent/launch_options.hpp"
+#include "launcher/agent/worker_placement.hpp"
+#include "launcher/harmless_text.hpp"
 #include "launcher/output/launcher_log.hpp"
+#include "launcher/plan/own_address.hpp"
 #include "rendezvous/control/control_message.hpp"
+#include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/link/rendezvous_link.hpp"
+#include "rendezvous/link/store_door.hpp"
 #include "rendezvous/net/late_name.hpp"
+#include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 
 namespace ddprun::inline launch {
+
+// JoinStatus is fed with each failed attempt and each word of the coordinator, and returns the line to print, or an empty
+// one. It is silent during the first moments of a start; then one line for each distinct cause and for each change of who is
+// there, and every kReminderPeriod the last of these again. All say how long it has been, and how long it may be. On a
+// terminal the same is a passing line, brought up to date every kUpdatePeriod.
+class JoinStatus {
+  public:
+    using TimePoint = std::chrono::steady_clock::time_point;
+    using Duration = std::chrono::milliseconds;
+
+    static constexpr Duration kReminderPeriod = std::chrono::seconds(30);
+    static constexpr Duration kUpdatePeriod = std::chrono::seconds(1);
+    // Trouble is told of while an agent joins: not before this time, then on changes.
+    static constexpr std::chrono::seconds kFirstTroubleDelay{3};
+    // Distinct causes that are printed; a resolver that words each failure anew must not fill the screen.
+    static constexpr std::size_t kMaxCauses = 32;
+
+    // Nothing about trouble is said in the first `first_delay`; the agent gives up after `timeout`. `advice` is
+    // what a user who waits in vain may have forgotten; it stands in reminders, empty for none.
+    JoinStatus(TimePoint start, Duration first_delay, Duration timeout, std::string advice);
+
+    // Nodes are awaited anew, after a round.
+    void begin_again(TimePoint now);
+
+    // An attempt to reach the coordinator failed with this cause.
+    std::string trouble(const std::string& cause, TimePoint now);
+
+    // True if trouble is worth a line by now.
+    bool speaks(TimePoint now) const { return now >= speaks_from_; }
+
+    // The coordinator says who is there (it has waited before it said so).
+    std::string waiting(const Waiting& status, TimePoint now);
+
+    // The job runs without this node, for as long as it will: no timeout is counted, nothing more is said.
+    std::string parked(const Parked& status);
+
+    // Returns the passing line as it is now; empty: none.
+    std::string passing(TimePoint now) const;
+
+    // Says what the user of this node may have forgotten, or got wrong.
+    static std::string advice_to(const LaunchOptions& options);
+
+    // The coordinator, which is here, refused another agent.
+    static std::string refused(const PeerRefused& other);
+
+    // Why an agent does not host the rendezvous that would, and what to do, as the end of a line: another process
+    // holds its port, as far as that can be seen.
+    static std::string port_taken(std::uint16_t port, const std::optional<PortOwner>& holder);
+
+    // The agent has given up, for this cause.
+    Refused given_up(const std::string& cause) const;
+
+    // There is no host for this agent, as the election says.
+    static Refused not_elected(const std::string& why);
+
+    // The coordinator that this agent hosts cannot go on.
+    static Refused host_failed(const std::string& what);
+
+    // When the next reminder is due, and its line; without any news yet there is none.
+    TimePoint reminder_due() const { return reminder_due_; }
+    std::string remind(TimePoint now);
+
+  private:
+    std::string time_text(TimePoint::duration age) const;
+
+    TimePoint start_;
+    TimePoint speaks_from_;
+    TimePoint reminder_due_;
+    Duration timeout_;
+    std::string advice_;
+    std::string last_line_;  // said or not
+    std::set<std::string> causes_;
+};
+
+// On a terminal the status is one line that is brought up to date, else there are lines of their own; the file of --log-file
+// has all of them in any case.
+class JoinReporter {
+  public:
+    using TimePoint = JoinStatus::TimePoint;
+
+    JoinReporter(LauncherLog& log, JoinStatus status)
+        : log_(log), status_(std::move(status)), updates_(log.can_update()) {}
+
+    // This agent would host the rendezvous, but another process has the port; it is that of a coordinator when
+    // something is heard from there.
+    void port_taken(std::uint16_t port) { taken_ = port; }
+    void hear(const ControlMessage& message);
+    // The job has lost a node: the workers may take their whole grace to end, and the report comes after that.
+    void tell_loss(const Failure& cause);
+    // Why the agent ends: it would host, and its port turned out, after some trying, to be a stranger's; or it hosts, and
+    // stood still as the first round began. Nothing if it goes on.
+    std::optional<Refused> met(const CoordinatorLoss& loss, bool is_host) const {
+        if (is_host && loss.kind == CoordinatorLoss::Kind::given_up)
+            return Refused{"this node left the job: " + loss.cause, kExitUnavailable};
+        const bool is_stranger = taken_ && loss.kind == CoordinatorLoss::Kind::stranger;
+        if (!is_stranger || !status_.speaks(TimePoint::clock::now())) return std::nullopt;
+        return Refused{with_holder(loss.cause), kExitSystem};
+    }
+
+    // A cause is too long for a line that is cut, and stays to be read.
+    void trouble(const std::string& cause) {
+        const TimePoint now = TimePoint::clock::now();
+        log_.trouble(status_.trouble(status_.speaks(now) ? with_holder(cause) : cause, now));
+    }
+    // `is_host`: nobody waits for etcd then.
+    void etcd_trouble(const std::string& cause, bool is_host) {
+        if (!is_host) return trouble(harmless_line(cause));
+        log_.info("this agent's key in etcd cannot be kept: " + harmless_line(cause) +
+                  "; until it can, no other node can come or lead the job");
+    }
+    // When look() has something to do.
+    TimePoint next_look() const {
+        const TimePoint reminder = status_.reminder_due();
+        return updates_ ? std::min(reminder, TimePoint::clock::now() + JoinStatus::kUpdatePeriod) : reminder;
+    }
+    void look() {
+        say(status_.remind(TimePoint::clock::now()));
+        update();
+    }
+    // All nodes are there, and the passing line goes. Nodes that are awaited later are so from then on.
+    void end() {
+        ended_ = true;
+        if (updates_) log_.update({});
+    }
+
+    Refused given_up(const std::string& cause) const { return status_.given_up(with_holder(cause)); }
+
+  private:
+    std::string with_holder(const std::string& cause) const {
+        return taken_ ? cause + "; " + JoinStatus::port_taken(*taken_, find_port_owner(*taken_)) : cause;
+    }
+    void say(const std::string& line) { updates_ ? log_.debug(line) : log_.info(line); }
+    void update() {
+        if (updates_) log_.update(status_.passing(TimePoint::clock::now()));
+    }
+
+    LauncherLog& log_;
+    JoinStatus status_;
+    bool updates_;
+    bool ended_ = false;
+    std::optional<std::uint16_t> taken_;
+};
 
 // `wants_rank_ends`: see Hello.
 Hello hello_of(const LaunchOptions& options, bool wants_rank_ends);
@@ -29,39 +186,19 @@ FreePorts free_ports_of(const LaunchOptions& options);
 // same time.
 RendezvousServerOptions server_options_of(const LaunchOptions& options);
 
-// Whether this node is to say before the start what all nodes would say alike: on a screen that they share, node 0.
+// True if this node is to say before the start what all nodes would say alike: on a screen that they share, node 0 is.
 bool speaks_for_all(const LaunchOptions& options);
 
-// Whether this agent hosts the coordinator, if it is the first to do so.
+// True if this agent hosts the coordinator, provided that it is the first to do so.
 bool may_host(const LaunchOptions& options);
-
-// Is told what comes by the link.
-class LinkObserver {
-  public:
-    virtual void hear(const ControlMessage& message) = 0;
-    virtual void lose(const CoordinatorLoss& loss) = 0;
-    virtual void handle(AgentEvent event) = 0;
-    // This agent never becomes part of the job, or the job ends, for this reason.
-    virtual void refuse(const Refused& why) = 0;
-    // A coordinator takes over, and is to hear of this agent's workers before it is told that the agent follows.
-    virtual void be_led() = 0;
-    // From then on the coordinator may count this node as lost.
-    virtual void lease_moves(const std::optional<LeaseEnd>& end) = 0;
-    virtual void tell(const AgentNews& news) = 0;
-    virtual AgentState state() const = 0;
-
-  protected:
-    ~LinkObserver() = default;
-};
 
 class AgentLink {
   public:
-    // All of these outlive it. `options` are told where this agent hosts.
-    AgentLink(const boost::asio::any_io_executor& executor, LaunchOptions& options, LauncherLog& log,
-              JoinReporter& reporter, LinkObserver& observer)
-        : executor_(executor), options_(options), log_(log), reporter_(reporter), observer_(observer) {}
+    // All of these outlive it. `options` are told where this agent hosts. `events` are the link's, but for on_place_known.
+    AgentLink(AgentControls& agent, LaunchOptions& options, LauncherLog& log, JoinReporter& reporter,
+              RendezvousLinkEvents events);
 
-    // First of all; `wants_rank_ends`: see Hello. Hosts the coordinator where that is due, and throws then as
+    // It comes first of all; `wants_rank_ends`: see Hello. It hosts the coordinator where that is due, and throws then as
     // RendezvousLink::host() does, unless another process has the port that may be its job's coordinator: it joins that.
     void make(bool wants_rank_ends);
     RendezvousLink* operator->() { return &*link_; }
@@ -78,16 +215,43 @@ class AgentLink {
     void join_place();
     void tell_place();
     void name_is_known(bool is_here);
-    RendezvousLinkEvents events();
 
-    boost::asio::any_io_executor executor_;
+    AgentControls& agent_;
     LaunchOptions& options_;
     LauncherLog& log_;
     JoinReporter& reporter_;
-    LinkObserver& observer_;
+    RendezvousLinkEvents events_;
     bool wants_rank_ends_ = false;
     std::unique_ptr<RendezvousLink> link_;
     std::optional<LateName> late_name_;
+};
+
+// The store is at its own place or, as the job's host has chosen, at this agent's door to it; so it is for the workers of
+// other nodes.
+class WorkerNetwork {
+  public:
+    // A job with a key may have doors: then it listens already, and throws as listen_tcp does. What the user of this node
+    // should know about the door is logged on the executor, which outlives it.
+    WorkerNetwork(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
+                  LauncherLog& log);
+
+    // Before the round's workers start. The interface becomes part of their environment, in place of the one of the round
+    // before; which it is and why is said once.
+    WorkerStation begin_round(LaunchOptions& options, const RoundReady& round, const RendezvousLink& link);
+
+  private:
+    void use(const Carrier& carrier, LaunchOptions& options);
+    // Returns node 0 as programs on this node reach it: by what others call it, unless that name leads nowhere here.
+    Endpoint host_place(const LaunchOptions& options, const RendezvousLink& link,
+                        const std::string& own_address);
+    Endpoint store_of(const RoundReady& round, const RendezvousLink& link, const Endpoint& host);
+
+    LauncherLog& log_;
+    std::optional<StoreDoor> door_;
+    std::vector<std::string> named_;  // variables that are not the user's
+    std::string said_;
+    std::string remarked_;
+    std::string renamed_;
 };
 
 }  // namespace ddprun::inline launch

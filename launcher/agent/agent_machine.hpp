@@ -1,4 +1,4 @@
-// AgentMachine: what an agent does next. Pure: a table over states and events; the Agent carries its actions
+// The AgentMachine says what an agent does next. Pure: a table over states and events; the Agent carries its actions
 // out.
 //
 //   state            meaning
@@ -111,7 +111,7 @@ inline constexpr int kAgentEvents = static_cast<int>(AgentEvent::guests_gone) + 
 
 inline std::string_view to_text(AgentState state) { return name_of_value(state); }
 inline std::string_view to_text(AgentEvent event) { return name_of_value(event); }
-// "running -> stopping by worker_failed", for --verbose. Empty where nothing changes, and from the report on,
+// Returns "running -> stopping by worker_failed", for --verbose. Empty where nothing changes, and from the report on,
 // which is the last thing on the screen.
 std::string transition_text(AgentState before, AgentEvent event, AgentState after);
 

@@ -1,4 +1,4 @@
-// Feature: something that a launcher can do besides running workers in rounds: a time limit, a watchdog, an event log, an
+// A feature is something that a launcher can do besides running workers in rounds: a time limit, a watchdog, an event log, an
 // answer to health probes. A feature says at which moments it wants to be called, in one file of launcher/features/, and
 // the agent knows none of them by name.
 //
@@ -49,28 +49,34 @@ struct StateChanged {
     AgentEvent event = AgentEvent::round_ready;
     AgentState after = AgentState::joining;
 };
+BOOST_DESCRIBE_STRUCT(StateChanged, (), (before, event, after))
 
 // A process, or ddpctl, has sent a signal that means something to the job.
 struct SignalReceived {
     int signal = 0;
 };
+BOOST_DESCRIBE_STRUCT(SignalReceived, (), (signal))
 
 // The job's end is near, or its workers are told something for another reason of time; `text` is what the user reads.
 struct TimeWarning {
     int signal = 0;
     std::string text;
 };
+BOOST_DESCRIBE_STRUCT(TimeWarning, (), (signal, text))
 
 // The coordinator, or the way to it, was lost, and the nodes that are left look for another one.
 struct CoordinatorLost {
     std::string cause;
 };
+BOOST_DESCRIBE_STRUCT(CoordinatorLost, (), (cause))
 
 // This agent leads the job now.
 struct TookOver {};
+BOOST_DESCRIBE_STRUCT(TookOver, (), ())
 
 // Another coordinator leads this node, perhaps this agent's own.
 struct LedAgain {};
+BOOST_DESCRIBE_STRUCT(LedAgain, (), ())
 
 // The workers are about to stand still (Ctrl-Z), or go on again.
 struct Suspended {};
@@ -101,7 +107,7 @@ using AgentNews = std::variant<PlaceKnown, StateChanged, SignalReceived, TimeWar
 // How loud a line is, as LauncherLog has it.
 enum class LogLevel { debug, info, warn };
 
-// What a feature may ask of its agent, and have it do; from handlers of the executor and from the feature's moments.
+// A feature asks this of its agent, or has it do this; from handlers of the executor and from the feature's moments.
 class AgentControls {
   public:
     virtual boost::asio::any_io_executor executor() = 0;
@@ -122,13 +128,13 @@ class AgentControls {
     ~AgentControls() = default;
 };
 
-// What features add to the environment of all workers of a round.
+// Features add these to the environment of all workers of a round.
 struct WorkerVariables {
     Environment unless_set = {};  // a variable that the user has set stays as it is
     Environment over = {};        // these are over the user's
 };
 
-// What the features of a launcher are made from, once its options and this machine are known.
+// The features of a launcher are made from this, once its options and this machine are known.
 struct FeatureInputs {
     const LaunchOptions& options;
     LauncherLog& log;
@@ -143,7 +149,7 @@ class Feature {
   public:
     virtual ~Feature() = default;
 
-    // Whether the result given to ended() is to have the ends of the ranks of all nodes, which the coordinator then sends.
+    // True if the result given to ended() is to have the ends of the ranks of all nodes, which the coordinator then sends.
     virtual bool wants_all_ranks() const { return false; }
 
     virtual void began(AgentControls&) {}
@@ -170,7 +176,7 @@ class Feature {
     virtual void goes_on_elsewhere() {}
 };
 
-// The features of one launcher; each is called in the order in which they are here. They outlive it.
+// These are the features of one launcher, called in the order in which they are here. They outlive it.
 class Features {
   public:
     Features() = default;

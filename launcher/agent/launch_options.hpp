@@ -1,4 +1,4 @@
-// LaunchOptions: everything an agent needs to know, decided before it starts (by apps/ddprun from the command
+// LaunchOptions have everything that an agent needs to know, decided before it starts (by apps/ddprun from the command
 // line). Plain values; validated where they are filled in.
 #pragma once
 
@@ -32,7 +32,7 @@
 
 namespace ddprun::inline launch {
 
-// What one worker runs, before its place in the round is known.
+// One worker runs this; its place in the round is not known yet.
 struct WorkerPlan {
     std::vector<std::string> argv;
     Environment additions;  // over the inherited environment: devices, OMP_NUM_THREADS
@@ -42,13 +42,13 @@ struct WorkerPlan {
     bool sees_one_gpu = false;  // of several that the node has, by --gpu-bind
 };
 
-// --program: what the ranks run that it names, in place of LaunchOptions::workers.
+// The ranks that --program names run this, in place of LaunchOptions::workers.
 struct RankPlan {
     RankCommand where;
     std::vector<WorkerPlan> workers;  // one for each local rank
 };
 
-// A variable of some ranks only.
+// Only some ranks have this variable.
 struct RankVariable {
     RankSet ranks;
     bool local = false;  // `ranks` are local ones
@@ -67,7 +67,7 @@ enum class Hosting {
     no,         // another one
 };
 
-// How workers of a job of several nodes reach the store.
+// It says how workers of a job of several nodes reach the store.
 enum class StoreAccess {
     automatic,  // wants_sealed_store() says; decided before an agent runs
     door,       // by way of their own agent
@@ -84,7 +84,7 @@ struct TimeLimitOptions {
     std::optional<std::int64_t> scheduler_end_unix_ms;
 };
 
-// Who reads the launcher's own standard input; everybody else has /dev/null.
+// These ranks read the launcher's own standard input; everybody else has /dev/null.
 struct StandardInput {
     bool all = false;
     std::optional<int> rank = {};  // the global one
@@ -102,11 +102,11 @@ struct LaunchOptions {
     Hosting hosting = Hosting::by_number;
     std::optional<EtcdOptions>
         etcd;  // where it is elected who hosts; `hosting` is no until then, `master` unknown
-    // MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free one is taken.
+    // It is MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free one is taken.
     Endpoint master{"127.0.0.1", 0};
     bool is_master_unresolved = false;  // on this node, so far
     OwnAddress own_address;             // towards other nodes
-    // So many ports from master.port on; the coordinator has the first of them that is free where it is hosted.
+    // There are so many ports from master.port on; the coordinator has the first of them that is free where it is hosted.
     int master_ports = 1;
     std::optional<PortRange>
         port_range;     // for listeners without a port of their own; nothing: the kernel chooses
@@ -131,7 +131,7 @@ struct LaunchOptions {
     std::vector<int> terminating_signals;
     // Signals that do not end it: received by the launcher -> sent to every worker of the job.
     std::map<int, int> forwarded_signals;
-    // Those of them after which a job whose workers all end with 0 is to be run again (kExitPreempted).
+    // After these of them a job whose workers all end with 0 is to be run again (kExitPreempted).
     std::set<int> requeue_signals;
     SignalScope signal_scope = SignalScope::automatic;
     OutputPlan output;
@@ -149,7 +149,7 @@ struct LaunchOptions {
     std::optional<int> told_exit_code;  // a worker that ends with it has told the user why: no report does
     std::string result_file;            // empty: none
     std::string own_error_file;         // the launcher's own TORCHELASTIC_ERROR_FILE; empty: none
-    // The place of the watchdog's pipe; empty: a new one; nothing: there is no watchdog.
+    // The watchdog's pipe is at this place; empty: a new one; nothing: there is no watchdog.
     std::optional<std::string> timer_place;
     std::string entry_name;           // what reports call the program
     bool run_path = false;            // Python runs it as a path

@@ -13,7 +13,6 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/child_exec.hpp"
-#include "launcher/secret_name.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/job/digest.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"

@@ -30,7 +30,7 @@ std::vector<NodeTrait> traits_of(const Environment& environment);
 // digest only.
 std::string variable_trait(std::string_view name, const std::string& value);
 
-// "8c7a91d2e6f00b13, 30216 bytes"; nothing for what is no regular file, or cannot be read.
+// Returns "8c7a91d2e6f00b13, 30216 bytes"; nothing for what is no regular file, or cannot be read.
 std::optional<std::string> contents_of(const std::filesystem::path& file);
 
 }  // namespace ddprun::inline launch

@@ -6,7 +6,7 @@
 
 namespace ddprun::inline launch {
 
-// From the weakest to the strongest.
+// They stand from the weakest to the strongest.
 enum class OptionSource { standard, config_file, variable, command_line };
 
 struct OptionOrigin {

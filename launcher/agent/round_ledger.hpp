@@ -1,4 +1,4 @@
-// RoundLedger: what is known of this node's workers in one round: who ends, how each of them ended, which
+// The RoundLedger has what is known of this node's workers in one round: who ends, how each of them ended, which
 // failed first, and what came of it all. Pure; RoundWorkers writes it and asks.
 //
 // Which failure was the node's first is decided by FirstFailure, as far as it concerns workers of this node;
@@ -26,7 +26,7 @@ class RoundLedger {
         bool is_ending = false;
     };
 
-    // What the end of a worker means.
+    // An entry says what the end of a worker means.
     struct Entry {
         RankEnd end;
         bool is_first = false;  // nobody has failed or was told to end before
@@ -58,13 +58,13 @@ class RoundLedger {
 
     // One for each worker that has ended.
     const std::vector<RankEnd>& ends() const { return ends_; }
-    // Those, and these that run, by local rank.
+    // Returns those, and these that run, by local rank.
     std::vector<WorkerStatus> status(std::vector<WorkerStatus> running) const;
     // True if every worker ended with 0 so far.
     bool all_zero() const;
     // The node's first, as far as is known.
     std::optional<Failure> failure() const;
-    // What the coordinator is told when all are gone; `progress` is the state of the progress file then.
+    // Returns what the coordinator is told when all are gone; `progress` is the state of the progress file then.
     WorkersGone gone(const std::string& progress) const;
 
   private:

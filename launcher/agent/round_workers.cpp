@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "launcher/agent/worker_placement.hpp"
@@ -15,7 +16,6 @@
 #include "launcher/process/job_cgroup.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/process/process_table.hpp"
-#include "launcher/report/error_file.hpp"
 #include "launcher/report/failure_cause.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_text.hpp"
@@ -23,9 +23,19 @@
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun::inline launch {
 namespace {
+
+// None where the system has no thread to give: see start().
+std::thread start_if_possible(std::function<void()> body) {
+    try {
+        return start_without_signals(std::move(body));
+    } catch (const std::system_error&) {
+        return {};
+    }
+}
 
 OomSources oom_sources() { return {.job_cgroup = own_cgroup_folder().value_or("")}; }
 
@@ -44,6 +54,90 @@ HintFacts hint_facts(const LaunchOptions& options, const Failure& failure) {
 }
 
 }  // namespace
+
+LifeWatch::LifeWatch(const boost::asio::any_io_executor& executor, LifeTable&& table, int workers,
+                     std::function<void()> on_death)
+    : executor_(executor),
+      table_(std::move(table)),
+      slots_(std::min(workers, kMaxLifeSlots)),
+      on_death_(std::move(on_death)) {}
+
+std::unique_ptr<LifeWatch> LifeWatch::make(const boost::asio::any_io_executor& executor, int workers,
+                                           std::function<void()> on_death) {
+    auto table = LifeTable::create();
+    if (!table) return nullptr;
+    return std::unique_ptr<LifeWatch>(
+        new LifeWatch(executor, std::move(*table), workers, std::move(on_death)));
+}
+
+LifeWatch::~LifeWatch() {
+    if (!claims_.joinable()) return;
+    stop_.store(true);
+    table_.wake_claim_watcher();
+    claims_.join();
+}
+
+std::string LifeWatch::slot(int local_rank) const {
+    return local_rank < slots_ ? to_string(table_.slot(local_rank)) : std::string();
+}
+
+void LifeWatch::start() {
+    claims_ = start_if_possible([this] { watch_all(); });
+}
+
+// It runs until the end of the watch.
+void LifeWatch::watch_all() {
+    std::vector<std::thread> watchers(static_cast<std::size_t>(slots_));  // by slot
+    while (true) {
+        const std::uint32_t seen = table_.claims();
+        if (stop_.load()) break;
+        for (int slot = 0; slot < slots_; ++slot) {
+            std::thread& watcher = watchers[static_cast<std::size_t>(slot)];
+            if (!watcher.joinable() && table_.is_claimed(slot))
+                watcher = start_if_possible([this, slot] { watch(slot); });
+        }
+        table_.wait_for_claim(seen);
+    }
+    // All before the first is awaited, so that they end side by side.
+    for (int slot = 0; slot < slots_; ++slot) {
+        if (watchers[static_cast<std::size_t>(slot)].joinable()) table_.wake_watcher(slot);
+    }
+    for (std::thread& watcher : watchers) {
+        if (watcher.joinable()) watcher.join();
+    }
+}
+
+void LifeWatch::watch(int slot) {
+    ask_for_short_turns();
+    while (!stop_.load()) {
+        {
+            const std::lock_guard lock(mutex_);
+            if (look_at(slot)) boost::asio::post(executor_, alive_.guard([this] { on_death_(); }));
+            if (seen_ >= kMaxLostLives) return;
+        }
+        table_.wait_for_death(slot, stop_);
+    }
+}
+
+// True if there was a death. With the mutex held: a death is reported to one who asks at a time.
+bool LifeWatch::look_at(int slot) {
+    if (seen_ >= kMaxLostLives) return false;
+    const auto life = table_.take_death(slot);
+    if (!life) return false;
+    ++seen_;
+    deaths_.push_back({slot, *life});
+    return true;
+}
+
+std::vector<LifeWatch::Death> LifeWatch::take() {
+    const std::lock_guard lock(mutex_);
+    for (int slot = 0; slot < slots_; ++slot) look_at(slot);
+    return std::exchange(deaths_, {});
+}
+
+void LifeWatch::announce(std::uint64_t life) {
+    if (life != 0) table_.announce(life);
+}
 
 RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
                            OutputPump& pump, const LaunchOptions& options, const RoundReady& place,
@@ -227,7 +321,7 @@ void RoundWorkers::fail(const Failure& failure) {
     tell_ending(ending);
 }
 
-// What the worker has left behind: its error file, its last words, the kernel's counters.
+// Looks at what the worker has left behind: its error file, its last words, the kernel's counters.
 void RoundWorkers::gather_evidence(Failure& failure) {
     if (failure.signal == SIGKILL && failure.message.empty()) {
         OomSources sources = oom_sources();
@@ -287,48 +381,6 @@ std::string RoundWorkers::logs_of(const Failure& failure) const {
     }
     if (files.empty()) return {};
     return fmt::format("{} (rank {}: {})", folder, failure.rank, files);
-}
-
-NodeWorkers::NodeWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
-                         const LaunchOptions& options, LauncherLog& log, const Features& features,
-                         RoundObserver& observer)
-    : executor_(executor),
-      runner_(runner),
-      options_(options),
-      log_(log),
-      features_(features),
-      observer_(observer),
-      pump_(
-          executor, options.output,
-          {.temporary_folder = temporary_folder(options.environment), .in_run_folder = options.in_run_folder},
-          [&log](const std::string& notice) { log.warn(notice); }) {
-    log_.speak_by(&pump_);
-}
-
-std::vector<std::string> NodeWorkers::close_output() {
-    auto losses = pump_.stop();
-    log_.speak_by(nullptr);
-    return losses;
-}
-
-void NodeWorkers::warn_of(const std::vector<UnkillableWorker>& unkillable) {
-    for (const UnkillableWorker& worker : unkillable)
-        log_.error(to_string(worker) + " does not end even by SIGKILL; this node needs attention");
-}
-
-void NodeWorkers::announce(const Restarting& restarting) {
-    // No report follows that would show the last words of a rank which is kept off the screen.
-    const auto own = round_ ? round_->ledger().failure() : std::nullopt;
-    if (own && own->rank == witness_of(restarting.cause)) pump_.replay_stderr(own->local_rank);
-    log_.warn(to_text(restarting));
-}
-
-void NodeWorkers::start(const RoundReady& place, WorkerStation station) {
-    station.host = host_name();
-    number_ = place.round;
-    round_.emplace(executor_, runner_, pump_, options_, place, std::move(station), features_, observer_);
-    log_.debug(fmt::format("round {} of job {}", place.round, place.job_id));
-    round_->start();
 }
 
 }  // namespace ddprun::inline launch

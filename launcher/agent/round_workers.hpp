@@ -1,37 +1,94 @@
-// This node's workers: NodeWorkers has them and what they print, from round to round; RoundWorkers are those of one round,
-// from their ranks to how each of them ended.
+// RoundWorkers are this node's workers of one round, from their ranks to how each of them ended.
 //
-// RoundWorkers starts the WorkerGroup with what worker_placement.hpp says, stops it, and asks for evidence of what failed;
-// what it came to stands in the RoundLedger. It decides nothing. NodeWorkers makes a new one for every round. While
-// NodeWorkers lives the launcher's own lines go between the workers', wait their turn there and never stop supervision.
-// Before the first round there are no workers, and what is asked of them is done to nobody.
-//
-// Both belong to the agent and are used on its thread; `options`, `runner`, `features` and the observer outlive them.
+// It starts the WorkerGroup with what worker_placement.hpp says, stops it, and asks for evidence of what failed; what it came
+// to stands in the RoundLedger. It decides nothing. The agent makes a new one for every round, and uses it and its LifeWatch
+// on its thread; `options`, `runner`, `pump`, `features` and the observer outlive it.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "launcher/agent/feature.hpp"
 #include "launcher/agent/launch_options.hpp"
-#include "launcher/agent/life_watch.hpp"
 #include "launcher/agent/round_ledger.hpp"
 #include "launcher/agent/worker_group.hpp"
 #include "launcher/agent/worker_placement.hpp"
-#include "launcher/output/launcher_log.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "launcher/output/worker_channel.hpp"
 #include "launcher/process/process_runner.hpp"
 #include "launcher/report/failure_cause.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/system/alive.hpp"
+#include "rendezvous/worker/life_table.hpp"
 
 namespace ddprun::inline launch {
+
+// LifeWatch is the agent's side of a LifeTable, for the workers of one round.
+//
+// For each slot that a worker holds, a thread sleeps on its word, so that the agent hears of a death while the
+// kernel still frees the memory of the dead; as long as nobody dies, none of them runs. One more waits for
+// workers that take their slot: most programs never do. RoundWorkers owns the watch, makes one for each round,
+// and calls everything on the agent's thread.
+class LifeWatch {
+  public:
+    struct Death {
+        int local_rank = 0;
+        std::uint64_t life = 0;  // 0: its peers do not know it yet
+    };
+
+    // Returns nullptr where the system refuses. `on_death` is called from the executor when there is something to
+    // take; not after the end of the watch.
+    static std::unique_ptr<LifeWatch> make(const boost::asio::any_io_executor& executor, int workers,
+                                           std::function<void()> on_death);
+    LifeWatch(const LifeWatch&) = delete;
+    LifeWatch& operator=(const LifeWatch&) = delete;
+    // Ends the threads.
+    ~LifeWatch();
+
+    // Returns DDPRUN_LIFE for the worker's environment; empty if there is no slot for it.
+    std::string slot(int local_rank) const;
+
+    // Waits for workers that take their slot, from here on; some may have taken it before. Where the system has
+    // no thread for a slot, a death is only seen by take().
+    void start();
+
+    // The deaths that were not taken before, in the order in which they were seen. Looks at all slots, so
+    // that what happened before the call is among them even if no thread has run yet. At most kMaxLostLives
+    // in the life of the watch.
+    std::vector<Death> take();
+
+    // Tells the workers of this node that a life was lost, here or elsewhere; 0 and what the table has no
+    // room for is not told.
+    void announce(std::uint64_t life);
+
+  private:
+    LifeWatch(const boost::asio::any_io_executor& executor, LifeTable&& table, int workers,
+              std::function<void()> on_death);
+
+    void watch_all();
+    void watch(int slot);
+    bool look_at(int slot);
+
+    const boost::asio::any_io_executor executor_;
+    LifeTable table_;
+    const int slots_;
+    const std::function<void()> on_death_;
+    std::atomic<bool> stop_{false};
+    std::mutex mutex_;
+    std::vector<Death> deaths_;  // guarded by the mutex, like the next
+    std::size_t seen_ = 0;       // all, taken or not
+    std::thread claims_;         // starts the others and ends them
+    Alive alive_;
+};
 
 // Is told what becomes of the workers of a round.
 class RoundObserver {
@@ -69,9 +126,9 @@ class RoundWorkers {
     void freeze() { group_.freeze(); }
     void thaw() { group_.thaw(); }
 
-    // A life was lost on another node.
-    void peer_died(std::uint64_t life) {
-        if (watch_) watch_->announce(life);
+    // A life was lost on another node, perhaps in another round.
+    void peer_died(const PeerDying& dying) {
+        if (watch_ && dying.round == place_.round) watch_->announce(dying.life);
     }
 
     // The launcher's terminal has another size (SIGWINCH).
@@ -84,7 +141,7 @@ class RoundWorkers {
     // When workers_gone() comes, its failure() is complete; and it may be another one then than workers_fail() told of.
     const RoundLedger& ledger() const { return ledger_; }
     WorkersGone gone() const;
-    // All of them, by local rank.
+    // Returns all of them, by local rank.
     std::vector<WorkerStatus> status() const { return ledger_.status(group_.running_workers()); }
     // Where what a failing worker of this node printed is, in words; empty if there are no such files.
     std::string logs_of(const Failure& failure) const;
@@ -92,11 +149,11 @@ class RoundWorkers {
     std::string error_file_text(int rank) const;
 
   private:
-    // What this launcher leaves if it is killed now.
+    // Says what this launcher leaves if it is killed now.
     void tell_traces();
     std::optional<WorkerStartFailure> start_group();
     void prepare();
-    // Those from local rank `first` up to `end`. Throws what the system refuses.
+    // Starts those from local rank `first` up to `end`. Throws what the system refuses.
     std::optional<WorkerStartFailure> start_some(int first, int end);
     void look_for_deaths();
     std::vector<int> settle();
@@ -126,60 +183,6 @@ class RoundWorkers {
     std::vector<UnkillableWorker> unkillable_;
     int open_steps_ = 1;  // what workers_gone() waits for: the group, its output, the evidence
     Alive alive_;
-};
-
-class NodeWorkers {
-  public:
-    NodeWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
-                const LaunchOptions& options, LauncherLog& log, const Features& features,
-                RoundObserver& observer);
-    ~NodeWorkers() { close_output(); }
-
-    void warn_of(const std::vector<UnkillableWorker>& unkillable);
-    // Another round follows, because of this.
-    void announce(const Restarting& restarting);
-
-    // The workers of the last round, nullptr before the first.
-    const RoundWorkers* last_round() const { return round_ ? &*round_ : nullptr; }
-    std::vector<WorkerStatus> status() const {
-        return round_ ? round_->status() : std::vector<WorkerStatus>();
-    }
-
-    // `station`: the store as workers see it, and the address by which the rendezvous has shown that this node is reached;
-    // the rest is filled in here and by RoundWorkers.
-    void start(const RoundReady& place, WorkerStation station);
-    void stop(int signal) { with_round(&RoundWorkers::stop, signal); }
-    void kill_now() { with_round(&RoundWorkers::kill_now); }
-    void signal_all(int signal) { with_round(&RoundWorkers::signal_all, signal); }
-    void freeze() { with_round(&RoundWorkers::freeze); }
-    void thaw() { with_round(&RoundWorkers::thaw); }
-    void peer_died(const PeerDying& dying) {
-        if (dying.round == number_) with_round(&RoundWorkers::peer_died, dying.life);
-    }
-    void window_changed() {
-        pump_.window_changed();
-        with_round(&RoundWorkers::window_changed);
-    }
-
-    OutputPump& output() { return pump_; }
-    // Ends the pump, and with it the log's way through it; returns what was lost.
-    std::vector<std::string> close_output();
-
-  private:
-    template <typename... Arguments>
-    void with_round(void (RoundWorkers::*act)(Arguments...), Arguments... arguments) {
-        if (round_) (*round_.*act)(arguments...);
-    }
-
-    boost::asio::any_io_executor executor_;
-    ProcessRunner& runner_;
-    const LaunchOptions& options_;
-    LauncherLog& log_;
-    const Features& features_;
-    RoundObserver& observer_;
-    OutputPump pump_;
-    std::optional<RoundWorkers> round_;
-    int number_ = 0;  // of the round
 };
 
 }  // namespace ddprun::inline launch

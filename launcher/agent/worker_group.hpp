@@ -1,4 +1,4 @@
-// WorkerGroup: the workers of this node in one round, started and stopped as a unit.
+// A WorkerGroup has the workers of this node in one round, started and stopped as a unit.
 //
 // Reports what happened and carries out what it is told; it never decides to stop or to restart (the agent
 // does). Driven by one thread, the one that runs `executor`; every callback comes from there and never from
@@ -48,7 +48,7 @@ struct StopNotice {
     bool is_impatience_local = false;  // … which concerns this node alone
 };
 
-// "stopping 4 ranks by SIGINT, up to 30 s (--grace); Ctrl-C again in a second or later ends it now".
+// Returns "stopping 4 ranks by SIGINT, up to 30 s (--grace); Ctrl-C again in a second or later ends it now".
 std::string to_text(const StopNotice& notice);
 
 struct GraceNotice {
@@ -62,7 +62,7 @@ struct GraceNotice {
 // "ranks 0,3 have not ended 15 s after SIGTERM; SIGKILL in 15 s (--grace 30)".
 std::string to_text(const GraceNotice& notice);
 
-// How one worker ended.
+// It says how one worker ended.
 struct WorkerEnd {
     int rank = 0;
     int local_rank = 0;

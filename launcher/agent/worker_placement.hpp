@@ -47,7 +47,7 @@ struct LauncherStreams {
     bool error_is_terminal = false;
 };
 
-// What --program names for this rank, or else its entry of LaunchOptions::workers.
+// Returns what --program names for this rank, or else its entry of LaunchOptions::workers.
 const WorkerPlan& plan_of_worker(const LaunchOptions& options, int rank, int local_rank);
 
 // The worker's program, with what --wrap puts in front of it.
@@ -56,7 +56,7 @@ std::vector<std::string> argv_of_worker(const LaunchOptions& options, const Wrap
 WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, int local_rank,
                         const WorkerStation& station, const LauncherStreams& launcher);
 
-// The rank of --tty by its local number; nothing if it is not on this node.
+// Returns the rank of --tty by its local number; nothing if it is not on this node.
 std::optional<int> local_rank_of_tty(const LaunchOptions& options, const RoundReady& round);
 
 // The first rank or range of --show, --tty, --stdin, --wrap and --program that goes beyond a job of so many workers,
@@ -64,7 +64,7 @@ std::optional<int> local_rank_of_tty(const LaunchOptions& options, const RoundRe
 // only when all have joined.
 std::optional<std::string> rank_beyond_job(const LaunchOptions& options, int world_size);
 
-// The same of the local ranks of --redirects, --tee, --local-ranks-filter and --wrap local=, for this node's
+// Says the same of the local ranks of --redirects, --tee, --local-ranks-filter and --wrap local=, for this node's
 // workers.
 std::optional<std::string> local_rank_beyond_node(const LaunchOptions& options);
 

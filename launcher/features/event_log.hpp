@@ -1,4 +1,4 @@
-// The event log of --events: what happens to an agent, as the EventStory tells it, in a file of lines.
+// The event log of --events has what happens to an agent, as the EventStory tells it, in a file of lines.
 //
 // The file is open from the start on. EventFile writes it by a thread of its own behind a bounded queue, so that neither a
 // full disk nor a file server that hangs keeps the agent: lines are lost then, which is said once. Used by one thread, the
@@ -20,7 +20,7 @@ namespace ddprun::inline launch {
 
 class EventFile {
   public:
-    // So many bytes may wait for the thread: more than the ends of all workers of a large node.
+    // No more bytes wait for the thread; that is more than the ends of all workers of a large node.
     static constexpr std::size_t kMaxWaiting = 8 * 1024 * 1024;
     // How long close() waits for what is left to be written.
     static constexpr std::chrono::milliseconds kCloseTimeout{2000};
@@ -31,7 +31,7 @@ class EventFile {
     // Closes it without a word.
     ~EventFile();
 
-    // From now on what is appended is written. Once is enough.
+    // It writes what is appended from now on. Once is enough.
     void start();
 
     // Takes whole lines, or nothing; never waits.
@@ -56,7 +56,7 @@ class EventFile {
     bool is_closed_ = false;
 };
 
-// nullptr without a file in the inputs. What was done before there was an agent is written at once.
+// Returns nullptr without a file in the inputs. What was done before there was an agent is written at once.
 std::unique_ptr<Feature> make_event_log(FeatureInputs& inputs);
 
 }  // namespace ddprun::inline launch

@@ -2,9 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <array>
 #include <boost/json.hpp>
 #include <concepts>
-#include <initializer_list>
 #include <map>
 #include <utility>
 
@@ -25,29 +25,13 @@ constexpr const char* kClosesName = "dynamic_rendezvous.py:DynamicRendezvousHand
 
 constexpr const char* kOwnPrefix = "ddprun.";
 
-const char* text_of(EndState state) {
-    switch (state) {
-        case EndState::succeeded: return "SUCCEEDED";
-        case EndState::failed: return "FAILED";
-        case EndState::terminated: return "TERMINATED";
-    }
-    return "UNKNOWN";
-}
-
-struct RendezvousWords {
+// torchrun has these words for EndState and RendezvousState, in their order.
+constexpr const char* kEndWords[] = {"SUCCEEDED", "FAILED", "TERMINATED"};
+constexpr struct RendezvousWords {
     const char* name;
     const char* state;
-};
-
-RendezvousWords words_of(RendezvousState state) {
-    switch (state) {
-        case RendezvousState::hosts: return {kHostsName, "INIT"};
-        case RendezvousState::runs: return {kJoinsName, "RUNNING"};
-        case RendezvousState::closed: return {kClosesName, "SUCCEEDED"};
-        case RendezvousState::failed: break;
-    }
-    return {kJoinsName, "FAILED"};
-}
+} kRendezvousWords[] = {
+    {kHostsName, "INIT"}, {kJoinsName, "RUNNING"}, {kClosesName, "SUCCEEDED"}, {kJoinsName, "FAILED"}};
 
 template <class T>
 json::value or_null(const std::optional<T>& value) {
@@ -103,13 +87,39 @@ struct EventRules : JsonRules {
     }
 };
 
-// Those members of a described struct that an event has: "member", or "name=member" where the event has another name for it.
-template <Described T>
-json::object members_of(const T& whole, std::initializer_list<std::string_view> names) {
+// An event that a message or a piece of news becomes, and those members of it that the event has: "member", or "name=member"
+// where the event has another name for it.
+struct EventRow {
+    std::string_view name;
+    std::array<std::string_view, 10> members;
+};
+constexpr EventRow row_of(const void*) { return {}; }  // what has no row is no event
+constexpr EventRow row_of(const Waiting*) { return {"round.waiting", {"joined", "expected"}}; }
+constexpr EventRow row_of(const Parked*) { return {"round.parked", {"text=reason"}}; }
+constexpr EventRow row_of(const RoundReady*) {
+    return {"round.ready",
+            {"round", "job_id", "world_size", "nodes=group_world_size", "node_rank=group_rank",
+             "first_rank=base_rank", "restart_count", "max_restarts", "resize_count=resizes",
+             "reason=restart_reason"}};
+}
+constexpr EventRow row_of(const NoticeSignal*) { return {"signal.forwarded", {"signal", "round"}}; }
+constexpr EventRow row_of(const Stop*) { return {"round.stopping", {"round"}}; }
+constexpr EventRow row_of(const StateChanged*) { return {"state", {"from=before", "to=after", "by=event"}}; }
+constexpr EventRow row_of(const SignalReceived*) { return {"signal.received", {"signal"}}; }
+constexpr EventRow row_of(const TimeWarning*) { return {"time.warning", {"signal", "text"}}; }
+constexpr EventRow row_of(const CoordinatorLost*) { return {"coordinator.lost", {"cause"}}; }
+constexpr EventRow row_of(const TookOver*) { return {"coordinator.taken_over", {}}; }
+constexpr EventRow row_of(const LedAgain*) { return {"coordinator.found", {}}; }
+constexpr EventRow row_of(const TimerExpired*) {
+    return {"timer.expired", {"round", "rank", "local_rank", "pid", "scope", "length_ms", "signal"}};
+}
+
+json::object members_of(const auto& whole, const auto& names) {
     json::object all;
     put_members<EventRules>(all, whole);
     json::object chosen;
     for (const std::string_view name : names) {
+        if (name.empty()) break;
         const std::size_t end = name.find('=');
         chosen[name.substr(0, end)] = all.at(end == name.npos ? name : name.substr(end + 1));
     }
@@ -123,9 +133,11 @@ json::object joined(json::object one, const json::object& other) {
 
 std::int64_t whole_ms(std::int64_t microseconds) { return (microseconds + 500) / 1000; }
 
+constexpr std::array<std::string_view, 6> kFailureMembers = {"kind", "node_rank", "host",
+                                                             "rank", "exit_code", "signal"};
+
 json::object facts_of(const Failure& failure) {
-    return joined(members_of(failure, {"kind", "node_rank", "host", "rank", "exit_code", "signal"}),
-                  {{"text", event_text(to_text(failure))}});
+    return joined(members_of(failure, kFailureMembers), {{"text", event_text(to_text(failure))}});
 }
 
 template <class Set>
@@ -137,6 +149,18 @@ json::array names_of_others(const Set& all, const Set& known) {
     return names;
 }
 
+// The event of the row, if there is one, with `more` behind its own members.
+template <class News>
+std::string row_line(const EventOrigin& origin, const EventTime& time, const News& news,
+                     const json::object& more = {}) {
+    constexpr EventRow kRow = row_of(static_cast<const News*>(nullptr));
+    if constexpr (kRow.name.empty()) {
+        return {};
+    } else {
+        return own_event_line(origin, time, kRow.name, joined(members_of(news, kRow.members), more));
+    }
+}
+
 }  // namespace
 
 json::string event_text(std::string_view text) {
@@ -145,7 +169,7 @@ json::string event_text(std::string_view text) {
 }
 
 std::string status_event_line(const EventOrigin& origin, const EventTime& time, const StatusEvent& event) {
-    const char* state = text_of(event.state);
+    const char* state = kEndWords[static_cast<std::size_t>(event.state)];
     const auto& worker = event.worker;
     json::object metadata{
         {"run_id", event_text(origin.run_id)},
@@ -166,7 +190,7 @@ std::string status_event_line(const EventOrigin& origin, const EventTime& time, 
 }
 
 std::string rendezvous_event_line(const EventOrigin& origin, const RendezvousEvent& event) {
-    const RendezvousWords words = words_of(event.state);
+    const RendezvousWords& words = kRendezvousWords[static_cast<std::size_t>(event.state)];
     return line_of({{"name", words.name},
                     {"run_id", event_text(origin.run_id)},
                     {"message", event_text(event.message)},
@@ -212,11 +236,58 @@ std::string EventStory::begins(const EventTime&) const {
 }
 
 std::string EventStory::hears(const ControlMessage& message, const EventTime& time) {
-    return std::visit([&](const auto& one) { return hear(one, time); }, message);
+    if (const auto* list = std::get_if<MemberList>(&message)) {
+        listed_.clear();
+        for (const Member& member : list->members) listed_.emplace(member.host, member.pid);
+        return {};
+    }
+    if (const auto* waiting = std::get_if<Waiting>(&message))
+        return first_word(time) +
+               row_line(origin_, time, *waiting, {{"text", event_text(to_text(*waiting))}});
+    if (const auto* parked = std::get_if<Parked>(&message))
+        return first_word(time) + row_line(origin_, time, *parked);
+    if (const auto* round = std::get_if<RoundReady>(&message)) return round_begins(*round, time);
+    if (const auto* stop = std::get_if<Stop>(&message))
+        return row_line(origin_, time, *stop, {{"cause", facts_of(stop->cause)}});
+    if (const auto* restarting = std::get_if<Restarting>(&message)) {
+        constexpr std::array<std::string_view, 3> kResize = {"delay_ms", "resize", "nodes"};
+        constexpr std::array<std::string_view, 3> kRestart = {"delay_ms", "restart", "max_restarts"};
+        cause_ = to_text(restarting->cause);
+        const bool resizes = restarting->resize > 0;
+        return own(resizes ? "resizing" : "restart",
+                   joined({{"cause", facts_of(restarting->cause)}},
+                          members_of(*restarting, resizes ? kResize : kRestart)),
+                   time);
+    }
+    return std::visit([&](const auto& one) { return row_line(origin_, time, one); }, message);
 }
 
 std::string EventStory::learns(const AgentNews& news, const EventTime& time) {
-    return std::visit([&](const auto& one) { return learn(one, time); }, news);
+    if (const auto* change = std::get_if<StateChanged>(&news); change && change->before == change->after)
+        return {};
+    if (const auto* known = std::get_if<PlaceKnown>(&news)) {
+        const std::string endpoint = fmt::format("{}:{}", known->place.host, known->place.port);
+        if (known->place.port == 0 || std::exchange(endpoint_, endpoint) == endpoint) return {};
+        const std::string line =
+            did(known->hosted ? "store_up" : "store_known", {{"endpoint", event_text(endpoint)}}, time);
+        if (!known->hosted) return line;
+        return line +
+               rendezvous(RendezvousState::hosts,
+                          fmt::format("Process {} hosts the TCP store for the C10d rendezvous backend.",
+                                      origin_.pid));
+    }
+    if (const auto* ended = std::get_if<WorkerEnded>(&news)) {
+        constexpr std::array<std::string_view, 8> kEnd = {
+            "rank", "local_rank", "pid", "manner", "exit_code", "signal", "core_dumped", "wall_ms"};
+        return own("worker.ended",
+                   joined(joined({{"round", ended->round}}, members_of(ended->end, kEnd)),
+                          {{"user_cpu_ms", whole_ms(ended->use.user_us)},
+                           {"system_cpu_ms", whole_ms(ended->use.system_us)},
+                           {"max_rss_bytes", ended->use.max_rss_bytes},
+                           {"major_page_faults", ended->use.page_faults}}),
+                   time);
+    }
+    return std::visit([&](const auto& one) { return row_line(origin_, time, one); }, news);
 }
 
 // The coordinator has answered for the first time.
@@ -224,32 +295,12 @@ std::string EventStory::first_word(const EventTime& time) {
     return std::exchange(joined_, true) ? std::string() : did("joined", {}, time);
 }
 
-std::string EventStory::hear(const Waiting& waiting, const EventTime& time) {
-    const json::object text{{"text", event_text(to_text(waiting))}};
-    return first_word(time) +
-           own("round.waiting", joined(members_of(waiting, {"joined", "expected"}), text), time);
-}
-
-std::string EventStory::hear(const Parked& parked, const EventTime& time) {
-    return first_word(time) + own("round.parked", members_of(parked, {"text=reason"}), time);
-}
-
-std::string EventStory::hear(const MemberList& list, const EventTime&) {
-    listed_.clear();
-    for (const Member& member : list.members) listed_.emplace(member.host, member.pid);
-    return {};
-}
-
-std::string EventStory::hear(const RoundReady& round, const EventTime& time) {
+std::string EventStory::round_begins(const RoundReady& round, const EventTime& time) {
     std::string lines = first_word(time);
     if (round_ && round_->resizes != round.resizes) lines += resized(round, time);
     round_ = round;
     members_ = std::exchange(listed_, {});
-    lines += own("round.ready",
-                 members_of(round, {"round", "job_id", "world_size", "nodes=group_world_size",
-                                    "node_rank=group_rank", "first_rank=base_rank", "restart_count",
-                                    "max_restarts", "resize_count=resizes", "reason=restart_reason"}),
-                 time);
+    lines += row_line(origin_, time, round);
     return lines + rendezvous(RendezvousState::runs,
                               fmt::format("The node '{}_{}' has joined round {} of the rendezvous '{}' as "
                                           "rank {} in a world of size {}.",
@@ -258,7 +309,7 @@ std::string EventStory::hear(const RoundReady& round, const EventTime& time) {
 }
 
 std::string EventStory::resized(const RoundReady& round, const EventTime& time) const {
-    // Those left and came who are in one list only. Without lists nobody knows, and the cause has to do.
+    // A member that is in one list only has left or come. Without lists nobody knows, and the cause has to do.
     const bool known = !members_.empty() && !listed_.empty();
     return own("resize",
                {{"round", round.round},
@@ -271,82 +322,6 @@ std::string EventStory::resized(const RoundReady& round, const EventTime& time) 
                 {"came", known ? json::value(names_of_others(listed_, members_)) : json::value(nullptr)},
                 {"cause", event_text(cause_)}},
                time);
-}
-
-std::string EventStory::hear(const NoticeSignal& notice, const EventTime& time) {
-    return own("signal.forwarded", members_of(notice, {"signal", "round"}), time);
-}
-
-std::string EventStory::hear(const Stop& stop, const EventTime& time) {
-    return own("round.stopping", {{"round", stop.round}, {"cause", facts_of(stop.cause)}}, time);
-}
-
-std::string EventStory::hear(const Restarting& restarting, const EventTime& time) {
-    cause_ = to_text(restarting.cause);
-    const bool resizes = restarting.resize > 0;
-    const json::object facts = resizes ? members_of(restarting, {"delay_ms", "resize", "nodes"})
-                                       : members_of(restarting, {"delay_ms", "restart", "max_restarts"});
-    return own(resizes ? "resizing" : "restart", joined({{"cause", facts_of(restarting.cause)}}, facts),
-               time);
-}
-
-std::string EventStory::learn(const PlaceKnown& known, const EventTime& time) {
-    const std::string endpoint = fmt::format("{}:{}", known.place.host, known.place.port);
-    if (known.place.port == 0 || std::exchange(endpoint_, endpoint) == endpoint) return {};
-    std::string lines =
-        did(known.hosted ? "store_up" : "store_known", {{"endpoint", event_text(endpoint)}}, time);
-    if (known.hosted)
-        lines += rendezvous(
-            RendezvousState::hosts,
-            fmt::format("Process {} hosts the TCP store for the C10d rendezvous backend.", origin_.pid));
-    return lines;
-}
-
-std::string EventStory::learn(const StateChanged& change, const EventTime& time) {
-    if (change.before == change.after) return {};
-    return own(
-        "state",
-        {{"from", to_text(change.before)}, {"to", to_text(change.after)}, {"by", to_text(change.event)}},
-        time);
-}
-
-std::string EventStory::learn(const SignalReceived& received, const EventTime& time) {
-    return own("signal.received", {{"signal", name_or_null(received.signal)}}, time);
-}
-
-std::string EventStory::learn(const TimeWarning& warning, const EventTime& time) {
-    return own("time.warning", {{"signal", name_or_null(warning.signal)}, {"text", event_text(warning.text)}},
-               time);
-}
-
-std::string EventStory::learn(const CoordinatorLost& lost, const EventTime& time) {
-    return own("coordinator.lost", {{"cause", event_text(lost.cause)}}, time);
-}
-
-std::string EventStory::learn(const TookOver&, const EventTime& time) {
-    return own("coordinator.taken_over", {}, time);
-}
-
-std::string EventStory::learn(const LedAgain&, const EventTime& time) {
-    return own("coordinator.found", {}, time);
-}
-
-std::string EventStory::learn(const WorkerEnded& ended, const EventTime& time) {
-    const json::object end = members_of(
-        ended.end, {"rank", "local_rank", "pid", "manner", "exit_code", "signal", "core_dumped", "wall_ms"});
-    return own(
-        "worker.ended",
-        joined(joined({{"round", ended.round}}, end), {{"user_cpu_ms", whole_ms(ended.use.user_us)},
-                                                       {"system_cpu_ms", whole_ms(ended.use.system_us)},
-                                                       {"max_rss_bytes", ended.use.max_rss_bytes},
-                                                       {"major_page_faults", ended.use.page_faults}}),
-        time);
-}
-
-std::string EventStory::learn(const TimerExpired& expired, const EventTime& time) {
-    json::object facts;
-    put_members<EventRules>(facts, expired);
-    return own("timer.expired", facts, time);
 }
 
 std::string EventStory::workers_run(const RoundReady& round, std::size_t workers,
@@ -410,28 +385,27 @@ std::string EventStory::ends(const JobResult& result, const EventTime& time) con
     } else {
         lines += rendezvous(RendezvousState::failed, result.message, result.message);
     }
+    return lines + ended(result, time);
+}
+
+std::string EventStory::ended(const JobResult& result, const EventTime& time) const {
     const auto& first = result.first_failure;
-    return lines + own("ended",
-                       {{"exit_code", result.exit_code},
-                        {"outcome", to_text(result.outcome)},
-                        {"text", event_text(result.message)},
-                        {"restart_count", result.restart_count},
-                        {"resize_count", result.resize_count},
-                        {"first_failure", first ? json::value(facts_of(*first)) : json::value(nullptr)}},
-                       time);
+    return own("ended",
+               {{"exit_code", result.exit_code},
+                {"outcome", to_text(result.outcome)},
+                {"text", event_text(result.message)},
+                {"restart_count", result.restart_count},
+                {"resize_count", result.resize_count},
+                {"first_failure", first ? json::value(facts_of(*first)) : json::value(nullptr)}},
+               time);
 }
 
 std::string EventStory::fails(int exit_code, std::string_view reason, const EventTime& time) const {
     const StatusEvent agent{
         .state = EndState::failed, .worker = {}, .failure = {}, .duration_ms = time.elapsed_ms};
-    return status_event_line(origin_, time, agent) + own("ended",
-                                                         {{"exit_code", exit_code},
-                                                          {"outcome", "not_started"},
-                                                          {"text", event_text(reason)},
-                                                          {"restart_count", 0},
-                                                          {"resize_count", 0},
-                                                          {"first_failure", nullptr}},
-                                                         time);
+    JobResult result{.outcome = Outcome::not_started, .exit_code = exit_code};
+    result.message = reason;
+    return status_event_line(origin_, time, agent) + ended(result, time);
 }
 
 }  // namespace ddprun::inline launch

@@ -1,4 +1,4 @@
-// EventStory: which lines of --events become of what happens to an agent. Pure: times are arguments, and what comes out is
+// EventStory decides which lines of --events become of what happens to an agent. Pure: times are arguments, and what comes out is
 // the text that is to be written, whole lines, or nothing. The event log calls it in the order in which things happen.
 //
 // torchrun's two kinds of event have its names and fields to the letter, so that its own classes read them back (Event, whose
@@ -89,7 +89,7 @@ class EventStory {
   public:
     explicit EventStory(EventOrigin origin) : origin_(std::move(origin)) {}
 
-    // The launcher's process from now on.
+    // This is the launcher's process from now on.
     void run_by(std::int64_t pid) { origin_.pid = pid; }
 
     // A part of the start is done: "start.NAME".
@@ -99,7 +99,7 @@ class EventStory {
     std::string hears(const ControlMessage& message, const EventTime& time);
     std::string learns(const AgentNews& news, const EventTime& time);
     std::string workers_run(const RoundReady& round, std::size_t workers, const EventTime& time) const;
-    // torchrun's events of the workers and of the agent, and our last one.
+    // Returns torchrun's events of the workers and of the agent, and our last one.
     std::string ends(const JobResult& result, const EventTime& time) const;
     // The same where no job was ever begun, for this reason.
     std::string fails(int exit_code, std::string_view reason, const EventTime& time) const;
@@ -107,32 +107,8 @@ class EventStory {
   private:
     using Members = std::set<std::pair<std::string, std::int64_t>>;  // host, and pid of the agent
 
-    template <typename Other>
-    std::string hear(const Other&, const EventTime&) {
-        return {};
-    }
-    std::string hear(const Waiting& waiting, const EventTime& time);
-    std::string hear(const Parked& parked, const EventTime& time);
-    std::string hear(const MemberList& list, const EventTime& time);
-    std::string hear(const RoundReady& round, const EventTime& time);
-    std::string hear(const NoticeSignal& notice, const EventTime& time);
-    std::string hear(const Stop& stop, const EventTime& time);
-    std::string hear(const Restarting& restarting, const EventTime& time);
-
-    template <typename Other>
-    std::string learn(const Other&, const EventTime&) {
-        return {};
-    }
-    std::string learn(const PlaceKnown& known, const EventTime& time);
-    std::string learn(const StateChanged& change, const EventTime& time);
-    std::string learn(const SignalReceived& received, const EventTime& time);
-    std::string learn(const TimeWarning& warning, const EventTime& time);
-    std::string learn(const CoordinatorLost& lost, const EventTime& time);
-    std::string learn(const TookOver& news, const EventTime& time);
-    std::string learn(const LedAgain& news, const EventTime& time);
-    std::string learn(const WorkerEnded& ended, const EventTime& time);
-    std::string learn(const TimerExpired& expired, const EventTime& time);
-
+    std::string round_begins(const RoundReady& round, const EventTime& time);
+    std::string ended(const JobResult& result, const EventTime& time) const;
     std::string own(std::string_view name, const boost::json::object& metadata, const EventTime& time) const;
     std::string rendezvous(RendezvousState state, std::string message, std::string error = {}) const;
     std::string first_word(const EventTime& time);

@@ -11,13 +11,30 @@
 #include <csignal>
 #include <cstring>
 #include <utility>
+#include <vector>
 
-#include "launcher/features/failure_question.hpp"
 #include "launcher/harmless_text.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline launch {
 namespace {
+
+struct QuestionRules : JsonRules {
+    static std::string text(const std::string& text, std::size_t) { return valid_utf8(text); }
+};
+
+std::vector<std::string_view> words_of(std::string_view line) {
+    constexpr std::string_view kBlanks = " \t\r";
+    std::vector<std::string_view> words;
+    for (;;) {
+        line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+        if (line.empty()) return words;
+        words.push_back(line.substr(0, line.find_first_of(kBlanks)));
+        line.remove_prefix(words.back().size());
+    }
+}
 
 constexpr std::size_t kShownAnswer = 80;
 
@@ -37,6 +54,23 @@ OwnedDescriptor file_of(std::string_view text) {
 std::string no_start(const char* call) { return fmt::format("{}: {}", call, std::strerror(errno)); }
 
 }  // namespace
+
+std::string to_json(const FailureQuestion& question, const Failure& failure) {
+    boost::json::object root;
+    put_members<QuestionRules>(root, question);
+    put_members<QuestionRules>(root, failure);
+    return boost::json::serialize(root) + "\n";
+}
+
+std::optional<Judgement> parse_answer(std::string_view said) {
+    const auto words = words_of(said.substr(0, said.find('\n')));
+    if (words.size() == 1 && words[0] == "restart") return Judgement{.answer = Judgement::Answer::restart};
+    if (words.size() == 1 && words[0] == "stop") return Judgement{.answer = Judgement::Answer::stop};
+    if (words.size() != 2 || words[0] != "exclude") return std::nullopt;
+    const auto node = whole_number<int>(words[1]);
+    if (!node || *node < 0) return std::nullopt;
+    return Judgement{.answer = Judgement::Answer::exclude, .node = *node};
+}
 
 FailureJudge::FailureJudge(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
                            std::chrono::milliseconds timeout)
@@ -132,17 +166,6 @@ void FailureJudge::stop() {
     runner_.forget(std::exchange(pid_, 0));
 }
 
-FailureJudge::Question question_of(const LaunchOptions& options, const RoundReady& round,
-                                   const Failure& failure) {
-    FailureJudge::Question question{.program = options.on_failure, .environment = options.environment};
-    question.text = to_json({options.run_id, round.job_id, round.round, round.restart_count,
-                             round.max_restarts, round.group_world_size},
-                            failure);
-    question.environment["DDPRUN_RUN_ID"] = round.job_id;
-    question.local_rank = static_cast<int>(options.workers.size());
-    return question;
-}
-
 namespace {
 
 class JudgeFeature final : public Feature {
@@ -157,15 +180,14 @@ class JudgeFeature final : public Feature {
         const auto* asked = std::get_if<JudgeFailure>(&message);
         if (asked == nullptr) return;
         round_.job_id = agent_->status().job_id;  // in the form that workers have
-        judge_->ask(question_of(agent_->options(), round_, asked->failure),
-                    [this, round = asked->round](Judgement judgement, const std::string& trouble) {
-                        if (!trouble.empty())
-                            agent_->say(LogLevel::warn, "--on-failure " + agent_->options().on_failure +
-                                                            ": " + harmless_line(trouble) +
-                                                            "; ddprun decides by itself");
-                        judgement.round = round;
-                        agent_->send(judgement);
-                    });
+        judge_->ask(question_about(asked->failure), [this, round = asked->round](Judgement judgement,
+                                                                                 const std::string& trouble) {
+            if (!trouble.empty())
+                agent_->say(LogLevel::warn, "--on-failure " + agent_->options().on_failure + ": " +
+                                                harmless_line(trouble) + "; ddprun decides by itself");
+            judgement.round = round;
+            agent_->send(judgement);
+        });
     }
     // The job is over; the runner that has started the program takes nothing more after that.
     void learnt(const AgentNews& news) override {
@@ -175,6 +197,17 @@ class JudgeFeature final : public Feature {
     void agent_leaves() override { judge_.reset(); }
 
   private:
+    FailureJudge::Question question_about(const Failure& failure) const {
+        const LaunchOptions& options = agent_->options();
+        FailureJudge::Question question{.program = options.on_failure, .environment = options.environment};
+        question.text = to_json({options.run_id, round_.job_id, round_.round, round_.restart_count,
+                                 round_.max_restarts, round_.group_world_size},
+                                failure);
+        question.environment["DDPRUN_RUN_ID"] = round_.job_id;
+        question.local_rank = static_cast<int>(options.workers.size());
+        return question;
+    }
+
     AgentControls* agent_ = nullptr;
     RoundReady round_;
     std::optional<FailureJudge> judge_;

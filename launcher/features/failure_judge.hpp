@@ -16,19 +16,42 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "launcher/agent/feature.hpp"
 #include "launcher/process/process_runner.hpp"
+#include "rendezvous/codec/description.hpp"
 #include "rendezvous/control/control_message.hpp"
+#include "rendezvous/job/failure.hpp"
 #include "rendezvous/system/alive.hpp"
 
 namespace ddprun::inline launch {
+
+// The question that a program of the user's is asked about a failure, and the answers that it may give. Pure.
+
+// These are the job and the round that failed.
+struct FailureQuestion {
+    std::string run_id;
+    std::string job_id;
+    int round = 0;
+    int restarts = 0;
+    int max_restarts = 0;
+    int nodes = 1;  // of the round
+};
+BOOST_DESCRIBE_STRUCT(FailureQuestion, (), (run_id, job_id, round, restarts, max_restarts, nodes))
+
+// Makes one object in one line: the members above, then those of the failure.
+std::string to_json(const FailureQuestion& question, const Failure& failure);
+
+// `restart`, `stop` or `exclude NODE` as the first line of what the program has said, with any blanks between;
+// nothing for another one. The round is the caller's to fill in.
+std::optional<Judgement> parse_answer(std::string_view said);
 
 class FailureJudge {
   public:
     // The program may run so long.
     static constexpr std::chrono::seconds kOnFailureTimeout{10};
-    // So much of what the program says counts; the rest is read and forgotten.
+    // Only so much of what the program says counts; the rest is read and forgotten.
     static constexpr std::size_t kMaxAnswer = 4096;
 
     struct Question {
@@ -69,10 +92,6 @@ class FailureJudge {
     std::string said_;
     Alive alive_;
 };
-
-// Makes what the user's program is asked about a failure of this round.
-FailureJudge::Question question_of(const LaunchOptions& options, const RoundReady& round,
-                                   const Failure& failure);
 
 // On the host the coordinator asks what shall follow a failure, and the program of --on-failure answers; where it says
 // nothing of use, its user reads why. nullptr without such a program.

@@ -1,4 +1,4 @@
-// The table of features: what this launcher can do besides running workers in rounds. A new one is a file of this wing and
+// The table of features has what this launcher can do besides running workers in rounds. A new one is a file of this wing and
 // a row of the table.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace ddprun::inline launch {
 
-// Those that were asked for, in the order of the table, by which they are called.
+// Makes those that were asked for, in the order of the table, by which they are called.
 std::vector<std::unique_ptr<Feature>> make_features(FeatureInputs& inputs);
 
 }  // namespace ddprun::inline launch

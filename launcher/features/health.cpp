@@ -100,7 +100,7 @@ asio::awaitable<void> converse(const HealthService& service, HealthSocket& socke
 
 asio::awaitable<void> serve_one(std::shared_ptr<HealthService> service, HealthSocket socket) {
     const auto place = service->open.insert(service->open.end(), &socket);
-    // To close it ends what its conversation waits for.
+    // Closing it ends what its conversation waits for.
     error_code ignored;
     if (service->open.size() > service->limits.connections) service->open.front()->close(ignored);
     asio::steady_timer timer(socket.get_executor(), service->limits.timeout);
@@ -151,19 +151,31 @@ std::uint16_t serve_health(const asio::any_io_executor& executor, std::uint16_t 
     return taken;
 }
 
-void HealthWatch::began(AgentControls& agent) {
-    try {
-        serve_health(agent.executor(), port_, [&agent] { return health_text(agent.status()); });
-    } catch (const boost::system::system_error& error) {
-        const std::string why = error.code() == Errc::address_in_use ? taken_text(port_) : error.what();
-        agent.say(LogLevel::warn,
-                  fmt::format("{} {}: {}; nobody can ask whether this agent is alive, the job goes on",
-                              kHealthPortVariable, port_, why));
+namespace {
+
+class HealthPort final : public Feature {
+  public:
+    explicit HealthPort(std::uint16_t port) : port_(port) {}
+
+    void began(AgentControls& agent) override {
+        try {
+            serve_health(agent.executor(), port_, [&agent] { return health_text(agent.status()); });
+        } catch (const boost::system::system_error& error) {
+            const std::string why = error.code() == Errc::address_in_use ? taken_text(port_) : error.what();
+            agent.say(LogLevel::warn,
+                      fmt::format("{} {}: {}; nobody can ask whether this agent is alive, the job goes on",
+                                  kHealthPortVariable, port_, why));
+        }
     }
-}
+
+  private:
+    std::uint16_t port_;
+};
+
+}  // namespace
 
 std::unique_ptr<Feature> make_health(FeatureInputs& inputs) {
-    return inputs.health_port ? std::make_unique<HealthWatch>(*inputs.health_port) : nullptr;
+    return inputs.health_port ? std::make_unique<HealthPort>(*inputs.health_port) : nullptr;
 }
 
 }  // namespace ddprun::inline launch

@@ -11,9 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <variant>
 
 #include "launcher/agent/feature.hpp"
@@ -23,7 +23,7 @@ namespace ddprun::inline launch {
 
 inline constexpr const char* kHealthPortVariable = "TORCHELASTIC_HEALTH_CHECK_PORT";
 
-// The port; nothing where the variable is not set, or empty; or what is wrong, in one line that names it.
+// Returns the port; nothing where the variable is not set, or empty; or what is wrong, in one line that names it.
 std::variant<std::optional<std::uint16_t>, std::string> parse_health_port(
     const std::optional<std::string>& value);
 
@@ -45,16 +45,7 @@ std::uint16_t serve_health(const boost::asio::any_io_executor& executor, std::ui
                            std::function<std::string()> text, const HealthLimits& limits = {});
 
 // The agent's answer, from before it joins to its end. If the port cannot be had the job goes on, and one line says so.
-class HealthWatch : public Feature {
-  public:
-    explicit HealthWatch(std::uint16_t port) : port_(port) {}
-
-    void began(AgentControls& agent) override;
-
-  private:
-    std::uint16_t port_;
-};
-
+// Returns nullptr without a port in the inputs.
 std::unique_ptr<Feature> make_health(FeatureInputs& inputs);
 
 }  // namespace ddprun::inline launch

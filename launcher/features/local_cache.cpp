@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "launcher/folder_sweep.hpp"
+#include "launcher/folder_claim.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/output/log_file.hpp"
 #include "rendezvous/system/error.hpp"
@@ -26,7 +26,7 @@ constexpr std::pair<const char*, const char*> kCaches[] = {{"CUDA_CACHE_PATH", "
                                                            {"TORCH_EXTENSIONS_DIR", "extensions"},
                                                            {"TRITON_CACHE_DIR", "triton"}};
 
-// Not in linux/magic.h.
+// linux/magic.h lacks these.
 constexpr unsigned kLustre = 0x0bd00bd0;
 constexpr unsigned kGpfs = 0x47504653;
 constexpr unsigned kBeeGfs = 0x19830326;

@@ -1,10 +1,10 @@
-// LocalCache: a folder of this machine for what compilers of the workers keep (--local-cache), made for one job and removed
+// A LocalCache is a folder of this machine for what compilers of the workers keep (--local-cache), made for one job and removed
 // with its owner. Caches in a home folder on a network file system are written by all nodes at once, and compilers that
 // meet there fail or wait.
 //
 //   ddprun_XXXXXX/local_cache/{triton,inductor,cuda,extensions,kernels}
 //
-// Its name, mode (0700) and claim are those of the folders that launcher/folder_sweep.hpp removes where a launcher was killed.
+// Its name, mode (0700) and claim are those of the folders that launcher/folder_claim.hpp removes where a launcher was killed.
 #pragma once
 
 #include <filesystem>
@@ -41,7 +41,7 @@ class LocalCache {
     bool is_local_ = true;
 };
 
-// Whether a path, or the first folder above it that is there, is on a file system of several machines (NFS, Lustre, …).
+// True if a path, or the first folder above it that is there, is on a file system of several machines (NFS, Lustre, …).
 bool is_on_network(const std::filesystem::path& path);
 
 // A cache of Triton's, Inductor's or CUDA's compilers that all nodes would share, as "TRITON_CACHE_DIR (/nfs/ann/.triton)";

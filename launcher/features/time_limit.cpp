@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/system_timer.hpp>
 #include <utility>
 
 #include "launcher/wall_clock.hpp"
@@ -15,44 +17,6 @@ Moment this_moment() { return {std::chrono::steady_clock::now(), unix_time_now_m
 
 // A scheduler may name any number; what is later than this the system's clock cannot hold.
 constexpr std::int64_t kLatestUnixMs = 7'000'000'000'000;  // in the year 2191
-
-// --time-limit and --warn-before.
-class JobTimeLimit final : public Feature {
-  public:
-    void began(AgentControls& agent) override { agent_ = &agent; }
-    void learnt(const AgentNews& news) override {
-        if (const auto* known = std::get_if<PlaceKnown>(&news)) watch(known->hosted);
-        if (std::holds_alternative<TookOver>(news)) watch(true);
-        if (const auto* change = std::get_if<StateChanged>(&news)) state_ = change->after;
-    }
-    void workers_run(const RoundReady& round) override {
-        round_ = round.round;
-        timer_->round_begins();
-    }
-    void agent_leaves() override { timer_.reset(); }
-
-  private:
-    void watch(bool is_host) {
-        const TimeLimitOptions times = is_host ? agent_->options().times : TimeLimitOptions{};
-        LimitEvents events{.on_end = [this](const auto& why) { agent_->time_is_over(why); },
-                           .on_warning = [this](int signal, const auto& line) { warn(signal, line); }};
-        timer_.emplace(agent_->executor(), TimeLimit{times, agent_->options().start}, std::move(events));
-        timer_->watch();
-    }
-
-    // The workers of all nodes get it by way of the coordinator; while it stops them it passes nothing on.
-    void warn(int signal, const std::string& line) {
-        if (state_ != AgentState::running && state_ != AgentState::draining) return;
-        agent_->say(LogLevel::info, line);
-        agent_->tell(TimeWarning{signal, line});
-        agent_->send(NoticeSignal{round_, signal, agent_->options().requeue_signals.contains(signal)});
-    }
-
-    AgentControls* agent_ = nullptr;
-    AgentState state_ = AgentState::joining;
-    int round_ = 0;
-    std::optional<LimitTimer> timer_;
-};
 
 }  // namespace
 
@@ -118,41 +82,82 @@ void TimeLimit::plan_warning(std::optional<Limit>& limit, std::int64_t now) cons
     limit->warn_at = wanted >= now ? wanted : now + std::max<std::int64_t>(0, limit->end - now) / 2;
 }
 
-LimitTimer::LimitTimer(const boost::asio::any_io_executor& executor, TimeLimit limit, LimitEvents events)
-    : limit_(std::move(limit)), events_(std::move(events)), steady_(executor), wall_(executor) {}
+namespace {
 
-void LimitTimer::round_begins() {
-    limit_.round_begins(this_moment());
-    look();
-}
+// The steady clock and the wall clock are waited for at the same time: whichever limit comes first counts.
+class JobTimeLimit final : public Feature {
+  public:
+    void began(AgentControls& agent) override {
+        agent_ = &agent;
+        steady_.emplace(agent.executor());
+        wall_.emplace(agent.executor());
+    }
+    void learnt(const AgentNews& news) override {
+        if (const auto* known = std::get_if<PlaceKnown>(&news)) watch(known->hosted);
+        if (std::holds_alternative<TookOver>(news)) watch(true);
+        if (const auto* change = std::get_if<StateChanged>(&news)) state_ = change->after;
+    }
+    void workers_run(const RoundReady& round) override {
+        round_ = round.round;
+        limit_.round_begins(this_moment());
+        look();
+    }
+    void agent_leaves() override {
+        steady_.reset();
+        wall_.reset();
+    }
 
-template <typename Timer>
-void LimitTimer::wake(Timer& timer, std::optional<typename Timer::time_point> when) {
-    timer.cancel();
-    if (!when) return;
-    timer.expires_at(*when);
-    timer.async_wait(alive_.guard([this](const boost::system::error_code& cancelled) {
-        if (!cancelled) look();
-    }));
-}
+  private:
+    void watch(bool is_host) {
+        limit_ = TimeLimit(is_host ? agent_->options().times : TimeLimitOptions{}, agent_->options().start);
+        arm();
+    }
 
-void LimitTimer::arm() {
-    const TimeLimit::Wakeups wakeups = limit_.next();
-    wake(steady_, wakeups.steady);
-    if (!limit_.needs_wall_clock()) return;
-    std::optional<std::chrono::system_clock::time_point> wall;
-    if (wakeups.unix_ms)
-        wall.emplace(milliseconds(std::clamp<std::int64_t>(*wakeups.unix_ms, 0, kLatestUnixMs)));
-    wake(wall_, wall);
-}
+    void arm() {
+        const TimeLimit::Wakeups wakeups = limit_.next();
+        wake(*steady_, wakeups.steady);
+        std::optional<std::chrono::system_clock::time_point> wall;
+        if (limit_.needs_wall_clock() && wakeups.unix_ms)
+            wall.emplace(milliseconds(std::clamp<std::int64_t>(*wakeups.unix_ms, 0, kLatestUnixMs)));
+        wake(*wall_, wall);
+    }
 
-void LimitTimer::look() {
-    const Moment moment = this_moment();
-    const TimeLimit::Due due = limit_.take(moment);
-    arm();
-    if (due.end) return events_.on_end(limit_.end_text());
-    if (due.warning) events_.on_warning(limit_.warn_signal(), limit_.warning_text(moment));
-}
+    template <typename Timer>
+    void wake(Timer& timer, std::optional<typename Timer::time_point> when) {
+        timer.cancel();
+        if (!when) return;
+        timer.expires_at(*when);
+        timer.async_wait([this](const boost::system::error_code& cancelled) {
+            if (!cancelled) look();
+        });
+    }
+
+    void look() {
+        const Moment moment = this_moment();
+        const TimeLimit::Due due = limit_.take(moment);
+        arm();
+        if (due.end) return agent_->time_is_over(limit_.end_text());
+        if (due.warning) warn(limit_.warn_signal(), limit_.warning_text(moment));
+    }
+
+    // The workers of all nodes get it by way of the coordinator; while it stops them it passes nothing on.
+    void warn(int signal, const std::string& line) {
+        if (state_ != AgentState::running && state_ != AgentState::draining) return;
+        agent_->say(LogLevel::info, line);
+        agent_->tell(TimeWarning{signal, line});
+        agent_->send(NoticeSignal{round_, signal, agent_->options().requeue_signals.contains(signal)});
+    }
+
+    AgentControls* agent_ = nullptr;
+    AgentState state_ = AgentState::joining;
+    int round_ = 0;
+    TimeLimit limit_{{}, {}};
+    std::optional<boost::asio::steady_timer> steady_;
+    // Asio looks at that clock every five minutes at least, in case it was set.
+    std::optional<boost::asio::system_timer> wall_;
+};
+
+}  // namespace
 
 std::unique_ptr<Feature> make_time_limit(FeatureInputs& inputs) {
     const TimeLimitOptions& times = inputs.options.times;

@@ -1,24 +1,19 @@
-// The time limit: when a job has to end (--time-limit), and when its workers are told so beforehand (--warn-before).
+// The time limit says when a job has to end (--time-limit), and when its workers are told so beforehand (--warn-before).
 //
 // There may be two limits: --time-limit, counted by the steady clock from the launcher's start, and the end that a
 // scheduler has announced, a time of the wall clock. The job is ended by the first only (a scheduler ends it itself); the
 // warning comes before whichever is the earlier one, once in every round. Where a round begins later than that, its workers
 // may not be ready to handle a signal yet, which would end them: they get it half-way between their start and the limit.
-// The host's limit counts. TimeLimit decides and is pure; LimitTimer waits; the feature tells the agent.
+// The host's limit counts. TimeLimit decides and is pure; the feature waits, and tells the agent.
 #pragma once
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/system_timer.hpp>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "launcher/agent/feature.hpp"
-#include "rendezvous/system/alive.hpp"
 
 namespace ddprun::inline launch {
 
@@ -45,7 +40,7 @@ class TimeLimit {
 
     TimeLimit(TimeLimitOptions options, TimePoint start);
 
-    // Whether its wakeups may be times of the wall clock.
+    // True if its wakeups may be times of the wall clock.
     bool needs_wall_clock() const { return wall_.has_value(); }
 
     // Workers run; a warning is due in this round, too.
@@ -57,7 +52,7 @@ class TimeLimit {
     Due take(const Moment& now);
 
     int warn_signal() const { return options_.warn_signal; }
-    // "SIGUSR1 to all workers, 120 s before the limit (--warn-before 120)".
+    // Returns "SIGUSR1 to all workers, 120 s before the limit (--warn-before 120)".
     std::string warning_text(const Moment& now) const;
     // "the time limit (--time-limit 2h) has passed".
     std::string end_text() const;
@@ -79,39 +74,7 @@ class TimeLimit {
     bool ended_ = false;
 };
 
-struct LimitEvents {
-    // The job's time is over, for this reason.
-    std::function<void(const std::string& why)> on_end;
-    // Every worker of the job is to be sent this signal; `line` tells the user.
-    std::function<void(int signal, const std::string& line)> on_warning;
-};
-
-// Used on the executor's thread; the events come from the executor, or the warning from inside round_begins().
-class LimitTimer {
-  public:
-    LimitTimer(const boost::asio::any_io_executor& executor, TimeLimit limit, LimitEvents events);
-
-    // From now on the events come.
-    void watch() { arm(); }
-
-    // Workers run.
-    void round_begins();
-
-  private:
-    template <typename Timer>
-    void wake(Timer& timer, std::optional<typename Timer::time_point> when);
-    void arm();
-    void look();
-
-    TimeLimit limit_;
-    LimitEvents events_;
-    boost::asio::steady_timer steady_;
-    boost::asio::system_timer
-        wall_;  // Asio looks at that clock every five minutes at least, in case it was set
-    Alive alive_;
-};
-
-// nullptr without a limit.
+// Returns nullptr without a limit.
 std::unique_ptr<Feature> make_time_limit(FeatureInputs& inputs);
 
 }  // namespace ddprun::inline launch

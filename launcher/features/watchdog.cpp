@@ -8,19 +8,52 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
-#include "launcher/features/timer_table.hpp"
+#include "launcher/harmless_text.hpp"
 #include "launcher/output/log_file.hpp"
 #include "launcher/process/signal_delivery.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline launch {
 namespace {
+
+constexpr std::size_t kMaxTimerDepth = 4;
+constexpr std::size_t kTimerBeginningShown = 80;
+
+std::string wrong_line(const std::string& why, std::string_view line) {
+    return fmt::format("{}; it begins with: {}", why, harmless_line(line, kTimerBeginningShown));
+}
+
+std::optional<double> seconds_in(const boost::json::object& request) {
+    const boost::json::value* member = request.if_contains("expiration_time");
+    if (member == nullptr || !member->is_number()) return std::nullopt;
+    return member->to_number<double>();
+}
+
+using Seconds = std::chrono::duration<double>;
+
+constexpr std::size_t kMaxScopeShown = 120;
+
+// It is never below zero: what was over when it came is over now.
+std::chrono::milliseconds length_of(double expires, double unix_s) {
+    const double left = std::clamp(expires - unix_s, 0.0, Seconds(kLongestTimer).count());
+    return std::chrono::ceil<std::chrono::milliseconds>(Seconds(left));
+}
+
+const ProcessStat* process_of(pid_t pid, const std::vector<ProcessStat>& processes) {
+    const auto found = std::find_if(processes.begin(), processes.end(),
+                                    [pid](const ProcessStat& process) { return process.pid == pid; });
+    return found == processes.end() ? nullptr : &*found;
+}
 
 // Each is lost only to a launcher that has ended, and taken its pipe away, in between.
 constexpr int kTurns = 10;
@@ -62,6 +95,119 @@ int copy_of(int descriptor) {
 }
 
 }  // namespace
+
+std::variant<TimerRequest, std::string> parse_timer_request(std::string_view line) {
+    if (line.size() > kMaxTimerLine)
+        return wrong_line(fmt::format("it is longer than {} bytes", kMaxTimerLine), line);
+    const auto object = parse_json_object(line, kMaxTimerDepth, true);
+    if (!object) return wrong_line("it is no JSON object", line);
+    int version = 0;
+    if (!take_member<JsonRules>(*object, "version", version) || version != kTimerVersion)
+        return wrong_line(fmt::format("its version is not {}", kTimerVersion), line);
+    TimerRequest request;
+    if (!take_member<JsonRules>(*object, "pid", request.pid) || request.pid <= 0)
+        return wrong_line("its pid is no process's", line);
+    if (!take_member<JsonRules>(*object, "scope_id", request.scope))
+        return wrong_line("its scope_id is no text", line);
+    const auto expires = seconds_in(*object);
+    if (!expires) return wrong_line("its expiration_time is no number", line);
+    request.expires = *expires;
+    if (!take_member<JsonRules>(*object, "signal", request.signal) || request.signal > kMaxSignal)
+        return wrong_line("its signal is none", line);
+    return request;
+}
+
+void TimerLines::push(std::string_view bytes, const std::function<void(std::string_view)>& take) {
+    while (!bytes.empty()) {
+        const std::size_t end = bytes.find('\n');
+        const std::string_view piece = bytes.substr(0, end);
+        bytes.remove_prefix(end == std::string_view::npos ? bytes.size() : end + 1);
+        if (!passes_over_) {
+            // One byte more than is allowed tells that it is too long.
+            begun_.append(piece.substr(0, kMaxTimerLine + 1 - begun_.size()));
+            passes_over_ = begun_.size() > kMaxTimerLine;
+            if (passes_over_) take(begun_);
+        }
+        if (end == std::string_view::npos) return;
+        if (!passes_over_) take(begun_);
+        passes_over_ = false;
+        begun_.clear();
+    }
+}
+
+bool TimerTable::set(const TimerRequest& request, std::uint64_t start_time, TimePoint now, double unix_s) {
+    const auto length = length_of(request.expires, unix_s);
+    const Timer timer{start_time, now + length, request.signal, length};
+    const std::pair key{request.pid, request.scope};
+    if (const auto known = timers_.find(key); known != timers_.end()) {
+        known->second = timer;
+        return true;
+    }
+    if (timers_.size() >= kMaxTimers) return false;
+    timers_.emplace(key, timer);
+    return true;
+}
+
+std::optional<TimerTable::TimePoint> TimerTable::next() const {
+    std::optional<TimePoint> first;
+    for (const auto& [key, timer] : timers_) first = std::min(first.value_or(timer.due), timer.due);
+    return first;
+}
+
+std::vector<ExpiredTimer> TimerTable::take_expired(TimePoint now) {
+    std::map<pid_t, std::vector<std::pair<TimePoint, ExpiredTimer>>> found;
+    std::erase_if(timers_, [&](const auto& entry) {
+        const auto& [key, timer] = entry;
+        if (timer.due > now) return false;
+        found[key.first].push_back(
+            {timer.due, {key.first, timer.start_time, key.second, timer.signal, timer.length}});
+        return true;
+    });
+    std::vector<ExpiredTimer> expired;
+    for (auto& [pid, timers] : found) {
+        std::stable_sort(timers.begin(), timers.end(),
+                         [](const auto& one, const auto& other) { return one.first < other.first; });
+        for (auto& [due, timer] : timers) {
+            expired.push_back(std::move(timer));
+            if (expired.back().signal <= 0) continue;
+            std::erase_if(timers_,
+                          [&](const auto& entry) { return entry.first.first == expired.back().pid; });
+            break;
+        }
+    }
+    return expired;
+}
+
+void TimerTable::forget(const std::function<bool(pid_t, std::uint64_t)>& is_gone) {
+    std::erase_if(timers_,
+                  [&](const auto& entry) { return is_gone(entry.first.first, entry.second.start_time); });
+}
+
+void TimerTable::shift(std::chrono::steady_clock::duration time) {
+    for (auto& [key, timer] : timers_) timer.due += time;
+}
+
+std::string to_text(const ExpiredTimer& timer) {
+    // The client's own time until its line was read is part of no timer.
+    const double hundredths = std::round(Seconds(timer.length).count() * 100);
+    return fmt::format("'{}' of {:g} s", harmless_line(timer.scope, kMaxScopeShown), hundredths / 100);
+}
+
+std::optional<pid_t> owner_of(pid_t pid, const std::vector<pid_t>& workers,
+                              const std::vector<ProcessStat>& processes) {
+    const auto is_worker = [&workers](pid_t one) {
+        return std::find(workers.begin(), workers.end(), one) != workers.end();
+    };
+    const ProcessStat* named = process_of(pid, processes);
+    if (named == nullptr) return std::nullopt;
+    // A table that was read while numbers were given anew may hold a circle.
+    std::size_t steps = 0;
+    for (const ProcessStat* process = named; process != nullptr && steps <= processes.size(); ++steps) {
+        if (is_worker(process->pid)) return process->pid;
+        process = process_of(process->parent, processes);
+    }
+    return is_worker(named->process_group) ? std::optional(named->process_group) : std::nullopt;
+}
 
 bool wants_timers(const Environment& environment) {
     const std::string* enabled = find_variable(environment, kEnableTimersVariable);
@@ -112,132 +258,179 @@ TimerPipe::~TimerPipe() {
     if (pipe_ && is_at(path_, pipe_)) ::unlink(path_.c_str());
 }
 
+namespace {
+
+// One turn takes so many of the pipe's bytes: all that a pipe holds.
+constexpr std::size_t kTimerBytesAtOnce = 64 * 1024;
+
+// Says why a process of this worker was sent the timer's signal, in words that begin with "its".
 std::string cause_text(const ExpiredTimer& timer, pid_t worker) {
     const std::string whose = timer.pid == worker ? "" : fmt::format(" of its process {}", timer.pid);
     return fmt::format("its watchdog timer {}{} expired, and ddprun sent {}", to_text(timer), whose,
                        signal_text(timer.signal));
 }
 
-FileWatchdog::FileWatchdog(const boost::asio::any_io_executor& executor, std::unique_ptr<TimerPipe> pipe,
-                           WatchdogEvents events)
-    : pipe_(std::move(pipe)),
-      events_(std::move(events)),
-      reader_(executor, copy_of(pipe_->descriptor())),
-      timer_(executor) {}
-
-void FileWatchdog::start() {
-    if (pipe_->is_elsewhere())
-        events_.on_warning(fmt::format("{} is another launcher's, so the timers of these workers go by '{}'",
-                                       kTimerFileVariable, path()));
-    await_requests();
-}
-
-void FileWatchdog::freeze() {
-    if (!frozen_) frozen_ = Clock::now();
-    arm();
-}
-
-void FileWatchdog::thaw() {
-    if (frozen_) table_.shift(Clock::now() - *frozen_);
-    frozen_.reset();
-    arm();
-}
-
-void FileWatchdog::rest() {
-    rests_ = true;
-    arm();
-}
-
-std::string FileWatchdog::cause_of(pid_t worker) const {
-    const auto cause = causes_.find(worker);
-    return cause == causes_.end() ? std::string() : cause->second;
-}
-
-void FileWatchdog::await_requests() {
-    reader_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                       alive_.guard([this](const boost::system::error_code& error) {
-                           if (error) return;
-                           read_requests();
-                           arm();
-                           await_requests();
-                       }));
-}
-
-void FileWatchdog::read_requests() {
-    std::string bytes(kTimerBytesAtOnce, '\0');
-    const ssize_t count = ::read(pipe_->descriptor(), bytes.data(), bytes.size());
-    if (count <= 0) return;
-    lines_.push(std::string_view(bytes).substr(0, static_cast<std::size_t>(count)),
-                [this](std::string_view line) { take(line); });
-}
-
-void FileWatchdog::take(std::string_view line) {
-    const auto parsed = parse_timer_request(line);
-    if (const auto* why = std::get_if<std::string>(&parsed)) return pass_over(*why);
-    const auto& request = std::get<TimerRequest>(parsed);
-    if (request.is_release()) return table_.release(request.pid, request.scope);
-    set(request);
-}
-
-void FileWatchdog::set(const TimerRequest& request) {
-    const auto process = read_process_stat(request.pid);
-    if (!process) return pass_over(fmt::format("there is no process {} here", request.pid));
-    const auto try_it = [&] {
-        const std::chrono::duration<double> unix_time = std::chrono::system_clock::now().time_since_epoch();
-        return table_.set(request, process->start_time, Clock::now(), unix_time.count());
-    };
-    if (try_it()) return;
-    table_.forget([](pid_t pid, std::uint64_t start_time) { return !is_there(pid, start_time); });
-    if (!try_it()) pass_over(fmt::format("there are {} timers already", kMaxTimers));
-}
-
-void FileWatchdog::pass_over(const std::string& why) {
-    if (std::exchange(has_passed_over_, true)) return;
-    events_.on_warning(
-        fmt::format("a line for the workers' timers in '{}' is passed over, as others like it "
-                    "will be: {}",
-                    path(), why));
-}
-
-void FileWatchdog::arm() {
-    timer_.cancel();
-    const auto next = table_.next();
-    if (!next || frozen_ || rests_) return;
-    timer_.expires_at(*next);
-    timer_.async_wait(alive_.guard([this](const boost::system::error_code& cancelled) {
-        if (!cancelled && !frozen_ && !rests_) look();
-    }));
-}
-
-void FileWatchdog::look() {
-    // A timer may be taken back by what is in the pipe.
-    read_requests();
-    const auto expired = table_.take_expired(Clock::now());
-    if (!expired.empty()) {
-        const auto processes = read_own_processes();
-        for (const ExpiredTimer& timer : expired) end(timer, processes.value_or(std::vector<ProcessStat>()));
+// It watches one round's workers, on the agent's thread.
+class RoundWatchdog {
+  public:
+    RoundWatchdog(AgentControls& agent, int round)
+        : agent_(agent),
+          round_(round),
+          pipe_(*agent.options().timer_place, temporary_folder(agent.options().environment)),
+          reader_(agent.executor(), copy_of(pipe_.descriptor())),
+          timer_(agent.executor()) {
+        if (pipe_.is_elsewhere())
+            warn(fmt::format("{} is another launcher's, so the timers of these workers go by '{}'",
+                             kTimerFileVariable, path()));
+        await_requests();
     }
-    arm();
-}
 
-void FileWatchdog::end(const ExpiredTimer& timer, const std::vector<ProcessStat>& processes) {
-    // A process that has ended needs nothing more, whoever has its number now.
-    if (!is_there(timer.pid, timer.start_time)) return;
-    const auto worker = owner_of(timer.pid, events_.workers(), processes);
-    events_.on_expired(timer, worker);
-    if (timer.signal <= 0) return;
-    if (!worker) {
-        return events_.on_warning(fmt::format(
-            "the timer {} of process {} expired, which is none of this node's workers: it is sent nothing",
-            to_text(timer), timer.pid));
+    const std::string& path() const { return pipe_.path(); }
+
+    // The workers stand still, and their timers with them, until thaw().
+    void freeze() {
+        if (!frozen_) frozen_ = Clock::now();
+        arm();
     }
-    causes_.emplace(*worker, cause_text(timer, *worker));
-    const auto process = std::find_if(processes.begin(), processes.end(),
-                                      [&](const ProcessStat& one) { return one.pid == timer.pid; });
-    signal_process(*process, timer.signal);
-}
+    void thaw() {
+        if (frozen_) table_.shift(Clock::now() - *frozen_);
+        frozen_.reset();
+        arm();
+    }
+    // The workers are told to end, for which they have their grace: no timer ends them from here on. What they say is still
+    // taken.
+    void rest() {
+        rests_ = true;
+        arm();
+    }
 
-namespace {
+    // The cause_text() of the first timer that has ended a process of this worker; empty if none has.
+    std::string cause_of(pid_t worker) const {
+        const auto cause = causes_.find(worker);
+        return cause == causes_.end() ? std::string() : cause->second;
+    }
+
+  private:
+    void warn(const std::string& text) { agent_.say(LogLevel::warn, text); }
+
+    void await_requests() {
+        reader_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                           alive_.guard([this](const boost::system::error_code& error) {
+                               if (error) return;
+                               read_requests();
+                               arm();
+                               await_requests();
+                           }));
+    }
+
+    void read_requests() {
+        std::string bytes(kTimerBytesAtOnce, '\0');
+        const ssize_t count = ::read(pipe_.descriptor(), bytes.data(), bytes.size());
+        if (count <= 0) return;
+        lines_.push(std::string_view(bytes).substr(0, static_cast<std::size_t>(count)),
+                    [this](std::string_view line) { take(line); });
+    }
+
+    void take(std::string_view line) {
+        const auto parsed = parse_timer_request(line);
+        if (const auto* why = std::get_if<std::string>(&parsed)) return pass_over(*why);
+        const auto& request = std::get<TimerRequest>(parsed);
+        if (request.is_release()) return table_.release(request.pid, request.scope);
+        set(request);
+    }
+
+    void set(const TimerRequest& request) {
+        const auto process = read_process_stat(request.pid);
+        if (!process) return pass_over(fmt::format("there is no process {} here", request.pid));
+        const auto try_it = [&] {
+            const std::chrono::duration<double> unix_time =
+                std::chrono::system_clock::now().time_since_epoch();
+            return table_.set(request, process->start_time, Clock::now(), unix_time.count());
+        };
+        if (try_it()) return;
+        table_.forget([](pid_t pid, std::uint64_t start_time) { return !is_there(pid, start_time); });
+        if (!try_it()) pass_over(fmt::format("there are {} timers already", kMaxTimers));
+    }
+
+    // The first one is told of only.
+    void pass_over(const std::string& why) {
+        if (std::exchange(has_passed_over_, true)) return;
+        warn(fmt::format(
+            "a line for the workers' timers in '{}' is passed over, as others like it will be: {}", path(),
+            why));
+    }
+
+    void arm() {
+        timer_.cancel();
+        const auto next = table_.next();
+        if (!next || frozen_ || rests_) return;
+        timer_.expires_at(*next);
+        timer_.async_wait(alive_.guard([this](const boost::system::error_code& cancelled) {
+            if (!cancelled && !frozen_ && !rests_) look();
+        }));
+    }
+
+    void look() {
+        // A timer may be taken back by what is in the pipe.
+        read_requests();
+        const auto expired = table_.take_expired(Clock::now());
+        if (!expired.empty()) {
+            const auto processes = read_own_processes().value_or(std::vector<ProcessStat>());
+            for (const ExpiredTimer& timer : expired) end(timer, processes);
+        }
+        arm();
+    }
+
+    void end(const ExpiredTimer& timer, const std::vector<ProcessStat>& processes) {
+        // A process that has ended needs nothing more, whoever has its number now.
+        if (!is_there(timer.pid, timer.start_time)) return;
+        std::vector<WorkerStatus> running = agent_.status().workers;
+        std::erase_if(running, [](const WorkerStatus& worker) { return worker.exit_code.has_value(); });
+        std::vector<pid_t> pids;
+        for (const WorkerStatus& worker : running) pids.push_back(worker.pid);
+        const auto worker = owner_of(timer.pid, pids, processes);
+        tell(timer, worker, running);
+        if (timer.signal <= 0) return;
+        if (!worker) {
+            return warn(fmt::format(
+                "the timer {} of process {} expired, which is none of this node's workers: it is sent nothing",
+                to_text(timer), timer.pid));
+        }
+        causes_.emplace(*worker, cause_text(timer, *worker));
+        const auto process = std::find_if(processes.begin(), processes.end(),
+                                          [&](const ProcessStat& one) { return one.pid == timer.pid; });
+        signal_process(*process, timer.signal);
+    }
+
+    void tell(const ExpiredTimer& timer, std::optional<pid_t> worker,
+              const std::vector<WorkerStatus>& running) {
+        TimerExpired news{
+            .round = round_, .pid = timer.pid, .scope = timer.scope, .length_ms = timer.length.count()};
+        for (const WorkerStatus& status : running) {
+            if (worker != status.pid) continue;
+            news.rank = status.rank;
+            news.local_rank = status.local_rank;
+            news.signal = std::max(timer.signal, 0);
+        }
+        agent_.tell(news);
+        // The end of a worker itself is told of anyway.
+        if (news.signal > 0 && worker != timer.pid)
+            warn(fmt::format("rank {}: {}", news.rank, cause_text(timer, *worker)));
+    }
+
+    AgentControls& agent_;
+    const int round_;
+    TimerPipe pipe_;
+    boost::asio::posix::stream_descriptor reader_;
+    boost::asio::steady_timer timer_;
+    TimerLines lines_;
+    TimerTable table_;
+    std::map<pid_t, std::string> causes_;  // by worker
+    std::optional<TimerTable::TimePoint> frozen_;
+    bool rests_ = false;
+    bool has_passed_over_ = false;
+    Alive alive_;
+};
 
 bool stops_workers(AgentState state) {
     return state == AgentState::stopping || state == AgentState::stopping_alone ||
@@ -248,21 +441,8 @@ class WatchdogFeature final : public Feature {
   public:
     void began(AgentControls& agent) override { agent_ = &agent; }
     void round_begins(const RoundReady& place, WorkerVariables& variables) override {
-        round_ = place.round;
-        const LaunchOptions& options = agent_->options();
-        auto pipe = std::make_unique<TimerPipe>(*options.timer_place, temporary_folder(options.environment));
-        watchdog_.emplace(
-            agent_->executor(), std::move(pipe),
-            WatchdogEvents{.workers =
-                               [this] {
-                                   std::vector<pid_t> running;
-                                   for (const WorkerStatus& worker : workers()) running.push_back(worker.pid);
-                                   return running;
-                               },
-                           .on_expired = [this](const auto& timer, auto worker) { tell(timer, worker); },
-                           .on_warning = [this](const auto& text) { agent_->say(LogLevel::warn, text); }});
+        watchdog_.emplace(*agent_, place.round);
         variables.over[kTimerFileVariable] = watchdog_->path();
-        watchdog_->start();
     }
     void learnt(const AgentNews& news) override {
         if (!watchdog_) return;
@@ -281,30 +461,8 @@ class WatchdogFeature final : public Feature {
     }
 
   private:
-    std::vector<WorkerStatus> workers() const {
-        std::vector<WorkerStatus> all = agent_->status().workers;
-        std::erase_if(all, [](const WorkerStatus& worker) { return worker.exit_code.has_value(); });
-        return all;
-    }
-
-    void tell(const ExpiredTimer& timer, std::optional<pid_t> worker) {
-        TimerExpired news{
-            .round = round_, .pid = timer.pid, .scope = timer.scope, .length_ms = timer.length.count()};
-        for (const WorkerStatus& status : workers()) {
-            if (worker != status.pid) continue;
-            news.rank = status.rank;
-            news.local_rank = status.local_rank;
-            news.signal = std::max(timer.signal, 0);
-        }
-        agent_->tell(news);
-        // The end of a worker itself is told of anyway.
-        if (news.signal > 0 && worker != timer.pid)
-            agent_->say(LogLevel::warn, fmt::format("rank {}: {}", news.rank, cause_text(timer, *worker)));
-    }
-
     AgentControls* agent_ = nullptr;
-    int round_ = 0;
-    std::optional<FileWatchdog> watchdog_;  // while there are workers
+    std::optional<RoundWatchdog> watchdog_;  // while there are workers
 };
 
 }  // namespace

@@ -7,7 +7,6 @@
 
 #include "launcher/cluster/family.hpp"
 #include "launcher/harmless_text.hpp"
-#include "launcher/secret_name.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 
 namespace ddprun::inline launch {

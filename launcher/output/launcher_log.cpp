@@ -19,7 +19,6 @@
 
 #include "launcher/appended_file.hpp"
 #include "launcher/harmless_text.hpp"
-#include "launcher/launcher_mark.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "rendezvous/system/deadline.hpp"
 

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "launcher/folder_sweep.hpp"
+#include "launcher/folder_claim.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun::inline launch {

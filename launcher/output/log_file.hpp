@@ -14,7 +14,7 @@
 //   ddprun_XXXXXX/attempt_<n>_<local rank>_error.json
 //
 // Folders that stayed empty are removed at the end if the user did not choose the place, and so is what
-// launchers before have left there (launcher/folder_sweep.hpp). Used by the agent's thread.
+// launchers before have left there (launcher/folder_claim.hpp). Used by the agent's thread.
 #pragma once
 
 #include <sys/types.h>

@@ -12,7 +12,7 @@
 #include <climits>
 #include <cstring>
 
-#include "launcher/launcher_mark.hpp"
+#include "launcher/harmless_text.hpp"
 #include "launcher/output/worker_channel.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 

@@ -1,7 +1,8 @@
-// The cause behind a failure: who killed a worker, and the hint that a report gives to its reader. Pure but for
+// This unit finds the cause behind a failure: the error file, who killed a worker, the hint of the report. Pure but for
 // read_oom_counters and shared_memory_room.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -11,6 +12,46 @@
 #include "rendezvous/control/control_message.hpp"
 
 namespace ddprun::inline launch {
+
+// Error files: what a worker writes into $TORCHELASTIC_ERROR_FILE before it ends (PyTorch's @record does),
+// and what the launcher passes on to the program that started it. Parsing and composing are pure; reading and writing
+// are thin.
+//
+// Two forms are understood:
+//   {"message": {"message": "ValueError: x", "extraInfo": {"py_callstack": "Traceback ...", "timestamp":
+//   "1700000000"}}}
+//   {"message": "x", "timestamp": 1700000000}
+// with timestamps in seconds, as a number or as text. Nothing here throws, whatever a worker wrote.
+
+inline constexpr std::size_t kMaxErrorFile = 1024 * 1024;
+
+// An ErrorFile is what such a file says. Texts are valid UTF-8 and fit a control message (cut_middle).
+struct WorkerError {
+    std::string message;
+    std::string traceback;
+    std::optional<std::int64_t> unix_time_s;
+    std::string file;  // the whole file as it is, empty if it could not be understood
+
+    bool operator==(const WorkerError&) const = default;
+};
+
+// A file that cannot be understood becomes a message that says so and shows how it begins.
+WorkerError parse_error_file(std::string_view text);
+
+// Returns nothing if the worker wrote none: there is no file, or an empty one. One that cannot be read, or is over
+// kMaxErrorFile, becomes a message that says so.
+std::optional<WorkerError> read_error_file(const std::filesystem::path& path);
+
+// Returns what torchrun would write into its own error file: the first failing worker's `file` with its exit code in
+// the nested form's inner object, as "errorCode" (minus the signal's number where a signal ended it). The
+// flat form is passed on as it is. Without `file` (the worker ran on another node) the nested form is made of
+// `failure`. Nothing if the worker wrote no error file, as with torchrun.
+std::optional<std::string> root_cause_file(const Failure& failure, std::string_view file);
+
+// Writes it to the launcher's own $TORCHELASTIC_ERROR_FILE; what is there is replaced. If that fails, one line
+// that says why.
+std::optional<std::string> write_root_cause(const std::filesystem::path& own_error_file,
+                                            const Failure& failure, std::string_view file);
 
 // A SIGKILL that ddprun has not sent comes from the kernel's OOM killer, or from somebody else.
 //
@@ -27,7 +68,7 @@ struct OomSources {
     std::filesystem::path vmstat = "/proc/vmstat";
 };
 
-// The counters at one moment; nothing where one cannot be read.
+// These are the counters at one moment; nothing where one cannot be read.
 struct OomCounters {
     std::optional<std::int64_t> worker_kills;
     std::optional<std::int64_t> job_kills;
@@ -42,7 +83,7 @@ struct OomCounters {
 // its cgroup is removed.
 OomCounters read_oom_counters(const OomSources& sources);
 
-// One sentence for Failure::hint.
+// Makes one sentence for Failure::hint.
 std::string explain_kill(const OomCounters& before, const OomCounters& after);
 
 // The value of `name` in lines "name value", as memory.events and /proc/vmstat have them.
@@ -54,7 +95,7 @@ struct Room {
     std::int64_t free = 0;
 };
 
-// The room of /dev/shm now; nothing where there is none, or none with a limit.
+// Returns the room of /dev/shm now; nothing where there is none, or none with a limit.
 std::optional<Room> shared_memory_room();
 
 // A hint may go by these facts, besides the failure itself.
@@ -66,7 +107,7 @@ struct HintFacts {
     std::optional<Room> shared_memory;
 };
 
-// One line for Failure::hint: what an end or a text that many users have met means, and how it is mended. It goes by the
+// Makes one line for Failure::hint: what an end or a text that many users have met means, and how it is mended. It goes by the
 // failure's signal, error message, traceback and last lines; empty if nothing is known of them.
 std::string failure_hint(const Failure& failure, const HintFacts& facts);
 

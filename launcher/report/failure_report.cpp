@@ -56,8 +56,14 @@ std::string end_text(const RankEnd& end) {
     return manner + ", " + to_string(Exited{end.exit_code});
 }
 
-template <class Worker>
-std::string worker_text(const Worker& worker) {
+// Returns "node 1 (gpu07)".
+std::string shown_node(int node_rank, const std::string& host) {
+    return host.empty() ? fmt::format("node {}", node_rank)
+                        : fmt::format("node {} ({})", node_rank, harmless_line(host));
+}
+
+// Returns "rank 5 (local rank 1) on node 1 (gpu07), pid 4242", of a Failure or a RankEnd; without a pid that is 0.
+std::string shown_worker(const auto& worker) {
     return fmt::format("rank {} (local rank {}) on {}{}", worker.rank, worker.local_rank,
                        shown_node(worker.node_rank, worker.host),
                        worker.pid == 0 ? "" : fmt::format(", pid {}", worker.pid));
@@ -65,7 +71,7 @@ std::string worker_text(const Worker& worker) {
 
 std::string rank_line(const RankEnd& end) { return fmt::format("{}: {}", shown_worker(end), end_text(end)); }
 
-// The ranks that ended alike; in the order in which the first of each was listed.
+// These ranks ended alike; they stand in the order in which the first of each was listed.
 struct Alike {
     std::string text;
     std::vector<const RankEnd*> ends;
@@ -90,7 +96,7 @@ std::string group_line(const Alike& group) {
     return ranks_text(ranks) + ": " + group.text;
 }
 
-// "and 12 more: 2 failed too, 10 stopped by ddprun", of all ranks that are not among `listed`.
+// Returns "and 12 more: 2 failed too, 10 stopped by ddprun", of all ranks that are not among `listed`.
 std::string rest_line(const Finish& finish, const std::vector<const RankEnd*>& listed) {
     int total = 0;
     std::string parts;
@@ -220,7 +226,7 @@ Lines fitted(Lines evidence, std::size_t room, bool keeps_head) {
     return lines;
 }
 
-// ", unknown on node 1 (gpu07) and 2 more"; empty if all were asked.
+// Returns ", unknown on node 1 (gpu07) and 2 more"; empty if all were asked.
 std::string unknown_text(const ReportFacts& facts) {
     const int count = facts.unknown_node_count;
     if (count == 0) return {};
@@ -266,14 +272,6 @@ std::vector<std::string> end_lines(const Finish& finish, std::size_t room) {
     }
     if (auto rest = rest_line(finish, listed); !rest.empty()) lines.push_back(rest);
     return lines;
-}
-
-std::string shown_worker(const Failure& worker) { return worker_text(worker); }
-std::string shown_worker(const RankEnd& worker) { return worker_text(worker); }
-
-std::string shown_node(int node_rank, const std::string& host) {
-    return host.empty() ? fmt::format("node {}", node_rank)
-                        : fmt::format("node {} ({})", node_rank, harmless_line(host));
 }
 
 std::string ranks_text(std::vector<int> ranks) {

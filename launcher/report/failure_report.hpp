@@ -1,4 +1,4 @@
-// The launcher's report of why a job ended: the first failure and its last words, how the others ended, and
+// The launcher's report says why a job ended: the first failure and its last words, how the others ended, and
 // what is left, on one screen; the same on every node. Pure.
 #pragma once
 
@@ -16,7 +16,7 @@ inline constexpr std::size_t kMaxReportLines = 30;
 
 struct ReportFacts {
     std::string entry_name;  // what the user calls the program (Program::entry_name)
-    // The coordinator's last word. An agent that is left alone fills in what it knows: cause, exit_code and
+    // It is the coordinator's last word. An agent that is left alone fills in what it knows: cause, exit_code and
     // the ends of its own workers.
     Finish finish;
     int restarts = 0;  // how many there were, of how many that were allowed
@@ -30,7 +30,7 @@ struct ReportFacts {
     std::string logs;  // where those of the first failure's worker are, if they are on this node
 };
 
-// Lines without "ddprun: " in front (the LauncherLog's part) and without a newline at the end. Its parts, in
+// Returns lines without "ddprun: " in front (the LauncherLog's part) and without a newline at the end. Its parts, in
 // order; what does not fit is counted, the evidence loses its middle:
 //
 //     train.py failed; first failure: rank 5 (local rank 1) on node 1 (gpu07), pid 4242: exit code 7
@@ -54,14 +54,7 @@ std::string failure_report(const ReportFacts& facts);
 // those that are not listed.
 std::vector<std::string> end_lines(const Finish& finish, std::size_t room);
 
-// "rank 3", "ranks 0-2,5".
+// Returns "rank 3", "ranks 0-2,5".
 std::string ranks_text(std::vector<int> ranks);
-
-// "node 1 (gpu07)".
-std::string shown_node(int node_rank, const std::string& host);
-
-// "rank 5 (local rank 1) on node 1 (gpu07), pid 4242", of a Failure or a RankEnd; without a pid that is 0.
-std::string shown_worker(const Failure& worker);
-std::string shown_worker(const RankEnd& worker);
 
 }  // namespace ddprun::inline launch

@@ -1,4 +1,4 @@
-// The result file (--result-file): the whole truth about a job as one JSON object, for programs that started
+// The result file (--result-file) has the whole truth about a job as one JSON object, for programs that started
 // it. to_json is pure; README lists the members.
 #pragma once
 
@@ -57,7 +57,7 @@ BOOST_DESCRIBE_STRUCT(JobResult, (),
 // `cause` is the job's first failure, if there was one; `joined`: a round began on this node.
 Outcome outcome_of(int exit_code, const std::optional<Failure>& cause, bool joined);
 
-// "succeeded", "node_lost", ...: the names of the enumeration.
+// Returns "succeeded", "node_lost", ...: the names of the enumeration.
 std::string_view to_text(Outcome outcome);
 
 // One JSON object and a newline, valid whatever the texts hold. Ranks in order, names in snake_case, times as

@@ -18,7 +18,6 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/interrupts.hpp"
-#include "launcher/launcher_mark.hpp"
 #include "launcher/output/console_writer.hpp"
 #include "launcher/start/host_connection.hpp"
 #include "launcher/start/start_tree.hpp"

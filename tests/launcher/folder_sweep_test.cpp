@@ -1,4 +1,4 @@
-#include "launcher/folder_sweep.hpp"
+#include "launcher/folder_claim.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,7 +7,6 @@
 #include <fstream>
 #include <set>
 
-#include "launcher/folder_claim.hpp"
 #include "launcher/output/log_file.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include "launcher/features/timer_table.hpp"
+#include "launcher/features/watchdog.hpp"
 #include "launcher/output/output_lines.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "tests/launcher/text_checks.hpp"

@@ -12,7 +12,7 @@
 
 #include "launcher/agent/node_traits.hpp"
 #include "launcher/doctor/node_report.hpp"
-#include "launcher/features/failure_question.hpp"
+#include "launcher/features/failure_judge.hpp"
 #include "launcher/guardian/guardian_channel.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/jobs/job_control.hpp"
@@ -26,7 +26,6 @@
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/signal_delivery.hpp"
 #include "launcher/process/signal_scope.hpp"
-#include "launcher/report/error_file.hpp"
 #include "launcher/report/failure_cause.hpp"
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"

@@ -12,7 +12,6 @@
 #include "launcher/features/watchdog.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/plan/own_address.hpp"
-#include "launcher/secret_name.hpp"
 #include "rendezvous/control/coordinator_message.hpp"
 
 namespace ddprun::inline app {

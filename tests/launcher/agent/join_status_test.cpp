@@ -1,4 +1,4 @@
-#include "launcher/agent/join_status.hpp"
+#include "launcher/agent/agent_link.hpp"
 
 #include "launcher/agent/launch_options.hpp"
 #include "tests/support/catch.hpp"

@@ -1,4 +1,4 @@
-#include "launcher/agent/life_watch.hpp"
+#include "launcher/agent/round_workers.hpp"
 
 #include <algorithm>
 #include <csignal>

@@ -1,4 +1,4 @@
-#include "launcher/features/failure_question.hpp"
+#include "launcher/features/failure_judge.hpp"
 
 #include <boost/json.hpp>
 

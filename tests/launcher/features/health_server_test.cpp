@@ -146,8 +146,9 @@ TEST_CASE("health watch: a port that is taken is one line, which names its holde
     const std::uint16_t taken = serve_health(context.get_executor(), 0, [] { return std::string(); });
     FakeAgent agent(context.get_executor());
     const std::vector<std::string>& said = agent.said;
-    HealthWatch watch(taken);
-    watch.began(agent);
+    LauncherLog log;
+    FeatureInputs inputs{.options = agent.given, .log = log, .health_port = taken};
+    make_health(inputs)->began(agent);
     REQUIRE(said.size() == 1);
     CHECK(said[0].starts_with(std::string(kHealthPortVariable) + " " + std::to_string(taken) +
                               ": the port is held by pid "));

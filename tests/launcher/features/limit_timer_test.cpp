@@ -13,52 +13,55 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct Seen {
-    int warnings = 0;
-    int ends = 0;
-};
+// A host whose workers run, with these limits.
+struct LimitedAgent {
+    explicit LimitedAgent(const TimeLimitOptions& times) {
+        agent.given.times = times;
+        agent.given.start = std::chrono::steady_clock::now();
+        limit = make_time_limit(inputs);
+        limit->began(agent);
+        limit->learnt(PlaceKnown{{"node-0", 29500}, true});
+        limit->learnt(StateChanged{AgentState::joining, AgentEvent::round_ready, AgentState::running});
+    }
+    std::size_t warnings() const { return agent.told.size(); }
+    std::size_t ends() const { return agent.over.size(); }
 
-LimitEvents events_into(Seen& seen) {
-    return {.on_end = [&seen](const std::string&) { ++seen.ends; },
-            .on_warning = [&seen](int, const std::string&) { ++seen.warnings; }};
-}
+    boost::asio::io_context context;
+    FakeAgent agent{context.get_executor()};
+    LauncherLog log;
+    FeatureInputs inputs{.options = agent.given, .log = log};
+    std::unique_ptr<Feature> limit;
+};
 
 }  // namespace
 
 TEST_CASE("limit timer: a steady time and a wall time are both waited for") {
-    boost::asio::io_context context;
-    Seen seen;
     TimeLimitOptions options{.limit = 300ms,
                              .warn_before = 1s};  // apart, so that they come in order under load
     options.scheduler_end_unix_ms = unix_time_now_ms() + 1010;
-    LimitTimer timer(context.get_executor(), {options, std::chrono::steady_clock::now()}, events_into(seen));
-    timer.watch();
-    timer.round_begins();
-    while (seen.ends == 0) context.run_one();
-    CHECK(seen.warnings == 1);
-    CHECK(seen.ends == 1);
+    LimitedAgent limited(options);
+    limited.limit->workers_run({});
+    while (limited.ends() == 0) limited.context.run_one();
+    CHECK(limited.warnings() == 1);
+    CHECK(limited.ends() == 1);
 }
 
 TEST_CASE("limit timer: of a scheduler's end that has passed the workers are told at once, in each round") {
-    boost::asio::io_context context;
-    Seen seen;
     TimeLimitOptions options{.warn_before = 1s};
     options.scheduler_end_unix_ms = -5;
-    LimitTimer timer(context.get_executor(), {options, std::chrono::steady_clock::now()}, events_into(seen));
-    timer.watch();
-    CHECK(context.poll() == 0);
-    context.restart();
-    timer.round_begins();
-    CHECK(seen.warnings == 1);
-    timer.round_begins();
-    CHECK(seen.warnings == 2);
+    LimitedAgent limited(options);
+    CHECK(limited.context.poll() == 0);
+    limited.context.restart();
+    limited.limit->workers_run({});
+    CHECK(limited.warnings() == 1);
+    limited.limit->workers_run({});
+    CHECK(limited.warnings() == 2);
     options.scheduler_end_unix_ms = unix_time_now_ms() + 1020;
-    LimitTimer later(context.get_executor(), {options, std::chrono::steady_clock::now()}, events_into(seen));
-    later.watch();
-    later.round_begins();
-    while (seen.warnings == 2) context.run_one();
-    CHECK(seen.warnings == 3);
-    CHECK(seen.ends == 0);
+    LimitedAgent later(options);
+    later.limit->workers_run({});
+    while (later.warnings() == 0) later.context.run_one();
+    CHECK(later.warnings() == 1);
+    CHECK(later.ends() == 0);
 }
 
 TEST_CASE("the time limit's feature: only a host warns, and only the workers of a round that runs") {

@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "launcher/folder_sweep.hpp"
+#include "launcher/folder_claim.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "launcher/features/timer_table.hpp"
+#include "launcher/features/watchdog.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -7,6 +7,7 @@
 
 #include <csignal>
 
+#include "tests/launcher/agent/fake_agent.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 
@@ -49,17 +50,19 @@ using Expired = std::vector<std::pair<std::string, pid_t>>;
 // A watchdog, and workers that write to it.
 struct TimerWatch {
     explicit TimerWatch(std::vector<pid_t> pids) : workers(std::move(pids)) {
-        watchdog.emplace(context.get_executor(), std::make_unique<TimerPipe>("", folder.path().string()),
-                         WatchdogEvents{[this] { return workers; },
-                                        [this](const ExpiredTimer& timer, std::optional<pid_t> worker) {
-                                            expired.emplace_back(timer.scope, worker.value_or(0));
-                                        },
-                                        [this](const std::string& text) { warnings.push_back(text); }});
-        watchdog->start();
+        agent.given.environment["TMPDIR"] = folder.path().string();
+        for (const pid_t pid : workers) {
+            const int rank = static_cast<int>(agent.now.workers.size());
+            agent.now.workers.push_back({.rank = rank, .local_rank = rank, .pid = pid});
+        }
+        watchdog->began(agent);
+        WorkerVariables variables;
+        watchdog->round_begins({}, variables);
+        path = variables.over.at(kTimerFileVariable);
     }
 
     void write(const std::string& line) {
-        const OwnedDescriptor pipe(::open(watchdog->path().c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+        const OwnedDescriptor pipe(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
         require(pipe && ::write(pipe.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()),
                 "the pipe takes nothing");
     }
@@ -77,12 +80,34 @@ struct TimerWatch {
         run_until(context, [&] { return warnings.size() > before; });
     }
 
+    std::string cause_of(pid_t worker) {
+        Failure failure{.pid = worker};
+        watchdog->worker_failed(failure);
+        return failure.message;
+    }
+    // Scope, and the worker; 0: none.
+    Expired expired() const {
+        Expired all;
+        for (const AgentNews& news : agent.told) {
+            const auto& timer = std::get<TimerExpired>(news);
+            all.emplace_back(timer.scope,
+                             timer.rank < 0 ? 0 : workers.at(static_cast<std::size_t>(timer.rank)));
+        }
+        return all;
+    }
+
     TemporaryFolder folder;
     boost::asio::io_context context{1};
     std::vector<pid_t> workers;
-    std::vector<std::string> warnings;
-    Expired expired;  // scope, and the worker; 0: none
-    std::optional<FileWatchdog> watchdog;
+    FakeAgent agent{context.get_executor()};
+    std::vector<std::string>& warnings = agent.said;
+    std::string path;
+    std::unique_ptr<Feature> watchdog = [this] {
+        LauncherLog log;
+        agent.given.timer_place = "";
+        FeatureInputs inputs{.options = agent.given, .log = log};
+        return make_watchdog(inputs);
+    }();
 };
 
 }  // namespace
@@ -93,14 +118,13 @@ TEST_CASE("watchdog: a worker whose timer expires gets its signal, and the cause
     TimerWatch watched({worker.pid(), other.pid()});
     watched.set(worker.pid(), "step", 10ms, SIGUSR1);
     watched.set(other.pid(), "step", 1h);
-    run_until(watched.context, [&] { return !watched.watchdog->cause_of(worker.pid()).empty(); });
-    CHECK(watched.expired == Expired{{"step", worker.pid()}});
+    run_until(watched.context, [&] { return !watched.cause_of(worker.pid()).empty(); });
+    CHECK(watched.expired() == Expired{{"step", worker.pid()}});
     // Of what was left when the request was read.
-    CHECK_THAT(watched.watchdog->cause_of(worker.pid()),
-               Catch::StartsWith("its watchdog timer 'step' of ") &&
-                   Catch::EndsWith(" s expired, and ddprun sent SIGUSR1"));
+    CHECK_THAT(watched.cause_of(worker.pid()), Catch::StartsWith("its watchdog timer 'step' of ") &&
+                                                   Catch::EndsWith(" s expired, and ddprun sent SIGUSR1"));
     CHECK(worker.ending_signal() == SIGUSR1);
-    CHECK(watched.watchdog->cause_of(other.pid()).empty());
+    CHECK(watched.cause_of(other.pid()).empty());
     CHECK(watched.warnings.empty());
 }
 
@@ -118,7 +142,7 @@ TEST_CASE("watchdog: nobody is sent anything whose timer was taken back, or who 
     run_until(watched.context, [&] { return !watched.warnings.empty(); });
     CHECK_THAT(watched.warnings.front(), Catch::Contains(std::to_string(stranger.pid())) &&
                                              Catch::Contains("none of this node's workers"));
-    CHECK(watched.expired == Expired{{"step", 0}});
+    CHECK(watched.expired() == Expired{{"step", 0}});
     CHECK(worker.end_by(SIGUSR2) == SIGUSR2);
     CHECK(stranger.end_by(SIGUSR2) == SIGUSR2);
 }
@@ -127,9 +151,9 @@ TEST_CASE("watchdog: a timer without a signal ends nobody, and is told of") {
     WaitingChild worker;
     TimerWatch watched({worker.pid()});
     watched.set(worker.pid(), "only told", 0ms, 0);
-    run_until(watched.context, [&] { return !watched.expired.empty(); });
-    CHECK(watched.expired == Expired{{"only told", worker.pid()}});
-    CHECK(watched.watchdog->cause_of(worker.pid()).empty());
+    run_until(watched.context, [&] { return !watched.expired().empty(); });
+    CHECK(watched.expired() == Expired{{"only told", worker.pid()}});
+    CHECK(watched.cause_of(worker.pid()).empty());
     CHECK(watched.warnings.empty());
     CHECK(worker.end_by(SIGUSR2) == SIGUSR2);
 }
@@ -141,7 +165,7 @@ TEST_CASE("watchdog: of lines that are none one is told of, and those after it a
     watched.set(0x3ffffff, "of nobody", 0ms);
     watched.set(worker.pid(), "step", 0ms);
     CHECK(worker.pid() > 0);
-    run_until(watched.context, [&] { return !watched.watchdog->cause_of(worker.pid()).empty(); });
+    run_until(watched.context, [&] { return !watched.cause_of(worker.pid()).empty(); });
     CHECK(worker.ending_signal() == SIGKILL);
     REQUIRE(watched.warnings.size() == 1);
     CHECK_THAT(watched.warnings.front(),
@@ -151,22 +175,23 @@ TEST_CASE("watchdog: of lines that are none one is told of, and those after it a
 TEST_CASE("watchdog: no timer runs on while the workers stand still") {
     WaitingChild worker;
     TimerWatch watched({worker.pid()});
-    watched.watchdog->freeze();
+    watched.watchdog->learnt(launch::Suspended{});
     watched.set(worker.pid(), "step", 0ms);
     watched.drain();
-    CHECK(watched.watchdog->cause_of(worker.pid()).empty());
-    watched.watchdog->thaw();
-    run_until(watched.context, [&] { return !watched.watchdog->cause_of(worker.pid()).empty(); });
+    CHECK(watched.cause_of(worker.pid()).empty());
+    watched.watchdog->learnt(launch::Resumed{});
+    run_until(watched.context, [&] { return !watched.cause_of(worker.pid()).empty(); });
     CHECK(worker.ending_signal() == SIGKILL);
 }
 
 TEST_CASE("watchdog: once the workers are told to end, it takes what they say and ends nobody") {
     WaitingChild worker;
     TimerWatch watched({worker.pid()});
-    watched.watchdog->rest();
+    watched.watchdog->learnt(
+        StateChanged{AgentState::running, AgentEvent::stop_ordered, AgentState::stopping});
     watched.set(worker.pid(), "saving", 0ms);
     watched.drain();
-    CHECK(watched.watchdog->cause_of(worker.pid()).empty());
+    CHECK(watched.cause_of(worker.pid()).empty());
     CHECK(worker.end_by(SIGUSR2) == SIGUSR2);
 }
 

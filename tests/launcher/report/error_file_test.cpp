@@ -1,4 +1,4 @@
-#include "launcher/report/error_file.hpp"
+#include "launcher/report/failure_cause.hpp"
 
 #include <boost/json.hpp>
 #include <csignal>
