@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "collectives/call/backend.hpp"
-#include "collectives/call/checked_task.hpp"
 #include "collectives/session/bootstrap.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/session/split.hpp"
@@ -49,33 +48,6 @@ std::optional<CollectiveError> Work::error() const {
     if (auto refused = refusal(state_)) return refused;
     if (!test() || !state_) return std::nullopt;
     return state_->error();
-}
-
-void ThreadWorkState::end(std::optional<CollectiveError> error) {
-    {
-        const std::lock_guard lock(mutex_);
-        error_ = std::move(error);
-        ended_ = true;
-    }
-    changed_.notify_all();
-}
-
-bool ThreadWorkState::ended() {
-    const std::lock_guard lock(mutex_);
-    return ended_;
-}
-
-bool ThreadWorkState::wait_until(Deadline deadline) {
-    std::unique_lock lock(mutex_);
-    const auto has_ended = [&] { return ended_; };
-    if (deadline != Deadline::max()) return changed_.wait_until(lock, deadline, has_ended);
-    changed_.wait(lock, has_ended);
-    return true;
-}
-
-std::optional<CollectiveError> ThreadWorkState::error() {
-    const std::lock_guard lock(mutex_);
-    return error_;
 }
 
 void Communicator::SessionEnd::operator()(Session* session) const noexcept {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "collectives/call/checked_task.hpp"
+#include "collectives/call/backend.hpp"
 #include "collectives/session/session.hpp"
 
 namespace ddprun {

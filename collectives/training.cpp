@@ -10,10 +10,18 @@
 #include <exception>
 #include <future>
 #include <limits>
+#include <numeric>
 #include <optional>
+#include <random>
+#include <stdexcept>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "collectives/distributed_sampler.hpp"
+#include "collectives/grad_buckets.hpp"
+#include "rendezvous/system/own_process.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun {
@@ -119,6 +127,36 @@ void broadcast_packed(Communicator& communicator, std::span<const StatePart> par
     }
 }
 
+// Missing parameters that a message names.
+constexpr std::size_t kMostNamed = 8;
+
+[[noreturn]] void refuse_gradients(const std::string& what) {
+    throw CollectiveError(CollectiveErrorCode::invalid_argument, "GradBuckets: " + what);
+}
+
+template <class T>
+BucketPlan plan_for(std::span<const std::size_t> sizes, const GradBucketsOptions& options) {
+    if (options.first_bucket_bytes == 0) refuse_gradients("first_bucket_bytes is 0");
+    if (options.bucket_bytes == 0) refuse_gradients("bucket_bytes is 0");
+    if (!is_defined(options.compression, data_type_of<T>()))
+        refuse_gradients("only gradients of float can be compressed");
+    const auto elements = [](std::size_t bytes) { return (bytes + sizeof(T) - 1) / sizeof(T); };
+    return plan_buckets(sizes, elements(options.first_bucket_bytes), elements(options.bucket_bytes));
+}
+
+// torch.randperm on the CPU: a forward Fisher-Yates shuffle that draws 32 bits from a Mersenne Twister for
+// each place but the last and reduces them by %. The generator keeps the low 32 bits of its seed, as mt19937
+// does.
+std::vector<std::size_t> random_permutation(std::size_t size, std::uint64_t seed) {
+    std::vector<std::size_t> order(size);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::mt19937 generator(static_cast<std::uint32_t>(seed));
+    for (std::size_t i = 0; i + 1 < size; ++i) {
+        std::swap(order[i], order[i + generator() % (size - i)]);
+    }
+    return order;
+}
+
 }  // namespace
 
 void average(Communicator& communicator, std::span<double> values, double weight) {
@@ -168,6 +206,152 @@ void run_on_rank(Communicator& communicator, int rank, const std::function<void(
     if (status.code() == CollectiveErrorCode::invalid_argument) status.throw_if_failed();
     if (communicator.rank() == rank) return act(communicator, rank, action);
     await_action(communicator, rank);
+}
+
+BucketPlan plan_buckets(std::span<const std::size_t> sizes, std::size_t first_limit, std::size_t limit) {
+    BucketPlan plan;
+    plan.bucket_of.resize(sizes.size());
+    plan.offsets.push_back(0);
+    for (const std::size_t size : sizes) plan.offsets.push_back(plan.offsets.back() + size);
+    std::size_t end = sizes.size();
+    while (end > 0) {
+        const std::size_t most = plan.buckets.empty() ? first_limit : limit;
+        std::size_t first = end - 1;
+        while (first > 0 && plan.offsets[end] - plan.offsets[first] < most) --first;
+        for (std::size_t i = first; i < end; ++i) plan.bucket_of[i] = plan.buckets.size();
+        plan.buckets.push_back({first, end, plan.offsets[first], plan.offsets[end] - plan.offsets[first]});
+        end = first;
+    }
+    return plan;
+}
+
+BucketTurns::BucketTurns(const BucketPlan& plan)
+    : plan_(plan), ready_(plan.parameters()), missing_(plan.buckets.size()) {
+    reset();
+}
+
+bool BucketTurns::mark_ready(std::size_t parameter) {
+    if (ready_[parameter]) return false;
+    ready_[parameter] = true;
+    --missing_[plan_.bucket_of[parameter]];
+    return true;
+}
+
+std::size_t BucketTurns::take_next() {
+    if (all_taken() || missing_[next_] > 0) return missing_.size();
+    return next_++;
+}
+
+std::vector<std::size_t> BucketTurns::not_ready(std::size_t most) const {
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; i < ready_.size() && found.size() < most; ++i) {
+        if (!ready_[i]) found.push_back(i);
+    }
+    return found;
+}
+
+void BucketTurns::reset() {
+    std::fill(ready_.begin(), ready_.end(), false);
+    for (std::size_t i = 0; i < missing_.size(); ++i)
+        missing_[i] = plan_.buckets[i].end - plan_.buckets[i].first;
+    next_ = 0;
+}
+
+template <class T>
+GradBuckets<T>::GradBuckets(Communicator& communicator, std::span<const std::size_t> sizes,
+                            const GradBucketsOptions& options)
+    : communicator_(communicator),
+      process_(this_process()),
+      options_(options),
+      plan_(plan_for<T>(sizes, options)),
+      turns_(plan_),
+      gradients_(communicator.allocate<T>(plan_.elements())),
+      works_(plan_.buckets.size()) {}
+
+template <class T>
+GradBuckets<T>::~GradBuckets() {
+    for (const Work& work : works_) {
+        try {
+            work.wait();
+        } catch (const CollectiveError&) {
+            // Nobody asked how it ended; later calls of the communicator tell.
+        }
+    }
+}
+
+template <class T>
+std::span<T> GradBuckets<T>::gradient(std::size_t parameter) {
+    if (parameter >= parameters())
+        refuse_gradients(fmt::format("parameter {} is not below their number, {}", parameter, parameters()));
+    const std::size_t begin = plan_.offsets[parameter];
+    return gradients_.span().subspan(begin, plan_.offsets[parameter + 1] - begin);
+}
+
+template <class T>
+void GradBuckets<T>::require_own_process() const {
+    if (process_ != this_process())
+        refuse_gradients("they belong to another process, which this one was forked from");
+}
+
+template <class T>
+void GradBuckets<T>::mark_ready(std::size_t parameter) {
+    require_own_process();
+    gradient(parameter);
+    if (!turns_.mark_ready(parameter))
+        refuse_gradients(fmt::format("parameter {} is ready already in this step", parameter));
+    const ReduceOp op = options_.average ? ReduceOp::avg : ReduceOp::sum;
+    for (std::size_t next = turns_.take_next(); next < buckets(); next = turns_.take_next()) {
+        const BucketPlan::Bucket& range = plan_.buckets[next];
+        works_[next] = communicator_.async().all_reduce(gradients_.span().subspan(range.offset, range.size),
+                                                        op, options_.compression);
+    }
+}
+
+template <class T>
+void GradBuckets<T>::wait_all() {
+    require_own_process();
+    if (!turns_.all_taken()) {
+        std::string names;
+        for (const std::size_t parameter : turns_.not_ready(kMostNamed))
+            names += fmt::format(" {}", parameter);
+        refuse_gradients("wait_all while gradients are not ready, among them of parameter" + names);
+    }
+    for (std::size_t bucket = 0; bucket < buckets(); ++bucket) works_[bucket].wait();
+    turns_.reset();
+}
+
+template class GradBuckets<float>;
+template class GradBuckets<double>;
+
+DistributedSampler::DistributedSampler(std::size_t size, int num_replicas, int rank,
+                                       DistributedSamplerOptions options)
+    : size_(size), options_(options) {
+    const auto require = [](bool good, const std::string& what) {
+        if (!good) throw std::invalid_argument("DistributedSampler: " + what);
+    };
+    require(num_replicas >= 1, fmt::format("num_replicas is {}, must be at least 1", num_replicas));
+    require(rank >= 0 && rank < num_replicas,
+            fmt::format("rank is {}, must be in 0..{}", rank, num_replicas - 1));
+    require(!options.shuffle || size < kShuffleSizeLimit,
+            fmt::format("{} samples, fewer than {} can be shuffled", size, +kShuffleSizeLimit));
+    num_replicas_ = static_cast<std::size_t>(num_replicas);
+    rank_ = static_cast<std::size_t>(rank);
+    const bool uneven = size % num_replicas_ != 0;
+    num_samples_ = size / num_replicas_ + (uneven && !options.drop_last ? 1 : 0);
+}
+
+void DistributedSampler::set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
+
+std::vector<std::size_t> DistributedSampler::indices() const {
+    std::vector<std::size_t> order;
+    if (options_.shuffle) order = random_permutation(size_, options_.seed + epoch_);
+
+    std::vector<std::size_t> mine(num_samples_);
+    for (std::size_t j = 0; j < num_samples_; ++j) {
+        const std::size_t place = (rank_ + j * num_replicas_) % size_;
+        mine[j] = options_.shuffle ? order[place] : place;
+    }
+    return mine;
 }
 
 }  // namespace ddprun

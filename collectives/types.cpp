@@ -11,6 +11,8 @@ namespace {
 
 constexpr const char* kNoMemory = "out of memory";
 
+constexpr std::string_view kUnknown = "unknown";
+
 }  // namespace
 
 Status Status::of_current_exception() noexcept {
@@ -87,12 +89,6 @@ CollectiveErrorCode CollectiveError::code() const noexcept { return details_->co
 const std::vector<int>& CollectiveError::culprits() const noexcept { return details_->culprits; }
 const std::string& CollectiveError::operation() const noexcept { return details_->operation; }
 std::uint64_t CollectiveError::sequence() const noexcept { return details_->sequence; }
-
-namespace {
-
-constexpr std::string_view kUnknown = "unknown";
-
-}  // namespace
 
 bool is_known(DataType type) noexcept { return size_of(type) != 0; }
 bool is_known(ReduceOp op) noexcept { return name_of(op) != kUnknown; }

@@ -18,7 +18,7 @@
 #include "apps/ddpbench/operation.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/nccl/cuda_driver.hpp"
-#include "collectives/nccl/nccl_calls.hpp"
+#include "collectives/nccl/nccl_comm.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 #include "rendezvous/system/check.hpp"
 

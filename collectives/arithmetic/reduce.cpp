@@ -13,18 +13,35 @@
 #endif
 
 namespace ddprun::inline detail {
+namespace {
 
-// Vector level: the widest vector instructions of this processor, chosen at run time. Pure.
-//
-// The code is built for the oldest processor of its architecture; loops that gain from more are handed to
-// with_widest_vectors(), which has them compiled for each level. The arithmetic is the same at each: no level
-// joins a multiplication and an addition.
+// The code is built for the oldest processor of its architecture; loops that gain from wider vectors are handed to
+// with_widest_vectors(), which has them compiled for each level and takes the highest that this processor has. The
+// arithmetic is the same at each: no level joins a multiplication and an addition.
 enum class VectorLevel { portable, avx2, avx512 };
 
-VectorLevel vector_level() noexcept;
+VectorLevel find_vector_level() noexcept {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    unsigned eax = 0;
+    unsigned ebx = 0;
+    unsigned ecx = 0;
+    unsigned edx = 0;
+    // Not every compiler can ask for F16C by name. The system keeps its registers where it keeps those of AVX2.
+    const bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+    const bool avx512 = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+                        __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+    if (f16c && __builtin_cpu_supports("avx2") != 0) return avx512 ? VectorLevel::avx512 : VectorLevel::avx2;
+#endif
+    return VectorLevel::portable;
+}
+
+VectorLevel vector_level() noexcept {
+    static const VectorLevel level = find_vector_level();
+    return level;
+}
 
 #if defined(__x86_64__)
-
 // F16C is asked for, too: it converts f16.
 template <class Body>
 [[gnu::target("avx2,f16c")]] void with_avx2(Body body) {
@@ -35,61 +52,17 @@ template <class Body>
 [[gnu::target("avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl")]] void with_avx512(Body body) {
     body();
 }
+#endif
 
 // Runs body(), which must be a lambda marked always_inline.
 template <class Body>
 void with_widest_vectors(Body body) {
-    switch (vector_level()) {
-        case VectorLevel::portable: return body();
-        case VectorLevel::avx2: return with_avx2(body);
-        case VectorLevel::avx512: return with_avx512(body);
-    }
-}
-
-#else
-
-template <class Body>
-void with_widest_vectors(Body body) {
+#if defined(__x86_64__)
+    if (vector_level() == VectorLevel::avx512) return with_avx512(body);
+    if (vector_level() == VectorLevel::avx2) return with_avx2(body);
+#endif
     body();
 }
-
-#endif
-
-namespace {
-
-#if defined(__x86_64__)
-// Not every compiler can ask for this by name. The system keeps its registers where it keeps those of AVX2.
-bool has_f16c() noexcept {
-    unsigned eax = 0;
-    unsigned ebx = 0;
-    unsigned ecx = 0;
-    unsigned edx = 0;
-    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
-}
-#endif
-
-VectorLevel find_vector_level() noexcept {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    const bool avx2 = __builtin_cpu_supports("avx2") != 0 && has_f16c();
-    const bool avx512 = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-                        __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-    if (avx2) return avx512 ? VectorLevel::avx512 : VectorLevel::avx2;
-#endif
-    return VectorLevel::portable;
-}
-
-}  // namespace
-
-VectorLevel vector_level() noexcept {
-    static const VectorLevel level = find_vector_level();
-    return level;
-}
-
-namespace {
-
-// Elements accumulated in f32 at a time, so that the partial results stay in the cache.
-constexpr std::size_t kWideBlock = 2048;
 
 template <class T>
 constexpr bool kHalfWide = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
@@ -300,11 +273,19 @@ void narrow_f16(void* out, const float* in, std::size_t count) {
     narrow_as<Float16>(static_cast<Float16*>(out) + done, in + done, count - done);
 }
 
+using WideBlock = std::array<float, kWideBlock>;
+
+template <class Body>
+void by_blocks(std::size_t count, Body body) {
+    for (std::size_t first = 0; first < count; first += kWideBlock)
+        body(first, std::min(kWideBlock, count - first));
+}
+
 // One block of combine_all for the types that are accumulated in f32.
 void combine_wide(ReduceOp op, DataType type, std::byte* out, std::span<const void* const> inputs,
                   std::size_t first, std::size_t count) {
-    std::array<float, kWideBlock> sum;
-    std::array<float, kWideBlock> next;
+    WideBlock sum;
+    WideBlock next;
     widen(type, sum.data(), element_at(inputs[0], first, type), count);
     for (const void* input : inputs.subspan(1)) {
         widen(type, next.data(), element_at(input, first, type), count);
@@ -313,6 +294,16 @@ void combine_wide(ReduceOp op, DataType type, std::byte* out, std::span<const vo
     if (op == ReduceOp::avg)
         finish_average(DataType::f32, sum.data(), count, static_cast<int>(inputs.size()));
     narrow(type, out + first * size_of(type), sum.data(), count);
+}
+
+// The rank's own elements as they count: where they are, or divided in `room`.
+const float* divided(const WireKind& kind, const void* local, std::size_t first, std::size_t count,
+                     WideBlock& room) {
+    const float* values = static_cast<const float*>(local) + first;
+    if (kind.divisor == 1) return values;
+    std::copy_n(values, count, room.data());
+    finish_average(kind.type, room.data(), count, kind.divisor);
+    return room.data();
 }
 
 }  // namespace
@@ -330,11 +321,9 @@ void combine_all(ReduceOp op, DataType type, void* out, std::span<const void* co
                  std::size_t count) {
     if (count == 0) return;
     if (carries_f32(op, type)) {
-        for (std::size_t first = 0; first < count; first += kWideBlock) {
-            combine_wide(op, type, static_cast<std::byte*>(out), inputs, first,
-                         std::min(kWideBlock, count - first));
-        }
-        return;
+        return by_blocks(count, [&](std::size_t first, std::size_t size) {
+            combine_wide(op, type, static_cast<std::byte*>(out), inputs, first, size);
+        });
     }
     std::memcpy(out, inputs[0], count * size_of(type));
     for (const void* input : inputs.subspan(1)) combine(op, type, out, input, out, count);
@@ -364,6 +353,63 @@ void narrow(DataType type, void* out, const float* in, std::size_t count) {
     if (type == DataType::f16) return narrow_f16(out, in, count);
     check(type == DataType::bf16, "only 16-bit floating point is narrowed");
     narrow_as<BFloat16>(out, in, count);
+}
+
+WireKind compressed_kind(const Call& call, int world_size) noexcept {
+    const DataType wire = call.compression == Compression::f16 ? DataType::f16 : DataType::bf16;
+    const bool averages = call.reduce == ReduceOp::avg;
+    return {DataType::f32, wire, averages ? ReduceOp::sum : call.reduce, averages ? world_size : 1};
+}
+
+void compress(const WireKind& kind, void* wire, const void* local, std::size_t count) {
+    WideBlock room;
+    by_blocks(count, [&](std::size_t first, std::size_t size) {
+        narrow(kind.wire, element_at(wire, first, kind.wire), divided(kind, local, first, size, room), size);
+    });
+}
+
+void combine_compressed(const WireKind& kind, void* wire, const void* received, const void* local,
+                        std::size_t count) {
+    WideBlock sum;
+    WideBlock room;
+    by_blocks(count, [&](std::size_t first, std::size_t size) {
+        widen(kind.wire, sum.data(), element_at(received, first, kind.wire), size);
+        combine(kind.op, kind.type, sum.data(), sum.data(), divided(kind, local, first, size, room), size);
+        narrow(kind.wire, element_at(wire, first, kind.wire), sum.data(), size);
+    });
+}
+
+void combine_expanded(const WireKind& kind, void* out, std::span<const void* const> inputs,
+                      std::size_t count) {
+    WideBlock next;
+    by_blocks(count, [&](std::size_t first, std::size_t size) {
+        float* sum = static_cast<float*>(out) + first;
+        widen(kind.wire, sum, element_at(inputs[0], first, kind.wire), size);
+        for (const void* input : inputs.subspan(1)) {
+            widen(kind.wire, next.data(), element_at(input, first, kind.wire), size);
+            combine(kind.op, kind.type, sum, next.data(), sum, size);
+        }
+    });
+}
+
+PartialKind partial_kind(const Call& call, int world_size) {
+    const bool divides = call.reduce == ReduceOp::avg;
+    const DataType carried = carries_f32(call.reduce, call.type) ? DataType::f32 : call.type;
+    const ReduceOp op = divides ? ReduceOp::sum : call.reduce;
+    // Elements that are carried as 16 bits are narrow already.
+    const bool compressed = call.compression != Compression::none && carried == DataType::f32;
+    if (compressed) return {call.type, carried, op, 0, compressed_kind(call, world_size)};
+    return {call.type, carried, op, divides ? world_size : 0, as_it_is(carried, op)};
+}
+
+void finish_partial(const PartialKind& kind, std::byte* out, std::byte* partial, std::size_t count) {
+    if (count == 0) return;
+    if (kind.averaged != 0) finish_average(kind.carried, partial, count, kind.averaged);
+    if (kind.carried != kind.type) {
+        narrow(kind.type, out, reinterpret_cast<const float*>(partial), count);
+    } else if (out != partial) {
+        std::memcpy(out, partial, count * size_of(kind.type));
+    }
 }
 
 }  // namespace ddprun::inline detail

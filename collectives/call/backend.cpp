@@ -3,6 +3,11 @@
 #include <fmt/core.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
 #include "collectives/error.hpp"
 
 namespace ddprun::inline detail {
@@ -18,6 +23,184 @@ SharedMemory private_memory(std::size_t bytes) {
     }
     const auto unmap = [bytes](std::byte* begin) { ::munmap(begin, bytes); };
     return {std::shared_ptr<std::byte>(static_cast<std::byte*>(memory), unmap), bytes};
+}
+
+namespace {
+
+class Checker {
+  public:
+    Checker(const OperationRequest& request, int rank, int world_size)
+        : request_(request), rank_(rank), world_size_(world_size), traits_(traits_of(request.operation)) {}
+
+    void check() const {
+        require_operation();
+        if (request_.operation == Operation::barrier) return;
+        require_type();
+        if (traits_.reduces) require_reduction();
+        require_compression();
+        if (traits_.has_root) require_rank("root");
+        if (traits_.point_to_point) require_peer();
+        const bool in = counts(traits_.in);
+        const bool out = counts(traits_.out);
+        const bool one_buffer = request_.operation == Operation::broadcast;
+        if (in) require_buffer(one_buffer || !out ? "data" : "input", request_.in);
+        if (out && !one_buffer) require_buffer(in ? "output" : "data", request_.out);
+        if (in && out) require_sizes();
+        if (in && out) require_apart();
+    }
+
+  private:
+    [[noreturn]] void refuse(const std::string& what) const { ddprun::refuse(request_.operation, what); }
+
+    bool counts(Where where) const {
+        return where == Where::everywhere || (where == Where::root && rank_ == request_.peer);
+    }
+
+    void require_operation() const {
+        if (!traits_.internal) return;
+        refuse(fmt::format("not an operation: {}", static_cast<int>(request_.operation)));
+    }
+
+    void require_type() const {
+        if (is_known(request_.type)) return;
+        refuse(fmt::format("unknown DataType {}", static_cast<int>(request_.type)));
+    }
+
+    void require_reduction() const {
+        const ReduceOp op = request_.reduction.op;
+        if (!is_known(op)) refuse(fmt::format("unknown ReduceOp {}", static_cast<int>(op)));
+        if (is_defined(op, request_.type)) return;
+        refuse(fmt::format("{} is not defined for {}", name_of(op), name_of(request_.type)));
+    }
+
+    void require_compression() const {
+        const Compression compression = request_.compression;
+        if (compression == Compression::none) return;
+        if (!is_known(compression))
+            refuse(fmt::format("unknown Compression {}", static_cast<int>(compression)));
+        if (request_.operation != Operation::all_reduce) refuse("only all_reduce compresses");
+        if (is_defined(compression, request_.type)) return;
+        refuse(fmt::format("{} cannot travel as {}", name_of(request_.type), name_of(compression)));
+    }
+
+    void require_rank(const char* name) const {
+        if (request_.peer >= 0 && request_.peer < world_size_) return;
+        refuse(fmt::format("{} {} is not a rank of this communicator (0..{})", name, request_.peer,
+                           world_size_ - 1));
+    }
+
+    void require_peer() const {
+        require_rank("peer");
+        if (request_.peer == rank_) refuse(fmt::format("peer {} is this rank itself", rank_));
+    }
+
+    void require_buffer(const char* name, const void* data) const {
+        const std::size_t count = request_.count;
+        const std::size_t element = size_of(request_.type);
+        if (count == 0) return;
+        if (data == nullptr) refuse(fmt::format("{} is null, but count is {}", name, count));
+        const std::size_t largest = std::numeric_limits<std::size_t>::max() / 16 / element;
+        if (count > largest / static_cast<std::size_t>(world_size_))
+            refuse(fmt::format("a count of {} is larger than any memory", count));
+        if (reinterpret_cast<std::uintptr_t>(data) % element != 0)
+            refuse(fmt::format("{} is not aligned for {}", name, name_of(request_.type)));
+    }
+
+    void require_sizes() const {
+        if (!request_.sizes) return;
+        const auto [in, out] = *request_.sizes;
+        if (traits_.whole_in == traits_.whole_out && in != out)
+            refuse(fmt::format("input of {} elements, but output of {}", in, out));
+        if (traits_.whole_in || traits_.whole_out) require_whole(traits_.whole_in ? in : out);
+    }
+
+    void require_whole(std::size_t elements) const {
+        const auto ranks = static_cast<std::size_t>(world_size_);
+        if (elements / ranks == request_.count && elements % ranks == 0) return;
+        refuse(fmt::format("{} elements are not {} ranks times {}", elements, world_size_, request_.count));
+    }
+
+    // Buffers of one size may be the same; of two sizes the small one may be this rank's part of the other.
+    void require_apart() const {
+        const std::size_t part = request_.count * size_of(request_.type);
+        const std::size_t whole = part * static_cast<std::size_t>(world_size_);
+        const std::size_t place = part * static_cast<std::size_t>(rank_);
+        const auto in = reinterpret_cast<std::uintptr_t>(request_.in);
+        const auto out = reinterpret_cast<std::uintptr_t>(request_.out);
+        const auto own_in = traits_.whole_in && !traits_.whole_out ? in + place : in;
+        const auto own_out = traits_.whole_out && !traits_.whole_in ? out + place : out;
+        if (part == 0 || own_in == own_out) return;
+        if (in + (traits_.whole_in ? whole : part) <= out) return;
+        if (out + (traits_.whole_out ? whole : part) <= in) return;
+        refuse("input and output overlap, and not as in-place use does");
+    }
+
+    const OperationRequest& request_;
+    int rank_;
+    int world_size_;
+    OperationTraits traits_;
+};
+
+// The memory of a group's member.
+struct MemberMemory {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    const Call* call = nullptr;
+
+    bool receives() const { return call->operation == Operation::recv; }
+};
+
+void require_apart(const std::vector<Task>& members) {
+    std::vector<MemberMemory> places;
+    places.reserve(members.size());
+    for (const Task& member : members) {
+        const bool receives = member.call.operation == Operation::recv;
+        const auto begin = reinterpret_cast<std::uintptr_t>(receives ? member.out : member.in);
+        const std::size_t bytes = bytes_of(member);
+        if (bytes > 0) places.push_back({begin, begin + bytes, &member.call});
+    }
+    std::sort(places.begin(), places.end(),
+              [](const MemberMemory& a, const MemberMemory& b) { return a.begin < b.begin; });
+    // Those that reach furthest so far, of all, and of what is received.
+    const MemberMemory* furthest = nullptr;
+    const MemberMemory* received = nullptr;
+    for (const MemberMemory& place : places) {
+        const MemberMemory* before = place.receives() ? furthest : received;
+        if (before != nullptr && place.begin < before->end) {
+            refuse(Operation::group, fmt::format("the memory of {} and of {} overlap",
+                                                 describe(*before->call), describe(*place.call)));
+        }
+        if (furthest == nullptr || furthest->end < place.end) furthest = &place;
+        if (place.receives() && (received == nullptr || received->end < place.end)) received = &place;
+    }
+}
+
+}  // namespace
+
+void refuse(Operation operation, const std::string& what) { refuse(name_of(operation).data(), what); }
+
+void refuse(const char* name, const std::string& what) {
+    throw CollectiveError(CollectiveErrorCode::invalid_argument, fmt::format("{}: {}", name, what), {}, name);
+}
+
+Task checked_task(const OperationRequest& request, int rank, int world_size) {
+    Checker(request, rank, world_size).check();
+    const Operation operation = request.operation;
+    const bool named = has_root(operation) || is_point_to_point(operation);
+    const ReduceOp reduce = is_reduction(operation) ? request.reduction.op : ReduceOp::sum;
+    const Call call{operation,      request.type,       reduce, named ? request.peer : -1, request.count,
+                    /*sequence=*/0, request.compression};
+    return {call, request.in, request.out, request.reduction.scalar};
+}
+
+Task checked_group(std::shared_ptr<const std::vector<Task>> members) {
+    Task group;
+    group.call.operation = Operation::group;
+    if (!members || members->empty()) return group;
+    require_apart(*members);
+    group.call.count = members->size();
+    group.members = std::move(members);
+    return group;
 }
 
 }  // namespace ddprun::inline detail

@@ -16,6 +16,7 @@
 
 #include "collectives/call/call.hpp"
 #include "collectives/error.hpp"
+#include "collectives/operation_request.hpp"
 #include "collectives/shared_buffer.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/own_process.hpp"
@@ -40,23 +41,6 @@ class WorkState {
 
   private:
     const ProcessNumber process_ = this_process();
-};
-
-// The state of an operation that a thread of this process carries out.
-class ThreadWorkState final : public WorkState {
-  public:
-    // That thread calls it, once.
-    void end(std::optional<CollectiveError> error);
-
-    bool ended() override;
-    bool wait_until(Deadline deadline) override;
-    std::optional<CollectiveError> error() override;
-
-  private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool ended_ = false;
-    std::optional<CollectiveError> error_;
 };
 
 // Task: one operation as a rank asked for it: what all ranks must agree on, and this rank's buffers. Pure.
@@ -129,5 +113,21 @@ inline constexpr const char* kStartedNotEnded =
 
 // Zeros that only this process has. Throws CollectiveError, `system`.
 SharedMemory private_memory(std::size_t bytes);
+
+// Checked task: from what a program asks for to what a backend carries out. Pure.
+
+// Throws CollectiveError, invalid_argument, about an operation of this rank.
+[[noreturn]] void refuse(Operation operation, const std::string& what);
+// The same about a call that is no operation.
+[[noreturn]] void refuse(const char* name, const std::string& what);
+
+// Throws invalid_argument unless the enumerators are known and fit each other, the ranks are of this
+// communicator, and pointers of buffers that count are aligned, not null where they have elements, and
+// overlap not at all or as in-place use does.
+Task checked_task(const OperationRequest& request, int rank, int world_size);
+
+// A group of sends and receives, each checked. Throws invalid_argument if one receives into memory of
+// another. Without members for null and none.
+Task checked_group(std::shared_ptr<const std::vector<Task>> members);
 
 }  // namespace ddprun::inline detail

@@ -25,58 +25,16 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
-#include "collectives/shm/shm_channel.hpp"
-#include "collectives/shm/shm_lifeline.hpp"
+#include "collectives/shm/shm_segment.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
 
 namespace ddprun::inline detail {
 
-inline constexpr std::size_t kHostsWholeVector = std::size_t{4} << 10;
 // An all_reduce has no more than this, as it is carried, on its way between the hosts at a time.
 inline constexpr std::size_t kHostsSlice = std::size_t{512} << 10;
 
-class HostsBackend final : public Backend {
-  public:
-    // The segment is the one that the ranks of this host agreed on. The hosts have equal numbers of ranks.
-    HostsBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp);
-
-    void run(const Task& task) override;
-    std::vector<int> leave(Deadline deadline) override { return tcp_->leave(deadline); }
-    void abort(const std::string& reason) override { tcp_->abort(reason); }
-    std::optional<Verdict> verdict() const override { return tcp_->verdict(); }
-
-  private:
-    using Way = void (HostsBackend::*)(const Task& task, const PeerMesh::Operation& operation);
-    // Null for what goes between all ranks over TCP, wherever they are.
-    static Way way_by_hosts(Operation operation);
-    void all_reduce(const Task& task, const PeerMesh::Operation& operation);
-    void all_reduce_whole(const Task& task, const PeerMesh::Operation& operation);
-    void reduce_scatter(const Task& task, const PeerMesh::Operation& operation);
-    void all_gather(const Task& task, const PeerMesh::Operation& operation);
-    void broadcast(const Task& task, const PeerMesh::Operation& operation);
-    void barrier(const Task& task, const PeerMesh::Operation& operation);
-    void run_over_tcp(const Task& task);
-
-    // The slices of a range of elements, by place, in bytes.
-    std::span<const Range> even_slices(const Range& elements, std::size_t element);
-    // Returns the parts of a host's ranks, of a buffer with `bytes` for each rank of the communicator.
-    std::span<const Range> slices_of_host(int host, std::size_t bytes);
-    const Range& own_slice() const { return slices_[static_cast<std::size_t>(channel_.rank())]; }
-    int hosts() const noexcept { return across_.size(); }
-    PeerMesh& mesh() noexcept { return tcp_->mesh(); }
-
-    // Members end in the reverse of this order: the lifeline wakes sleepers in the segment.
-    ShmSegment segment_;
-    std::unique_ptr<TcpBackend> tcp_;
-    ShmChannel channel_;
-    ShmLifeline lifeline_;
-    TcpGroup across_;
-    const std::vector<std::vector<int>> ranks_by_host_;
-    // Kept between calls, so that a call of a size seen before allocates nothing.
-    std::vector<std::byte> partials_;
-    std::vector<Range> slices_;
-};
+// The segment is the one that the ranks of this host agreed on. The hosts have equal numbers of ranks.
+std::unique_ptr<Backend> make_hosts_backend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp);
 
 }  // namespace ddprun::inline detail

@@ -18,32 +18,7 @@
 
 namespace ddprun::inline detail {
 
-// Ranks by what they did. A deed is the rest of a sentence that begins with one rank's name: `called
-// barrier() as call 7`, `has made 6 calls and left`.
-class Sides {
-  public:
-    struct Side {
-        std::string deed;
-        std::vector<int> ranks;
-    };
-
-    void add(int rank, const std::string& deed);
-
-    std::size_t count() const noexcept { return sides_.size(); }
-    // The side with more ranks than each other; null where there is none.
-    const Side* largest() const;
-    // All but those of `side`, ascending.
-    std::vector<int> others(const Side& side) const;
-    // All sides, the smallest first: `rank 1 called …, ranks 0, 2 have made 6 calls and left`.
-    std::string text() const;
-
-  private:
-    std::vector<Side> sides_;
-};
-
-// The same as deeds.
-std::string deed_of_call(const Call& call);
-std::string deed_of_absence(std::uint64_t calls_made);
+// What a rank did that left after so many calls, as the rest of a sentence that begins with its name.
 std::string deed_of_leaving(std::uint64_t calls_made);
 
 // That two ranks called different things at the same place in the order of their calls.

@@ -10,6 +10,7 @@
 #include "collectives/error.hpp"
 
 namespace ddprun::inline detail {
+
 namespace {
 
 [[noreturn]] void fail(const std::string& text) {

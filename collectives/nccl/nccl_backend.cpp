@@ -2,155 +2,414 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
-#include "collectives/call/checked_task.hpp"
+#include "collectives/nccl/nccl_work.hpp"
+#include "collectives/wire/event.hpp"
 #include "rendezvous/system/own_process.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun::inline detail {
 namespace {
 
+// How often NCCL and CUDA are asked for errors while operations are in progress.
+constexpr std::chrono::milliseconds kNcclWatchPeriod{10};
+// An operation that takes so long is compared with what the other ranks are in; then again after twice the
+// time.
+constexpr std::chrono::milliseconds kNcclCompareAfter{2000};
+// The thread goes on looking for so long after the last operation, because being woken costs the caller more
+// than a small operation.
+constexpr std::chrono::milliseconds kStayAwake{1000};
+// How long the destructor, after the last operation has ended, waits for NCCL to end in order with the other
+// ranks, before it aborts.
+constexpr std::chrono::milliseconds kNcclFinishTimeout{5000};
 // Bytes; an element of every type fits.
 constexpr std::size_t kToken = 64;
 
+// NcclWatch: sees to it that no operation on NCCL waits for ever. One per communicator, with a thread of its
+// own.
+//
+// The thread looks after all operations in progress: when the other ranks bring news, a deadline passes, or
+// NCCL or CUDA report an error (which it has to ask for), the communicator ends: first all ranks are told,
+// then NCCL is aborted, and then all operations fail with the verdict. While nothing is in progress, it
+// sleeps.
+//
+// Members may be called from any thread, but for stop() and the destructor.
+class NcclWatch {
+  public:
+    NcclWatch(std::shared_ptr<NcclComm> comm, NcclPeers& peers)
+        : comm_(std::move(comm)), peers_(peers), over_(std::make_shared<std::atomic<bool>>(false)) {
+        peers_.on_news([this] { wake_.signal(); });
+        thread_ = start_without_signals([this] { run(); });
+    }
+
+    ~NcclWatch() { stop(); }
+
+    // Set when the communicator has ended, before NCCL is aborted. See NcclWork.
+    std::shared_ptr<const std::atomic<bool>> over() const noexcept { return over_; }
+
+    // Call it before NCCL is called for the operation.
+    void add(std::shared_ptr<NcclWork> work) {
+        {
+            const std::lock_guard lock(mutex_);
+            // The end has been looked for among the works before; this one would wait for ever.
+            if (*over_) return work->fail(error_of(verdict_, work->call()));
+            works_.push_back(std::move(work));
+        }
+        if (asleep_.exchange(false)) wake_.signal();
+    }
+
+    // NCCL refused, or failed in, a call; CUDA did, which `text` tells.
+    void failed(NcclResult result) {
+        const std::string text = comm_->describe(result);
+        if (!may_be_a_death(result)) return failed(text);
+        {
+            const std::lock_guard lock(mutex_);
+            if (unexplained_) return;
+            unexplained_ = {text, Deadline::clock::now() + kNcclCauseTimeout};
+        }
+        wake_.signal();
+    }
+
+    void failed(const std::string& text) {
+        peers_.declare({CollectiveErrorCode::system,
+                        {peers_.rank()},
+                        fmt::format("NCCL on rank {}: {}", peers_.rank(), text)});
+        wake_.signal();
+    }
+
+    // Returns when nothing is in progress any more, by the operations' own deadlines at the latest; false if
+    // that is later than `deadline`.
+    bool drain(Deadline deadline) {
+        while (const auto work = oldest()) {
+            if (!work->wait_until(deadline)) return false;
+        }
+        return true;
+    }
+
+    // Ends the thread. NCCL is aborted unless it has ended before, and whatever is still in progress fails.
+    // False if NCCL does not let itself be aborted.
+    bool stop() {
+        if (thread_.joinable()) {
+            peers_.on_news({});
+            stopping_ = true;
+            wake_.signal();
+            thread_.join();
+        }
+        if (!*over_) {
+            end({CollectiveErrorCode::aborted,
+                 {peers_.rank()},
+                 fmt::format("rank {} destroyed its communicator meanwhile", peers_.rank())});
+        }
+        return comm_->abort();
+    }
+
+    // An error of the communicator's end, with what else went wrong at it.
+    CollectiveError completed(const CollectiveError& error) const {
+        const std::lock_guard lock(mutex_);
+        if (note_.empty()) return error;
+        return {error.code(), error.what() + note_, error.culprits(), error.operation(), error.sequence()};
+    }
+
+  private:
+    // An error of NCCL's that may be somebody's death, and until when the lifeline may tell.
+    struct Unexplained {
+        std::string text;
+        Deadline deadline;
+    };
+
+    void run() {
+        auto last_busy = Deadline::clock::now();
+        while (true) {
+            wake_.clear();
+            if (stopping_) return;
+            auto next = look();
+            if (next) {
+                last_busy = Deadline::clock::now();
+            } else if (!*over_ && Deadline::clock::now() < last_busy + kStayAwake) {
+                next = Deadline::clock::now() + kNcclWatchPeriod;
+            } else {
+                asleep_ = true;
+                // One may have come before it could see that this thread sleeps.
+                if (oldest() && asleep_.exchange(false)) continue;
+            }
+            wake_.wait(next);
+        }
+    }
+
+    // Ends what has ended; judges the rest. When to look again; nothing if there is no need to.
+    std::optional<Deadline> look() {
+        if (*over_) return std::nullopt;
+        if (const auto verdict = peers_.verdict()) {
+            end(*verdict);
+            return std::nullopt;
+        }
+        const auto unexplained = judge_unexplained();
+        const auto work = oldest();
+        if (!work) return unexplained;
+        judge(*work);
+        // A deadline that has passed was judged, unless the mesh was in use: then again after a while.
+        const auto now = Deadline::clock::now();
+        auto next = now + kNcclWatchPeriod;
+        if (work->deadline() > now) next = std::min(next, work->deadline());
+        return unexplained ? std::min(next, *unexplained) : next;
+    }
+
+    std::shared_ptr<NcclWork> oldest() {
+        const std::lock_guard lock(mutex_);
+        while (!works_.empty() && works_.front()->ended()) works_.pop_front();
+        return works_.empty() ? nullptr : works_.front();
+    }
+
+    // Why this rank ends the communicator, unless the others' news come before that moment.
+    std::optional<Deadline> judge_unexplained() {
+        std::string text;
+        {
+            const std::lock_guard lock(mutex_);
+            if (!unexplained_) return std::nullopt;
+            if (!has_passed(unexplained_->deadline)) return unexplained_->deadline;
+            text = unexplained_->text;
+        }
+        failed(text);
+        return Deadline::clock::now();
+    }
+
+    void judge(NcclWork& work) {
+        const auto now = Deadline::clock::now();
+        const Call& call = work.call();
+        if (const auto state = comm_->state();
+            state && *state != NcclResult::success && *state != NcclResult::in_progress) {
+            return failed(*state);
+        }
+        if (const auto error = work.event_error()) {
+            return failed("the stream's end: " + comm_->context().driver().text_of(*error));
+        }
+        if (now >= work.deadline()) {
+            peers_.blame(call, work.peers());
+            return;
+        }
+        peers_.check_present(call, work.peers(), work.started());
+        if (compared_ != call.sequence) {
+            compared_ = call.sequence;
+            compare_at_ = work.started() + kNcclCompareAfter;
+        }
+        if (now < compare_at_) return;
+        if (peers_.check_agreement(call)) compare_at_ = now + (now - work.started());
+    }
+
+    void end(const Verdict& verdict) {
+        {
+            const std::lock_guard lock(mutex_);
+            verdict_ = verdict;
+            *over_ = true;
+        }
+        std::string note;
+        if (!comm_->abort()) {
+            note = fmt::format(
+                "; besides, NCCL has not let itself be aborted within {} s: this process may not be able "
+                "to end, and is left to the launcher to kill",
+                kNcclAbortTimeout / std::chrono::seconds(1));
+        }
+        const std::lock_guard lock(mutex_);
+        note_ = note;
+        Verdict told = verdict;
+        told.text += note;
+        for (const auto& work : works_) work->fail(error_of(told, work->call()));
+        works_.clear();
+    }
+
+    std::shared_ptr<NcclComm> comm_;
+    NcclPeers& peers_;
+    std::shared_ptr<std::atomic<bool>> over_;
+    Event wake_;
+    std::atomic<bool> asleep_{false};
+    std::atomic<bool> stopping_{false};
+    // The thread's alone:
+    std::uint64_t compared_ = 0;  // the call, and when it is compared again
+    Deadline compare_at_{};
+    mutable std::mutex mutex_;  // guards what follows; never held while the peers are asked
+    std::deque<std::shared_ptr<NcclWork>> works_;
+    std::optional<Unexplained> unexplained_;
+    Verdict verdict_;
+    std::string note_;
+    std::thread thread_;
+};
+
+class NcclBackend final : public Backend {
+  public:
+    // `comm` has been made by all ranks.
+    NcclBackend(std::shared_ptr<const CudaPrimaryContext> context, std::shared_ptr<NcclComm> comm,
+                std::unique_ptr<NcclPeers> peers)
+        : context_(std::move(context)),
+          comm_(std::move(comm)),
+          events_(std::make_shared<CudaEventPool>(context_)),
+          peers_(std::move(peers)),
+          token_(context_, kToken),
+          watch_(comm_, *peers_) {
+        context_->call("making a CUDA stream", &CudaDriver::stream_create, &stream_, kCudaStreamDefault);
+    }
+
+    ~NcclBackend() override {
+        watch_.drain(Deadline::max());
+        // The others need not wait for a rank that waits for them here.
+        peers_->leave();
+        if (!ended()) comm_->finish(Deadline::clock::now() + kNcclFinishTimeout);
+        if (watch_.stop()) {
+            const CudaScope scope(*context_);
+            context_->driver().stream_destroy(stream_);
+            return;
+        }
+        // Kernels may run for ever, and freeing would wait for them.
+        token_.leak();
+        for (CudaMemory& copy : copies_) copy.leak();
+    }
+
+    bool on_device() const noexcept override { return true; }
+    void run(const Task& task) override {
+        if (task.call.operation == Operation::split) {
+            if (peers_->world_size() > 1) return peers_->exchange(task);
+            std::memcpy(task.out, task.in, bytes_of(task));
+            return;
+        }
+        const auto work = launch(task);
+        work->wait_until(Deadline::max());
+        if (const auto error = work->error()) throw *error;
+    }
+
+    std::shared_ptr<WorkState> start(const Task& task) override { return launch(task); }
+    std::vector<int> leave(Deadline deadline) override {
+        if (!watch_.drain(deadline)) {
+            throw error_of(peers_->declare(abort_verdict(peers_->rank(), kStartedNotEnded)), "finalize");
+        }
+        return peers_->leave_together(deadline);
+    }
+
+    void abort(const std::string& reason) override { peers_->declare(abort_verdict(peers_->rank(), reason)); }
+    std::optional<Verdict> verdict() const override { return peers_->verdict(); }
+
+  private:
+    std::shared_ptr<NcclWork> launch(const Task& task) {
+        const Operation operation = task.call.operation;
+        if (!nccl_op(task.call.reduce))
+            refuse(operation, fmt::format("{} is not among NCCL's operations", name_of(task.call.reduce)));
+        if (task.call.compression != Compression::none) refuse(operation, "NCCL does not compress");
+        const auto stream = task.stream != nullptr ? static_cast<CudaStream>(task.stream) : stream_;
+        refuse_capture(task.call, stream);
+        const auto now = Deadline::clock::now();
+        const auto make_work = [&](const Task& whose) {
+            return make_in_process<NcclWork>(events_, watch_.over(), whose, now,
+                                             now + peers_->operation_timeout());
+        };
+        try {
+            Task counted = task;
+            counted.call = peers_->begin(task.call);
+            auto work = make_work(counted);
+            watch_.add(work);
+            if (counted.in == counted.out && counted.call.operation == Operation::all_to_all &&
+                counted.call.count > 0) {
+                counted.in = copy_of_input(stream, counted);
+                copy_user_ = work;
+            }
+            const auto result = enqueue_in(stream, counted);
+            if (result == NcclResult::success) {
+                const CudaEvent event = events_->take();
+                context_->call("recording a CUDA event", &CudaDriver::event_record, event, stream);
+                work->launched(event);
+            } else if (result) {
+                watch_.failed(*result);
+            }
+            return work;
+        } catch (const CollectiveError& error) {
+            // Either the communicator had ended before begin() could count it, or CUDA refused after that, and the others
+            // wait.
+            if (error.code() == CollectiveErrorCode::system && !ended()) watch_.failed(error.what());
+            auto failed = make_work(task);
+            failed->fail(watch_.completed(error));
+            return failed;
+        }
+    }
+
+    // Throws invalid_argument, before anything is counted: the stream takes no operation as it is.
+    void refuse_capture(const Call& call, CudaStream stream) const {
+        const CudaScope scope(*context_);
+        const CudaDriver& driver = context_->driver();
+        auto status = CudaCaptureStatus::none;
+        if (const CudaResult result = driver.stream_is_capturing(stream, &status);
+            result != CudaResult::success) {
+            refuse(call.operation, fmt::format("the stream cannot be used: {}", driver.text_of(result)));
+        }
+        if (status == CudaCaptureStatus::none) return;
+        refuse(
+            call.operation,
+            "the stream is being captured into a CUDA graph, whose runs could not be watched: call it before "
+            "or after the capture");
+    }
+
+    // Puts it into the stream; returns what NCCL says about it, or nothing if the communicator ended meanwhile.
+    std::optional<NcclResult> enqueue_in(CudaStream stream, const Task& task) {
+        const NcclLibrary& nccl = comm_->library();
+        const Call& call = task.call;
+        NcclLaunch launch{
+            nccl,         nullptr, stream, peers_->rank(), peers_->world_size(), *nccl_op(call.reduce),
+            token_.data()};
+        const bool scales =
+            is_reduction(call.operation) && call.reduce == ReduceOp::premul_sum && call.count > 0;
+        auto result = comm_->call([&](NcclHandle handle) {
+            launch.handle = handle;
+            if (scales) {
+                NcclScalar scalar = nccl_scalar(call.type, task.scalar);
+                const NcclResult made =
+                    nccl.create_premul_sum(&launch.op, scalar.bytes.data(), nccl_type(call.type),
+                                           NcclScalarResidence::host_immediate, handle);
+                if (made != NcclResult::success) return made;
+            }
+            return enqueue(launch, task);
+        });
+        if (scales && result == NcclResult::success) {
+            result = comm_->call([&](NcclHandle handle) { return nccl.destroy_op(launch.op, handle); });
+        }
+        return result;
+    }
+
+    // An all_to_all in place has its input copied: NCCL has none.
+    const void* copy_of_input(CudaStream stream, const Task& task) {
+        const std::size_t bytes = bytes_of(task) * static_cast<std::size_t>(peers_->world_size());
+        const CudaScope scope(*context_);
+        if (copies_.empty() || copies_.back().size() < bytes) {
+            copies_.emplace_back(context_, bytes);
+        } else if (copy_user_) {
+            // It may be in another stream.
+            copy_user_->hold_back(stream);
+        }
+        context_->call("copying the input of all_to_all", &CudaDriver::copy_on_device,
+                       copies_.back().pointer(), reinterpret_cast<CudaPointer>(task.in), bytes, stream);
+        return copies_.back().data();
+    }
+
+    std::shared_ptr<const CudaPrimaryContext> context_;
+    std::shared_ptr<NcclComm> comm_;
+    std::shared_ptr<CudaEventPool> events_;
+    std::unique_ptr<NcclPeers> peers_;
+    CudaMemory token_;
+    std::vector<CudaMemory> copies_;  // only the last is in use; freeing one would wait for the device
+    std::shared_ptr<NcclWork> copy_user_;
+    CudaStream stream_ = nullptr;
+    NcclWatch watch_;
+};
+
 }  // namespace
 
-NcclBackend::NcclBackend(std::shared_ptr<const CudaPrimaryContext> context, std::shared_ptr<NcclComm> comm,
-                         std::unique_ptr<NcclPeers> peers)
-    : context_(std::move(context)),
-      comm_(std::move(comm)),
-      events_(std::make_shared<CudaEventPool>(context_)),
-      peers_(std::move(peers)),
-      token_(context_, kToken),
-      watch_(comm_, *peers_) {
-    context_->call("making a CUDA stream", &CudaDriver::stream_create, &stream_, kCudaStreamDefault);
-}
-
-NcclBackend::~NcclBackend() {
-    watch_.drain(Deadline::max());
-    // The others need not wait for a rank that waits for them here.
-    peers_->leave();
-    if (!ended()) comm_->finish(Deadline::clock::now() + kNcclFinishTimeout);
-    if (watch_.stop()) {
-        const CudaScope scope(*context_);
-        context_->driver().stream_destroy(stream_);
-        return;
-    }
-    // Kernels may run for ever, and freeing would wait for them.
-    token_.leak();
-    for (CudaMemory& copy : copies_) copy.leak();
-}
-
-std::vector<int> NcclBackend::leave(Deadline deadline) {
-    if (!watch_.drain(deadline)) {
-        throw error_of(peers_->declare(abort_verdict(peers_->rank(), kStartedNotEnded)), "finalize");
-    }
-    return peers_->leave_together(deadline);
-}
-
-void NcclBackend::abort(const std::string& reason) { peers_->declare(abort_verdict(peers_->rank(), reason)); }
-
-void NcclBackend::run(const Task& task) {
-    if (task.call.operation == Operation::split) {
-        if (peers_->world_size() > 1) return peers_->exchange(task);
-        std::memcpy(task.out, task.in, bytes_of(task));
-        return;
-    }
-    const auto work = launch(task);
-    work->wait_until(Deadline::max());
-    if (const auto error = work->error()) throw *error;
-}
-
-std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
-    const Operation operation = task.call.operation;
-    if (!nccl_op(task.call.reduce))
-        refuse(operation, fmt::format("{} is not among NCCL's operations", name_of(task.call.reduce)));
-    if (task.call.compression != Compression::none) refuse(operation, "NCCL does not compress");
-    const auto stream = task.stream != nullptr ? static_cast<CudaStream>(task.stream) : stream_;
-    refuse_capture(task.call, stream);
-    const auto now = Deadline::clock::now();
-    const auto make_work = [&](const Task& whose) {
-        return make_in_process<NcclWork>(events_, watch_.over(), whose, now,
-                                         now + peers_->operation_timeout());
-    };
-    try {
-        Task counted = task;
-        counted.call = peers_->begin(task.call);
-        auto work = make_work(counted);
-        watch_.add(work);
-        if (counted.in == counted.out && counted.call.operation == Operation::all_to_all &&
-            counted.call.count > 0) {
-            counted.in = copy_of_input(stream, counted);
-            copy_user_ = work;
-        }
-        const auto result = enqueue_in(stream, counted);
-        if (result == NcclResult::success) {
-            const CudaEvent event = events_->take();
-            context_->call("recording a CUDA event", &CudaDriver::event_record, event, stream);
-            work->launched(event);
-        } else if (result) {
-            watch_.failed(*result);
-        }
-        return work;
-    } catch (const CollectiveError& error) {
-        // Either the communicator had ended before begin() could count it, or CUDA refused after that, and the others
-        // wait.
-        if (error.code() == CollectiveErrorCode::system && !ended()) watch_.failed(error.what());
-        auto failed = make_work(task);
-        failed->fail(watch_.completed(error));
-        return failed;
-    }
-}
-
-void NcclBackend::refuse_capture(const Call& call, CudaStream stream) const {
-    const CudaScope scope(*context_);
-    const CudaDriver& driver = context_->driver();
-    auto status = CudaCaptureStatus::none;
-    if (const CudaResult result = driver.stream_is_capturing(stream, &status);
-        result != CudaResult::success) {
-        refuse(call.operation, fmt::format("the stream cannot be used: {}", driver.text_of(result)));
-    }
-    if (status == CudaCaptureStatus::none) return;
-    refuse(call.operation,
-           "the stream is being captured into a CUDA graph, whose runs could not be watched: call it before "
-           "or after the capture");
-}
-
-std::optional<NcclResult> NcclBackend::enqueue_in(CudaStream stream, const Task& task) {
-    const NcclLibrary& nccl = comm_->library();
-    const Call& call = task.call;
-    NcclLaunch launch{
-        nccl, nullptr, stream, peers_->rank(), peers_->world_size(), *nccl_op(call.reduce), token_.data()};
-    const bool scales = is_reduction(call.operation) && call.reduce == ReduceOp::premul_sum && call.count > 0;
-    auto result = comm_->call([&](NcclHandle handle) {
-        launch.handle = handle;
-        if (scales) {
-            NcclScalar scalar = nccl_scalar(call.type, task.scalar);
-            const NcclResult made =
-                nccl.create_premul_sum(&launch.op, scalar.bytes.data(), nccl_type(call.type),
-                                       NcclScalarResidence::host_immediate, handle);
-            if (made != NcclResult::success) return made;
-        }
-        return enqueue(launch, task);
-    });
-    if (scales && result == NcclResult::success) {
-        result = comm_->call([&](NcclHandle handle) { return nccl.destroy_op(launch.op, handle); });
-    }
-    return result;
-}
-
-const void* NcclBackend::copy_of_input(CudaStream stream, const Task& task) {
-    const std::size_t bytes = bytes_of(task) * static_cast<std::size_t>(peers_->world_size());
-    const CudaScope scope(*context_);
-    if (copies_.empty() || copies_.back().size() < bytes) {
-        copies_.emplace_back(context_, bytes);
-    } else if (copy_user_) {
-        // It may be in another stream.
-        copy_user_->hold_back(stream);
-    }
-    context_->call("copying the input of all_to_all", &CudaDriver::copy_on_device, copies_.back().pointer(),
-                   reinterpret_cast<CudaPointer>(task.in), bytes, stream);
-    return copies_.back().data();
+std::unique_ptr<Backend> make_nccl_backend(std::shared_ptr<const CudaPrimaryContext> context,
+                                           std::shared_ptr<NcclComm> comm, std::unique_ptr<NcclPeers> peers) {
+    return std::make_unique<NcclBackend>(std::move(context), std::move(comm), std::move(peers));
 }
 
 }  // namespace ddprun::inline detail

@@ -1,19 +1,44 @@
 #include "collectives/nccl/nccl_join.hpp"
 
 #include <fmt/core.h>
+#include <strings.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <mutex>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
+#include "collectives/error.hpp"
 #include "collectives/nccl/nccl_backend.hpp"
-#include "collectives/nccl/nccl_settings.hpp"
-#include "collectives/tcp/transfer.hpp"
+#include "collectives/tcp/flow.hpp"
+#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun::inline detail {
 namespace {
+
+constexpr const char* kVariable = "NCCL_ALGO";
+// The names are in NCCL's spelling; it does not mind the case.
+constexpr std::array<const char*, 3> kReductions{"allreduce", "reduce", "reducescatter"};
+
+bool equal(const std::string& left, const char* right) { return ::strcasecmp(left.c_str(), right) == 0; }
+
+// How many objects need the variable. The environment belongs to the process, so this does, too.
+struct Users {
+    std::mutex mutex;
+    int count = 0;
+};
+
+Users& users() {
+    static const std::reference_wrapper<Users> one(*new Users);
+    return one;
+}
 
 constexpr std::string_view kJoin = "join: ";
 
@@ -151,7 +176,99 @@ std::shared_ptr<NcclComm> make_comm(const Tools& tools, NcclPeers& peers, const 
     fail(mesh, {CollectiveErrorCode::system, {peers.rank()}, problem}, joining);
 }
 
+// NcclRings: lets NCCL reduce by rings, whose results are bitwise equal on all ranks and from run to run;
+// what CommunicatorOptions::reproducible is made of.
+//
+// NCCL can be told so by its environment variable NCCL_ALGO only. It reads that each time it makes a
+// communicator, so it is set while one is made, and unset again; it stays as it is where the user has set it.
+// What cannot be had: a communicator that another thread of the process makes at that very moment may go by
+// rings, too; and the environment changes, which other threads must not read by getenv() meanwhile.
+//
+// Sets NCCL_ALGO where it is not set; unset when the last of those objects has gone. Any thread.
+class NcclRings {
+  public:
+    explicit NcclRings(int version) {
+        const std::lock_guard lock(users().mutex);
+        const Environment environment = current_environment();
+        const std::string* set = find_variable(environment, kVariable);
+        counted_ = users().count > 0 || set == nullptr || set->empty();
+        if (counted_ && users().count++ == 0) ::setenv(kVariable, nccl_rings(version), 1);
+    }
+
+    NcclRings(const NcclRings&) = delete;
+    NcclRings& operator=(const NcclRings&) = delete;
+    ~NcclRings() {
+        const std::lock_guard lock(users().mutex);
+        if (counted_ && --users().count == 0) ::unsetenv(kVariable);
+    }
+
+  private:
+    bool counted_;
+};
+
 }  // namespace
+
+const char* nccl_rings(int version) noexcept {
+    return version >= kNcclVersionWithAlgoByOperation ? "allreduce:ring;reduce:ring;reducescatter:ring"
+                                                      : "Ring";
+}
+
+bool reduces_by_rings(std::string_view algorithms) {
+    // "ring,tree;allreduce:ring": for all operations, then for one.
+    std::array<bool, kReductions.size()> ring{};
+    while (!algorithms.empty()) {
+        const auto end = std::min(algorithms.find(';'), algorithms.size());
+        const std::string_view entry = algorithms.substr(0, end);
+        algorithms.remove_prefix(std::min(end + 1, algorithms.size()));
+        const auto colon = entry.find(':');
+        const bool of_one = colon != std::string_view::npos;
+        const bool is_ring = equal(std::string(of_one ? entry.substr(colon + 1) : entry), "ring");
+        for (std::size_t i = 0; i < kReductions.size(); ++i) {
+            if (!of_one || equal(std::string(entry.substr(0, colon)), kReductions[i])) ring[i] = is_ring;
+        }
+    }
+    return std::all_of(ring.begin(), ring.end(), [](bool is) { return is; });
+}
+
+std::optional<NcclSettings> read_nccl_settings(const Environment& environment,
+                                               const CommunicatorOptions& options, int local_rank) {
+    const auto value = [&](const char* name) {
+        const std::string* found = find_variable(environment, name);
+        return found == nullptr ? std::string() : *found;
+    };
+    BackendChoice choice = options.backend;
+    if (choice == BackendChoice::automatic) {
+        const std::string wanted = value("DDPRUN_BACKEND");
+        if (!wanted.empty() && wanted != "cpu" && wanted != "nccl") {
+            refuse("join", fmt::format("DDPRUN_BACKEND='{}' is neither cpu nor nccl", wanted));
+        }
+        choice = wanted == "nccl" ? BackendChoice::nccl : BackendChoice::cpu;
+    }
+    if (choice == BackendChoice::cpu) return std::nullopt;
+    NcclSettings settings{value("DDPRUN_NCCL_LIBRARY"), value("DDPRUN_CUDA_LIBRARY"), std::max(local_rank, 0),
+                          options.reproducible};
+    const std::string algorithms = value("NCCL_ALGO");
+    if (options.reproducible && !algorithms.empty() && !reduces_by_rings(algorithms)) {
+        refuse("join",
+               fmt::format("NCCL_ALGO='{}' contradicts CommunicatorOptions::reproducible, which reduces by "
+                           "rings: unset one of them, or set NCCL_ALGO=Ring",
+                           algorithms));
+    }
+    const auto read_device = [&](const char* name) {
+        const std::string text = value(name);
+        const auto device = whole_number<int>(text, 0);
+        if (!device) refuse("join", fmt::format("{}='{}' is not the number of a device", name, text));
+        settings.device = *device;
+    };
+    if (options.device >= 0) {
+        settings.device = options.device;
+    } else if (!value("DDPRUN_DEVICE").empty()) {
+        read_device("DDPRUN_DEVICE");
+    } else if (local_rank < 0 && !value("LOCAL_RANK").empty()) {
+        read_device("LOCAL_RANK");
+    }
+    return settings;
+}
 
 std::unique_ptr<Backend> join_nccl(std::unique_ptr<NcclPeers> peers, const NcclSettings& settings,
                                    const PeerMesh::Operation& joining) {
@@ -162,7 +279,7 @@ std::unique_ptr<Backend> join_nccl(std::unique_ptr<NcclPeers> peers, const NcclS
     std::optional<NcclRings> rings;
     if (settings.reproducible) rings.emplace(tools.nccl->version);
     auto comm = make_comm(tools, *peers, offers[0].id, joining);
-    return std::make_unique<NcclBackend>(tools.context, std::move(comm), std::move(peers));
+    return make_nccl_backend(tools.context, std::move(comm), std::move(peers));
 }
 
 }  // namespace ddprun::inline detail

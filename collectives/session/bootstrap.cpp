@@ -20,6 +20,7 @@
 #include "rendezvous/store/file_store.hpp"
 #include "rendezvous/store/store_host.hpp"
 #include "rendezvous/store/tcp_store.hpp"
+#include "rendezvous/system/check.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/whole_number.hpp"
@@ -51,27 +52,6 @@ void part(Gathering& gathering, const Joining& joining) {
     departure.wait_for(present, kDepartureTimeout);
 }
 
-}  // namespace
-
-Joined join_through(Store& store, const Joining& joining, const Member& self, Deadline deadline) {
-    const std::string prefix = fmt::format("ddprun/communicators/{}/", joining.round);
-    claim_rank(store, fmt::format("{}owner/{}", prefix, joining.rank), joining);
-    const std::int64_t instance = store.add(fmt::format("{}instance/{}", prefix, joining.rank), 1);
-    Gathering gathering(store, {"join", "ranks"}, fmt::format("{}{}/", prefix, instance), joining.rank,
-                        {joining.world_size, {}});
-    try {
-        Membership membership = gathering.run(self, deadline);
-        membership.round = joining.round;
-        membership.communicator = static_cast<std::uint32_t>(instance);
-        return {std::move(membership), gathering.departure()};
-    } catch (const CollectiveError&) {
-        part(gathering, joining);
-        throw;
-    }
-}
-
-namespace {
-
 constexpr std::string_view kTcpScheme = "tcp://";
 constexpr std::string_view kFileScheme = "file://";
 // How long rank 0 tries to use a store that already listens where it wanted to host one.
@@ -79,10 +59,6 @@ constexpr std::chrono::milliseconds kExistingStoreTimeout{5000};
 constexpr std::chrono::milliseconds kRejoinPause{50};
 // How long a rank that lost the store of rank 0 looks for a new one there.
 constexpr std::chrono::milliseconds kRejoinTimeout{5000};
-
-[[noreturn]] void fail_argument(const std::string& what) {
-    throw CollectiveError(CollectiveErrorCode::invalid_argument, "join: " + what, {}, "join");
-}
 
 // Turns what the store and the sockets throw into the library's own errors.
 CollectiveError translated(const boost::system::system_error& error) {
@@ -186,6 +162,45 @@ PeerMesh::Operation joining_until(Deadline deadline, const CommunicatorOptions& 
     return {{Operation::join}, deadline, {options.join_timeout, "CommunicatorOptions::join_timeout"}};
 }
 
+// SoloBackend: the operations of a communicator of one rank, which are copies. Needs no store, no sockets, no
+// thread.
+class SoloBackend final : public Backend {
+  public:
+    // There is no peer: Communicator refuses send and recv before they come here.
+    void run(const Task& task) override {
+        {
+            const std::lock_guard lock(mutex_);
+            Call call = task.call;
+            call.sequence = ++sequence_;
+            if (verdict_) throw error_of(*verdict_, call);
+        }
+        const Operation operation = task.call.operation;
+        check(operation != Operation::none && operation != Operation::join && !is_point_to_point(operation),
+              "no operation for a rank alone");
+        copy_bytes(task.out, task.in, bytes_of(task));
+    }
+
+    std::vector<int> leave(Deadline) override {
+        if (const auto ended = verdict()) throw error_of(*ended, "finalize");
+        return {};
+    }
+
+    void abort(const std::string& reason) override {
+        const std::lock_guard lock(mutex_);
+        if (!verdict_) verdict_ = abort_verdict(0, reason);
+    }
+
+    std::optional<Verdict> verdict() const override {
+        const std::lock_guard lock(mutex_);
+        return verdict_;
+    }
+
+  private:
+    std::uint64_t sequence_ = 0;
+    mutable std::mutex mutex_;  // guards the verdict: abort() comes from any thread
+    std::optional<Verdict> verdict_;
+};
+
 // Makes what carries out the operations of `session`, whose settings are there already.
 std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpListener listener,
                                  const PeerMesh::Operation& joining, const Origin& origin) {
@@ -207,7 +222,7 @@ std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpLis
     if (!segment) return tcp;
     if (across->size() == 1)
         return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp), joining);
-    return std::make_unique<HostsBackend>(std::move(*segment), std::move(tcp));
+    return make_hosts_backend(std::move(*segment), std::move(tcp));
 }
 
 std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, const Place& place,
@@ -234,13 +249,13 @@ std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, c
 }
 
 void require_valid(const Place& place, const CommunicatorOptions& options) {
-    if (place.world_size < 1) fail_argument(fmt::format("world_size {} is below 1", place.world_size));
+    if (place.world_size < 1) refuse("join", fmt::format("world_size {} is below 1", place.world_size));
     if (place.rank < 0 || place.rank >= place.world_size)
-        fail_argument(fmt::format("rank {} is not below world_size {}", place.rank, place.world_size));
+        refuse("join", fmt::format("rank {} is not below world_size {}", place.rank, place.world_size));
     const auto require_timeout = [](std::chrono::milliseconds timeout, const char* name) {
         if (timeout.count() >= 1 && timeout <= kLongestTimeout) return;
-        fail_argument(fmt::format("CommunicatorOptions::{} of {} ms is not between 1 ms and 10 years", name,
-                                  timeout.count()));
+        refuse("join", fmt::format("CommunicatorOptions::{} of {} ms is not between 1 ms and 10 years", name,
+                                   timeout.count()));
     };
     require_timeout(options.operation_timeout, "operation_timeout");
     require_timeout(options.join_timeout, "join_timeout");
@@ -250,6 +265,23 @@ void require_valid(const Place& place, const CommunicatorOptions& options) {
 
 }  // namespace
 
+Joined join_through(Store& store, const Joining& joining, const Member& self, Deadline deadline) {
+    const std::string prefix = fmt::format("ddprun/communicators/{}/", joining.round);
+    claim_rank(store, fmt::format("{}owner/{}", prefix, joining.rank), joining);
+    const std::int64_t instance = store.add(fmt::format("{}instance/{}", prefix, joining.rank), 1);
+    Gathering gathering(store, {"join", "ranks"}, fmt::format("{}{}/", prefix, instance), joining.rank,
+                        {joining.world_size, {}});
+    try {
+        Membership membership = gathering.run(self, deadline);
+        membership.round = joining.round;
+        membership.communicator = static_cast<std::uint32_t>(instance);
+        return {std::move(membership), gathering.departure()};
+    } catch (const CollectiveError&) {
+        part(gathering, joining);
+        throw;
+    }
+}
+
 Meeting parse_url(const std::string& url) {
     if (url.rfind(kTcpScheme, 0) == 0) {
         auto endpoint = parse_endpoint(std::string_view(url).substr(kTcpScheme.size()), 0);
@@ -257,21 +289,21 @@ Meeting parse_url(const std::string& url) {
     } else if (url.rfind(kFileScheme, 0) == 0 && url.size() > kFileScheme.size()) {
         return FileMeeting{url.substr(kFileScheme.size())};
     }
-    fail_argument(fmt::format("'{}' is neither tcp://host:port nor file://path", url));
+    refuse("join", fmt::format("'{}' is neither tcp://host:port nor file://path", url));
 }
 
 Transport read_transport(const Environment& environment) {
     const std::string* text = find_variable(environment, "DDPRUN_TRANSPORT");
     if (text == nullptr || *text == "auto") return Transport::automatic;
     if (*text == "tcp") return Transport::tcp;
-    fail_argument(fmt::format("DDPRUN_TRANSPORT='{}' is neither auto nor tcp", *text));
+    refuse("join", fmt::format("DDPRUN_TRANSPORT='{}' is neither auto nor tcp", *text));
 }
 
 std::chrono::milliseconds read_notice(const Environment& environment) {
     const std::string* text = find_variable(environment, "DDPRUN_NOTICE");
     if (text == nullptr) return {};
     if (const auto seconds = whole_number<int>(*text, 0)) return std::chrono::seconds(*seconds);
-    fail_argument(fmt::format("DDPRUN_NOTICE='{}' is no number of seconds", *text));
+    refuse("join", fmt::format("DDPRUN_NOTICE='{}' is no number of seconds", *text));
 }
 
 std::optional<LifeSlot> read_life_slot(const Environment& environment) {

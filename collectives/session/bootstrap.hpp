@@ -10,9 +10,8 @@
 #include <string>
 #include <variant>
 
-#include "collectives/nccl/nccl_settings.hpp"
+#include "collectives/nccl/nccl_join.hpp"
 #include "collectives/options.hpp"
-#include "collectives/session/gathering.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/wire/host_settings.hpp"
@@ -29,7 +28,7 @@ namespace ddprun::inline detail {
 // Keys, under `ddprun/communicators/<round>/`:
 //   owner/<rank>     who this rank is: host and pid; a second process that claims it is refused
 //   instance/<rank>  how many communicators this rank has begun; the n-th of every rank belong together
-//   <n>/…            how these find each other, see gathering.hpp
+//   <n>/…            how these find each other, see Gathering in session.hpp
 
 // How long rank 0, having given up, waits for the others to read why, since the store may end with it.
 inline constexpr std::chrono::milliseconds kDepartureTimeout{2000};

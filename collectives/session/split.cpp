@@ -8,11 +8,11 @@
 #include <cstring>
 #include <utility>
 
-#include "collectives/call/checked_task.hpp"
+#include "collectives/call/backend.hpp"
 #include "collectives/liveness/death_news.hpp"
 #include "collectives/liveness/lifeline.hpp"
 #include "collectives/session/bootstrap.hpp"
-#include "collectives/session/gathering.hpp"
+#include "collectives/session/session.hpp"
 #include "collectives/wire/frame.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
@@ -91,6 +91,33 @@ void await_end(Lifeline& lifeline) {
     }
 }
 
+constexpr const char* kName = "shrink";
+
+// Ascending, each once.
+std::vector<int> checked(std::vector<int> excluded, const Session& old) {
+    std::sort(excluded.begin(), excluded.end());
+    excluded.erase(std::unique(excluded.begin(), excluded.end()), excluded.end());
+    for (const int rank : excluded) {
+        if (rank < 0 || rank >= old.world_size) {
+            refuse(kName, fmt::format("rank {} is not a rank of this communicator (0..{})", rank,
+                                      old.world_size - 1));
+        }
+        if (rank == old.rank) refuse(kName, fmt::format("rank {} cannot exclude itself", rank));
+    }
+    return excluded;
+}
+
+CollectiveError store_failure(const boost::system::system_error& error) {
+    const auto is = [&](Errc code) { return error.code() == make_error_code(code); };
+    const bool store_lost =
+        is(Errc::connection_lost) || is(Errc::closed) || is(Errc::unreachable) || is(Errc::timed_out);
+    const std::string why = store_lost
+                                ? "the store in which the ranks met cannot be used any more; it lives in the "
+                                  "launcher, or in the process of rank 0: "
+                                : "";
+    return CollectiveError(CollectiveErrorCode::system, "shrink: " + why + error.what(), {}, kName);
+}
+
 }  // namespace
 
 SplitBytes encode(const SplitEntry& entry) {
@@ -162,37 +189,6 @@ std::unique_ptr<Session> open_split_session(Session& old, int color, int key) {
         fail_join(error.what(), own_rank);
     }
 }
-
-namespace {
-
-constexpr const char* kName = "shrink";
-
-// Ascending, each once.
-std::vector<int> checked(std::vector<int> excluded, const Session& old) {
-    std::sort(excluded.begin(), excluded.end());
-    excluded.erase(std::unique(excluded.begin(), excluded.end()), excluded.end());
-    for (const int rank : excluded) {
-        if (rank < 0 || rank >= old.world_size) {
-            refuse(kName, fmt::format("rank {} is not a rank of this communicator (0..{})", rank,
-                                      old.world_size - 1));
-        }
-        if (rank == old.rank) refuse(kName, fmt::format("rank {} cannot exclude itself", rank));
-    }
-    return excluded;
-}
-
-CollectiveError store_failure(const boost::system::system_error& error) {
-    const auto is = [&](Errc code) { return error.code() == make_error_code(code); };
-    const bool store_lost =
-        is(Errc::connection_lost) || is(Errc::closed) || is(Errc::unreachable) || is(Errc::timed_out);
-    const std::string why = store_lost
-                                ? "the store in which the ranks met cannot be used any more; it lives in the "
-                                  "launcher, or in the process of rank 0: "
-                                : "";
-    return CollectiveError(CollectiveErrorCode::system, "shrink: " + why + error.what(), {}, kName);
-}
-
-}  // namespace
 
 std::string shrunk_prefix(std::uint32_t round, const Nonce& nonce, int shrinks) {
     return fmt::format("ddprun/shrunk/{}/{}/{}/", round, hex_text(nonce), shrinks);

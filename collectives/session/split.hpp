@@ -50,7 +50,7 @@ std::unique_ptr<Session> open_split_session(Session& old, int color, int key);
 // Shrink: from a communicator, ended or not, to one of those of its ranks that go on.
 //
 // The old communicator's connections are not used, since they may be what has failed: the ranks meet in the
-// store again (gathering.hpp), over a connection of its own for each new communicator.
+// store again (Gathering in session.hpp), over a connection of its own for each new communicator.
 
 // How long a rank tries to reach the store again; it was there before.
 inline constexpr std::chrono::milliseconds kReopenTimeout{5000};

@@ -5,14 +5,18 @@
 #include <algorithm>
 #include <limits>
 
-#include "collectives/shm/shm_layout.hpp"
-#include "collectives/shm/shm_reduce.hpp"
+#include "collectives/shm/shm_channel.hpp"
+#include "collectives/shm/shm_segment.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun::inline detail {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+// A reduction of ranks that run at once is done by every rank for itself as long as all inputs together have
+// no more than this: reading them takes less than one more flight between cores.
+constexpr std::size_t kFlatTogether = std::size_t{8} << 10;
 
 }  // namespace
 
@@ -46,14 +50,6 @@ ShmAreas::Place ShmAreas::find(const void* data, std::size_t bytes) const {
     }
     return {};
 }
-
-namespace {
-
-// A reduction of ranks that run at once is done by every rank for itself as long as all inputs together have
-// no more than this: reading them takes less than one more flight between cores.
-constexpr std::size_t kFlatTogether = std::size_t{8} << 10;
-
-}  // namespace
 
 ShmBackend::ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp,
                        const PeerMesh::Operation& joining)
@@ -96,7 +92,7 @@ void ShmBackend::all_reduce_large(const Task& task) {
         ++direct_reductions_;
         return all_reduce_in_areas(call, in, out);
     }
-    ShmPipeline(channel_, call.type, call.reduce, asks).run(task);
+    run_in_stages(channel_, task, asks);
 }
 
 bool ShmBackend::all_have(const ShmAreas::Place& in, const ShmAreas::Place& out) {
@@ -229,7 +225,7 @@ void ShmBackend::run(const Task& task) {
     const ShmTurn turn(channel_, tcp_->begin(task.call));
     if (fits_places(task)) return run_in_places(task);
     if (task.call.operation == Operation::all_reduce) return all_reduce_large(task);
-    ShmPipeline(channel_, task.call.type, task.call.reduce).run(task);
+    run_in_stages(channel_, task);
 }
 
 }  // namespace ddprun::inline detail

@@ -1,5 +1,6 @@
 #include "collectives/shm/shm_channel.hpp"
 
+#include <emmintrin.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -13,7 +14,6 @@
 #include "collectives/call/call.hpp"
 
 #if defined(__x86_64__)
-#include <emmintrin.h>
 #endif
 
 namespace ddprun::inline detail {
@@ -39,15 +39,6 @@ void copy_past_the_caches(std::byte* out, const std::byte* in, std::size_t bytes
     std::memcpy(out, in, bytes);
 }
 #endif
-
-}  // namespace
-
-void copy_shared(StoreType type, void* out, const void* in, std::size_t bytes) {
-    if (type == StoreType::plain || bytes < kLeastNonTemporal) return copy_bytes(out, in, bytes);
-    copy_past_the_caches(static_cast<std::byte*>(out), static_cast<const std::byte*>(in), bytes);
-}
-
-namespace {
 
 using Clock = Deadline::clock;
 
@@ -92,7 +83,42 @@ int cpus_of_all(const ShmSegment& segment) {
     return CPU_COUNT(&all);
 }
 
+// The finaliser of MurmurHash3 (Austin Appleby, public domain): every bit of the input changes half of those
+// of the result.
+std::uint64_t mix(std::uint64_t x) {
+    x ^= x >> 33;
+    x *= 0xff51'afd7'ed55'8ccd;
+    x ^= x >> 33;
+    x *= 0xc4ce'b9fe'1a85'ec53;
+    return x ^ (x >> 33);
+}
+
+// Says in a word what a call is but for its size.
+struct CallKinds {
+    Operation operation;
+    DataType type;
+    ReduceOp reduce;
+    Compression compression;
+    std::int32_t root;
+};
+
+std::uint64_t kinds_of(const Call& call) {
+    return std::bit_cast<std::uint64_t>(
+        CallKinds{call.operation, call.type, call.reduce, call.compression, call.root});
+}
+
+std::uint32_t fingerprint_of(const Call& call) {
+    return static_cast<std::uint32_t>(mix(mix(kinds_of(call)) + call.count));
+}
+
+std::uint64_t stamp_of(std::uint64_t call, std::uint32_t fingerprint) { return call << 32 | fingerprint; }
+
 }  // namespace
+
+void copy_shared(StoreType type, void* out, const void* in, std::size_t bytes) {
+    if (type == StoreType::plain || bytes < kLeastNonTemporal) return copy_bytes(out, in, bytes);
+    copy_past_the_caches(static_cast<std::byte*>(out), static_cast<const std::byte*>(in), bytes);
+}
 
 ShmWaiter::ShmWaiter(const ShmSegment& segment, PeerMesh& mesh, const RankGroup& ranks)
     : segment_(segment),
@@ -198,40 +224,6 @@ void ShmWaiter::sleep_until_step(int peer, const ShmCondition& condition, Deadli
     }
     wakeup.sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
-
-namespace {
-
-// The finaliser of MurmurHash3 (Austin Appleby, public domain): every bit of the input changes half of those
-// of the result.
-std::uint64_t mix(std::uint64_t x) {
-    x ^= x >> 33;
-    x *= 0xff51'afd7'ed55'8ccd;
-    x ^= x >> 33;
-    x *= 0xc4ce'b9fe'1a85'ec53;
-    return x ^ (x >> 33);
-}
-
-// Says in a word what a call is but for its size.
-struct CallKinds {
-    Operation operation;
-    DataType type;
-    ReduceOp reduce;
-    Compression compression;
-    std::int32_t root;
-};
-
-std::uint64_t kinds_of(const Call& call) {
-    return std::bit_cast<std::uint64_t>(
-        CallKinds{call.operation, call.type, call.reduce, call.compression, call.root});
-}
-
-std::uint32_t fingerprint_of(const Call& call) {
-    return static_cast<std::uint32_t>(mix(mix(kinds_of(call)) + call.count));
-}
-
-std::uint64_t stamp_of(std::uint64_t call, std::uint32_t fingerprint) { return call << 32 | fingerprint; }
-
-}  // namespace
 
 ShmChannel::ShmChannel(const ShmSegment& segment, PeerMesh& mesh)
     : segment_(segment),

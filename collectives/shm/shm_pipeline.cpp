@@ -5,8 +5,7 @@
 #include <chrono>
 #include <vector>
 
-#include "collectives/shm/shm_reduce.hpp"
-#include "rendezvous/system/check.hpp"
+#include "collectives/shm/shm_channel.hpp"
 
 namespace ddprun::inline detail {
 namespace {
@@ -17,255 +16,289 @@ constexpr int kProbeTries = 6;
 // Plain stores leave what is written in a cache, from where other uses of it gain too.
 constexpr double kWorthIt = 0.8;
 
+class ShmPipeline {
+  public:
+    ShmPipeline(ShmChannel& channel, DataType type, ReduceOp op, bool announced)
+        : channel_(channel), type_(type), op_(op), announced_(announced) {}
+
+    void run(const Task& task) {
+        const std::byte* in = input_of(task);
+        std::byte* out = output_of(task);
+        const std::size_t count = task.call.count;
+        const OperationTraits traits = traits_of(task.call.operation);
+        const int root = traits.has_root ? task.call.root : kEverybody;
+        if (task.call.operation == Operation::broadcast) return broadcast(out, count, root);
+        if (traits.reduces && traits.whole_in) return reduce_scatter(in, out, count);
+        if (traits.reduces) return reduce_in_stages(in, out, count, root);
+        traits.whole_in ? scatter_in_stages(in, out, count, root) : gather_in_stages(in, out, count, root);
+    }
+
+  private:
+    static constexpr int kEverybody = -1;
+
+    struct Plan {
+        std::size_t total;      // bytes
+        std::size_t per_round;  // a multiple of the line
+        std::uint64_t rounds;
+
+        ShmPiece round(std::uint64_t i) const {
+            const std::size_t begin = std::min(total, i * per_round);
+            return {begin, std::min(per_round, total - begin)};
+        }
+    };
+
+    static Plan plan(std::size_t total, std::size_t most_per_round) {
+        // Rounds of equal size: a short last one would cost as many waits as a full one.
+        const std::size_t rounds = divided_up(total, most_per_round);
+        return {total, std::min(line_up(divided_up(total, rounds)), most_per_round), rounds};
+    }
+
+    // The part of a stage for each rank, where a round has as much of every part.
+    std::size_t share() const {
+        return channel_.stage_size() / static_cast<std::size_t>(channel_.world_size()) / kSliceUnit *
+               kSliceUnit;
+    }
+    int other(int i) const { return (channel_.rank() + i) % channel_.world_size(); }
+    std::byte* own_stage(std::uint64_t round) const { return channel_.stage(channel_.rank(), round); }
+    // Calls stage(i), two rounds ahead, then use(i), for every round i of the plan. `stage` fills this rank's
+    // stage; `use` reads the others'.
+    template <class Stage, class Use>
+    void run_rounds(const Plan& plan, Stage stage, Use use) {
+        begin(plan, stage);
+        for (std::uint64_t i = 0; i < plan.rounds; ++i) {
+            if (i + 2 < plan.rounds) stage_round(i + 2, stage);
+            use(i);
+            channel_.set_released(channel_.first_round() + i);
+        }
+        channel_.rounds_used(plan.rounds);
+    }
+
+    template <class Stage>
+    void stage_round(std::uint64_t i, Stage stage) {
+        channel_.await_stage(channel_.first_round() + i);
+        stage(i);
+        if (i > 0 || announced_) channel_.set_staged(channel_.first_round() + i);
+    }
+
+    // The first two rounds, and the announcement.
+    template <class Stage>
+    void begin(const Plan& plan, Stage stage) {
+        stage_round(0, stage);
+        if (!announced_) announce();
+        if (plan.rounds > 1) stage_round(1, stage);
+        if (!announced_) channel_.await_all();
+    }
+
+    void announce() {
+        channel_.write_note({});
+        channel_.announce();
+    }
+
+    // Copies the other ranks' pieces of `in`, which has a part for each rank, into this rank's stage, each at its share.
+    void stage_parts(std::uint64_t round, const std::byte* in, std::size_t part, const ShmPiece& piece) {
+        for (int j = 1; j < channel_.world_size(); ++j) {
+            const auto peer = static_cast<std::size_t>(other(j));
+            copy_shared(channel_.store_type(), own_stage(round) + peer * share(),
+                        in + peer * part + piece.begin, piece.size);
+        }
+    }
+
+    // The first round is staged before the call is announced, and needs no word of its own; but not by a rank
+    // whose note says that it could have done without.
+    void await_staged(int peer, std::uint64_t i) {
+        if (i > 0 || channel_.note(peer).in != 0) channel_.await_staged(peer, channel_.first_round() + i);
+    }
+    // Counts are elements, not zero, in all that follows. The results are for `root`, or for all.
+    //
+    // A reduction goes through the stages like this:
+    // 1. Each rank copies the other ranks' slices of a round's input into its own stage, two rounds ahead of their use.
+    // 2. When all others have staged the round, it reduces its own slice from all their stages, in the order 0 … n-1.
+    // 3. It writes the result back to where it has read the slice, in the stage of each rank that wants it, and says so.
+    // 4. So each rank finds the whole result of the round in its own stage, and copies it out, one round behind 2.
+    // 5. A stage is used again three rounds later, when all others have said that they need nothing of it any more.
+    void reduce_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root) {
+        const Plan rounds = plan(count * size_of(type_), channel_.stage_size());
+        const std::uint64_t first = channel_.first_round();
+        const int n = channel_.world_size();
+        const int rank = channel_.rank();
+        const bool has_out = root == kEverybody || root == rank;
+        const auto stage = [&](std::uint64_t i) {
+            const ShmPiece piece = rounds.round(i);
+            for (int j = 1; j < n; ++j) {
+                const ShmPiece theirs = shm_slice(piece.size, other(j), n);
+                copy_shared(channel_.store_type(), own_stage(first + i) + theirs.begin,
+                            in + piece.begin + theirs.begin, theirs.size);
+            }
+        };
+        const auto reduce = [&](std::uint64_t i) {
+            const ShmPiece piece = rounds.round(i);
+            const ShmPiece mine = shm_slice(piece.size, rank, n);
+            const std::size_t place = piece.begin + mine.begin;
+            for (int j = 1; j < n; ++j) await_staged(other(j), i);
+            reduce_slice(first + i, {mine.begin, mine.size, in + place, has_out ? out + place : nullptr},
+                         [&](const std::byte* result, std::size_t at, std::size_t bytes) {
+                             for (int j = 1; j < n; ++j) {
+                                 if (root != kEverybody && root != other(j)) continue;
+                                 copy_shared(channel_.store_type(), channel_.stage(other(j), first + i) + at,
+                                             result, bytes);
+                             }
+                         });
+            channel_.set_reduced_and_released(first + i);
+        };
+        const auto collect = [&](std::uint64_t i) {
+            const ShmPiece piece = rounds.round(i);
+            for (int j = 1; has_out && j < n; ++j) {
+                const ShmPiece theirs = shm_slice(piece.size, other(j), n);
+                channel_.await_reduced(other(j), first + i);
+                copy_bytes(out + piece.begin + theirs.begin, own_stage(first + i) + theirs.begin,
+                           theirs.size);
+            }
+        };
+        begin(rounds, stage);
+        reduce(0);
+        for (std::uint64_t i = 0; i < rounds.rounds; ++i) {
+            if (i + 2 < rounds.rounds) stage_round(i + 2, stage);
+            if (i + 1 < rounds.rounds) reduce(i + 1);
+            collect(i);
+        }
+        channel_.rounds_used(rounds.rounds);
+    }
+
+    // All parts are for `root`, or for all.
+    void gather_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root) {
+        const std::size_t part = count * size_of(type_);
+        const std::uint64_t first = channel_.first_round();
+        const int rank = channel_.rank();
+        const bool has_out = root == kEverybody || root == rank;
+        const Plan rounds = plan(part, channel_.stage_size());
+        const auto stage = [&](std::uint64_t i) {
+            const ShmPiece piece = rounds.round(i);
+            if (root != rank)
+                copy_shared(channel_.store_type(), own_stage(first + i), in + piece.begin, piece.size);
+            if (has_out) {
+                copy_bytes(out + static_cast<std::size_t>(rank) * part + piece.begin, in + piece.begin,
+                           piece.size);
+            }
+        };
+        run_rounds(rounds, stage, [&](std::uint64_t i) {
+            const ShmPiece piece = rounds.round(i);
+            for (int j = 1; has_out && j < channel_.world_size(); ++j) {
+                await_staged(other(j), i);
+                copy_bytes(out + static_cast<std::size_t>(other(j)) * part + piece.begin,
+                           channel_.stage(other(j), first + i), piece.size);
+            }
+        });
+    }
+
+    // The parts are those of `root`, or of all.
+    void scatter_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root) {
+        const std::size_t part = count * size_of(type_);
+        const std::uint64_t first = channel_.first_round();
+        const auto own = static_cast<std::size_t>(channel_.rank());
+        const bool has_in = root == kEverybody || root == channel_.rank();
+        // Returns where the part from a rank goes: to the only one there is, or to that rank's.
+        const auto place_of = [&](int from) {
+            return root == kEverybody ? out + static_cast<std::size_t>(from) * part : out;
+        };
+        const Plan rounds = plan(part, share());
+        const auto stage = [&](std::uint64_t i) {
+            if (!has_in) return;
+            const ShmPiece piece = rounds.round(i);
+            stage_parts(first + i, in, part, piece);
+            copy_bytes(place_of(channel_.rank()) + piece.begin, in + own * part + piece.begin, piece.size);
+        };
+        run_rounds(rounds, stage, [&](std::uint64_t i) {
+            const ShmPiece piece = rounds.round(i);
+            for (int j = 1; j < channel_.world_size(); ++j) {
+                if (root != kEverybody && root != other(j)) continue;
+                await_staged(other(j), i);
+                copy_bytes(place_of(other(j)) + piece.begin,
+                           channel_.stage(other(j), first + i) + own * share(), piece.size);
+            }
+        });
+    }
+
+    void reduce_scatter(const std::byte* in, std::byte* out, std::size_t count) {
+        const std::size_t part = count * size_of(type_);
+        const std::uint64_t first = channel_.first_round();
+        const int n = channel_.world_size();
+        const auto own = static_cast<std::size_t>(channel_.rank());
+        const Plan rounds = plan(part, share());
+        const auto stage = [&](std::uint64_t i) {
+            const ShmPiece piece = rounds.round(i);
+            stage_parts(first + i, in, part, piece);
+        };
+        run_rounds(rounds, stage, [&](std::uint64_t i) {
+            const ShmPiece piece = rounds.round(i);
+            for (int j = 1; j < n; ++j) await_staged(other(j), i);
+            reduce_slice(first + i,
+                         {own * share(), piece.size, in + own * part + piece.begin, out + piece.begin},
+                         [](const std::byte*, std::size_t, std::size_t) {});
+        });
+    }
+
+    void broadcast(std::byte* data, std::size_t count, int root) {
+        const Plan rounds = plan(count * size_of(type_), channel_.stage_size());
+        const std::uint64_t first = channel_.first_round();
+        const bool is_root = channel_.rank() == root;
+        if (!is_root) {
+            announce();
+            channel_.await(root);
+        }
+        for (std::uint64_t i = 0; i < rounds.rounds; ++i) {
+            const ShmPiece piece = rounds.round(i);
+            if (is_root) {
+                // It waits from here on for the others, who must therefore be in the same call.
+                if (i == kShmStages) channel_.await_all();
+                stage_round(i, [&](std::uint64_t) {
+                    copy_shared(channel_.store_type(), own_stage(first + i), data + piece.begin, piece.size);
+                });
+                if (i == 0) announce();
+            } else {
+                await_staged(root, i);
+                copy_bytes(data + piece.begin, channel_.stage(root, first + i), piece.size);
+            }
+            channel_.set_released(first + i);
+        }
+        channel_.rounds_used(rounds.rounds);
+    }
+
+    // A Slice is what a rank reduces: so many bytes at `place` of the others' stages, its own values, and where it wants
+    // the result: nowhere if null.
+    struct Slice {
+        std::size_t place;
+        std::size_t size;
+        const std::byte* own;
+        std::byte* out;
+    };
+    // share(result, place, bytes) is called for every block, while it is in the cache.
+    template <class Share>
+    void reduce_slice(std::uint64_t round, const Slice& slice, Share share) {
+        alignas(kShmLine) std::array<std::byte, kReduceBlock> block;
+        const int n = channel_.world_size();
+        const bool direct = slice.out != nullptr && may_reduce_in_place(type_, op_, n);
+        for (std::size_t done = 0; done < slice.size; done += kReduceBlock) {
+            const std::size_t bytes = std::min(kReduceBlock, slice.size - done);
+            std::byte* result = direct ? slice.out + done : block.data();
+            reduce_in_order(type_, op_, n, result, bytes, [&](int peer) {
+                return peer == channel_.rank() ? slice.own + done
+                                               : channel_.stage(peer, round) + slice.place + done;
+            });
+            if (slice.out != nullptr) copy_bytes(slice.out + done, result, bytes);
+            share(result, slice.place + done, bytes);
+        }
+    }
+
+    ShmChannel& channel_;
+    DataType type_;
+    ReduceOp op_;
+    bool announced_;
+};
+
 }  // namespace
 
-ShmPipeline::ShmPipeline(ShmChannel& channel, DataType type, ReduceOp op, bool announced)
-    : channel_(channel), type_(type), op_(op), announced_(announced) {}
-
-void ShmPipeline::run(const Task& task) {
-    const std::byte* in = input_of(task);
-    std::byte* out = output_of(task);
-    const std::size_t count = task.call.count;
-    const int root = task.call.root;
-    switch (task.call.operation) {
-        case Operation::all_reduce: return reduce_in_stages(in, out, count, kEverybody);
-        case Operation::reduce: return reduce_in_stages(in, out, count, root);
-        case Operation::reduce_scatter: return reduce_scatter(in, out, count);
-        case Operation::split:
-        case Operation::all_gather: return gather_in_stages(in, out, count, kEverybody);
-        case Operation::gather: return gather_in_stages(in, out, count, root);
-        case Operation::all_to_all: return scatter_in_stages(in, out, count, kEverybody);
-        case Operation::scatter: return scatter_in_stages(in, out, count, root);
-        case Operation::broadcast: return broadcast(out, count, root);
-        case Operation::none:
-        case Operation::barrier:
-        case Operation::join:
-        case Operation::allocate:
-        case Operation::send:
-        case Operation::recv:
-        case Operation::group: check(false, "an operation with large buffers is one of the known ones here");
-    }
-}
-
-ShmPiece ShmPipeline::Plan::round(std::uint64_t i) const {
-    const std::size_t begin = std::min(total, i * per_round);
-    return {begin, std::min(per_round, total - begin)};
-}
-
-ShmPipeline::Plan ShmPipeline::plan(std::size_t total, std::size_t most_per_round) {
-    // Rounds of equal size: a short last one would cost as many waits as a full one.
-    const std::size_t rounds = divided_up(total, most_per_round);
-    return {total, std::min(line_up(divided_up(total, rounds)), most_per_round), rounds};
-}
-
-std::size_t ShmPipeline::share() const {
-    return channel_.stage_size() / static_cast<std::size_t>(channel_.world_size()) / kSliceUnit * kSliceUnit;
-}
-
-template <class Stage>
-void ShmPipeline::stage_round(std::uint64_t i, Stage stage) {
-    channel_.await_stage(channel_.first_round() + i);
-    stage(i);
-    if (i > 0 || announced_) channel_.set_staged(channel_.first_round() + i);
-}
-
-void ShmPipeline::announce() {
-    channel_.write_note({});
-    channel_.announce();
-}
-
-template <class Stage>
-void ShmPipeline::begin(const Plan& plan, Stage stage) {
-    stage_round(0, stage);
-    if (!announced_) announce();
-    if (plan.rounds > 1) stage_round(1, stage);
-    if (!announced_) channel_.await_all();
-}
-
-template <class Stage, class Use>
-void ShmPipeline::run_rounds(const Plan& plan, Stage stage, Use use) {
-    begin(plan, stage);
-    for (std::uint64_t i = 0; i < plan.rounds; ++i) {
-        if (i + 2 < plan.rounds) stage_round(i + 2, stage);
-        use(i);
-        channel_.set_released(channel_.first_round() + i);
-    }
-    channel_.rounds_used(plan.rounds);
-}
-
-template <class Share>
-void ShmPipeline::reduce_slice(std::uint64_t round, const Slice& slice, Share share) {
-    alignas(kShmLine) std::array<std::byte, kReduceBlock> block;
-    const int n = channel_.world_size();
-    const bool direct = slice.out != nullptr && may_reduce_in_place(type_, op_, n);
-    for (std::size_t done = 0; done < slice.size; done += kReduceBlock) {
-        const std::size_t bytes = std::min(kReduceBlock, slice.size - done);
-        std::byte* result = direct ? slice.out + done : block.data();
-        reduce_in_order(type_, op_, n, result, bytes, [&](int peer) {
-            return peer == channel_.rank() ? slice.own + done
-                                           : channel_.stage(peer, round) + slice.place + done;
-        });
-        if (slice.out != nullptr) copy_bytes(slice.out + done, result, bytes);
-        share(result, slice.place + done, bytes);
-    }
-}
-
-// A reduction goes through the stages like this:
-// 1. Each rank copies the other ranks' slices of a round's input into its own stage, two rounds ahead of their use.
-// 2. When all others have staged the round, it reduces its own slice from all their stages, in the order 0 … n-1.
-// 3. It writes the result back to where it has read the slice, in the stage of each rank that wants it, and says so.
-// 4. So each rank finds the whole result of the round in its own stage, and copies it out, one round behind 2.
-// 5. A stage is used again three rounds later, when all others have said that they need nothing of it any more.
-void ShmPipeline::reduce_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root) {
-    const Plan rounds = plan(count * size_of(type_), channel_.stage_size());
-    const std::uint64_t first = channel_.first_round();
-    const int n = channel_.world_size();
-    const int rank = channel_.rank();
-    const bool has_out = root == kEverybody || root == rank;
-    const auto stage = [&](std::uint64_t i) {
-        const ShmPiece piece = rounds.round(i);
-        for (int j = 1; j < n; ++j) {
-            const ShmPiece theirs = shm_slice(piece.size, other(j), n);
-            copy_shared(channel_.store_type(), own_stage(first + i) + theirs.begin,
-                        in + piece.begin + theirs.begin, theirs.size);
-        }
-    };
-    const auto reduce = [&](std::uint64_t i) {
-        const ShmPiece piece = rounds.round(i);
-        const ShmPiece mine = shm_slice(piece.size, rank, n);
-        const std::size_t place = piece.begin + mine.begin;
-        for (int j = 1; j < n; ++j) await_staged(other(j), i);
-        reduce_slice(first + i, {mine.begin, mine.size, in + place, has_out ? out + place : nullptr},
-                     [&](const std::byte* result, std::size_t at, std::size_t bytes) {
-                         for (int j = 1; j < n; ++j) {
-                             if (root != kEverybody && root != other(j)) continue;
-                             copy_shared(channel_.store_type(), channel_.stage(other(j), first + i) + at,
-                                         result, bytes);
-                         }
-                     });
-        channel_.set_reduced_and_released(first + i);
-    };
-    const auto collect = [&](std::uint64_t i) {
-        const ShmPiece piece = rounds.round(i);
-        for (int j = 1; has_out && j < n; ++j) {
-            const ShmPiece theirs = shm_slice(piece.size, other(j), n);
-            channel_.await_reduced(other(j), first + i);
-            copy_bytes(out + piece.begin + theirs.begin, own_stage(first + i) + theirs.begin, theirs.size);
-        }
-    };
-    begin(rounds, stage);
-    reduce(0);
-    for (std::uint64_t i = 0; i < rounds.rounds; ++i) {
-        if (i + 2 < rounds.rounds) stage_round(i + 2, stage);
-        if (i + 1 < rounds.rounds) reduce(i + 1);
-        collect(i);
-    }
-    channel_.rounds_used(rounds.rounds);
-}
-
-void ShmPipeline::stage_parts(std::uint64_t round, const std::byte* in, std::size_t part,
-                              const ShmPiece& piece) {
-    for (int j = 1; j < channel_.world_size(); ++j) {
-        const auto peer = static_cast<std::size_t>(other(j));
-        copy_shared(channel_.store_type(), own_stage(round) + peer * share(), in + peer * part + piece.begin,
-                    piece.size);
-    }
-}
-
-void ShmPipeline::reduce_scatter(const std::byte* in, std::byte* out, std::size_t count) {
-    const std::size_t part = count * size_of(type_);
-    const std::uint64_t first = channel_.first_round();
-    const int n = channel_.world_size();
-    const auto own = static_cast<std::size_t>(channel_.rank());
-    const Plan rounds = plan(part, share());
-    const auto stage = [&](std::uint64_t i) {
-        const ShmPiece piece = rounds.round(i);
-        stage_parts(first + i, in, part, piece);
-    };
-    run_rounds(rounds, stage, [&](std::uint64_t i) {
-        const ShmPiece piece = rounds.round(i);
-        for (int j = 1; j < n; ++j) await_staged(other(j), i);
-        reduce_slice(first + i, {own * share(), piece.size, in + own * part + piece.begin, out + piece.begin},
-                     [](const std::byte*, std::size_t, std::size_t) {});
-    });
-}
-
-void ShmPipeline::gather_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root) {
-    const std::size_t part = count * size_of(type_);
-    const std::uint64_t first = channel_.first_round();
-    const int rank = channel_.rank();
-    const bool has_out = root == kEverybody || root == rank;
-    const Plan rounds = plan(part, channel_.stage_size());
-    const auto stage = [&](std::uint64_t i) {
-        const ShmPiece piece = rounds.round(i);
-        if (root != rank)
-            copy_shared(channel_.store_type(), own_stage(first + i), in + piece.begin, piece.size);
-        if (has_out) {
-            copy_bytes(out + static_cast<std::size_t>(rank) * part + piece.begin, in + piece.begin,
-                       piece.size);
-        }
-    };
-    run_rounds(rounds, stage, [&](std::uint64_t i) {
-        const ShmPiece piece = rounds.round(i);
-        for (int j = 1; has_out && j < channel_.world_size(); ++j) {
-            await_staged(other(j), i);
-            copy_bytes(out + static_cast<std::size_t>(other(j)) * part + piece.begin,
-                       channel_.stage(other(j), first + i), piece.size);
-        }
-    });
-}
-
-void ShmPipeline::scatter_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root) {
-    const std::size_t part = count * size_of(type_);
-    const std::uint64_t first = channel_.first_round();
-    const auto own = static_cast<std::size_t>(channel_.rank());
-    const bool has_in = root == kEverybody || root == channel_.rank();
-    // Returns where the part from a rank goes: to the only one there is, or to that rank's.
-    const auto place_of = [&](int from) {
-        return root == kEverybody ? out + static_cast<std::size_t>(from) * part : out;
-    };
-    const Plan rounds = plan(part, share());
-    const auto stage = [&](std::uint64_t i) {
-        if (!has_in) return;
-        const ShmPiece piece = rounds.round(i);
-        stage_parts(first + i, in, part, piece);
-        copy_bytes(place_of(channel_.rank()) + piece.begin, in + own * part + piece.begin, piece.size);
-    };
-    run_rounds(rounds, stage, [&](std::uint64_t i) {
-        const ShmPiece piece = rounds.round(i);
-        for (int j = 1; j < channel_.world_size(); ++j) {
-            if (root != kEverybody && root != other(j)) continue;
-            await_staged(other(j), i);
-            copy_bytes(place_of(other(j)) + piece.begin, channel_.stage(other(j), first + i) + own * share(),
-                       piece.size);
-        }
-    });
-}
-
-void ShmPipeline::broadcast(std::byte* data, std::size_t count, int root) {
-    const Plan rounds = plan(count * size_of(type_), channel_.stage_size());
-    const std::uint64_t first = channel_.first_round();
-    const bool is_root = channel_.rank() == root;
-    if (!is_root) {
-        announce();
-        channel_.await(root);
-    }
-    for (std::uint64_t i = 0; i < rounds.rounds; ++i) {
-        const ShmPiece piece = rounds.round(i);
-        if (is_root) {
-            // It waits from here on for the others, who must therefore be in the same call.
-            if (i == kShmStages) channel_.await_all();
-            stage_round(i, [&](std::uint64_t) {
-                copy_shared(channel_.store_type(), own_stage(first + i), data + piece.begin, piece.size);
-            });
-            if (i == 0) announce();
-        } else {
-            await_staged(root, i);
-            copy_bytes(data + piece.begin, channel_.stage(root, first + i), piece.size);
-        }
-        channel_.set_released(first + i);
-    }
-    channel_.rounds_used(rounds.rounds);
+void run_in_stages(ShmChannel& channel, const Task& task, bool announced) {
+    ShmPipeline(channel, task.call.type, task.call.reduce, announced).run(task);
 }
 
 StoreType probe_store_type(ShmChannel& channel, const PeerMesh::Operation& joining) {
@@ -281,7 +314,7 @@ StoreType probe_store_type(ShmChannel& channel, const PeerMesh::Operation& joini
             const ShmTurn turn(channel, joining);
             channel.set_store_type(type);
             const auto begin = std::chrono::steady_clock::now();
-            ShmPipeline(channel, DataType::f32, ReduceOp::max).run(probe);
+            run_in_stages(channel, probe);
             const Time time = std::chrono::steady_clock::now() - begin;
             Time& least = best[static_cast<std::size_t>(type)];
             // The first of all only brings the pages in.

@@ -6,12 +6,14 @@
 #include <cstring>
 #include <vector>
 
-#include "collectives/tcp/transfer.hpp"
+#include "collectives/tcp/flow.hpp"
 #include "collectives/wire/membership.hpp"
 #include "rendezvous/system/cpus.hpp"
 
 namespace ddprun::inline detail {
 namespace {
+
+std::size_t page_up(std::size_t bytes) { return (bytes + kShmPage - 1) / kShmPage * kShmPage; }
 
 ShmHeader header_of(const Membership& membership) {
     ShmHeader header;
@@ -21,32 +23,6 @@ ShmHeader header_of(const Membership& membership) {
     header.nonce = membership.nonce;
     return header;
 }
-
-}  // namespace
-
-std::optional<ShmSegment> ShmSegment::create(const Membership& membership) {
-    const int ranks = membership.local_world_size();
-    if (ranks > kShmMaxRanks) return std::nullopt;
-    const ShmLayout layout(ranks);
-    auto mapping = ShmMapping::create(kShmName, layout.size());
-    if (!mapping) return std::nullopt;
-    ShmSegment segment(std::move(*mapping), layout, ranks);
-    segment.at<ShmHeader>(0) = header_of(membership);
-    return segment;
-}
-
-std::optional<ShmSegment> ShmSegment::open(const ShmOffer& offer, const Membership& membership) {
-    const int ranks = membership.local_world_size();
-    if (ranks > kShmMaxRanks) return std::nullopt;
-    const ShmLayout layout(ranks);
-    auto mapping = ShmMapping::open(offer, layout.size());
-    if (!mapping) return std::nullopt;
-    ShmSegment segment(std::move(*mapping), layout, ranks);
-    if (segment.at<ShmHeader>(0) != header_of(membership)) return std::nullopt;
-    return segment;
-}
-
-namespace {
 
 // Written by each rank for itself, because a launcher may have bound each to CPUs of its own. A rank with
 // less time than its CPUs have tells of fewer; so all ranks count alike.
@@ -61,6 +37,32 @@ void write_cpus(cpu_set_t& set) {
 }
 
 }  // namespace
+
+ShmLayout::ShmLayout(int world_size) {
+    const auto ranks = static_cast<std::size_t>(world_size);
+    const std::size_t share = kShmMaxStages / (ranks * kShmStages) / kShmPage * kShmPage;
+    slot_payload_ = std::min(kShmSlotsTogether / ranks, kShmLargestSlot);
+    slot_size_ = page_up(slot_payload_);
+    stage_size_ = std::clamp(share, kShmPage, kShmLargestStage);
+    slots_ = page_up(kShmLine * (1 + ranks * kShmLinesPerRank));
+    stages_ = page_up(slots_ + ranks * 2 * slot_size_);
+    end_ = stages_ + ranks * kShmStages * stage_size_;
+    size_ = page_up(end_ + sizeof(ShmEnd) + ranks * sizeof(ShmLife));
+}
+
+std::optional<ShmSegment> ShmSegment::map(const ShmOffer* offer, const Membership& membership) {
+    const int ranks = membership.local_world_size();
+    if (ranks > kShmMaxRanks) return std::nullopt;
+    const ShmLayout layout(ranks);
+    auto mapping = offer != nullptr ? ShmMapping::open(*offer, layout.size())
+                                    : ShmMapping::create(kShmName, layout.size());
+    if (!mapping) return std::nullopt;
+    ShmSegment segment(std::move(*mapping), layout, ranks);
+    ShmHeader& header = segment.at<ShmHeader>(0);
+    if (offer == nullptr) header = header_of(membership);
+    if (header != header_of(membership)) return std::nullopt;
+    return segment;
+}
 
 std::optional<ShmSegment> hand_over_segment(PeerMesh& mesh, bool wanted, const PeerMesh::Operation& joining) {
     const RankGroup ranks = ranks_of_host(mesh.membership());

@@ -1,22 +1,169 @@
 // ShmSegment: the memory shared by the ranks of one communicator on one host: a mapping laid out as
-// shm_layout.hpp says, known by the communicator's nonce in it.
+// ShmLayout says, known by the communicator's nonce in it.
 #pragma once
 
+#include <sched.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 
-#include "collectives/shm/shm_layout.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
+#include "collectives/wire/frame.hpp"
 #include "collectives/wire/membership.hpp"
 #include "rendezvous/system/shm_mapping.hpp"
 
 namespace ddprun::inline detail {
 
+// ShmLayout: where everything lies in the memory that the ranks of one host share. Pure.
+//
+// A header line, then for each rank: two flag lines, two call records, a progress line, a wakeup and its CPUs;
+// then two slots a rank for small payloads and three stages a rank for large ones; at the end, the word of
+// the communicator's end and each rank's life. Every line is written by one rank only (but the count of
+// sleepers in a wakeup, the bit of waiters in a life, and the end), and has 128 bytes to itself
+// because processors fetch lines in pairs.
+//
+// The memory begins as zeros. All counters only grow, so nothing is ever reset.
+
+inline constexpr std::size_t kShmPage = 4096;
+
+inline constexpr std::uint64_t kShmMagic = 0x314d'4853'5044'4400;  // "\0DDPSHM1"
+inline constexpr std::uint32_t kShmVersion = 2;
+inline constexpr char kShmName[] = "ddprun-collectives";  // as /proc/PID/maps shows it
+inline constexpr std::size_t kShmLine = 128;
+inline constexpr std::size_t kShmInlinePayload = 56;
+// A payload of up to this goes into a slot, if the slots of all ranks together have no more than the second.
+inline constexpr std::size_t kShmLargestSlot = std::size_t{64} << 10;
+inline constexpr std::size_t kShmSlotsTogether = std::size_t{128} << 10;
+inline constexpr std::size_t kShmLargestStage = std::size_t{256} << 10;
+// All stages together; for so many ranks that it is passed, each stage gets smaller.
+inline constexpr std::size_t kShmMaxStages = std::size_t{64} << 20;
+inline constexpr int kShmMaxRanks = 256;
+inline constexpr int kShmStages = 3;
+inline constexpr std::size_t kShmLinesPerRank = 7;          // two flags, two records, progress, wakeup, CPUs
+inline constexpr std::size_t kShmLastRecord = 1028;         // the longest notice
+inline constexpr std::uint32_t kShmReleased = 0x3fff'ffff;  // no thread's number: Linux has 4 Mi at most
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "the ranks share atomics between processes");
+
+struct alignas(kShmLine) ShmHeader {
+    std::uint64_t magic = kShmMagic;
+    std::uint32_t version = kShmVersion;
+    std::uint32_t world_size = 0;
+    std::uint32_t round = 0;
+    std::uint32_t communicator = 0;
+    Nonce nonce{};
+
+    bool operator==(const ShmHeader&) const = default;
+};
+
+// One rank's announcement of a call. `stamp` is the call's number (low 32 bits) above its fingerprint; what
+// it announces is written before it.
+struct alignas(kShmLine) ShmFlag {
+    std::atomic<std::uint64_t> stamp;
+    std::array<std::byte, kShmInlinePayload> payload;
+};
+
+// The announced call in full; read only when fingerprints differ.
+struct alignas(kShmLine) ShmCallRecord {
+    std::atomic<std::uint64_t> kinds;  // operation, type, reduction, compression, root
+    std::atomic<std::uint64_t> count;
+    std::atomic<std::uint64_t> sequence;
+};
+
+// How many rounds of staged data (numbered from 0 over the whole life) the rank has staged, has reduced its
+// slice of, and needs no more from anybody.
+struct alignas(kShmLine) ShmProgress {
+    std::atomic<std::uint64_t> staged;
+    std::atomic<std::uint64_t> reduced;
+    std::atomic<std::uint64_t> released;
+};
+
+// Counted up by its rank after every step; those who wait for that rank sleep on the count.
+struct alignas(kShmLine) ShmWakeup {
+    std::atomic<std::uint32_t> count;
+    std::atomic<std::uint32_t> sleepers;
+    // The CPU on which the rank waited last, plus one; 0 at first.
+    std::atomic<std::uint32_t> cpu;
+};
+
+// The CPUs on which the rank may run, written once before the others look.
+struct alignas(kShmLine) ShmCpus {
+    cpu_set_t set;
+};
+static_assert(sizeof(ShmCpus) == kShmLine);
+
+// Which rank's last_record says why the communicator ended: 1 + its number; 0 while it lives. Set once.
+struct alignas(kShmLine) ShmEnd {
+    std::atomic<std::uint32_t> first;
+};
+
+// One rank's life, see shm_lifeline.hpp.
+struct alignas(kShmLine) ShmLife {
+    // A robust futex: 0 before the rank has come, then the number of the thread that holds it, kShmReleased
+    // after the rank has left. The kernel sets FUTEX_OWNER_DIED.
+    std::atomic<std::uint32_t> word;
+    // 1: the rank's process has called exit().
+    std::atomic<std::uint32_t> exited;
+    // Why the communicator ended, as far as this rank knows: bytes of an encoded notice; 0 while it lives.
+    std::atomic<std::uint32_t> last_record_size;
+    std::array<std::byte, kShmLastRecord> last_record;
+};
+
+class ShmLayout {
+  public:
+    // There are 2 to kShmMaxRanks ranks.
+    explicit ShmLayout(int world_size);
+
+    std::size_t size() const noexcept { return size_; }
+    // The largest payload for a slot.
+    std::size_t slot_payload() const noexcept { return slot_payload_; }
+    // Bytes of one stage; a multiple of the page.
+    std::size_t stage_size() const noexcept { return stage_size_; }
+
+    // Offsets from the beginning.
+    std::size_t flag(int rank, int bank) const noexcept { return line(rank, bank); }
+    std::size_t record(int rank, int bank) const noexcept { return line(rank, 2 + bank); }
+    std::size_t progress(int rank) const noexcept { return line(rank, 4); }
+    std::size_t wakeup(int rank) const noexcept { return line(rank, 5); }
+    std::size_t cpus(int rank) const noexcept { return line(rank, 6); }
+    std::size_t end() const noexcept { return end_; }
+    std::size_t life(int rank) const noexcept {
+        return end_ + sizeof(ShmEnd) + static_cast<std::size_t>(rank) * sizeof(ShmLife);
+    }
+    std::size_t slot(int rank, int bank) const noexcept {
+        return slots_ + static_cast<std::size_t>(rank * 2 + bank) * slot_size_;
+    }
+    std::size_t stage(int rank, int buffer) const noexcept {
+        return stages_ + static_cast<std::size_t>(rank * kShmStages + buffer) * stage_size_;
+    }
+
+  private:
+    // Behind the header's, each rank has its lines.
+    static std::size_t line(int rank, int number) noexcept {
+        return kShmLine *
+               (1 + static_cast<std::size_t>(rank) * kShmLinesPerRank + static_cast<std::size_t>(number));
+    }
+
+    std::size_t slot_payload_;
+    std::size_t slot_size_;
+    std::size_t stage_size_;
+    std::size_t slots_;
+    std::size_t stages_;
+    std::size_t end_;
+    std::size_t size_;
+};
+
 class ShmSegment {
   public:
     // Makes and maps it; nothing where the system refuses. Keeps the descriptor until close_offer().
-    static std::optional<ShmSegment> create(const Membership& membership);
+    static std::optional<ShmSegment> create(const Membership& membership) { return map(nullptr, membership); }
     // Maps the one offered; nothing if it cannot be had or is not of this communicator.
-    static std::optional<ShmSegment> open(const ShmOffer& offer, const Membership& membership);
+    static std::optional<ShmSegment> open(const ShmOffer& offer, const Membership& membership) {
+        return map(&offer, membership);
+    }
 
     ShmOffer offer() const noexcept { return mapping_.offer(); }
     // The mapping stays.
@@ -36,6 +183,8 @@ class ShmSegment {
     std::byte* stage(int rank, int buffer) const { return mapping_.base() + layout_.stage(rank, buffer); }
 
   private:
+    // Maps the one offered, or a new one where there is no offer.
+    static std::optional<ShmSegment> map(const ShmOffer* offer, const Membership& membership);
     ShmSegment(ShmMapping mapping, const ShmLayout& layout, int world_size)
         : mapping_(std::move(mapping)), layout_(layout), world_size_(world_size) {}
     template <class T>

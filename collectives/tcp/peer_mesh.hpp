@@ -20,8 +20,8 @@
 #include "collectives/call/call.hpp"
 #include "collectives/liveness/judgement.hpp"
 #include "collectives/liveness/lifeline.hpp"
+#include "collectives/wire/frame.hpp"
 #include "collectives/wire/membership.hpp"
-#include "collectives/wire/mesh_proof.hpp"
 #include "collectives/wire/tcp_link.hpp"
 
 namespace ddprun::inline detail {

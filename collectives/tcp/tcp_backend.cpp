@@ -7,8 +7,7 @@
 
 #include "collectives/arithmetic/reduce.hpp"
 #include "collectives/arithmetic/schedule.hpp"
-#include "collectives/arithmetic/wire_kind.hpp"
-#include "collectives/tcp/transfer.hpp"
+#include "collectives/tcp/flow.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun::inline detail {

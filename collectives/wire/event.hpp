@@ -1,9 +1,16 @@
 // Event: what one thread signals and another polls for.
 #pragma once
 
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
 #include <optional>
 
 #include "rendezvous/system/deadline.hpp"
+#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/own_process.hpp"
 
 namespace ddprun::inline detail {
@@ -11,14 +18,28 @@ namespace ddprun::inline detail {
 class Event {
   public:
     // Throws boost::system::system_error.
-    Event();
+    Event() : descriptor_([] { return ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }) {
+        if (!descriptor_) fail_errno(errno, "cannot make an event descriptor");
+    }
 
     // Readable while signalled.
     int descriptor() const noexcept { return descriptor_.get(); }
-    void signal() const noexcept;
-    void clear() const noexcept;
+    void signal() const noexcept {
+        const std::uint64_t one = 1;
+        // Fails only when the counter is full, and then the event is signalled already.
+        [[maybe_unused]] const ssize_t written = ::write(descriptor_.get(), &one, sizeof(one));
+    }
+
+    void clear() const noexcept {
+        std::uint64_t count = 0;
+        [[maybe_unused]] const ssize_t taken = ::read(descriptor_.get(), &count, sizeof(count));
+    }
+
     // Waits until it is signalled, or `deadline`. May return early.
-    void wait(std::optional<Deadline> deadline) const noexcept;
+    void wait(std::optional<Deadline> deadline) const noexcept {
+        pollfd polled{descriptor_.get(), POLLIN, 0};
+        ::poll(&polled, 1, poll_timeout(deadline));
+    }
 
   private:
     ProcessDescriptor descriptor_;

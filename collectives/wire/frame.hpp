@@ -7,7 +7,7 @@
 //              mesh, it is all that shows that the caller belongs to this job), u32 1 where the caller has a key, else
 //              0, 16 bytes challenge (fresh and random for each connection with a key, else 0)
 //   Answer   8 bytes, back: u32 magic, u32 HelloAnswer. A connection without the magic is closed unanswered.
-// and where both have a key, so that the answer is HelloAnswer::prove (mesh_proof.hpp):
+// and where both have a key, so that the answer is HelloAnswer::prove:
 //   Offer    48 bytes, behind that answer: 16 bytes challenge, fresh and random; 32 bytes proof
 //   Proof    32 bytes, from the rank that dials, which sends data behind it without another answer; without the proof
 //            it is closed
@@ -24,6 +24,8 @@
 #include <string_view>
 
 #include "collectives/call/call.hpp"
+#include "rendezvous/system/secret_key.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun::inline detail {
 
@@ -82,5 +84,38 @@ std::optional<HelloAnswer> decode_hello_answer(std::span<const std::byte, kHello
 // The header for on_wire(call), and back. Nothing if the bytes are no header or name unknown enumerators.
 std::array<std::byte, kHeaderSize> encode_header(const Call& call);
 std::optional<Call> decode_header(std::span<const std::byte, kHeaderSize> bytes);
+
+// The proof of the mesh's key: what two ranks show each other, so that nobody who has read the store, or listens, can take a
+// rank's place. Pure.
+//
+// A proof is BLAKE2b-256 (libsodium's), keyed with the key, of a label, the Hello as it travelled, and the challenge of the
+// rank that was dialled. The Hello has the caller's challenge, both ranks, the communicator and what the connection is for.
+// Each side has a label of its own, so no proof can be sent back to who made it; both challenges are fresh, so none can be
+// used twice.
+
+inline constexpr std::size_t kProofSize = 32;
+inline constexpr std::size_t kOfferSize = sizeof(Nonce) + kProofSize;
+
+enum class MeshSide { dialled, dialler };
+
+using HelloBytes = std::array<std::byte, kHelloSize>;
+using MeshProof = std::array<std::byte, kProofSize>;
+
+// `challenge`: of the rank that was dialled.
+MeshProof make_proof(const SecretKey& key, MeshSide side, const HelloBytes& hello, const Nonce& challenge);
+// Takes as long for a proof that is wrong in its last byte as in its first.
+bool is_proof(const MeshProof& proof, const SecretKey& key, MeshSide side, const HelloBytes& hello,
+              const Nonce& challenge);
+
+// The rank that was dialled sends this behind HelloAnswer::prove.
+struct MeshOffer {
+    Nonce challenge{};
+    MeshProof proof{};
+};
+std::array<std::byte, kOfferSize> encode(const MeshOffer& offer);
+MeshOffer decode_offer(const std::array<std::byte, kOfferSize>& bytes);
+
+// DDPRUN_MESH_KEY; nothing where it is not set. Throws invalid_argument, without its text, for what is no key.
+std::optional<SecretKey> read_mesh_key(const Environment& environment);
 
 }  // namespace ddprun::inline detail

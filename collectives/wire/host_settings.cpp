@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "collectives/error.hpp"
+#include "collectives/call/backend.hpp"
 #include "collectives/wire/frame.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -18,10 +18,6 @@ constexpr char kNetworks[] = "DDPRUN_NET";
 constexpr char kSockets[] = "DDPRUN_SOCKETS_PER_PEER";
 constexpr std::size_t kMaxAddressesInText = 16;
 
-[[noreturn]] void refuse_setting(const std::string& what) {
-    throw CollectiveError(CollectiveErrorCode::invalid_argument, "join: " + what, {}, "join");
-}
-
 std::string setting(const char* name, const std::string& value) {
     return fmt::format("{}='{}'", name, value);
 }
@@ -31,7 +27,7 @@ bool is_printable(char c) { return c > ' ' && c < '\x7f'; }
 std::string read_host_id(const std::string& value) {
     if (value.empty() || value.size() > kMaxHostId ||
         !std::all_of(value.begin(), value.end(), is_printable)) {
-        refuse_setting(fmt::format("{} is not 1 to {} printable ASCII characters without blanks",
+        refuse("join", fmt::format("{} is not 1 to {} printable ASCII characters without blanks",
                                    setting(kHostId, value), kMaxHostId));
     }
     return value;
@@ -52,8 +48,8 @@ InterfaceFilter read_interfaces(const std::string& value) {
         filter.names.emplace_back(rest.substr(0, comma));
         const std::string& name = filter.names.back();
         if (name.empty() || !std::all_of(name.begin(), name.end(), is_printable)) {
-            refuse_setting(setting(kInterfaces, value) +
-                           " is not a list of interface names, with ^ or = before it at most");
+            refuse("join", setting(kInterfaces, value) +
+                               " is not a list of interface names, with ^ or = before it at most");
         }
         if (comma == rest.size()) return filter;
         rest.remove_prefix(comma + 1);
@@ -63,7 +59,7 @@ InterfaceFilter read_interfaces(const std::string& value) {
 int read_sockets(const std::string& value) {
     const auto number = whole_number(value, 1, kMaxLanes);
     if (number && value.size() == 1) return *number;
-    refuse_setting(fmt::format("{} is not a number from 1 to {}", setting(kSockets, value), kMaxLanes));
+    refuse("join", fmt::format("{} is not a number from 1 to {}", setting(kSockets, value), kMaxLanes));
 }
 
 // The place of the first that fits.
@@ -92,7 +88,7 @@ bool is_v6(const std::string& address) { return address.find(':') != std::string
         text += fmt::format("{}{} ({})", i == 0 ? " " : ", ", addresses[i].address, addresses[i].interface);
     }
     if (addresses.empty()) text += " none at all";
-    refuse_setting(text);
+    refuse("join", text);
 }
 
 }  // namespace
@@ -119,14 +115,14 @@ HostSettings read_host_settings(const Environment& environment) {
     read(kNetworks, [&](const std::string& value) {
         auto networks = parse_networks(value);
         if (!networks)
-            refuse_setting(setting(kNetworks, value) + " is not a list of networks like 10.0.0.0/8");
+            refuse("join", setting(kNetworks, value) + " is not a list of networks like 10.0.0.0/8");
         settings.networks = std::move(*networks);
         settings.networks_text = value;
     });
     read(kPortRangeVariable, [&](const std::string& value) {
         settings.ports = parse_port_range(value);
         if (!settings.ports)
-            refuse_setting(setting(kPortRangeVariable, value) + " is not FIRST-LAST, like 30000-30100");
+            refuse("join", setting(kPortRangeVariable, value) + " is not FIRST-LAST, like 30000-30100");
     });
     read(kSockets, [&](const std::string& value) { settings.sockets_per_peer = read_sockets(value); });
     return settings;

@@ -37,6 +37,11 @@ std::optional<Nonce> parse_nonce(std::string_view hex) {
     return nonce;
 }
 
+RankGroup group_of(int rank, std::vector<int> ranks) {
+    const auto place = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
+    return {std::move(ranks), static_cast<int>(place)};
+}
+
 }  // namespace
 
 std::string to_string(const Member& member) {
@@ -88,15 +93,6 @@ std::optional<Membership> parse_table(std::string_view text, int world_size) {
     if (membership.world_size() != world_size) return std::nullopt;
     return membership;
 }
-
-namespace {
-
-RankGroup group_of(int rank, std::vector<int> ranks) {
-    const auto place = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
-    return {std::move(ranks), static_cast<int>(place)};
-}
-
-}  // namespace
 
 std::vector<std::vector<int>> ranks_by_host(const Membership& membership) {
     std::vector<std::vector<int>> hosts;

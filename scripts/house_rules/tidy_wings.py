@@ -50,7 +50,7 @@ WINGS = {
     "collectives/values": (),
     "collectives/call": ("collectives/values",),
     "collectives/arithmetic": ("collectives/values", "collectives/call"),
-    "collectives/wire": ("collectives/values", "collectives/call"),
+    "collectives/wire": ("collectives/call",),
     "collectives/liveness": ("collectives/call", "collectives/wire"),
     "collectives/tcp": ("collectives/call", "collectives/arithmetic", "collectives/wire", "collectives/liveness"),
     "collectives/shm": ("collectives/call", "collectives/arithmetic", "collectives/wire", "collectives/liveness",

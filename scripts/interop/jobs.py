@@ -39,7 +39,8 @@ class Setting:
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(("DDPRUN_", "PET_", "TORCHELASTIC_", "SLURM_", "PYTHON"))}
         environment.update(PATH=f"{self.pytorch.folder}:{environment['PATH']}", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1",
-                           HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", PYTHONDONTWRITEBYTECODE="1", **more)
+                           HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", PYTHONDONTWRITEBYTECODE="1",
+                           XDG_CONFIG_HOME="/dev/null/none", **more)  # no key of whoever runs this
         if self.secret:
             environment["DDPRUN_SECRET"] = SECRET
         return environment

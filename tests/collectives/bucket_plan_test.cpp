@@ -1,4 +1,4 @@
-#include "collectives/bucket_plan.hpp"
+#include "collectives/grad_buckets.hpp"
 
 #include <algorithm>
 #include <numeric>

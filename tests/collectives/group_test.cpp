@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/tcp/transfer.hpp"
+#include "collectives/tcp/flow.hpp"
 #include "tests/collectives/group_fixture.hpp"
 
 using namespace ddprun;

@@ -256,7 +256,7 @@ def main():
     BIN = os.path.abspath(sys.argv.pop(1))
     for name in [name for name in os.environ if READ_BY_DDPRUN.fullmatch(name) and name not in READ_BY_TESTS]:
         del os.environ[name]
-    os.environ["XDG_CONFIG_HOME"] = "/nonexistent"  # No key of whoever runs the tests makes a job another one.
+    os.environ["XDG_CONFIG_HOME"] = "/dev/null/none"  # No key of whoever runs the tests makes a job another one.
     if sys.argv[1:2] == ["--part"]:
         sys.argv[1:] = names_of_part(sys.argv[2])
     unittest.main(verbosity=1)

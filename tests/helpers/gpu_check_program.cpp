@@ -28,7 +28,7 @@
 
 #include "collectives/communicator.hpp"
 #include "collectives/nccl/cuda_driver.hpp"
-#include "collectives/nccl/nccl_calls.hpp"
+#include "collectives/nccl/nccl_comm.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 
 using namespace ddprun;

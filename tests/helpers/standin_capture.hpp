@@ -2,7 +2,7 @@
 // What comes into a captured stream is recorded nowhere; it only does not happen.
 #pragma once
 
-#include "collectives/nccl/gpu_abi.hpp"
+#include "collectives/nccl/cuda_driver.hpp"
 
 namespace ddprun::standin {
 

@@ -11,7 +11,7 @@
 #include <map>
 #include <mutex>
 
-#include "collectives/nccl/gpu_abi.hpp"
+#include "collectives/nccl/cuda_driver.hpp"
 #include "tests/helpers/standin_hub.hpp"
 #include "tests/helpers/standin_reduce.hpp"
 

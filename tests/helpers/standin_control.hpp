@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 
-#include "collectives/nccl/gpu_abi.hpp"
+#include "collectives/nccl/cuda_driver.hpp"
 
 namespace ddprun::standin {
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "collectives/nccl/gpu_abi.hpp"
+#include "collectives/nccl/cuda_driver.hpp"
 
 namespace ddprun::standin {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "collectives/nccl/gpu_abi.hpp"
+#include "collectives/nccl/cuda_driver.hpp"
 #include "tests/helpers/standin_hub.hpp"
 #include "tests/support/reference.hpp"
 

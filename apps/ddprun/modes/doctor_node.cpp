@@ -21,7 +21,7 @@
 #include "collectives/communicator.hpp"
 #include "collectives/error.hpp"
 #include "collectives/session/bootstrap.hpp"
-#include "collectives/wire/mesh_proof.hpp"
+#include "collectives/wire/frame.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/doctor/cluster_findings.hpp"
 #include "launcher/doctor/cluster_report.hpp"

@@ -17,6 +17,7 @@ KEPT = []
 
 def gathered(tensor):
     dist.all_gather(parts := [torch.empty_like(tensor) for _ in range(dist.get_world_size())], tensor)
+    KEPT.extend([tensor, *parts])
     return parts
 
 
@@ -55,8 +56,7 @@ def main():
     ok("DataLoader workers")
 
     parameters = torch.cat([each.detach().flatten() for each in model.parameters()])
-    KEPT.extend([parameters, *gathered(parameters)])
-    assert all(torch.equal(each, parameters) for each in KEPT)
+    assert all(torch.equal(each, parameters) for each in gathered(parameters))
     ok("DDP, ranks bit-equal")
     dist.destroy_process_group()
 

@@ -1,4 +1,4 @@
-#include "collectives/arithmetic/wire_kind.hpp"
+#include "collectives/arithmetic/reduce.hpp"
 
 #include <array>
 #include <cmath>

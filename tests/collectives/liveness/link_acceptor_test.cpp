@@ -1,4 +1,4 @@
-#include "collectives/liveness/link_acceptor.hpp"
+#include "collectives/liveness/lifeline.hpp"
 
 #include <poll.h>
 

@@ -1,14 +1,13 @@
 // Our declarations of NCCL's and the CUDA driver's interfaces against nccl.h and cuda.h. Mostly at compile
 // time.
-#include "collectives/nccl/gpu_abi.hpp"
+#include "collectives/nccl/cuda_driver.hpp"
 
 #include <cuda.h>
 #include <nccl.h>
 
 #include <type_traits>
 
-#include "collectives/nccl/cuda_driver.hpp"
-#include "collectives/nccl/nccl_calls.hpp"
+#include "collectives/nccl/nccl_comm.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;

@@ -1,5 +1,5 @@
 // How NCCL and the CUDA driver are found, and what is said when they are not.
-#include "collectives/nccl/nccl_calls.hpp"
+#include "collectives/nccl/nccl_comm.hpp"
 
 #include <dlfcn.h>
 

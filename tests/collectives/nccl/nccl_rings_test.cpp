@@ -1,12 +1,11 @@
 // CommunicatorOptions::reproducible with NCCL: what it sets, where it ends, and what contradicts it.
-#include "collectives/nccl/nccl_settings.hpp"
+#include "collectives/nccl/nccl_join.hpp"
 
 #include <unistd.h>
 
 #include <filesystem>
 
 #include "collectives/ddprun_collectives.h"
-#include "collectives/nccl/nccl_join.hpp"
 #include "tests/collectives/nccl/nccl_fixture.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/thread_ranks.hpp"

@@ -4,7 +4,7 @@
 #include <latch>
 
 #include "collectives/session/bootstrap.hpp"
-#include "collectives/wire/mesh_proof.hpp"
+#include "collectives/wire/frame.hpp"
 #include "rendezvous/system/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/memory_store.hpp"

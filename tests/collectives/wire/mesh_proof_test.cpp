@@ -1,4 +1,4 @@
-#include "collectives/wire/mesh_proof.hpp"
+#include "collectives/wire/frame.hpp"
 
 #include "collectives/error.hpp"
 #include "tests/support/catch.hpp"

@@ -53,7 +53,7 @@ ls "$TRITON_CACHE_DIR" | tr '\\n' ' '; stat -c 'mode %a' "$(dirname "$(dirname "
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_where_none_can_be_made_nothing_starts(self):
-        code, out, err = self.run_job("--local-cache", "echo", "started", env={"TMPDIR": "/nonexistent"})
+        code, out, err = self.run_job("--local-cache", "echo", "started", env={"TMPDIR": "/dev/null/none"})
         self.assertEqual((code, out), (71, ""), err)
         self.assertIn("--local-cache", err)
 

@@ -35,7 +35,7 @@ TEST_CASE("local cache: folders for its user alone, named by variables, and gone
 }
 
 TEST_CASE("local cache: one that cannot be made names the flag") {
-    CHECK_THROWS_WITH(LocalCache("/nonexistent"), Catch::Contains("--local-cache"));
+    CHECK_THROWS_WITH(LocalCache("/dev/null/none"), Catch::Contains("--local-cache"));
 }
 
 TEST_CASE("local cache: a cache that all nodes would share is named") {
