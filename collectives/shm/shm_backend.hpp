@@ -1,7 +1,7 @@
 // ShmBackend: collectives of two or more ranks on one host through shared memory. The caller's thread does
 // all the work.
 //
-// By the size of what a rank puts in, in all:
+// The size of what a rank puts in, in all, decides the way:
 //   up to 56 B     inside the announcement itself: one cache line from every rank to every rank
 //   up to 64 KiB   (128 KiB of all ranks) in the rank's slot; everybody reads what it needs
 //   above          in staged rounds, see shm_pipeline.hpp; if each rank has a core of its own, reductions
