@@ -1,4 +1,4 @@
-// What a worker's environment has that the launcher's has not, before the workers start. Pure.
+// The functions here say what a worker's environment has that the launcher's has not, before the workers start. Pure.
 #pragma once
 
 #include <optional>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/agent/launch_options.hpp"
+#include "rendezvous/codec/description.hpp"
 
 namespace ddprun::inline app {
 
@@ -16,12 +17,13 @@ struct EnvironmentChange {
 
     bool operator==(const EnvironmentChange&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(EnvironmentChange, (), (name, value, later))
 
 // Sorted by name. `inherited` is the launcher's own environment.
 std::vector<EnvironmentChange> changes_of_worker(LaunchOptions options, const Environment& inherited,
                                                  int local_rank, const std::string& host);
 
-// Those that all the lists have, which are taken out of them.
+// Takes those that all the lists have out of them.
 std::vector<EnvironmentChange> take_common(std::vector<std::vector<EnvironmentChange>*> lists);
 
 // `environment` over `inherited`, without anything that is known later only.
@@ -33,7 +35,7 @@ std::string to_text(const EnvironmentChange& change);
 // The value as it may be shown.
 std::string shown_value(const EnvironmentChange& change);
 
-// A value of the option of this long name: "3:MY_TOKEN=(not shown)".
+// Writes a value of the option of this long name: "3:MY_TOKEN=(not shown)".
 std::string shown_option_value(const std::string& option, const std::string& value);
 
 // The launcher's words with whole names, up to the program's, which stay as they are.

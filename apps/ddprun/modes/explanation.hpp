@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/ddprun/explain/worker_environment.hpp"
+#include "apps/ddprun/modes/worker_environment.hpp"
 #include "apps/ddprun/plan/cluster_plan.hpp"
 #include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"
@@ -13,7 +13,7 @@
 
 namespace ddprun::inline app {
 
-// A value that the launch would have, and where it comes from.
+// A LaunchValue is a value that the launch would have, and where it comes from.
 struct LaunchValue {
     std::string name;
     std::string value;
@@ -21,53 +21,49 @@ struct LaunchValue {
 
     bool operator==(const LaunchValue&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(LaunchValue, (), (name, value, source))
 
 // `plan` is what resolve_launch() made of the command line and the facts. The rows of the options say what is shown of it.
 std::vector<LaunchValue> launch_values(CommandLine plan, const NodeFacts& facts);
 
-// An agent that a start on several hosts would start.
+// An ExplainedAgent is one that a start on several hosts would start.
 struct ExplainedAgent {
     int node = 0;
     std::string host;
-    bool is_here = false;        // this machine, which nothing has to reach
+    bool here = false;           // this machine, which nothing has to reach
     std::optional<int> workers;  // as the list of hosts says; else the command does, or …
     std::optional<int> slots;    // … there is one for each GPU, or so many on a host without
     std::vector<std::string> command;
 };
+BOOST_DESCRIBE_STRUCT(ExplainedAgent, (), (node, host, here, workers, slots, command))
 
 struct ExplainedStart {
     std::string decided;             // start_line()
     std::vector<std::string> shell;  // the remote shell's words, for HOST
     std::vector<ExplainedAgent> agents;
 };
+BOOST_DESCRIBE_STRUCT(ExplainedStart, (), (decided, shell, agents))
 
-ExplainedStart explained_start(const CommandLine& line, const StarterOptions& options);
-
-// Where the command line names hosts, the table of what is around counts no nodes: what it assumes of one is taken out …
+// The table of what is around counts no nodes if the command line names hosts: what it assumes of one node is taken out …
 void forget_one_node(ClusterTable& table);
 
 // … and what follows from the hosts is told in its place.
 void tell_hosts(ClusterTable& table, const CommandLine& line, const StarterOptions& options);
 
-// A line for each host.
-std::string start_text(const ExplainedStart& start);
-
-// An array of the hosts, as they are in the object of explanation_json().
-std::string start_json(const ExplainedStart& start);
-
-// A line for each worker of this node: where it would run, and what. By rank where the node is alone; of several nodes
-// none knows before they meet how many workers the others have.
+// Writes a line for each worker of this node: where it would run, and what. Ranks are shown where the node is alone; of several
+// nodes none knows before they meet how many workers the others have.
 std::string dry_run_text(const LaunchOptions& options, const std::string& host);
 
 struct ExplainedWorker {
     int local_rank = 0;
-    std::optional<int> rank;           // nothing: known when the nodes have met
-    std::string place;                 // WorkerPlan's
-    CpuList cpus;                      // to which it is bound; empty: to none
-    int memory_node = -1;              // as WorkerPlan has it
+    std::optional<int> rank;  // nothing: known when the nodes have met
+    std::string place;        // WorkerPlan's
+    CpuList cpus;             // to which it is bound; empty: to none
+    std::optional<int> memory_node;
     std::vector<std::string> command;  // argv
-    std::vector<EnvironmentChange> changes;
+    std::vector<EnvironmentChange> environment;
 };
+BOOST_DESCRIBE_STRUCT(ExplainedWorker, (), (local_rank, rank, place, cpus, memory_node, command, environment))
 
 struct Explanation {
     std::string host;
@@ -88,7 +84,7 @@ std::vector<ExplainedWorker> explained_workers(const LaunchOptions& options, con
 
 std::string explanation_text(const Explanation& explanation);
 
-// One object, see apps/ddprun/manual/files.md.
+// Writes one object, see apps/ddprun/manual/files.md.
 std::string explanation_json(const Explanation& explanation);
 
 // --dry-run as JSON: an array of the workers as they are in that object.

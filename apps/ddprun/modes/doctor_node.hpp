@@ -1,4 +1,4 @@
-// One node's part in a `ddprun doctor` of several nodes: a worker of the job that doctor_command.hpp makes. It looks at its
+// A node's part in a `ddprun doctor` of several nodes is a worker of the job that doctor.cpp makes. It looks at its
 // node, calls all others, measures with each of them by a communicator of two ranks, and on rank 0 prints what all have
 // found. The nodes meet in the store of their job:
 //
@@ -36,7 +36,7 @@ struct Measuring {
     Environment environment;
     std::vector<unsigned char> data;  // kMostMeasured bytes
 };
-// In one direction a pair sends the least amount first, then double the one before, until it takes long enough.
+// A pair sends in one direction the least amount first, then double the one before, until it takes long enough.
 inline constexpr std::size_t kLeastMeasured = 64 * 1024;
 inline constexpr std::size_t kMostMeasured = 32 * 1024 * 1024;
 

@@ -1,4 +1,4 @@
-#include "apps/ddprun/doctor/doctor_node.hpp"
+#include "apps/ddprun/modes/doctor_node.hpp"
 
 #include <fmt/core.h>
 #include <sys/prctl.h>
@@ -17,7 +17,7 @@
 
 #include "apps/cli/option_row.hpp"
 #include "apps/cli/print.hpp"
-#include "apps/ddprun/doctor/doctor_command.hpp"
+#include "apps/ddprun/modes/doctor_command.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/error.hpp"
 #include "collectives/session/bootstrap.hpp"

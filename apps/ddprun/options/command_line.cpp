@@ -1,4 +1,4 @@
-#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/options/command_line.hpp"
 
 #include <fmt/core.h>
 #include <signal.h>
@@ -8,7 +8,6 @@
 
 #include "apps/cli/print.hpp"
 #include "apps/ddprun/options/launcher_words.hpp"
-#include "apps/ddprun/options/options.hpp"
 #include "launcher/path_template.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
@@ -17,7 +16,7 @@ namespace {
 
 constexpr std::string_view kMasterAddr = "--master-addr";
 
-// What stands below the options.
+// This stands below the options.
 constexpr const char* kFooter =
     "Examples\n"
     "  ddprun --nproc-per-node 4 train.py\n"
@@ -38,6 +37,12 @@ constexpr const char* kFooter =
     throw UsageError(as_said(line, fmt::format("{}: {}", flag, why)));
 }
 
+// "N", or "MIN:MAX".
+std::string nnodes_said(const CommandLine& line) {
+    const std::string most = std::to_string(line.nnodes);
+    return line.elasticity.is_elastic() ? fmt::format("{}:{}", *line.elasticity.min_nodes, most) : most;
+}
+
 void set_tls(CommandLine& line) {
     const TlsFiles& files = line.rdzv_conf.tls_files;
     if (line.rdzv_conf.is_https) {
@@ -55,7 +60,7 @@ void set_tls(CommandLine& line) {
     }
 }
 
-// What one node does not need it does not ask for.
+// One node needs no etcd, so it asks for none.
 void set_etcd(CommandLine& line) {
     if (line.rdzv_endpoint.empty())
         refuse(line, "--rdzv-backend etcd", "needs --rdzv-endpoint HOST:PORT, where etcd is");
@@ -73,7 +78,7 @@ void set_etcd(CommandLine& line) {
     line.master_addr.reset();
 }
 
-// A job of one node or more begins as the one node that is here.
+// A job that may begin with one node begins with the one that is here.
 void become_one_node(CommandLine& line) {
     if (line.elasticity.min_nodes != 1) return;
     line.nnodes = 1;
@@ -81,15 +86,10 @@ void become_one_node(CommandLine& line) {
     line.elasticity.spares = 0;
 }
 
-// Whatever else was said of how nodes find each other: there is one, and it needs nobody.
+// A job of one node needs no other one, whatever else was said of how nodes find each other.
 void set_standalone(CommandLine& line) {
     become_one_node(line);
-    if (line.nnodes != 1)
-        refuse(line, "--standalone",
-               fmt::format("one node only, but --nnodes is {}",
-                           line.elasticity.is_elastic()
-                               ? fmt::format("{}:{}", *line.elasticity.min_nodes, line.nnodes)
-                               : std::to_string(line.nnodes)));
+    if (line.nnodes != 1) refuse(line, "--standalone", "one node only, but --nnodes is " + nnodes_said(line));
     line.node_rank = 0;
     line.rdzv_backend = RdzvBackend::fixed;
     line.rdzv_endpoint.clear();
@@ -97,7 +97,7 @@ void set_standalone(CommandLine& line) {
     line.master_port.reset();
 }
 
-// What the flag's way is where nothing else was said.
+// Sets what --like-torchrun and --legacy-launch stand for, where nothing else was said.
 void set_likeness(CommandLine& line, const std::string& called) {
     const auto said = [&line](const char* flag) { return line.origins.contains(flag); };
     if (called == kTorchrunName && !said("--like-torchrun")) line.like_torchrun = true;
@@ -114,7 +114,7 @@ void set_likeness(CommandLine& line, const std::string& called) {
     if (!said("--allow-different")) line.allow_different = true;
     if (!said("--min-uptime")) line.restarts.min_uptime = {};
     if (!said("--same-failure")) line.restarts.same_failure = 0;
-    // Whoever hosts numbers the nodes.
+    // The agent that hosts numbers the nodes.
     if (line.rdzv_backend != RdzvBackend::fixed && line.origins.erase("--node-rank") > 0) line.node_rank = 0;
 }
 
@@ -132,7 +132,7 @@ void check_program(const CommandLine& line) {
     if (line.detach) refuse(line, "--stdin " + value, "contradicts --detach, after which nothing is read");
 }
 
-// The endpoint's own; HOST:0 is another thing than HOST. Of several of them there is none.
+// Returns the port in the endpoint; HOST:0 differs from HOST. Several endpoints have none.
 std::optional<std::uint16_t> port_of_endpoint(const CommandLine& line) {
     const auto one = parse_endpoint(line.rdzv_endpoint, 1), other = parse_endpoint(line.rdzv_endpoint, 2);
     return one && one->port == other->port ? std::optional(one->port) : std::nullopt;
@@ -167,7 +167,7 @@ void set_master(CommandLine& line) {
     take_endpoint(line, parse_endpoint(line.rdzv_endpoint, 0)->host);
 }
 
-// From one place both, the time's own option is the stronger.
+// If both are from one place, the time's own option is stronger than --rdzv-conf.
 void set_times(CommandLine& line) {
     const auto set = [&line](const char* flag, std::chrono::milliseconds& time, const auto& conf) {
         if (!conf) return;
@@ -180,7 +180,7 @@ void set_times(CommandLine& line) {
     set("--last-call", line.elasticity.last_call, line.rdzv_conf.last_call);
 }
 
-// As torchrun has it: without an address all nodes are this machine. With c10d and etcd only an explicit number is one.
+// All nodes are this machine where no address is said, as torchrun has it. Under c10d and etcd only an explicit number counts.
 void set_nodes(CommandLine& line) {
     // Nobody else has to reach the node that is alone.
     if (line.nnodes == 1 && !line.master_addr && !line.local_addr.empty()) line.master_addr = line.local_addr;
@@ -218,8 +218,8 @@ void check_spares(const CommandLine& line) {
                            line.nnodes, line.nnodes, line.nnodes + line.elasticity.spares));
     if (line.elasticity.seats(line.nnodes) < *line.elasticity.min_nodes)
         refuse(line, spares,
-               fmt::format("leaves less than the {} nodes of --nnodes {}:{} to work",
-                           *line.elasticity.min_nodes, *line.elasticity.min_nodes, line.nnodes));
+               fmt::format("leaves less than the {} nodes of --nnodes {} to work", *line.elasticity.min_nodes,
+                           nnodes_said(line)));
 }
 
 void check_together(const CommandLine& line) {
@@ -248,7 +248,7 @@ long seconds_of(std::chrono::milliseconds time) {
     return std::chrono::duration_cast<std::chrono::seconds>(time).count();
 }
 
-// Only what nothing can fulfil: a time that may be shorter than another, or makes it idle, is the user's to choose.
+// Refuses only what nothing can fulfil: a time that may be shorter than another, or makes it idle, is the user's to choose.
 // The grace begins when the limit is reached, and the limit includes joining, so neither has to fit into another.
 void check_times(const CommandLine& line) {
     // A node that falls silent is to be noticed while others still wait for it. What only the default breaks is no
@@ -267,7 +267,7 @@ void check_times(const CommandLine& line) {
                "must be less than --time-limit, which is " + times.limit_text);
 }
 
-// One that all ranks have which no other --program names is as good as PROGRAM.
+// The command of --program for all ranks is as good as PROGRAM.
 void set_program(CommandLine& line) {
     if (!line.program.empty() || line.makes_secret) return;
     for (const RankCommand& one : line.rank_programs) {
@@ -297,11 +297,8 @@ std::string as_said(const CommandLine& line, const std::string& message) {
 
 void check_node_rank(const CommandLine& line) {
     if (line.node_rank < line.nnodes) return;
-    const std::string nnodes = line.elasticity.is_elastic()
-                                   ? fmt::format("{}:{}", *line.elasticity.min_nodes, line.nnodes)
-                                   : std::to_string(line.nnodes);
     refuse(line, fmt::format("--node-rank {}", line.node_rank),
-           "must be less than --nnodes, which is " + nnodes);
+           "must be less than --nnodes, which is " + nnodes_said(line));
 }
 
 void fill_node_rank(CommandLine& line) {

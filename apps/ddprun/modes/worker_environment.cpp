@@ -6,7 +6,7 @@
 #include <map>
 #include <string_view>
 
-#include "apps/ddprun/explain/worker_environment.hpp"
+#include "apps/ddprun/modes/worker_environment.hpp"
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/features/local_cache.hpp"
 #include "launcher/features/watchdog.hpp"
@@ -24,7 +24,7 @@ struct Inputs {
     WorkerStation station;
 };
 
-// An input that is known only when the job runs: what --explain says of the variables that follow from it, and a change of it
+// A LateInput is known only when the job runs: what --explain says of the variables that follow from it, and a change of it
 // by which they are found.
 struct LateInput {
     std::string when;
@@ -127,7 +127,7 @@ std::vector<EnvironmentChange> changes_of_worker(LaunchOptions options, const En
                                                  int local_rank, const std::string& host) {
     const bool is_alone = options.nnodes == 1;
     if (!is_alone) name_interface(options.environment, options.own_address.interface);
-    Inputs known{.options = std::move(options), .round = {}, .station = {}};
+    Inputs known{.options = std::move(options)};
     known.round = first_round(known.options);
     known.station.host = host;
     known.station.address =
