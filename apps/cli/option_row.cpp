@@ -13,7 +13,14 @@ namespace ddprun::inline app {
 
 namespace {
 
-// The row that a name in the file stands for. The file itself can only be named from outside.
+// The file of --config, in the form of TOML or INI: one NAME = VALUE a line, NAME an option's long one without the dashes in
+// front. An option that may be repeated takes a list.
+struct ConfigFile {
+    std::string path;
+    std::map<std::string, std::vector<std::string>> values;  // by long name ("--nnodes"); none is empty
+};
+
+// Finds the row that a name in the file stands for. The file itself can only be named from outside.
 const OptionRow& row_named(const std::string& name, const std::vector<OptionGroup>& groups) {
     std::string flag = "--" + name;
     std::replace(flag.begin(), flag.end(), '_', '-');
@@ -30,8 +37,8 @@ const OptionRow& row_named(const std::string& name, const std::vector<OptionGrou
     throw BadValue(fmt::format("{}: no such option{}", name, did_you_mean(flag.substr(2), names)));
 }
 
-}  // namespace
-
+// Throws BadValue for a file that cannot be read, for a name that is no option's, and for several values
+// where there can be one.
 ConfigFile read_config_file(const std::string& path, const std::vector<OptionGroup>& groups) {
     std::ifstream file(path);
     // A folder can be opened, too, and is noticed only by reading.
@@ -54,11 +61,11 @@ ConfigFile read_config_file(const std::string& path, const std::vector<OptionGro
     std::erase_if(config.values, [](const auto& entry) { return entry.second.empty(); });
     return config;
 }
-namespace {
 
 const char* const kConfigFlag = "--config";
 
-// Without a text where it is not given. Looks among the few that were, since a search by name goes through all.
+// The result has no text where the option is not given. It is looked for among the few that were, since a search by name goes
+// through all.
 ToldValue told_by_words(const CLI::App& app, const OptionRow& row) {
     for (const CLI::Option* option : app.parse_order()) {
         if (option->check_name(first_name(row))) return {option->results(), {OptionSource::command_line, ""}};
@@ -66,7 +73,8 @@ ToldValue told_by_words(const CLI::App& app, const OptionRow& row) {
     return {};
 }
 
-// The strongest first. What is empty counts as not given, and only of what may be repeated do several texts.
+// Adds what a source says behind the stronger ones. An empty text counts as not given, and several texts count only for an
+// option that may be repeated.
 void add_told(const OptionRow& row, ToldValue value, std::vector<ToldValue>& told) {
     if (value.texts.empty()) return;
     if (!row.has(kRepeated)) value.texts = {value.texts.back()};
@@ -88,7 +96,7 @@ std::string with_place(const std::string& message, const OptionOrigin& origin) {
 
 // `typed`: what errors call the option; empty: by its first name.
 void set_row(const OptionRow& row, const ToldValue& given, const std::string& typed = {}) {
-    // An option that needs no value is there a flag.
+    // An option that needs no value is a flag for a variable or a file.
     const bool may_be_bare =
         row.metavar.starts_with('[') && given.origin.source != OptionSource::command_line;
     const std::string& shown = typed.empty() ? first_name(row) : typed;

@@ -1,4 +1,4 @@
-// An option as one row: what it is called, what --help says, its default, whose value counts, which variables set it, and
+// An option is one row: what it is called, what --help says, its default, whose value counts, which variables set it, and
 // where its value goes. The rows of a program become CLI11's options (which cut the command line into words, and from which
 // --help and the documentation are printed, see printed.hpp) and then take their values, each from the strongest of the
 // places that name it: the command line, DDPRUN_<NAME>, the row's own variables, the file of --config.
@@ -28,13 +28,13 @@ enum OptionMark : unsigned {
     kRepeated = 2,       // every occurrence counts, not only the last
     kTorchruns = 4,      // torchrun has it, too, and its variable PET_<NAME> sets it
     kLikeTorchruns = 8,  // torchrun has it, but no variable for it
-    // Where the nodes of a job say different things, each one's own value counts for itself, unless:
+    // Nodes of a job may say different things. Then each one's own value counts for itself, unless:
     kNode0 = 16,      // that of node 0 counts for all
     kAllNodes = 32,   // it has to be the same on all nodes
     kOwnMark = 1024,  // the first of a program's own marks
 };
 
-// A value of the launch that --explain shows, because this option decides it.
+// A ShownValue is a value of the launch that --explain shows, because this option decides it.
 struct ShownValue {
     std::string name;                    // "join timeout"
     std::function<std::string()> value;  // its text is empty where this launch has none
@@ -42,7 +42,7 @@ struct ShownValue {
     std::string by = {};
 };
 
-// For OptionRow::shown.
+// Makes a list of one value, for OptionRow::shown.
 inline std::vector<ShownValue> shows(std::string name, std::function<std::string()> value,
                                      std::string by = {}) {
     return {{std::move(name), std::move(value), std::move(by)}};
@@ -82,7 +82,7 @@ std::function<void(const std::string&)> into(Target& target, Parse grammar) {
 inline std::function<void(const std::string&)> into(bool& target) { return into(target, yes_or_no); }
 inline std::function<void(const std::string&)> into(std::string& target) { return into(target, any_text); }
 
-// What errors call it, "--tee"; its first long name, "--tee"; and its own variable, "DDPRUN_TEE".
+// Return what errors call it, "--tee"; its first long name, "--tee"; and its own variable, "DDPRUN_TEE".
 std::string first_name(const OptionRow& row);
 std::string long_name(const OptionRow& row);
 std::string long_name(std::string_view names);  // as OptionRow has them
@@ -93,7 +93,7 @@ std::string other_variables_of(const OptionRow& row);
 // The option of the configuration file itself, for a program that has one.
 OptionRow config_row();
 
-// An option's long name -> what the user wrote for it: "--node_rank", or an abbreviation.
+// TypedNames tell for an option's long name what the user wrote for it: "--node_rank", or an abbreviation.
 using TypedNames = std::map<std::string, std::string>;
 
 // Adds the rows to `app`.
@@ -103,44 +103,34 @@ void add_rows(CLI::App& app, const std::vector<OptionGroup>& groups);
 // CLI11 compares each option with each other one, which was half of what ddprun computed before its first worker.
 void add_typed_rows(CLI::App& app, const std::vector<OptionGroup>& groups, const TypedNames& typed);
 
-// What the command line of `app`, parsed, gives to the rows. Throws UsageError for a value.
+// Sets the rows to what the command line of `app`, parsed, gives. Throws UsageError for a value.
 void take_values(const CLI::App& app, const std::vector<OptionGroup>& groups);
 
-// What one source says of an option: for one that may be repeated all of its texts.
+// A ToldValue is what one source says of an option: for one that may be repeated all of its texts.
 struct ToldValue {
     std::vector<std::string> texts;
     OptionOrigin origin;
 };
 
-// All that say something of it, the strongest first, which is the one that counts.
+// A ToldOption has all sources that say something of an option, the strongest first, which is the one that counts.
 struct ToldOption {
     std::string name;  // long_name()
     std::vector<ToldValue> told;
 };
 
-// The same with all sources; reads the file that --config names. Errors call what the command line names as it was
+// Does the same with all sources, and reads the file that --config names. Errors call what the command line names as it was
 // typed. Returns what was said, in the order of the rows; options of which nobody says anything are not in it.
 std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<OptionGroup>& groups,
                                     const Environment& environment, const TypedNames& typed);
 
-// Where the values are from that count.
+// Returns where the values that count are from.
 OptionOrigins origins_of(const std::vector<ToldOption>& options);
 
-// An error that begins with an option's long name, with that as it was typed, and with the place of the value at its end.
+// Writes an error that begins with an option's long name so that it has that as it was typed, and the place of the value at
+// its end.
 std::string as_said(const std::string& message, const TypedNames& typed, const OptionOrigins& origins);
 
 // " (from PET_NNODES)": for the end of an error; empty where the user has the value before his eyes.
 std::string origin_text(const OptionOrigin& origin);
-
-// The file of --config, in the form of TOML or INI: one NAME = VALUE a line, NAME an option's long one without the dashes in
-// front. An option that may be repeated takes a list.
-struct ConfigFile {
-    std::string path;
-    std::map<std::string, std::vector<std::string>> values;  // by long name ("--nnodes"); none is empty
-};
-
-// Throws BadValue for a file that cannot be read, for a name that is no option's, and for several values
-// where there can be one.
-ConfigFile read_config_file(const std::string& path, const std::vector<OptionGroup>& groups);
 
 }  // namespace ddprun::inline app

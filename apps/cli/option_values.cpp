@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "launcher/output/output_plan.hpp"
-#include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/system/number_text.hpp"
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 

@@ -22,7 +22,7 @@ class UsageError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// A text that is no value: what() goes behind the flag and the text ("must be auto or any").
+// BadValue is thrown for a text that is no value: what() goes behind the flag and the text ("must be auto or any").
 class BadValue : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
@@ -41,7 +41,7 @@ auto parsed_by(Parse parse, std::string wanted) {
     };
 }
 
-// What a parser returns, which says in a text why there is no value.
+// Takes the value out of a parser's result, or throws the text that says why there is none.
 template <class Error, class Value>
 Value value_or_throw(std::variant<Value, std::string> parsed) {
     if (const auto* why = std::get_if<std::string>(&parsed)) throw Error(*why);
@@ -51,13 +51,13 @@ Value value_or_throw(std::variant<Value, std::string> parsed) {
 // The text itself.
 std::string any_text(const std::string& text);
 
-// A number's text as Python's int() takes it: without white space around it, and without a plus before its digits.
+// Returns a number's text as Python's int() takes it: without white space around it, and without a plus before its digits.
 std::string number_text(const std::string& text);
 
 // `set` gets that in place of the text.
 std::function<void(const std::string&)> of_number(std::function<void(const std::string&)> set);
 
-// A whole number from `low` to `high`.
+// Takes a whole number from `low` to `high`.
 Grammar<int> number(int low, int high);
 
 // Checks that the text is a number that is not negative, 0.1 or 5; the text itself.
@@ -72,7 +72,7 @@ std::chrono::milliseconds duration_of(const std::string& text);
 // TERM, SIGTERM, 15.
 int signal_of(const std::string& text);
 
-// What a flag is set to: 1, 0, true, false, on, off, yes, no, or another whole number (0: false).
+// Reads what a flag is set to: 1, 0, true, false, on, off, yes, no, or another whole number (0: false).
 bool yes_or_no(const std::string& text);
 
 // Parts between commas, without the blanks around them.
@@ -85,7 +85,7 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 // "a, b or c"
 std::string alternatives(const std::vector<std::string>& names);
 
-// One of the names, each with its value.
+// Takes one of the names, each with its value.
 template <class Value>
 Grammar<Value> one_of(std::vector<std::pair<std::string, Value>> values) {
     return [values = std::move(values)](const std::string& text) {

@@ -1,4 +1,4 @@
-// What a program is asked to show in place of work, and shows on standard output.
+// These functions show what a program is asked for in place of work: help, version and documentation, on standard output.
 #pragma once
 
 #include <optional>

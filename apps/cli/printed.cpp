@@ -21,7 +21,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
     return text;
 }
 
-// What --help shows.
+// Returns the options that --help shows.
 std::vector<const CLI::Option*> shown_options(const CLI::App& app) {
     return app.get_options(
         [](const CLI::Option* option) { return !option->get_group().empty() && !option->get_positional(); });
@@ -34,7 +34,7 @@ std::vector<std::string> words_of(const CLI::Option& option) {
     return words;
 }
 
-// The names of the options with a value in the next word, or of all.
+// Returns the names of the options with a value in the next word, or of all.
 std::string completed_names(const CLI::App& app, bool with_value, const std::string& between) {
     std::string names;
     for (const CLI::Option* option : shown_options(app)) {
@@ -92,7 +92,7 @@ complete -o default -F _NAME NAME
     return replaced(text, "NAME", app.get_name());
 }
 
-// In single quotes of a shell.
+// Puts the text in single quotes of a shell.
 std::string shell_quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
 
 std::string short_text(const CLI::Option& option) {
@@ -181,7 +181,7 @@ const char* const kPrintCompletion = "--print-completion";
 const char* const kPrintMan = "--print-man";
 const char* const kPrintFlags = "--print-flags";
 
-// What --help would show under `group`.
+// Returns the options that --help would show under `group`.
 std::vector<const CLI::Option*> options_of(const CLI::App& app, const std::string& group) {
     return app.get_options([&group](const CLI::Option* option) { return option->get_group() == group; });
 }
@@ -200,7 +200,7 @@ std::string value_of(const CLI::Option& option) {
     return !has_value ? "" : name.starts_with('[') ? name : " " + name;
 }
 
-// All in one line: what --help shows is a sentence of its own before the rest.
+// Puts all in one line: the text that --help shows becomes a sentence before the rest.
 std::string whole_text(const CLI::Option& option) {
     std::string text = option.get_description();
     if (const auto line = text.find('\n'); line != text.npos) text.replace(line, 1, ". ");
@@ -257,7 +257,7 @@ std::string as_code(const std::string& text) {
     return marked;
 }
 
-// A page of section 1, for man.
+// Makes a page of section 1, for man.
 std::string man_page(const CLI::App& app) {
     const std::string& name = app.get_name();
     std::string upper = name;
@@ -281,7 +281,7 @@ std::string man_page(const CLI::App& app) {
     return text + ".fi\n";
 }
 
-// A table in Markdown, one row an option.
+// Makes a table in Markdown, one row an option.
 std::string flag_table(const CLI::App& app) {
     std::string text = "| flag | meaning | variable |\n|---|---|---|\n";
     const auto add_options = [&text](const CLI::App& of, const std::string& prefix) {
@@ -338,7 +338,7 @@ std::string help_entry(const std::string& name, const std::string& text) {
     return columns + 2 > kTextColumn ? head + "\n" + lines : head + lines.substr(columns);
 }
 
-// As a reader would type it: lower case, and a dash for whatever is no letter, digit or dash.
+// Writes a name as a reader would type it: lower case, and a dash for whatever is no letter, digit or dash.
 std::string topic_of(std::string text) {
     text.erase(0, std::min(text.find_first_not_of('-'), text.size()));
     for (char& letter : text) {
@@ -364,7 +364,7 @@ const OptionRow* row_of(const CLI::Option& option, const std::vector<OptionGroup
     return nullptr;
 }
 
-// One option with all that is known of it.
+// Describes one option with all that is known of it.
 std::string whole_entry(const CLI::App& app, const CLI::Option& option,
                         const std::vector<OptionGroup>& groups) {
     std::string text = names_of(option) + value_of(option) + "\n" + wrapped(whole_text(option), 4);
@@ -394,7 +394,7 @@ std::string help_on(const CLI::App& app, const std::vector<OptionGroup>& groups,
     return text;
 }
 
-// Its options in groups, `is_shown` says which; then its commands.
+// Lists the options in groups, those that `is_shown`; then the commands.
 template <class IsShown>
 std::string help_lists(const CLI::App& app, const IsShown& is_shown) {
     std::string text, words;

@@ -1,5 +1,5 @@
-// What is printed of a program's options: help, the manual, the table of the README, and what shells complete. Pure:
-// CLI11's description of the program in, a text out.
+// These functions make the texts about a program's options: help, the manual, the table of the README, and what shells
+// complete. Pure: CLI11's description of the program in, a text out.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ class App;
 
 namespace ddprun::inline app {
 
-// What --help shows, at most 80 columns wide. `topic`: empty: the options that most people use, where the rows say which
+// Returns what --help shows, at most 80 columns wide. `topic`: empty: the options that most people use, where the rows say which
 // (OptionRow::is_common), else all; "all"; an option, with or without dashes; or a group's heading. Options and groups are
 // shown with their whole texts then. Throws UsageError for another topic.
 std::string help_text(const CLI::App& app, const std::vector<OptionGroup>& groups, const std::string& topic);
@@ -21,12 +21,12 @@ std::string help_text(const CLI::App& app, const std::vector<OptionGroup>& group
 // --print-completion, and two that --help does not show: --print-man and --print-flags.
 void add_print_options(CLI::App& app);
 
-// Whether one of them was given, once `app` has parsed; and what it asks for then. Throws UsageError for an unknown
+// Say whether one of them was given, once `app` has parsed, and what it asks for then. Throws UsageError for an unknown
 // shell.
 bool wants_print(const CLI::App& app);
 std::string printed(const CLI::App& app);
 
-// A script for bash, zsh or fish. A program of CLI11's without positionals and without commands starts another,
+// Makes a script for bash, zsh or fish. A program of CLI11's without positionals and without commands starts another,
 // whose own words are completed as that one's. Throws BadValue for another shell.
 std::string completion(const CLI::App& app, const std::string& shell);
 

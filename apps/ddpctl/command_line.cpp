@@ -25,7 +25,7 @@ struct Values {
     bool dry_run = false;
 };
 
-// A command and its rows.
+// A Command is a name and its rows.
 struct Command {
     const char* name;
     const char* help;

@@ -17,24 +17,24 @@ std::string state_text(const Job& job);
 // "12s", "3m05s", "2h07m", "4d03h".
 std::string age_text(std::int64_t milliseconds);
 
-// One line for each job below a heading.
+// Writes one line for each job below a heading.
 std::string list_text(const std::vector<Job>& jobs, std::int64_t now_unix_ms);
 
-// One fact a line. `status`: what the launcher answered, if it runs.
+// Writes one fact a line. `status`: what the launcher answered, if it runs.
 std::string status_text(const Job& job, const std::optional<AgentStatus>& status, std::int64_t now_unix_ms);
 
-// All that is known of a job.
+// JobFacts are all that is known of a job.
 struct JobFacts {
     Job job;
     std::optional<AgentStatus> status;
     std::optional<std::string> result_file;  // the text of result.json
 };
 
-// The same facts as one JSON object: id, state, folder, last_output_unix_ms (of a lost job), and `job`,
+// Writes the same facts as one JSON object: id, state, folder, last_output_unix_ms (of a lost job), and `job`,
 // `status` and `result` as job.json, the launcher and result.json have them, null where there is none.
 std::string status_json(const JobFacts& facts);
 
-// An array of such objects.
+// Writes an array of such objects.
 std::string list_json(const std::vector<JobFacts>& jobs);
 
 }  // namespace ddprun::inline app

@@ -34,32 +34,6 @@
 namespace ddprun::inline app {
 namespace {
 
-// JobOutput is the output file of a job, printed to stdout from where one likes, and followed to the job's end.
-//
-// Blocks where stdout does. One thread.
-class JobOutput {
-  public:
-    // Throws Error if the file cannot be opened.
-    explicit JobOutput(const Job& job);
-
-    // The next print begins with the last `lines` lines of what is there now.
-    void seek_tail(std::uint64_t lines);
-
-    // Prints what is there and was not printed. Throws Error if stdout does not take it.
-    void print();
-
-    enum class Stop { job_ended, interrupted };
-    // Prints what comes until the launcher has ended; if `interruptible`, until a SIGINT, which then ends
-    // nothing else. Every wait is for the file, the launcher and the signal together.
-    Stop follow(bool interruptible);
-
-  private:
-    std::string path_;
-    OwnedDescriptor file_;
-    Job job_;
-    std::uint64_t offset_ = 0;  // of the first byte not printed
-};
-
 constexpr std::size_t kBlock = 64 * 1024;
 
 void write_out(std::string_view bytes) {
@@ -97,65 +71,83 @@ std::string_view read_at(int fd, std::array<char, kBlock>& buffer, std::size_t s
     }
 }
 
-JobOutput::JobOutput(const Job& job)
-    : path_((job.folder / "output").string()),
-      file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)),
-      job_(job) {
-    if (!file_) fail_errno(errno, fmt::format("cannot open '{}'", path_));
-}
+// JobOutput is the output file of a job, printed to stdout from where one likes, and followed to the job's end.
+//
+// Blocks where stdout does. One thread.
+class JobOutput {
+  public:
+    // Throws Error if the file cannot be opened.
+    explicit JobOutput(const Job& job)
+        : path_((job.folder / "output").string()),
+          file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)),
+          job_(job) {
+        if (!file_) fail_errno(errno, fmt::format("cannot open '{}'", path_));
+    }
 
-void JobOutput::seek_tail(std::uint64_t lines) {
-    struct stat info {};
-    if (::fstat(file_.get(), &info) != 0) fail_errno(errno, fmt::format("cannot look at '{}'", path_));
-    const auto size = static_cast<std::uint64_t>(info.st_size);
-    offset_ = size;
-    if (lines == 0) return;
-    std::array<char, kBlock> buffer;
-    // The newline at the very end ends the last line and begins none.
-    std::uint64_t end = size == 0 ? 0 : size - 1;
-    while (end > 0) {
-        const std::uint64_t begin = end - std::min<std::uint64_t>(end, kBlock);
-        const std::string_view block =
-            read_at(file_.get(), buffer, static_cast<std::size_t>(end - begin), begin);
-        for (std::size_t i = block.size(); i > 0; --i) {
-            if (block[i - 1] != '\n' || --lines > 0) continue;
-            offset_ = begin + i;
-            return;
+    // The next print begins with the last `lines` lines of what is there now.
+    void seek_tail(std::uint64_t lines) {
+        struct stat info {};
+        if (::fstat(file_.get(), &info) != 0) fail_errno(errno, fmt::format("cannot look at '{}'", path_));
+        const auto size = static_cast<std::uint64_t>(info.st_size);
+        offset_ = size;
+        if (lines == 0) return;
+        std::array<char, kBlock> buffer;
+        // The newline at the very end ends the last line and begins none.
+        std::uint64_t end = size == 0 ? 0 : size - 1;
+        while (end > 0) {
+            const std::uint64_t begin = end - std::min<std::uint64_t>(end, kBlock);
+            const std::string_view block =
+                read_at(file_.get(), buffer, static_cast<std::size_t>(end - begin), begin);
+            for (std::size_t i = block.size(); i > 0; --i) {
+                if (block[i - 1] != '\n' || --lines > 0) continue;
+                offset_ = begin + i;
+                return;
+            }
+            end = begin;
         }
-        end = begin;
+        offset_ = 0;
     }
-    offset_ = 0;
-}
 
-void JobOutput::print() {
-    std::array<char, kBlock> buffer;
-    for (;;) {
-        const std::string_view block = read_at(file_.get(), buffer, buffer.size(), offset_);
-        if (block.empty()) return;
-        write_out(block);
-        offset_ += block.size();
-    }
-}
-
-JobOutput::Stop JobOutput::follow(bool interruptible) {
-    const OwnedDescriptor changes = watch(path_);
-    const OwnedDescriptor interrupts = interruptible ? take_interrupts() : OwnedDescriptor();
-    auto launcher = open_launcher(job_);
-    for (;;) {
-        // Once the launcher has ended, nothing is written behind what is printed now.
-        print();
-        if (!launcher) return Stop::job_ended;
-        std::array<pollfd, 3> events{
-            {{changes.get(), POLLIN, 0}, {launcher->get(), POLLIN, 0}, {interrupts.get(), POLLIN, 0}}};
-        if (::poll(events.data(), events.size(), -1) < 0 && errno != EINTR)
-            fail_errno(errno, "cannot wait for the job");
-        if (events[2].revents != 0) return Stop::interrupted;
-        if (events[1].revents != 0) launcher.reset();
-        std::array<char, 4096> noted;
-        while (::read(changes.get(), noted.data(), noted.size()) > 0) {
+    // Prints what is there and was not printed. Throws Error if stdout does not take it.
+    void print() {
+        std::array<char, kBlock> buffer;
+        for (;;) {
+            const std::string_view block = read_at(file_.get(), buffer, buffer.size(), offset_);
+            if (block.empty()) return;
+            write_out(block);
+            offset_ += block.size();
         }
     }
-}
+
+    enum class Stop { job_ended, interrupted };
+    // Prints what comes until the launcher has ended; if `interruptible`, until a SIGINT, which then ends
+    // nothing else. Every wait is for the file, the launcher and the signal together.
+    Stop follow(bool interruptible) {
+        const OwnedDescriptor changes = watch(path_);
+        const OwnedDescriptor interrupts = interruptible ? take_interrupts() : OwnedDescriptor();
+        auto launcher = open_launcher(job_);
+        for (;;) {
+            // Once the launcher has ended, nothing is written behind what is printed now.
+            print();
+            if (!launcher) return Stop::job_ended;
+            std::array<pollfd, 3> events{
+                {{changes.get(), POLLIN, 0}, {launcher->get(), POLLIN, 0}, {interrupts.get(), POLLIN, 0}}};
+            if (::poll(events.data(), events.size(), -1) < 0 && errno != EINTR)
+                fail_errno(errno, "cannot wait for the job");
+            if (events[2].revents != 0) return Stop::interrupted;
+            if (events[1].revents != 0) launcher.reset();
+            std::array<char, 4096> noted;
+            while (::read(changes.get(), noted.data(), noted.size()) > 0) {
+            }
+        }
+    }
+
+  private:
+    std::string path_;
+    OwnedDescriptor file_;
+    Job job_;
+    std::uint64_t offset_ = 0;  // of the first byte not printed
+};
 
 // attach shows so many lines of what was printed before.
 constexpr std::uint64_t kAttachLines = 10;
@@ -185,7 +177,7 @@ class Commands {
             try {
                 facts.back().status = status_of(job);
             } catch (const Error&) {
-                // One that has ended since, or does not answer, does not keep the others from being listed.
+                // A job that has ended since, or does not answer, does not keep the others from being listed.
             }
         }
         print(list_json(facts));
@@ -281,7 +273,7 @@ class Commands {
             if (!reply.error.empty()) throw UsageError("--signal: " + reply.error);
             return reply.ends_job;
         } catch (const Error&) {
-            // One that ends at this moment does not answer any more.
+            // A launcher that ends at this moment does not answer any more.
             if (launcher_lives(job)) throw;
             return true;
         }

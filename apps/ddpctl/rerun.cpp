@@ -119,8 +119,7 @@ Rerun rerun_of(const RunRecord& record, const Environment& own) {
     Rerun rerun{.program = record.program,
                 .argv = {record.called},
                 .directory = record.directory,
-                .environment = as_recorded(own, record.environment),
-                .line = {}};
+                .environment = as_recorded(own, record.environment)};
     rerun.argv.insert(rerun.argv.end(), record.words.begin(), record.words.end());
     std::vector<std::string> changes;
     for (const auto& [name, value] : own) {

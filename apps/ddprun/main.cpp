@@ -15,7 +15,7 @@
 #include "launcher/process/open_files.hpp"
 #include "launcher/start/bootstrap.hpp"
 #include "launcher/start/relay.hpp"
-#include "rendezvous/job/exit_code.hpp"
+#include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/secure/secret.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/own_process.hpp"
@@ -61,7 +61,7 @@ std::string one_line(std::string text) {
     return text;
 }
 
-// What Asio says of a descriptor that could not be had names its own parts, and no remedy.
+// Asio's text about a descriptor that could not be had names its own parts, and no remedy.
 std::string sentence_of(const boost::system::system_error& error) {
     const std::string remedy = ddprun::open_files_remedy(error.code().value());
     if (error.code() != boost::system::errc::too_many_files_open) return error.what();

@@ -17,7 +17,7 @@ constexpr std::size_t kMaxFileBytes = 64 * 1024 * 1024;
 constexpr std::size_t kColumns = kImagePixels + 1;
 constexpr std::size_t kQuotedCharacters = 20;
 
-// A part of the file, made fit to stand in one line of a message.
+// Makes a part of the file fit to stand in one line of a message.
 std::string quoted(std::string_view field) {
     std::string text = "'";
     for (const char c : field.substr(0, kQuotedCharacters)) text += c >= ' ' && c <= '~' ? c : '?';

@@ -213,7 +213,7 @@ std::string encode_model(const Model& model) {
 }
 
 Model decode_model(const std::string& bytes, const std::string& name) {
-    Model model{.shape = shape_of({}), .parameters = {}};
+    Model model{.shape = shape_of({})};
     const bool is_model =
         std::sscanf(bytes.c_str(), "ddprun-digits-model 2 %4zu ", &model.shape.hidden) == 1 &&
         model.shape.hidden >= 1 && model.shape.hidden <= kMaxHidden;

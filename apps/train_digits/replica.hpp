@@ -157,7 +157,7 @@ class Replica {
     StepSums epoch_;
 };
 
-// How many of this rank's images (rank, rank + world_size, …) the parameters name rightly.
+// Counts this rank's images (rank, rank + world_size, …) that the parameters name rightly.
 std::size_t count_correct(const MlpShape& shape, std::span<const float> parameters, const Digits& digits,
                           int rank, int world_size);
 

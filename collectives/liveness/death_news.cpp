@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "collectives/wire/frame.hpp"
-#include "rendezvous/system/futex.hpp"
 #include "rendezvous/system/own_process.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
+#include "rendezvous/system/shared_memory.hpp"
 
 namespace ddprun::inline detail {
 namespace {

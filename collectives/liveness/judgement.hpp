@@ -18,7 +18,7 @@
 
 namespace ddprun::inline detail {
 
-// What a rank did that left after so many calls, as the rest of a sentence that begins with its name.
+// Says what a rank did that left after so many calls, as the rest of a sentence that begins with its name.
 std::string deed_of_leaving(std::uint64_t calls_made);
 
 // That two ranks called different things at the same place in the order of their calls.

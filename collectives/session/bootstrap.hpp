@@ -90,7 +90,7 @@ struct Place {
     std::optional<NcclSettings> nccl = std::nullopt;   // where NCCL is to be the backend
     std::optional<LifeSlot> life = std::nullopt;       // where its agent watches over it
     bool own_numbers = false;                          // see Membership
-    std::optional<SecretKey> mesh_key = std::nullopt;  // likewise
+    std::optional<SecretKey> mesh_key = std::nullopt;  // see Membership
     // ddprun says this: where this node is reached, and the host of its store, which MASTER_ADDR may stand for. Empty:
     // it does not say.
     std::string node_addr;

@@ -1,7 +1,7 @@
 // ShmBackend: collectives of two or more ranks on one host through shared memory. The caller's thread does
 // all the work.
 //
-// By the size of what a rank puts in, in all:
+// The size of what a rank puts in, in all, decides the way:
 //   up to 56 B     inside the announcement itself: one cache line from every rank to every rank
 //   up to 64 KiB   (128 KiB of all ranks) in the rank's slot; everybody reads what it needs
 //   above          in staged rounds, see shm_pipeline.hpp; if each rank has a core of its own, reductions
@@ -22,7 +22,7 @@
 #include "collectives/shm/shm_lifeline.hpp"
 #include "collectives/shm/shm_pipeline.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
-#include "rendezvous/system/shm_mapping.hpp"
+#include "rendezvous/system/shared_memory.hpp"
 
 namespace ddprun::inline detail {
 

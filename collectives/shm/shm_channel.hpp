@@ -22,7 +22,7 @@
 #include "collectives/shm/shm_segment.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/wire/membership.hpp"
-#include "rendezvous/system/futex.hpp"
+#include "rendezvous/system/shared_memory.hpp"
 
 namespace ddprun::inline detail {
 

@@ -15,9 +15,9 @@
 #include <system_error>
 #include <utility>
 
-#include "rendezvous/system/futex.hpp"
 #include "rendezvous/system/own_process.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
+#include "rendezvous/system/shared_memory.hpp"
 
 extern "C" void* __dso_handle;  // the library or program that this is part of
 

@@ -8,7 +8,7 @@
 
 #include "collectives/tcp/flow.hpp"
 #include "collectives/wire/membership.hpp"
-#include "rendezvous/system/cpus.hpp"
+#include "rendezvous/system/resource_limits.hpp"
 
 namespace ddprun::inline detail {
 namespace {

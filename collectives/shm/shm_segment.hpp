@@ -13,7 +13,7 @@
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/wire/frame.hpp"
 #include "collectives/wire/membership.hpp"
-#include "rendezvous/system/shm_mapping.hpp"
+#include "rendezvous/system/shared_memory.hpp"
 
 namespace ddprun::inline detail {
 

@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "rendezvous/system/check.hpp"
-#include "rendezvous/system/cpus.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/resource_limits.hpp"
 
 namespace ddprun::inline detail {
 namespace {

@@ -28,7 +28,7 @@
 #include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/link/rendezvous_link.hpp"
 #include "rendezvous/link/store_door.hpp"
-#include "rendezvous/net/late_name.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 

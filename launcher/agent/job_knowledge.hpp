@@ -16,7 +16,7 @@
 #include "launcher/report/failure_report.hpp"
 #include "launcher/report/result_file.hpp"
 #include "rendezvous/control/control_message.hpp"
-#include "rendezvous/control/coordinator_loss.hpp"
+#include "rendezvous/control/heartbeat.hpp"
 #include "rendezvous/job/agent_status.hpp"
 
 namespace ddprun::inline launch {

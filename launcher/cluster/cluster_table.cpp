@@ -6,7 +6,7 @@
 #include <array>
 
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/job/digest.hpp"
+#include "rendezvous/control/job_command.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline launch {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/control/agent_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/failure.hpp"
 #include "rendezvous/system/number_text.hpp"
 #include "rendezvous/system/split.hpp"

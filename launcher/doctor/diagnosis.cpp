@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "rendezvous/system/cpus.hpp"
 #include "rendezvous/system/number_text.hpp"
+#include "rendezvous/system/resource_limits.hpp"
 
 namespace ddprun::inline launch {
 namespace {

@@ -24,8 +24,7 @@
 #include "launcher/process/process_table.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/socket_owner.hpp"
-#include "rendezvous/system/cpus.hpp"
-#include "rendezvous/system/memory_limit.hpp"
+#include "rendezvous/system/resource_limits.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline launch {

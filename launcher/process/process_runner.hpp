@@ -20,7 +20,6 @@
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/process/worker_spec.hpp"
 #include "rendezvous/control/heartbeat.hpp"
-#include "rendezvous/job/exit_code.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun::inline launch {

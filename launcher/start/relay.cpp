@@ -26,7 +26,7 @@
 #include "launcher/start/piped_process.hpp"
 #include "launcher/start/start_tree.hpp"
 #include "launcher/start/started_agent.hpp"
-#include "rendezvous/job/exit_code.hpp"
+#include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline launch {

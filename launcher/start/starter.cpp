@@ -21,7 +21,7 @@
 #include "launcher/output/console_writer.hpp"
 #include "launcher/start/host_connection.hpp"
 #include "launcher/start/start_tree.hpp"
-#include "rendezvous/job/exit_code.hpp"
+#include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline launch {

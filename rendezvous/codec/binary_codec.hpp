@@ -92,7 +92,7 @@ class BinaryWriter {
     std::string bytes_;
 };
 
-// What does not fit makes it fail for good.
+// Bytes that do not fit make it fail for good.
 template <class Numbers>
 class BinaryReader {
   public:

@@ -36,7 +36,7 @@ template <class Rules, std::size_t limit = kNoOwnLimit, class T>
 bool from_json(const boost::json::value& from, T& value);
 
 // Where the rules have `put(out, name, value)` for a member's type, it decides what of the object becomes of
-// the member; `take(in, name, value)` likewise.
+// the member; `take(in, name, value)` reads it.
 struct JsonRules {
     static constexpr std::size_t kMaxText = kNoOwnLimit;
     static constexpr std::size_t kMaxItemText = kNoOwnLimit;  // of a text in a list
@@ -74,7 +74,7 @@ inline constexpr bool kIsList = false;
 template <class T>
 inline constexpr bool kIsList<std::vector<T>> = true;
 
-// What holds no signed number is.
+// A member that holds no signed number is unsigned.
 template <class T>
 bool is_within(const T& value, const NumberRange& range) {
     if constexpr (std::signed_integral<T>) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/job/exit_code.hpp"
+#include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun::inline job {
 

@@ -1,4 +1,4 @@
-// What control messages are in words. Pure.
+// Control messages in words, for logs and users. Pure.
 #pragma once
 
 #include <chrono>
@@ -34,7 +34,7 @@ std::string silence_text(std::chrono::milliseconds limit);
 // `node 1 (gpu07)`; of a node that has no number yet `gpu07`.
 std::string node_text(int node_rank, const std::string& host);
 
-// What is said where two agents do not have the same secret. Fixed sentences: they go to who has proven nothing, and come from
+// These sentences are said where two agents do not have the same secret. Fixed sentences: they go to who has proven nothing, and come from
 // there.
 
 // An agent without a secret, by a host that has one. Who looks for its job at several ports goes on with the next.

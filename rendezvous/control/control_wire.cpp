@@ -36,7 +36,7 @@ struct ControlRules : JsonRules {
     }
 };
 
-// In the order of ControlMessage's alternatives.
+// The rows stand in the order of ControlMessage's alternatives.
 constexpr std::array<std::string_view, std::variant_size_v<ControlMessage>> kTypeNames = {"hello",
                                                                                           "workers_succeeded",
                                                                                           "worker_failed",

@@ -31,7 +31,7 @@ inline constexpr std::size_t kMaxControlText = 8 * 1024;  // six of them, every 
 // One whole frame. Texts are cut at kMaxControlText, so that what is sent can be read.
 std::string encode_control(const ControlMessage& message);
 
-// What several agents get is there once, however many do: as messages, and as whole frames.
+// A message that several agents get is there once: as messages, and as whole frames.
 using SharedEnds = std::shared_ptr<const std::vector<RankEnds>>;
 using SharedFrames = std::shared_ptr<const std::vector<std::string>>;
 SharedFrames encode_ends(const std::vector<RankEnds>& messages);

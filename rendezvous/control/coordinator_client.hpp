@@ -9,18 +9,47 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/control/control_message.hpp"
-#include "rendezvous/control/coordinator_loss.hpp"
+#include "rendezvous/control/heartbeat.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/system/secret_key.hpp"
 
 namespace ddprun::inline job {
+
+class ControlChannel;
+
+// CoordinatorClaims: what a coordinator may say to this agent, from what both know of the job. Pure; the CoordinatorClient
+// asks. Numbers that no job can have are refused before, where the bytes arrive (range_of).
+class CoordinatorClaims {
+  public:
+    explicit CoordinatorClaims(const Hello& own)
+        : nnodes_(own.nnodes), workers_(own.local_world_size), wants_ends_(own.wants_rank_ends) {}
+
+    // False for what no coordinator of this job says; true for the rest, which is noted.
+    bool accept(const ControlMessage& message);
+
+  private:
+    bool accept_one(const RoundReady& ready);
+    bool accept_one(const RankEnds& ends);
+    bool accept_one(const Waiting& waiting) const;
+    bool accept_one(const MemberList& list) const;
+    template <typename Other>
+    bool accept_one(const Other&) const {
+        return true;
+    }
+
+    int nnodes_;
+    int workers_;  // of this node
+    bool wants_ends_;
+    RoundReady round_{.round = -1};  // the last one
+    std::size_t ends_ = 0;           // taken since then
+};
 
 struct CoordinatorClientEvents {
     std::function<void(const ControlMessage&)> on_message;
@@ -41,7 +70,7 @@ struct CoordinatorClientOptions {
     std::chrono::steady_clock::time_point join_deadline;
     // From Hello to the first word of the coordinator; by default kAnswerTimeout, and not much beyond join_deadline.
     std::optional<std::chrono::milliseconds> answer_timeout = {};
-    // What both sides must have; nothing: the connection is plain. Not asked for in process.
+    // Both sides must have this key; nothing: the connection is plain. Not asked for in process.
     std::optional<SecretKey> key = {};
     // Called when there is a connection, before Hello is sent, with the address of this machine that it was made from; may
     // add to the Hello. May be empty.

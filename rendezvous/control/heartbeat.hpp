@@ -14,7 +14,7 @@
 //
 // An answer that comes late is confirmed by a question at once: its agent waits for that.
 //
-// Who stands still (stopped, frozen, its machine moved) must not take that for the other side's silence: its own timer
+// An agent that stands still (stopped, frozen, its machine moved) must not take that for the other side's silence: its own timer
 // that fires much too late tells. It does not know what the others have done meanwhile, perhaps they stood still, too.
 // So it asks, for as long as the limit from when it goes on:
 //
@@ -36,10 +36,12 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "rendezvous/control/control_message.hpp"
+#include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun::inline job {
 
@@ -55,7 +57,7 @@ struct LeaseEnd {
     std::chrono::milliseconds patience;
 };
 
-// What follows from the limit that the user sets.
+// HeartbeatTerms are what follows from the limit that the user sets.
 struct HeartbeatTerms {
     std::chrono::milliseconds limit{0};  // 0: no heartbeats
 
@@ -135,7 +137,7 @@ class HeartbeatWatch {
   private:
     struct Peer {
         std::uint64_t answered = 0;   // the last number
-        std::uint64_t confirmed = 0;  // likewise, of those of which it may hear that they have arrived
+        std::uint64_t confirmed = 0;  // the last of those of which it may hear that they have arrived
         TimePoint seen;
         std::optional<TimePoint> bound_since;  // when the last question that it has answered was asked
         std::optional<TimePoint> excused_until;
@@ -221,5 +223,33 @@ class HeartbeatLease {
     std::deque<Answer> unheard_;
     bool suspended_ = false;
 };
+
+// How an agent loses its coordinator, and what is said of it. Pure.
+
+struct CoordinatorLoss {
+    enum class Kind {
+        leaderless,  // it was lost, and no other one found
+        unreached,   // the join deadline passed without a connection
+        broken,      // the connection was closed or broke
+        silent,      // no heartbeat
+        given_up,    // it is this agent that was too long silent
+        left,        // it leads the job no longer, or did not come to lead it
+        stranger,  // what was reached ended the connection before it said anything: perhaps no coordinator at all
+    };
+    Kind kind = Kind::broken;
+    std::string cause;
+    // The coordinator's own machine has ended the connection, without a word: its agent is dead.
+    bool is_dead = false;
+};
+
+// The side that was called has ended the connection before it said anything.
+CoordinatorLoss stranger_loss(const Endpoint& called);
+// It was connected, but has said nothing in time.
+CoordinatorLoss unanswered_loss(const Endpoint& called);
+// The lease is over, and of an agent that stood still also the time in which it asked: it has been given up if it stood
+// still for as long as the limit.
+CoordinatorLoss lease_loss(const HeartbeatLease& lease);
+// The coordinator has given this agent up, and says why.
+CoordinatorLoss given_up_loss(const std::optional<HeartbeatLease>& lease, const std::string& reason);
 
 }  // namespace ddprun::inline job

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "rendezvous/job/digest.hpp"
-
 namespace ddprun::inline job {
 
 namespace {

@@ -1,14 +1,29 @@
-// What a node says of itself so that nodes can be compared: the command that its workers run, and traits. Plain values.
+// Nodes are compared by what they say of themselves: the command that its workers run, and traits. Plain values.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rendezvous/codec/description.hpp"
 
 namespace ddprun::inline job {
+
+// Digest: tells apart texts that need not be sent whole (FNV-1a, 64 bits). No protection against somebody who wants
+// two to be taken for one. Pure.
+class Digest {
+  public:
+    void add(std::string_view bytes) {
+        for (const char byte : bytes) value_ = (value_ ^ static_cast<unsigned char>(byte)) * kPrime;
+    }
+    std::uint64_t value() const { return value_; }
+
+  private:
+    static constexpr std::uint64_t kPrime = 1099511628211ULL;
+    std::uint64_t value_ = 14695981039346656037ULL;
+};
 
 // JobCommand: what an agent's workers run, to be compared between nodes and shown when it differs. Pure.
 
@@ -30,10 +45,10 @@ JobCommand describe_command(const std::vector<std::string>& words);
 // kMaxCommandShown bytes and marks for what is left out.
 std::string shown_beside(const JobCommand& command, const JobCommand& other);
 
-// NodeTrait: something of a node that should be the same on all nodes of a job. Plain values; node_differences.hpp
+// NodeTrait: something of a node that should be the same on all nodes of a job. Plain values; admission.hpp
 // compares them.
 
-// What one node may tell of itself, so that its Hello fits its frame.
+// One node may tell so much of itself, so that its Hello fits its frame.
 inline constexpr std::size_t kMaxNodeTraits = 128;
 inline constexpr std::size_t kMaxTraitName = 64;
 inline constexpr std::size_t kMaxTraitValue = 120;

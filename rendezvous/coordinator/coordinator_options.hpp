@@ -11,9 +11,7 @@
 
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/coordinator/admission.hpp"
-#include "rendezvous/coordinator/exit_wait.hpp"
-#include "rendezvous/coordinator/restart_policy.hpp"
-#include "rendezvous/membership/elasticity.hpp"
+#include "rendezvous/coordinator/job_options.hpp"
 #include "rendezvous/membership/member_list.hpp"
 
 namespace ddprun::inline job {

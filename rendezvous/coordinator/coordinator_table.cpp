@@ -129,7 +129,7 @@ struct CoordinatorTable {
 };
 static_assert(is_unambiguous(CoordinatorTable::kRows));
 
-// In the order of ControlMessage's alternatives, as far as agents send them.
+// The rows stand in the order of ControlMessage's alternatives, as far as agents send them.
 constexpr std::array<std::optional<CoordinatorEvent>, std::variant_size_v<ControlMessage>> kEvents = {
     CoordinatorEvent::hello,           CoordinatorEvent::workers_succeeded,
     CoordinatorEvent::worker_failed,   CoordinatorEvent::worker_dying,

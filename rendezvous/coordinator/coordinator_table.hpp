@@ -1,4 +1,4 @@
-// What the coordinator does next: a table over the job's states and what happens to it. Pure; the Coordinator
+// This says what the coordinator does next: a table over the job's states and what happens to it. Pure; the Coordinator
 // carries the actions out.
 //
 //   state       meaning
@@ -84,7 +84,7 @@ enum class CoordinatorEvent : std::uint8_t {
     job_moved,  // somebody says it
 };
 
-// What is done about those who come, go, and are told something.
+// These actions are about those who come, go, and are told something.
 enum class NodeAction : std::uint8_t {
     admit,           // unless there is a reason to refuse
     refuse,          // since it comes too late
@@ -105,7 +105,7 @@ enum class NodeAction : std::uint8_t {
     excuse,            // one that will be silent
 };
 
-// What is done about the workers of a round.
+// These are about the workers of a round.
 enum class RoundAction : std::uint8_t {
     start_round,   // ranks for everybody
     resize,        // stop all, though nothing failed
@@ -122,7 +122,7 @@ enum class RoundAction : std::uint8_t {
     node_gone,
 };
 
-// What is done after a round, and under another coordinator.
+// These follow a round, or belong to another coordinator.
 enum class AftermathAction : std::uint8_t {
     none,
     decide,         // whether a restart follows
@@ -159,7 +159,7 @@ struct CoordinatorStep {
 
 CoordinatorStep next_step(CoordinatorState state, CoordinatorEvent event);
 
-// What a message of an agent means; nothing for those that agents do not send.
+// Gives the event that a message of an agent is; nothing for those that agents do not send.
 std::optional<CoordinatorEvent> event_of(const ControlMessage& message);
 
 // The round that a message is about; nothing where it is about the job.

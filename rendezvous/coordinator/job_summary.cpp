@@ -1,11 +1,11 @@
 #include "rendezvous/coordinator/job_summary.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "rendezvous/control/control_text.hpp"
 
 namespace ddprun::inline job {
+
 namespace {
 
 int exit_code_of(const JobNodes& nodes, const std::optional<Failure>& cause, bool requeue) {
@@ -73,6 +73,24 @@ Finish summary_of(const JobNodes& nodes, const std::optional<Failure>& cause, bo
     }
     add_ends(finish, all_ends(nodes), cause);
     return finish;
+}
+
+StillRunning still_running_of(int round, const std::vector<WorkerStatus>& workers) {
+    StillRunning answer{.round = round, .count = 0, .ranks = {}, .pid = 0};
+    std::vector<int> ranks;
+    int lowest = 0;
+    for (const WorkerStatus& worker : workers) {
+        if (worker.exit_code) continue;
+        if (ranks.empty() || worker.rank < lowest) {
+            lowest = worker.rank;
+            answer.pid = worker.pid;
+        }
+        ranks.push_back(worker.rank);
+    }
+    answer.count = static_cast<int>(ranks.size());
+    answer.ranks = ranges_of(std::move(ranks));
+    if (answer.ranks.size() > kMaxRangesInMessage) answer.ranks.resize(kMaxRangesInMessage);
+    return answer;
 }
 
 std::vector<RankEnds> as_messages(int round, std::span<const RankEnd> ends) {

@@ -20,7 +20,7 @@
 #include "rendezvous/control/heartbeat.hpp"
 #include "rendezvous/coordinator/aftermath.hpp"
 #include "rendezvous/coordinator/coordinator_options.hpp"
-#include "rendezvous/coordinator/outgoing.hpp"
+#include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/coordinator/roster.hpp"
 #include "rendezvous/membership/member_list.hpp"
 #include "rendezvous/membership/quorum.hpp"

@@ -3,10 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "rendezvous/control/control_text.hpp"
-#include "rendezvous/membership/seating.hpp"
 
 namespace ddprun::inline job {
 namespace {

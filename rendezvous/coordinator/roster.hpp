@@ -17,12 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/coordinator/admission.hpp"
 #include "rendezvous/coordinator/coordinator_options.hpp"
 #include "rendezvous/coordinator/coordinator_table.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
-#include "rendezvous/coordinator/left_out.hpp"
-#include "rendezvous/coordinator/node_differences.hpp"
-#include "rendezvous/coordinator/outgoing.hpp"
 #include "rendezvous/membership/seating.hpp"
 
 namespace ddprun::inline job {

@@ -1,19 +1,18 @@
 #include "rendezvous/etcd/etcd_election.hpp"
 
 #include <fmt/core.h>
-
-#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+
+#include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "rendezvous/etcd/election_table.hpp"
-#include "rendezvous/etcd/etcd_register.hpp"
+#include "rendezvous/etcd/etcd_client.hpp"
 #include "rendezvous/system/deadline.hpp"
 
 namespace ddprun::inline job {

@@ -7,7 +7,7 @@
 //
 // Where rounds are recorded (quorum.hpp) the members of the last one claim the key when its host is lost:
 // at once where that is known to be dead, else when its lease is over. Everybody else leaves the key to them, as long as
-// there is a record. Which event means what is election_table.hpp's.
+// there is a record. What each event means stands in the table.
 //
 // Created, driven and destroyed on the thread of `executor`; events come from there and never from inside a call of the
 // election's own functions. Every wait on etcd is bounded.
@@ -18,13 +18,147 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "rendezvous/codec/description.hpp"
 #include "rendezvous/etcd/etcd_message.hpp"
 #include "rendezvous/etcd/etcd_options.hpp"
 #include "rendezvous/membership/quorum.hpp"
 #include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/system/transition_table.hpp"
 
 namespace ddprun::inline job {
+
+// These are the states of an agent in the election of a job's host, and what it does at each event. Pure.
+//
+//   state       meaning
+//   resting     nobody is looked for: not yet, or the host is found and answers, or the election was given up
+//   racing      the agents try to be the first to write the key
+//   following   another agent has written it; this one waits for where that hosts, or for the key's end
+//   claiming    the host was lost: the members of its last round try to be the first to take its key
+//   hosting     the key is this agent's, and its lease is kept
+//   restoring   it was, but the lease is over: it is to be written again, if no other agent was first
+//   withdrawn   over
+//
+// An event that has no row in a state is no news there.
+
+enum class ElectionState { resting, racing, following, claiming, hosting, restoring, withdrawn };
+BOOST_DESCRIBE_ENUM(ElectionState, resting, racing, following, claiming, hosting, restoring, withdrawn)
+
+enum class ElectionEvent {
+    campaign_asked,  // a host is to be found
+    claim_asked,     // a member of the last round is to lead the job, this one or another
+    publish_asked,   // it is known where this agent hosts
+    record_asked,    // a round is to be recorded
+    release_asked,   // this agent does not host after all
+    host_found,      // the host was reached: nobody else is looked for
+    withdraw_asked,  // the job is over here
+    key_won,         // written, by this agent
+    key_taken,       // written, by another one
+    key_gone,        // there is none any longer
+    key_kept,        // the lease goes on
+    lease_lost,      // it does not
+    trouble,         // etcd cannot be asked now
+    refused,         // etcd says no, and will go on to do so
+    unfit,           // this agent cannot lead the job, and as far as it knows nobody can
+    too_late,        // the deadline has passed
+};
+BOOST_DESCRIBE_ENUM(ElectionEvent, campaign_asked, claim_asked, publish_asked, record_asked, release_asked,
+                    host_found, withdraw_asked, key_won, key_taken, key_gone, key_kept, lease_lost, trouble,
+                    refused, unfit, too_late)
+
+enum class ElectionAction {
+    none,      // what is being done goes on
+    rest,      // nothing more is done
+    race,      // write the key, if there is none
+    follow,    // read who hosts and say so, then wait until that changes
+    claim,     // take the key, if its host is gone and this agent may lead the job; else as `follow`
+    lead,      // say that it does, then keep the lease
+    announce,  // say that this agent is elected, then keep the lease
+    keep,  // write where this agent hosts, and the round that is to be recorded, if that is new, then keep the lease
+    restore,     // write the key again, by a new lease
+    give_up,     // say why
+    drop_lease,  // end it: the key goes with it
+};
+
+struct ElectionStep {
+    ElectionAction action = ElectionAction::none;
+    ElectionState next = ElectionState::resting;
+};
+
+struct ElectionTable {
+    using enum ElectionState;
+    using E = ElectionEvent;
+    using A = ElectionAction;
+
+    // clang-format off
+    static constexpr Transition<ElectionState, E, A> kRows[] = {
+        {resting,   E::campaign_asked, A::race,       racing},
+        {resting,   E::claim_asked,    A::claim,      claiming},
+        {resting,   E::withdraw_asked, A::drop_lease, withdrawn},
+
+        {racing,    E::claim_asked,    A::claim,      claiming},
+        {racing,    E::key_won,        A::announce,   hosting},
+        {racing,    E::key_taken,      A::follow,     following},
+        {racing,    E::trouble,        A::race,       racing},
+        {racing,    E::refused,        A::give_up,    resting},
+        {racing,    E::too_late,       A::give_up,    resting},
+        // The key may have been written before that is known here.
+        {racing,    E::host_found,     A::drop_lease, resting},
+        {racing,    E::withdraw_asked, A::drop_lease, withdrawn},
+
+        {following, E::key_taken,      A::follow,     following},
+        {following, E::key_gone,       A::race,       racing},
+        {following, E::trouble,        A::follow,     following},
+        {following, E::refused,        A::give_up,    resting},
+        {following, E::too_late,       A::give_up,    resting},
+        {following, E::host_found,     A::rest,       resting},
+        {following, E::campaign_asked, A::follow,     following},
+        {following, E::claim_asked,    A::claim,      claiming},
+        {following, E::record_asked,   A::follow,     following},
+        {following, E::withdraw_asked, A::drop_lease, withdrawn},
+
+        {claiming,  E::claim_asked,    A::claim,      claiming},
+        {claiming,  E::key_won,        A::lead,       hosting},
+        {claiming,  E::key_taken,      A::claim,      claiming},
+        {claiming,  E::trouble,        A::claim,      claiming},
+        {claiming,  E::refused,        A::give_up,    resting},
+        {claiming,  E::unfit,          A::give_up,    resting},
+        {claiming,  E::too_late,       A::give_up,    resting},
+        // The key may have been written here, too.
+        {claiming,  E::host_found,     A::drop_lease, resting},
+        {claiming,  E::withdraw_asked, A::drop_lease, withdrawn},
+
+        {hosting,   E::publish_asked,  A::keep,       hosting},
+        {hosting,   E::record_asked,   A::keep,       hosting},
+        {hosting,   E::claim_asked,    A::claim,      claiming},
+        {hosting,   E::release_asked,  A::drop_lease, resting},
+        {hosting,   E::key_kept,       A::keep,       hosting},
+        {hosting,   E::trouble,        A::keep,       hosting},
+        {hosting,   E::refused,        A::keep,       hosting},
+        {hosting,   E::lease_lost,     A::restore,    restoring},
+        {hosting,   E::withdraw_asked, A::drop_lease, withdrawn},
+
+        {restoring, E::publish_asked,  A::restore,    restoring},
+        {restoring, E::record_asked,   A::restore,    restoring},
+        {restoring, E::claim_asked,    A::claim,      claiming},
+        {restoring, E::key_won,        A::keep,       hosting},
+        {restoring, E::key_taken,      A::follow,     following},
+        {restoring, E::trouble,        A::restore,    restoring},
+        {restoring, E::refused,        A::restore,    restoring},
+        {restoring, E::withdraw_asked, A::drop_lease, withdrawn},
+    };
+    // clang-format on
+};
+static_assert(is_unambiguous(ElectionTable::kRows));
+
+inline ElectionStep next_step(ElectionState state, ElectionEvent event) {
+    const auto* row = find_transition(ElectionTable::kRows, state, event);
+    return row != nullptr ? ElectionStep{row->action, row->next} : ElectionStep{ElectionAction::none, state};
+}
+
+inline constexpr int kElectionStates = static_cast<int>(ElectionState::withdrawn) + 1;
+inline constexpr int kElectionEvents = static_cast<int>(ElectionEvent::too_late) + 1;
 
 struct ElectionEvents {
     // This agent is to host: at the port of the options, and at the address by which the others reach this machine.

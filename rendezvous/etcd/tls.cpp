@@ -285,19 +285,12 @@ TlsTrouble told_by_server(const error_code& error, const TlsFiles& files) {
 
 // --- the connection
 
-class OpensslStream final : public TlsStream {
+// Any of Asio's streams as a ByteStream, or as what derives from that.
+template <class Interface, class Stream>
+class StreamAs : public Interface {
   public:
-    OpensslStream(asio::ip::tcp::socket socket, TlsContext& context, const std::string& host)
-        : files_(context.files()), stream_(std::move(socket), context.current()) {
-        expect_host(stream_.native_handle(), host);
-    }
-
-    asio::awaitable<error_code> shake_hands() override {
-        error_code error;
-        co_await stream_.async_handshake(ssl::stream_base::client,
-                                         asio::redirect_error(asio::use_awaitable, error));
-        co_return error;
-    }
+    template <class... Arguments>
+    explicit StreamAs(Arguments&&... arguments) : stream_(std::forward<Arguments>(arguments)...) {}
 
     asio::awaitable<error_code> write(std::string_view bytes) override {
         error_code error;
@@ -310,13 +303,30 @@ class OpensslStream final : public TlsStream {
         co_return co_await stream_.async_read_some(into, asio::redirect_error(asio::use_awaitable, error));
     }
 
+  protected:
+    Stream stream_;
+};
+
+class OpensslStream final : public StreamAs<TlsStream, ssl::stream<asio::ip::tcp::socket>> {
+  public:
+    OpensslStream(asio::ip::tcp::socket socket, TlsContext& context, const std::string& host)
+        : StreamAs(std::move(socket), context.current()), files_(context.files()) {
+        expect_host(stream_.native_handle(), host);
+    }
+
+    asio::awaitable<error_code> shake_hands() override {
+        error_code error;
+        co_await stream_.async_handshake(ssl::stream_base::client,
+                                         asio::redirect_error(asio::use_awaitable, error));
+        co_return error;
+    }
+
     TlsTrouble trouble(const error_code& error) override {
         return handshake_trouble(error, ::SSL_get_verify_result(stream_.native_handle()), files_);
     }
 
   private:
     const TlsFiles& files_;
-    ssl::stream<asio::ip::tcp::socket> stream_;
 };
 
 }  // namespace
@@ -401,6 +411,10 @@ TlsTrouble handshake_trouble(const error_code& error, long verdict, const TlsFil
                 return told_by_server(error, files);
             return {fmt::format("cannot be asked over TLS: {}", openssl_words(error)), false};
     }
+}
+
+std::unique_ptr<ByteStream> ByteStream::plain(asio::ip::tcp::socket socket) {
+    return std::make_unique<StreamAs<ByteStream, asio::ip::tcp::socket>>(std::move(socket));
 }
 
 std::unique_ptr<TlsStream> TlsStream::make(asio::ip::tcp::socket socket, TlsContext& context,

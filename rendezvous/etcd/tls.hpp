@@ -77,6 +77,8 @@ bool is_tls_word(const boost::system::error_code& error);
 // ByteStream is a connection of either kind, for one coroutine at a time.
 class ByteStream {
   public:
+    // Makes one without TLS.
+    static std::unique_ptr<ByteStream> plain(boost::asio::ip::tcp::socket socket);
     virtual ~ByteStream() = default;
 
     // Sends all of it.

@@ -1,17 +1,17 @@
 #include "rendezvous/job/exit_status.hpp"
 
 #include <fmt/core.h>
-#include <sys/wait.h>
 
+#include <sys/wait.h>
 #include <algorithm>
 #include <cctype>
 #include <csignal>
 
-#include "rendezvous/job/exit_code.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline job {
+
 namespace {
 
 struct NamedSignal {

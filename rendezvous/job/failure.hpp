@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "rendezvous/job/exit_code.hpp"
+#include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/job/number_limits.hpp"
+#include "rendezvous/system/number_text.hpp"
 
 namespace ddprun::inline job {
 
@@ -29,7 +31,7 @@ struct Failure {
     int node_rank = 0;
     std::string host;
     int rank = -1;         // global rank of the worker, -1 when no worker is meant
-    int local_rank = -1;   // likewise
+    int local_rank = -1;   // the same on its node
     std::int64_t pid = 0;  // of the worker; 0 if it was never started
     int exit_code = 0;     // worker_failed: what a shell would report, 128+n for a signal; node_lost:
                            // kExitUnavailable; overdue: kExitOverdue
@@ -47,7 +49,7 @@ struct Failure {
     // that one, else -1. All from exit_code to hint, and the last lines, are then the witness's.
     int witness = -1;
     std::string accusation;  // "does not answer"; empty without a witness
-    std::string testimony;   // the witness's own words; likewise
+    std::string testimony;   // the witness's own words; empty without one
 };
 BOOST_DESCRIBE_STRUCT(Failure, (),
                       (kind, node_rank, host, rank, local_rank, pid, exit_code, signal, core_dumped,
@@ -63,7 +65,7 @@ constexpr NumberRange range_of(Of<&Failure::signal>) { return kSignalRange; }
 constexpr NumberRange range_of(Of<&Failure::unix_time_ms>) { return kMillisecondRange; }
 constexpr NumberRange range_of(Of<&Failure::witness>) { return kRankOrNoneRange; }
 
-// What a job ends with that this has ended: whatever the failure says, a parent never reads 0 from it.
+// Gives the exit code of a job that this has ended: whatever the failure says, a parent never reads 0 from it.
 inline int exit_code_of(const Failure& failure) {
     if (failure.kind != Failure::Kind::signalled) return failed_code(failure.exit_code);
     return failure.signal >= 1 && failure.signal <= kMaxSignal ? kExitSignalBase + failure.signal
@@ -95,5 +97,62 @@ BOOST_DESCRIBE_STRUCT(Restart, (), (round, reason, unix_time_ms))
 constexpr std::size_t limit_of(Of<&Restart::reason>) { return kMaxReasonText; }
 constexpr NumberRange range_of(Of<&Restart::round>) { return kCountRange; }
 constexpr NumberRange range_of(Of<&Restart::unix_time_ms>) { return kMillisecondRange; }
+
+// RankEnd: how one worker ended. Plain values.
+struct RankEnd {
+    enum class Manner {
+        succeeded,  // exit code 0, and nobody had told it to end
+        failed,     // by itself: the first failure, or one that came too before it was told to end, even if
+                    // that showed only later
+        stopped,    // after ddprun had told it to, by no signal but those that ddprun had sent
+        lost,       // with its node: nothing is known
+    };
+    BOOST_DESCRIBE_NESTED_ENUM(Manner, succeeded, failed, stopped, lost)
+
+    int rank = 0;
+    int local_rank = 0;
+    int node_rank = 0;
+    std::string host;
+    std::int64_t pid = 0;
+    int exit_code = 0;  // as a shell reports it
+    int signal = 0;
+    bool core_dumped = false;
+    bool outlasted_grace = false;  // stopped by the SIGKILL at the end of the grace
+    Manner manner = Manner::succeeded;
+    std::int64_t wall_ms = 0;
+};
+BOOST_DESCRIBE_STRUCT(RankEnd, (),
+                      (rank, local_rank, node_rank, host, pid, manner, exit_code, signal, core_dumped,
+                       outlasted_grace, wall_ms))
+constexpr std::size_t limit_of(Of<&RankEnd::host>) { return kMaxHostText; }
+constexpr NumberRange range_of(Of<&RankEnd::rank>) { return kRankRange; }
+constexpr NumberRange range_of(Of<&RankEnd::local_rank>) { return {0, kMaxWorkersPerNode - 1}; }
+constexpr NumberRange range_of(Of<&RankEnd::node_rank>) { return kNodeRange; }
+constexpr NumberRange range_of(Of<&RankEnd::exit_code>) { return kExitCodeRange; }
+constexpr NumberRange range_of(Of<&RankEnd::signal>) { return kSignalRange; }
+constexpr NumberRange range_of(Of<&RankEnd::wall_ms>) { return kMillisecondRange; }
+
+// A rank that succeeded has ended with 0, and one that failed has not.
+inline bool is_sound(const RankEnd& end) {
+    if (end.manner == RankEnd::Manner::succeeded) return end.exit_code == 0;
+    return end.manner != RankEnd::Manner::failed || end.exit_code != 0;
+}
+
+// RankRange: neighbouring ranks as one, so that many fit a message and a line. Plain values, pure functions.
+
+// Both ends are inside.
+struct RankRange {
+    int first = 0;
+    int last = 0;
+};
+BOOST_DESCRIBE_STRUCT(RankRange, (), (first, last))
+constexpr NumberRange range_of(Of<&RankRange::first>) { return kRankRange; }
+constexpr NumberRange range_of(Of<&RankRange::last>) { return kRankRange; }
+inline bool is_sound(const RankRange& range) { return range.first <= range.last; }
+
+// Joins neighbours; the ranks may come in any order and more than once.
+inline std::vector<RankRange> ranges_of(std::vector<int> ranks) {
+    return spans_of<RankRange>(std::move(ranks));
+}
 
 }  // namespace ddprun::inline job

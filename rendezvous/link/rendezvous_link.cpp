@@ -4,20 +4,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "rendezvous/control/agent_message.hpp"
-#include "rendezvous/link/job_memory.hpp"
-#include "rendezvous/link/leader_search.hpp"
-#include "rendezvous/link/port_search.hpp"
-#include "rendezvous/link/redirect_notice.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"

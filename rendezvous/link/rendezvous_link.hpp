@@ -1,5 +1,5 @@
 // RendezvousLink connects an agent with its job's coordinator, wherever that is: it hosts the coordinator where this agent is
-// to do so, or finds out by etcd who does, joins it, and finds or becomes the next one when it is lost (succession.hpp).
+// to do so, or finds out by etcd who does, joins it, and finds or becomes the next one when it is lost (quorum.hpp).
 //
 // Created, driven and destroyed by the agent on the thread of `executor`. Callbacks come from there.
 #pragma once
@@ -13,7 +13,7 @@
 
 #include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/etcd/etcd_election.hpp"
-#include "rendezvous/link/port_search.hpp"
+#include "rendezvous/link/coordinator_search.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 
 namespace ddprun::inline job {

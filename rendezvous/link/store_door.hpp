@@ -31,6 +31,8 @@ struct StoreDoorOptions {
     std::function<void(const std::string& sentence)> on_remark;
 };
 
+class DoorService;
+
 class StoreDoor {
   public:
     // Listens; throws as listen_tcp does.
@@ -46,8 +48,7 @@ class StoreDoor {
     void begin_round(const Endpoint& coordinator);
 
   private:
-    class Impl;
-    std::unique_ptr<Impl> impl_;
+    std::unique_ptr<DoorService> service_;
 };
 
 }  // namespace ddprun::inline job

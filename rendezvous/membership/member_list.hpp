@@ -82,7 +82,7 @@ inline bool is_sound(const MemberList& list) {
                        [&list](const Member& member) { return member.group_rank < list.size; });
 }
 
-// What an agent says that has lost the coordinator, to the one that it would follow.
+// Following is what an agent that has lost the coordinator says to the one that it would follow.
 struct Following {
     MemberList last;     // the newest that it knows
     int group_rank = 0;  // its own, there

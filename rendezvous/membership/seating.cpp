@@ -1,10 +1,7 @@
 #include "rendezvous/membership/seating.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <map>
 #include <numeric>
-#include <set>
 
 namespace ddprun::inline job {
 

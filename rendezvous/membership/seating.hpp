@@ -26,7 +26,7 @@ struct NodeClaim {
 // coordinator, then those of a list of hosts in its order, then in the natural order of their host names, then as they came.
 std::vector<int> number_nodes(const std::vector<NodeClaim>& nodes);
 
-// In which order nodes have their ranks that say something about it, as a switch's path: the indices of the texts in
+// Orders nodes that say something about their rank, as a switch's path: returns the indices of the texts in
 // their natural order; who says nothing comes behind, and who says the same comes as it was given.
 std::vector<std::size_t> order_ranks(const std::vector<std::string_view>& texts);
 
@@ -64,7 +64,7 @@ class Seating {
 
 // Ranks from worker counts: running sums of the nodes' worker counts in group-rank order. Pure.
 
-// What one node brings into a round.
+// NodeShare is what one node brings into a round.
 struct NodeShare {
     int local_world_size = 1;
     std::string role = "default";

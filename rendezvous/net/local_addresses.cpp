@@ -1,24 +1,26 @@
 #include "rendezvous/net/local_addresses.hpp"
 
-#include <arpa/inet.h>
 #include <fmt/core.h>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-
 #include <algorithm>
-#include <boost/asio/ip/address.hpp>
 #include <cerrno>
 #include <cstring>
-#include <memory>
-#include <string>
+#include <utility>
 
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline base {
+
 namespace {
 
 // Reads an address alone, as a network of one.
@@ -186,5 +188,61 @@ std::variant<ListenPlan, std::string> plan_listening(const ListenRequest& reques
     std::erase(plan.addresses, "127.0.0.1");
     return plan;
 }
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+class LateName::Impl : public std::enable_shared_from_this<Impl> {
+  public:
+    Impl(const asio::any_io_executor& executor, std::string name, std::function<void(bool)> on_known,
+         std::chrono::milliseconds pause)
+        : resolver_(executor),
+          timer_(executor),
+          name_(std::move(name)),
+          on_known_(std::move(on_known)),
+          pause_(pause) {}
+
+    void ask() {
+        resolver_.async_resolve(name_, "",
+                                [self = shared_from_this()](boost::system::error_code error,
+                                                            const tcp::resolver::results_type& found) {
+                                    if (!self->on_known_) return;
+                                    if (error || found.empty()) return self->ask_later();
+                                    std::vector<std::string> addresses;
+                                    for (const auto& entry : found)
+                                        addresses.push_back(entry.endpoint().address().to_string());
+                                    std::exchange(self->on_known_,
+                                                  nullptr)(has_own_address(addresses, local_addresses()));
+                                });
+    }
+
+    void end() {
+        on_known_ = nullptr;
+        resolver_.cancel();
+        timer_.cancel();
+    }
+
+  private:
+    void ask_later() {
+        timer_.expires_after(pause_);
+        timer_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
+            if (!cancelled && self->on_known_) self->ask();
+        });
+    }
+
+    tcp::resolver resolver_;
+    asio::steady_timer timer_;
+    std::string name_;
+    std::function<void(bool)> on_known_;
+    std::chrono::milliseconds pause_;
+};
+
+LateName::LateName(const asio::any_io_executor& executor, const std::string& name,
+                   std::function<void(bool)> on_known, std::chrono::milliseconds pause)
+    : impl_(std::make_shared<Impl>(executor, name, std::move(on_known), pause)) {
+    impl_->ask();
+}
+
+LateName::~LateName() { impl_->end(); }
 
 }  // namespace ddprun::inline base

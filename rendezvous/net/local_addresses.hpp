@@ -2,8 +2,12 @@
 #pragma once
 
 #include <array>
+#include <boost/asio/any_io_executor.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -83,5 +87,26 @@ bool has_own_address(const std::vector<std::string>& addresses, const std::vecto
 // Makes the plan, or one line that says why --master-addr cannot be node 0's. A name that is not known here is no
 // obstacle for several nodes: the others may know it.
 std::variant<ListenPlan, std::string> plan_listening(const ListenRequest& request);
+
+// LateName waits until a name is known to the resolver, as a pod's is only a while after the pod runs.
+//
+// Owned by an agent, on the thread of `executor`. The resolver is asked by a thread of Asio's, so nothing here blocks. No
+// event tells when a server learns a name, so this is one of the few places that poll.
+
+class LateName {
+  public:
+    static constexpr std::chrono::milliseconds kPause{1'000};
+
+    // Asks at once, and again after each pause, until the name stands for an address; then `on_known` is called, once:
+    // `is_here` if one of them is this machine's.
+    LateName(const boost::asio::any_io_executor& executor, const std::string& name,
+             std::function<void(bool is_here)> on_known, std::chrono::milliseconds pause = kPause);
+    // Nothing is called afterwards.
+    ~LateName();
+
+  private:
+    class Impl;
+    std::shared_ptr<Impl> impl_;
+};
 
 }  // namespace ddprun::inline base

@@ -16,14 +16,11 @@
 #include <cstring>
 #include <list>
 #include <memory>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
-#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline base {
 namespace asio = boost::asio;
@@ -331,7 +328,7 @@ void keep_alive(int fd, int idle_s, int interval_s, int probes) {
 
 void limit_silence(tcp::socket& socket, std::chrono::milliseconds timeout) {
     const int fd = socket.native_handle();
-    // What was lost is sent again soon, also after a while without a network: the pauses do not double.
+    // Lost bytes are sent again soon, also after a while without a network: the pauses do not double.
     const int on = 1;
     ::setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);
     ::setsockopt(fd, IPPROTO_TCP, kTcpRtoMaxMs, &kLongestRetransmitMs, sizeof kLongestRetransmitMs);

@@ -1,4 +1,4 @@
-// Whose a socket is: which process listens on a port (for messages), and whose process has the other end of a connection
+// This tells whose a socket is: which process listens on a port (for messages), and whose process has the other end of a connection
 // (for who may come in).
 #pragma once
 

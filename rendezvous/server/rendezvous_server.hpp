@@ -7,12 +7,19 @@
 // Thread rules: constructor, destructor and the public functions on the owner's thread.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "rendezvous/control/control_channel.hpp"
@@ -20,6 +27,7 @@
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/port_range.hpp"
+#include "rendezvous/server/port_service.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/secret_key.hpp"
 
@@ -38,16 +46,96 @@ struct RendezvousServerOptions {
     std::optional<SecretKey> key = {};
 };
 
-// They are called on the server's threads; the first four when CoordinatorServiceEvents says.
+// They are called on the server's threads.
 struct RendezvousServerEvents {
-    std::function<void()> on_over;
-    std::function<void()> on_elected;
+    std::function<void()> on_over;     // once: the job is over and all agents have left
+    std::function<void()> on_elected;  // once: see Coordinator::is_elected()
+    // See Coordinator::wish(). Told whenever that changes, and before anybody else hears of what changed it.
     std::function<void(const std::optional<RecordWish>& wish)> on_wish;
+    // Told whenever it changes, and before anybody else hears of what changed it.
     std::function<void(const RoundLease& lease)> on_lease;
     // Something that the user of this node should know about the port; each sentence once.
     std::function<void(const std::string& sentence)> on_remark;
     // Once: something that nobody expected, in these words. It serves on, but the job should end.
     std::function<void(const std::string& what)> on_failed;
+};
+
+// RoundNews tells of a round that begins, or of more agents in one that has.
+struct RoundNews {
+    bool is_new = false;
+    std::vector<boost::asio::ip::address> machines;  // of the agents that are told
+    bool through_doors = false;                      // their workers come to the store by way of them
+};
+
+// Agents are about to hear that a round begins, and wait until `done` is called, on the coordinator's thread.
+using RoundAnnouncer = std::function<void(const RoundNews& news, std::function<void()> done)>;
+
+// CoordinatorService is the Asio shell around the Coordinator: it has its agents' connections, its deadlines, and the order in
+// which others hear of what it decides.
+//
+// Owned by RendezvousServer: everything on the thread that runs the executor, or while nobody runs it.
+class CoordinatorService {
+  public:
+    // Bytes waiting to be written to one agent; a slower one is dropped.
+    static constexpr std::size_t kMaxPendingBytes = 4 * 1024 * 1024;
+    // Agents at one time; more are closed at once.
+    static constexpr std::size_t kMaxConversations = 65'536;
+
+    CoordinatorService(boost::asio::io_context& context, const CoordinatorOptions& options,
+                       RendezvousServerEvents events, RoundAnnouncer announcer);
+    // Ends all conversations.
+    ~CoordinatorService();
+    CoordinatorService(const CoordinatorService&) = delete;
+    CoordinatorService& operator=(const CoordinatorService&) = delete;
+
+    // Serves an agent on another machine, or of another process: its connection, of this executor, and what it has said.
+    void serve(boost::asio::ip::tcp::socket socket, AgentEntry entry, std::shared_ptr<PortCall> call);
+    // Serves the host's own agent.
+    void serve_own(std::shared_ptr<ControlChannel> channel);
+
+    void learn(const RecordNews& news);
+
+    // Tells, to any thread, whether `on_over` was called, or is about to be.
+    bool is_over() const { return is_over_; }
+
+  private:
+    using ConnectionId = Coordinator::ConnectionId;
+    struct Conversation {
+        std::shared_ptr<ControlChannel> channel;
+        bool is_own = false;                             // of the host's agent
+        std::vector<boost::asio::ip::address> machines;  // addresses of the one where the agent is
+    };
+
+    // A conversation without a call is that of the host's own agent.
+    boost::asio::awaitable<void> converse(std::shared_ptr<ControlChannel> channel,
+                                          std::optional<boost::asio::ip::address> remote,
+                                          std::shared_ptr<PortCall> call);
+    void settle(ConnectionId id, PortCall& call);
+    void note_machine(ConnectionId id, const Hello& hello);
+    bool is_false_own(const ControlMessage& message) const;
+    void deliver(const Coordinator::Outbox& outbox);
+    void announce_round(const Coordinator::Outbox& outbox);
+    void send_all(const Coordinator::Outbox& outbox);
+    static Welcome seen_welcome(Welcome welcome, const Conversation& conversation);
+    void arm_deadline();
+
+    boost::asio::io_context& context_;
+    std::optional<Hello> own_agent_;
+    HeartbeatTerms heartbeats_;
+    Coordinator coordinator_;
+    boost::asio::steady_timer deadline_;
+    std::optional<Coordinator::TimePoint> armed_for_;
+    RendezvousServerEvents events_;
+    RoundAnnouncer announcer_;
+    std::optional<RecordWish> wish_;
+    bool is_elected_ = false;
+    std::atomic<bool> is_over_ = false;
+    RoundLease lease_;
+    std::optional<int> announced_;   // the last round that agents were told of
+    int unready_ = 0;                // rounds, or parts of one, of which they will be told when all is ready
+    Coordinator::Outbox held_back_;  // meanwhile
+    std::unordered_map<ConnectionId, Conversation> conversations_;
+    ConnectionId last_id_ = 0;
 };
 
 class RendezvousServer {
@@ -58,13 +146,13 @@ class RendezvousServer {
     // Stops at once: connections are closed, the threads are joined.
     ~RendezvousServer();
 
-    std::uint16_t port() const;
+    std::uint16_t port() const { return own_endpoint_.port; }
 
     // Says where this machine's own processes reach it: on loopback where that is possible.
-    Endpoint own_endpoint() const;
+    const Endpoint& own_endpoint() const { return own_endpoint_; }
 
     // Tells whether `on_over` was called, or is about to be.
-    bool is_over() const;
+    bool is_over() const { return coordinator_.is_over(); }
 
     // The host's agent says what has come of the wish.
     void learn(const RecordNews& news);
@@ -74,8 +162,20 @@ class RendezvousServer {
     std::shared_ptr<ControlChannel> call(const boost::asio::any_io_executor& agent);
 
   private:
-    class Impl;
-    std::unique_ptr<Impl> impl_;
+    std::vector<boost::asio::ip::tcp::acceptor> listeners(RendezvousServerOptions& options);
+    PortServiceEvents port_events(const RendezvousServerEvents& events);
+    RoundAnnouncer round_announcer();
+
+    boost::asio::io_context port_context_{1};
+    boost::asio::io_context control_context_{1};
+    // An agent may come when nobody else is there, and nothing is awaited.
+    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> control_work_ =
+        boost::asio::make_work_guard(control_context_);
+    Endpoint own_endpoint_;
+    PortService port_;
+    CoordinatorService coordinator_;
+    std::thread port_thread_;
+    std::thread control_thread_;
 };
 
 }  // namespace ddprun::inline job

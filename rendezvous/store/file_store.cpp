@@ -230,7 +230,7 @@ void FileStore::append(Kind kind, std::string_view key, std::string_view value) 
 
 void FileStore::watch_file() {
     changes_.reset(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-    // Without a watch (the user's inotify limit) the periodic look has to do.
+    // The periodic look has to do where there is no watch (the user's inotify limit).
     if (changes_) ::inotify_add_watch(changes_.get(), path_.c_str(), IN_MODIFY);
 }
 

@@ -1,25 +1,28 @@
 #include "rendezvous/store/store_service.hpp"
 
-#include <malloc.h>
-#include <sys/socket.h>
-
-#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+
+#include <malloc.h>
+#include <sys/socket.h>
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <new>
-#include <utility>
 
-#include "rendezvous/system/memory_limit.hpp"
+#include "rendezvous/system/resource_limits.hpp"
 
 namespace ddprun::inline base {
+
 namespace {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
 
+// A connection sends so much in one go, in so many pieces, before the others have their turn.
+constexpr std::size_t kBytesPerTurn = std::size_t{1} << 20;
+constexpr std::size_t kPiecesPerSend = 64;
 // So many requests of one connection are served in one go, before the others have their turn.
 constexpr int kRequestsPerTurn = 256;
 // While a connection has more replies than this to take, its further requests wait.
@@ -36,6 +39,47 @@ constexpr std::size_t kWorthTrimming = std::size_t{64} << 20;
 constexpr int kBatchesPerWait = 8;
 
 }  // namespace
+
+StoreConnection::Sent StoreConnection::send_turn() {
+    if (pipe) return hand_to_pipe(kBytesPerTurn);
+    std::size_t left = kBytesPerTurn;
+    std::array<iovec, kPiecesPerSend> pieces;
+    while (is_open() && outbox.pending() > 0) {
+        if (left == 0) return Sent::rest_later;
+        msghdr message{};
+        message.msg_iov = pieces.data();
+        message.msg_iovlen = outbox.gather(pieces, left);
+        const ssize_t count = ::sendmsg(fd.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (count >= 0) {
+            outbox.consume(static_cast<std::size_t>(count));
+            left -= static_cast<std::size_t>(count);
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            return Sent::rest_later;
+        } else if (errno != EINTR) {
+            return Sent::broken;
+        }
+    }
+    return Sent::all;
+}
+
+StoreConnection::Sent StoreConnection::hand_to_pipe(std::size_t most) {
+    std::array<iovec, kPiecesPerSend> pieces;
+    while (outbox.pending() > 0) {
+        const std::size_t count = outbox.gather(pieces, most);
+        const std::size_t taken = most == 0 ? 0 : pipe->take(std::span(pieces.data(), count));
+        if (taken == 0) return Sent::rest_later;
+        outbox.consume(taken);
+        most -= taken;
+    }
+    return Sent::all;
+}
+
+void StoreConnection::cancel_deadlines() {
+    progressing = false;
+    draining = false;
+    progress_deadline.cancel();
+    drain_deadline.cancel();
+}
 
 StoreService::StoreService(asio::any_io_executor executor, const StoreLimits& limits, Remark on_remark)
     : executor_(std::move(executor)), limits_(limits), state_(limits.stored), ready_(executor_) {
@@ -445,13 +489,7 @@ void StoreService::end_pipe(StoreConnection& connection) {
 }
 
 void StoreService::remove_ended() {
-    for (const ConnectionId id : std::exchange(ended_pipes_, {})) {
-        const auto found = piped_.find(id);
-        if (found == piped_.end()) continue;
-        const std::shared_ptr<StoreConnection> connection = found->second;
-        piped_.erase(found);
-        remove(*connection);
-    }
+    for (const ConnectionId id : std::exchange(ended_pipes_, {})) detach(id);
 }
 
 }  // namespace ddprun::inline base

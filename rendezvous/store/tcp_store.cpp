@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <random>
@@ -13,7 +12,6 @@
 #include <utility>
 
 #include "rendezvous/net/socket.hpp"
-#include "rendezvous/system/error.hpp"
 
 namespace ddprun::inline base {
 
@@ -203,7 +201,7 @@ std::string TcpStore::wire_key(std::string_view key) {
 }
 
 void TcpStore::give_up(Errc code, std::string_view why) {
-    // What may still arrive would be taken for the answer to the next request.
+    // A late answer would be taken for that to the next request.
     stream_.close();
     lost_ = true;
     fail(code, fmt::format("the store at {} {} during {}", to_string(endpoint_), why, doing_));

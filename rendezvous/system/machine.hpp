@@ -1,4 +1,4 @@
-// What the machine tells every program that asks: its name, and random bytes. Any thread may call these.
+// The machine tells every program that asks its name and random bytes. Any thread may call these.
 #pragma once
 
 #include <array>

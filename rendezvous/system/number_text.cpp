@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
@@ -43,6 +44,21 @@ std::string size_text(std::uint64_t bytes) {
     std::size_t unit = 0;
     for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
     return fmt::format("{:.1f} {}", value, kUnits.at(unit));
+}
+
+std::optional<std::chrono::milliseconds> parse_duration(const std::string& text) {
+    double value = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || !(value >= 0) || !std::isfinite(value)) return std::nullopt;
+    const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+    constexpr long kMaxDurationMs = 10'000'000'000;  // 115 days: longer is a typing error
+    double factor = 0;
+    if (unit == "ms") factor = 1;
+    if (unit.empty() || unit == "s") factor = 1000;
+    if (unit == "m") factor = 60'000;
+    if (unit == "h") factor = 3'600'000;
+    if (factor == 0 || value * factor > kMaxDurationMs) return std::nullopt;
+    return std::chrono::milliseconds(std::llround(value * factor));
 }
 
 std::optional<std::int64_t> parse_number(std::string_view text) {

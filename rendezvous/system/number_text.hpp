@@ -1,8 +1,9 @@
-// Numbers as text: sets of them as the kernel and people write them (0-3,8), sizes, and the decimal text that stores keep.
+// Numbers as text: sets of them as the kernel and people write them (0-3,8), sizes, durations, and the decimal text that stores keep.
 // Pure.
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -68,6 +69,9 @@ std::string number_set_text(const std::vector<Span>& spans) {
 
 // Writes "1.5 GiB", "512 bytes".
 std::string size_text(std::uint64_t bytes);
+
+// Reads "5s", "250ms", "2m", "1h" or a bare number of seconds; nothing for another form.
+std::optional<std::chrono::milliseconds> parse_duration(const std::string& text);
 
 // Reads a number as PyTorch's server does: leading blanks and trailing text are passed over (" 12abc" is 12).
 // Returns nothing if there is no number or it does not fit.

@@ -119,7 +119,7 @@ ProcessDescriptor& ProcessDescriptor::operator=(ProcessDescriptor&& other) noexc
     return *this;
 }
 
-// In a child the number may be another file's by now.
+// The number may be another file's by now in a child.
 void ProcessDescriptor::close() noexcept {
     const int fd = std::exchange(fd_, -1);
     if (fd >= 0 && process_ == this_process()) Registry::instance().close(fd);

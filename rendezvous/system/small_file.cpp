@@ -168,7 +168,7 @@ boost::system::result<Target> find_target(fs::path path) {
         if (!next) break;
         struct stat there {};
         const bool leads_there = ::stat(next->c_str(), &there) == 0 && same_file(there, reached);
-        // What has no name, as a pipe or a file that was removed, is still reached by /proc/self/fd/N.
+        // A pipe, or a file that was removed, has no name and is still reached by /proc/self/fd/N.
         if (exists && !leads_there) {
             if (::access(path.c_str(), W_OK) != 0) return last_error();
             return Target{.path = path, .kind = Target::Kind::behind_name};

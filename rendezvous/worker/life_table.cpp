@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "rendezvous/system/check.hpp"
-#include "rendezvous/system/futex.hpp"
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 

@@ -27,7 +27,7 @@
 #include <string>
 #include <string_view>
 
-#include "rendezvous/system/shm_mapping.hpp"
+#include "rendezvous/system/shared_memory.hpp"
 
 namespace ddprun::inline base {
 

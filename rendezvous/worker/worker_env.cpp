@@ -123,7 +123,7 @@ Environment worker_environment(Environment environment, const WorkerIdentity& id
     set("DDPRUN_START_TIME", std::to_string(identity.start_unix_s));
     set("DDPRUN_ROUND", std::to_string(identity.round));
     set("DDPRUN_MASTER_ADDR", identity.host_addr);
-    // What there is not may be left of an outer job.
+    // A variable that this job does not set may be left of an outer one.
     const auto set_or_erase = [&](const char* name, const std::string& value) {
         if (value.empty())
             environment.erase(name);

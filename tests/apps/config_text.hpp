@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "apps/ddprun/options/command_line.hpp"
-#include "apps/ddprun/options/parse_command_line.hpp"
 
 namespace ddprun {
 

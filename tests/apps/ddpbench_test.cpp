@@ -3,8 +3,8 @@
 #include <random>
 
 #include "apps/ddpbench/bench_options.hpp"
-#include "apps/ddpbench/bench_table.hpp"
-#include "apps/ddpbench/test_data.hpp"
+#include "apps/ddpbench/benchmark.hpp"
+#include "apps/ddpbench/operation.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,7 +1,7 @@
 // What people who write torchrun's command lines expect of one: words in, values out.
 #include <algorithm>
 
-#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "tests/apps/config_text.hpp"
 #include "tests/support/catch.hpp"

@@ -1,6 +1,6 @@
 #include <functional>
 
-#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/adapted_task.hpp"
 #include "apps/ddprun/plan/cluster_plan.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"

@@ -1,10 +1,9 @@
 #include "apps/ddprun/options/command_line.hpp"
-#include "apps/ddprun/options/parse_command_line.hpp"
 
 #include <functional>
 
 #include "apps/cli/option_values.hpp"
-#include "apps/ddprun/doctor/doctor_command.hpp"
+#include "apps/ddprun/modes/doctor_command.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "tests/support/catch.hpp"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/options/command_line.hpp"
 #include "tests/apps/config_text.hpp"
 #include "tests/support/catch.hpp"
 

@@ -2,7 +2,6 @@
 
 #include "apps/cli/option_values.hpp"
 #include "apps/ddprun/options/command_line.hpp"
-#include "apps/ddprun/options/parse_command_line.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "tests/support/catch.hpp"
 

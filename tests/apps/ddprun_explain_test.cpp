@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <boost/json.hpp>
 
-#include "apps/ddprun/explain/explanation.hpp"
-#include "apps/ddprun/explain/worker_environment.hpp"
-#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/modes/explanation.hpp"
+#include "apps/ddprun/modes/worker_environment.hpp"
+#include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "launcher/cluster/cluster_text.hpp"
 #include "tests/support/catch.hpp"
@@ -46,7 +46,7 @@ Explanation explained(const std::vector<std::string>& words, const Environment& 
         explanation.values = launch_values(options, facts);
         explanation.workers = explained_workers(options, environment, "n2");
         std::vector<std::vector<EnvironmentChange>*> lists;
-        for (ExplainedWorker& worker : explanation.workers) lists.push_back(&worker.changes);
+        for (ExplainedWorker& worker : explanation.workers) lists.push_back(&worker.environment);
         explanation.changes = take_common(lists);
     } catch (const UsageError& error) {
         explanation.refusal = error.what();
@@ -177,8 +177,8 @@ TEST_CASE("explain: what workers have over the inherited environment") {
     CHECK(change_named(alone.changes, "MASTER_PORT") == "MASTER_PORT: a free port");
     CHECK(change_named(alone.changes, "DDPRUN_NPROC_PER_NODE") == "DDPRUN_NPROC_PER_NODE is taken out");
     CHECK(change_named(alone.changes, "DDPRUN_MESH_KEY") == "DDPRUN_MESH_KEY: a key of the round");
-    CHECK(change_named(alone.workers[0].changes, "RANK") == "unchanged");
-    CHECK(change_named(alone.workers[1].changes, "RANK") == "RANK=1");
+    CHECK(change_named(alone.workers[0].environment, "RANK") == "unchanged");
+    CHECK(change_named(alone.workers[1].environment, "RANK") == "RANK=1");
     CHECK(alone.workers[1].rank == 1);
     const Explanation step = explained({"p"}, kStep);
     REQUIRE(step.workers.size() == 1);

@@ -6,8 +6,7 @@
 #include <map>
 #include <set>
 
-#include "apps/ddprun/options/options.hpp"
-#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "tests/apps/config_text.hpp"
 #include "tests/apps/refused_values.hpp"

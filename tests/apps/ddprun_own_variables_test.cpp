@@ -3,8 +3,6 @@
 
 #include "apps/cli/option_row.hpp"
 #include "apps/ddprun/options/command_line.hpp"
-#include "apps/ddprun/options/options.hpp"
-#include "apps/ddprun/options/parse_command_line.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

@@ -1,4 +1,4 @@
-#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,7 +1,7 @@
 // Several programs on one command line.
 #include "apps/cli/option_values.hpp"
-#include "apps/ddprun/explain/explanation.hpp"
-#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/modes/explanation.hpp"
+#include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,7 +1,6 @@
 #include <tuple>
 
-#include "apps/ddprun/options/options.hpp"
-#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/cluster_plan.hpp"
 #include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"

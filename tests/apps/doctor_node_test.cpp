@@ -1,4 +1,4 @@
-#include "apps/ddprun/doctor/doctor_node.hpp"
+#include "apps/ddprun/modes/doctor_node.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <thread>

@@ -65,7 +65,7 @@
 #include <thread>
 #include <vector>
 
-#include "rendezvous/system/futex.hpp"
+#include "rendezvous/system/shared_memory.hpp"
 #include "rendezvous/worker/life_table.hpp"
 #include "tests/helpers/worker_stub_prints.hpp"
 

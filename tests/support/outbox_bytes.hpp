@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "rendezvous/store/outbox.hpp"
+#include "rendezvous/store/store_state.hpp"
 
 namespace ddprun {
 

@@ -1,11 +1,159 @@
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <optional>
+
 #include "apps/cli/print.hpp"
-#include "apps/ddprun/doctor/doctor_command.hpp"
-#include "apps/ddprun/doctor/doctor_node.hpp"
+#include "apps/ddprun/modes/doctor_command.hpp"
+#include "apps/ddprun/modes/doctor_node.hpp"
 #include "apps/ddprun/modes/mode.hpp"
+#include "apps/ddprun/options/command_line.hpp"
+#include "apps/ddprun/options/launcher_words.hpp"
+#include "launcher/cluster/host_list.hpp"
+#include "launcher/doctor/diagnosis.hpp"
+#include "launcher/start/starter.hpp"
 
 namespace ddprun::inline app {
 
-bool claims_doctor_node(Call& call) { return claims_doctor(call) && is_doctor_node(call.words()); }
+namespace {
+
+// A node that has waited that long for the others goes without them.
+constexpr const char* kJoinTimeout = "--join-timeout=120";
+constexpr std::array<const char*, 7> kJobOptions{"--gpu-bind=none", "--allow-different", "--no-python",
+                                                 "--max-restarts=0", "--failover=off", "--resize=never",
+                                                 // A doctor that hangs will not end by itself.
+                                                 "--grace=2"};
+
+std::vector<OptionGroup> node_groups(CommandLine& line) {
+    std::vector<OptionGroup> groups = option_rows(line);
+    for (OptionGroup& group : groups) {
+        std::erase_if(group.rows, [](const OptionRow& row) { return !row.has(kFindsNodes); });
+        for (OptionRow& row : group.rows)
+            row.marks &= ~kCommon;  // doctor has so few that --help shows them all
+    }
+    std::erase_if(groups, [](const OptionGroup& group) { return group.rows.empty(); });
+    return groups;
+}
+
+bool is_named(const std::string& word, std::string_view name) {
+    return word.substr(0, word.find('=')) == name;
+}
+
+struct DoctorCall {
+    bool json = false;
+    std::string log_dir;                 // empty: not said
+    std::vector<std::string> job_words;  // of a launch that finds the nodes; its program is put in later
+    std::optional<std::string> show;     // --help and the like: print this and end with 0
+};
+
+std::vector<std::string> program_of(const DoctorCall& call, int nodes,
+                                    const std::vector<std::string>& hosts = {}) {
+    std::vector<std::string> program{kThisProgram, std::string(kDoctorWord), std::string(kNodeRoleFlag),
+                                     fmt::format("--of={}", nodes)};
+    if (hosts.size() == static_cast<std::size_t>(nodes))
+        program.push_back("--hosts=" + compressed_hosts(hosts));
+    if (call.json) program.emplace_back("--json");
+    if (!call.log_dir.empty()) program.push_back("--log-dir=" + call.log_dir);
+    return program;
+}
+
+// The report tells of a node that does not come, and still shows the others.
+void begin_with_any(Elasticity& elasticity, int nodes) {
+    if (nodes > 1 && !elasticity.is_elastic()) elasticity.min_nodes = 1;
+}
+
+// `words` begins with the command's name. Throws UsageError.
+DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Environment& environment) {
+    DoctorCall call;
+    CLI::App app(
+        "Looks at this node, or at all nodes of a job, and says what a job would miss: a line for each finding, behind\n"
+        "ok, warning or problem. Of several nodes (--hosts, or called on each of them, as by srun) each one looks at\n"
+        "itself and calls each other one; node 0 prints what all have found.",
+        "ddprun doctor");
+    CommandLine unused;
+    std::vector<OptionGroup> groups{
+        {"",
+         {{"--json", "", "As one JSON object", into(call.json)},
+          {"--log-dir", "DIR",
+           "The folder for logs that is to be looked at (that of the variables of --log-dir)",
+           into(call.log_dir), kTorchruns}}}};
+    const std::vector<OptionGroup> own = groups;
+    const std::vector<OptionGroup> of_nodes = node_groups(unused);
+    groups.insert(groups.end(), of_nodes.begin(), of_nodes.end());
+    app.footer("Exit codes: 0 without a problem, 1 with one, 2 for a wrong command line.");
+    add_standard_options(app, DDPRUN_VERSION, "[OPTIONS]");
+    LauncherWords split = split_words(app, groups, {words.begin() + 1, words.end()});
+    add_typed_rows(app, groups, split.typed);
+    if (!split.program.empty())
+        throw UsageError(
+            fmt::format("doctor {}: no option, and doctor starts no program", split.program.front()));
+    const std::vector<std::string> options = split.options;
+    call.show = parse_words(app, groups, std::move(split.options), split.topic);
+    if (call.show) return call;
+    Environment of_logs;
+    for (const char* name : {"DDPRUN_LOG_DIR", "PET_LOG_DIR"}) {
+        if (const std::string* value = find_variable(environment, name)) of_logs[name] = *value;
+    }
+    take_values(app, own, of_logs, split.typed);
+    for (const std::string& word : options) {
+        if (!is_named(word, "--json") && !is_named(word, "--log-dir")) call.job_words.push_back(word);
+    }
+    const bool waits_as_told = std::any_of(options.begin(), options.end(), [](const std::string& word) {
+        return is_named(word, "--join-timeout");
+    });
+    if (!waits_as_told) call.job_words.emplace_back(kJoinTimeout);
+    call.job_words.insert(call.job_words.end(), kJobOptions.begin(), kJobOptions.end());
+    call.job_words.emplace_back("--");
+    const std::vector<std::string> program = program_of(call, 1);
+    call.job_words.insert(call.job_words.end(), program.begin(), program.end());
+    return call;
+}
+
+// Takes the variables of those launch options out of this process's environment that have nothing to say about the nodes:
+// no job of the user's is started here. Called while there are no other threads.
+void forget_job_variables() {
+    CommandLine unused;
+    for (const OptionGroup& group : option_rows(unused)) {
+        for (const OptionRow& row : group.rows) {
+            if (row.has(kFindsNodes)) continue;
+            for (const std::string& name : comma_separated(variable_of(row) + "," + other_variables_of(row)))
+                ::unsetenv(name.c_str());
+        }
+    }
+}
+
+// The launch becomes that of doctor's job; of several nodes it begins also where some do not come. Pure, both.
+void become_doctors_job(const DoctorCall& call, CommandLine& line) {
+    line.nproc_per_node = "1";
+    line.workers_by_gpus = false;
+    line.program = program_of(call, line.nnodes, line.host_list.hosts);
+    begin_with_any(line.elasticity, line.nnodes);
+}
+
+void become_doctors_job(const DoctorCall& call, StarterOptions& options) {
+    const int nodes = options.terms.nodes;
+    for (StartNode& node : options.plan.nodes) node.workers = 1;
+    options.plan.program = program_of(call, nodes, options.plan.host_names);
+    if (nodes == 1 || options.terms.least < nodes) return;
+    options.plan.nnodes = fmt::format("1:{}", nodes);
+    options.terms.least = 1;
+}
+
+// Looks at this node alone and prints what it has found. Returns the exit code.
+int run_doctor(const DoctorCall& call, const Environment& environment) {
+    const NodeReport report = diagnose(look_around(doctor_request(environment, call.log_dir)));
+    print(call.json ? to_json(report) : to_text(report));
+    return state_of(report) == FindingState::problem ? kExitProblem : 0;
+}
+
+}  // namespace
+
+bool claims_doctor_node(Call& call) {
+    return claims_doctor(call) && call.words().size() > 1 && call.words()[1] == kNodeRoleFlag;
+}
 
 int run_doctor_node_mode(Call& call) {
     call.secret();

@@ -8,9 +8,9 @@
 #include <variant>
 
 #include "apps/cli/option_values.hpp"
-#include "apps/ddprun/doctor/doctor_command.hpp"
+#include "apps/ddprun/modes/doctor_command.hpp"
 #include "apps/ddprun/modes/mode.hpp"
-#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/job_secret.hpp"
 #include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
@@ -37,7 +37,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kTooLong = "the command line that has started all hosts is too long to be passed on";
 
-// What this launcher was started with.
+// Records what this launcher was started with.
 RunRecord own_record(const Call& call) {
     RunRecord record;
     record.program = fs::read_symlink("/proc/self/exe").string();
@@ -59,7 +59,7 @@ void add_outcome(const LaunchOptions& options, RunRecord& record) {
     record.master_port = options.master.port;
 }
 
-// Or why there is none. An agent that a starter has started has the starter's own record, which may be empty: its own words
+// Returns the record, or why there is none. An agent that a starter has started has the starter's own record, which may be empty: its own words
 // would start that agent alone.
 std::variant<RunRecord, std::string> record_of(const LaunchOptions& options, Call& call) try {
     auto record = call.relay() ? parse_run_record(call.relay()->run_record) : own_record(call);
@@ -70,7 +70,7 @@ std::variant<RunRecord, std::string> record_of(const LaunchOptions& options, Cal
     return error.what();
 }
 
-// Why not; empty: it is written.
+// Writes the record. Returns why it could not; empty: it is written.
 std::string trouble_with(const fs::path& path, RunRecord record, const RunFolder& folder) {
     record.job_id = folder.job_id;
     record.node_rank = folder.node_rank;
@@ -78,7 +78,7 @@ std::string trouble_with(const fs::path& path, RunRecord record, const RunFolder
     return error ? error.message() : "";
 }
 
-// For StartPlan: what the starter was started with. Empty where that cannot be known.
+// Records for StartPlan what the starter was started with. Empty where that cannot be known.
 std::string run_record_of(const Call& call) {
     try {
         return to_json(own_record(call));
@@ -101,7 +101,7 @@ RunFolderWork run_file_work(const LaunchOptions& options, Call& call) {
     };
 }
 
-// In the process that returns to the shell and in the launcher that goes on.
+// Two processes return from detach(): the one that goes back to the shell, and the launcher that goes on.
 int run_detached(const LaunchOptions& options, const std::vector<std::string>& words,
                  LaunchFeatures& features, LauncherLog& log) {
     const auto jobs = make_jobs_folder({current_environment(), ::geteuid()});
@@ -140,7 +140,7 @@ void tell_remarks(const CommandLine& line, LauncherLog& log) {
     for (const std::string& complaint : line.rdzv_conf.complaints) log.info(as_said(line, complaint));
 }
 
-// What can be known to fail before anything starts. Throws UsageError.
+// Refuses what can be known to fail before anything starts. Throws UsageError.
 void check_files(const LaunchOptions& options, const PathFacts& known) {
     if (const auto wrong = result_file_complaint(filled_path(options.result_file, known)))
         throw UsageError(*wrong);
@@ -150,7 +150,7 @@ void check_files(const LaunchOptions& options, const PathFacts& known) {
     }
 }
 
-// For --check. The first problem, if there are any; all have been said then.
+// Looks at this node for --check. Returns the first problem, if there are any; all have been said then.
 std::string problem_by_check(const LaunchOptions& options, LauncherLog& log) {
     std::string first;
     for (const Finding& finding : check_node(options).findings) {
@@ -162,7 +162,7 @@ std::string problem_by_check(const LaunchOptions& options, LauncherLog& log) {
     return first;
 }
 
-// The others of the job are told where it has a coordinator by now: etcd elects one among those that take part.
+// The others of the job can be told if it has a coordinator by now: etcd elects one among those that take part.
 bool may_tell_others(const LaunchOptions& options) { return options.nnodes > 1 && !options.etcd; }
 
 // A node that takes no part does not wait for the others as one does that works.
@@ -180,7 +180,7 @@ int run_with(LaunchOptions options, Call& call) {
 
 // The key of the job's agents, and by which way workers reach the store.
 void agree_on_trust(const CommandLine& line, LaunchOptions& options, Call& call) {
-    // On loopback only this machine's processes call, and who they are the system says.
+    // Only this machine's processes call on loopback, and the system says who they are.
     const bool may_listen = may_host(options) || options.hosting == Hosting::if_here;
     const bool is_open = may_listen && leads_out(options.listen);
     options.key = find_job_key(line, call.secret(), is_open, call.log());
@@ -200,7 +200,7 @@ void tell_of_launch(const ClusterPlan& plan, const LaunchOptions& options, Launc
     for (const std::string& remark : options.placement_remarks) log.warn(remark);
 }
 
-// A node that --check has found a problem on only tells the others so, where they can be told.
+// A node with a problem that --check has found only tells the others so, where they can be told.
 int run_unfit(LaunchOptions options, Call& call) {
     if (!may_tell_others(options)) {
         call.features()->fails(options.exits_with_one ? 1 : kExitSystem, options.unfit);

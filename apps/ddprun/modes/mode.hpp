@@ -31,7 +31,7 @@ class LaunchFeatures {
     // This machine was looked at, and this is the launch.
     void launch_known(const LaunchOptions& options, RdzvBackend backend);
 
-    // What the agent is told, those that there are.
+    // Returns the features that there are, which the agent tells of what happens.
     std::vector<Feature*> all() const;
 
     // The launcher ends so before an agent has.
@@ -48,7 +48,7 @@ class LaunchFeatures {
     std::vector<std::unique_ptr<Feature>> features_;
 };
 
-// What a relay that has started this agent hands it.
+// A relay that has started this agent hands it these.
 struct FromRelay {
     OwnedDescriptor line;
     int slots = 0;
@@ -56,7 +56,7 @@ struct FromRelay {
     std::string run_record;  // RunRecord of the starter as JSON; may be empty
 };
 
-// One call of ddprun, and what the modes have found out of it so far. What costs something is read when a mode asks for it
+// A Call is one call of ddprun, and what the modes have found out of it so far. What costs something is read when a mode asks for it
 // first. On the only thread there is.
 class Call {
   public:
@@ -68,13 +68,13 @@ class Call {
     LauncherLog& log() { return log_; }
     std::chrono::steady_clock::time_point start() const { return start_; }
 
-    // What DDPRUN_SECRET held, which is not in the environment any more.
+    // Returns what DDPRUN_SECRET held, which is not in the environment any more.
     std::string& secret();
 
     // The command line: these words, or all of them. Throws UsageError.
     void read(const std::vector<std::string>& words);
     CommandLine& line();
-    // The same with what the cluster's environment adds to it. Throws UsageError.
+    // Returns the same with what the cluster's environment adds to it. Throws UsageError.
     ClusterPlan& plan();
     std::optional<FromRelay>& relay() { return relay_; }
 
@@ -122,7 +122,7 @@ int run_start_mode(Call& call);
 // This node's agent, which is what everything else is.
 int run_launch_mode(Call& call);
 
-// What modes have in common. `adjust` changes what the starter is to do, where it is not the user's job.
+// Modes have these in common. `adjust` changes what the starter is to do, where it is not the user's job.
 int start_job(Call& call, const CommandLine& line, const std::function<void(StarterOptions&)>& adjust = {});
 // Prints of the plan what --dry-run shows, as text or JSON, and starts nothing.
 int show_dry_run(const LaunchOptions& options, bool as_json);

@@ -1,10 +1,16 @@
-// CommandLine: what the command line of ddprun, its variables and its configuration file have said. Plain values;
-// parse_command_line() fills them in.
+// CommandLine is what the command line of ddprun, its variables and its configuration file have said: plain values, which
+// parse_command_line() makes of the words. Pure but for reading that file.
+//
+// The options are torchrun's and ddprun's own, with dashes or underscores; one whose value is empty, also by its variable,
+// counts as not given. Everything from the program's name on is the program's and is passed on byte for byte, but for
+// one "--" (see launcher_words.hpp).
 #pragma once
 
 #include <signal.h>
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,7 +30,7 @@
 
 namespace ddprun::inline app {
 
-// What the command line says of the hosts of a job.
+// A StartRequest is what the command line says of the hosts of a job.
 struct StartRequest {
     std::string hosts;      // --hosts; empty: not said
     std::string host_file;  // --hostfile; empty: not said
@@ -57,8 +63,8 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 // Holds the job's secret itself; no option sets that, since every user of the machine sees command lines.
 inline constexpr const char* kSecretVariable = "DDPRUN_SECRET";
 
-// What of LaunchOptions the words alone decide is in there already; here is what only the machine makes
-// something of, and what main has to know.
+// The part of LaunchOptions that the words alone decide is set already; the members here need the machine's facts to become
+// something, or are for main.
 struct CommandLine : LaunchOptions {
     CommandLine() { terminating_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT}; }
 
@@ -87,7 +93,7 @@ struct CommandLine : LaunchOptions {
     std::vector<std::string> unknown_signals;                    // named in it, worth a warning
     Verbosity verbosity = Verbosity::usual;
     std::string log_file;  // empty: none
-    std::string events;    // a file; likewise
+    std::string events;    // a file; empty: none
     bool quiet = false;    // made into `verbosity`
     bool verbose = false;
     bool detach = false;
@@ -120,12 +126,55 @@ struct CommandLine : LaunchOptions {
     TypedNames typed;                  // for errors
     std::vector<ToldOption> told;      // which options who has set, for --explain
     std::vector<std::string> remarks;  // of options without effect, worth a line
-    // An option's long name -> the sign in the environment that has decided its value where nobody set it (plan_cluster).
+    // The sign in the environment that has decided an option's value where nobody set it, by its long name (plan_cluster).
     std::map<std::string, std::string> decided_by;
 };
 
 // The names by which the launcher is called, with a meaning of their own.
 inline constexpr const char* kTorchrunName = "torchrun";           // as with --like-torchrun
 inline constexpr const char* kLegacyLaunchName = "ddprun-launch";  // as with --legacy-launch
+
+// The options of ddprun, one row each, with default, scope and text. To add one: a row, a member of LaunchOptions (or of
+// CommandLine, if the agent has no use for it), and the code that uses it. --help, the manual, the tables of the READMEs,
+// shell completion and --explain are printed from the rows.
+
+// Marks of rows (OptionRow::marks). The option says which nodes there are, how they are reached and how they find each other:
+// doctor takes it, too.
+inline constexpr unsigned kFindsNodes = kOwnMark;
+// The option is for the process that starts a job on several hosts, and not for the agents that it starts.
+inline constexpr unsigned kForStarter = 2 * kOwnMark;
+
+// The rows put their values into `line`, which has to outlive them. Their defaults are those of `line` as it is now; what
+// they show (--explain) is what is in `line` then.
+std::vector<OptionGroup> option_rows(CommandLine& line);
+// Returns their second half: the workers', behind the job's nodes and how they find each other.
+std::vector<OptionGroup> worker_options(CommandLine& line);
+
+// Makes a setter (OptionRow::set) of a whole number of seconds, at least `least`.
+std::function<void(const std::string&)> seconds_into(std::chrono::milliseconds& target, int least = 0);
+
+// Writes a time as defaults show it, "900" …
+std::string whole_seconds(std::chrono::milliseconds time);
+// … and as --explain does, "0.5 s".
+std::string seconds_text(std::chrono::milliseconds time);
+
+// The launcher's words without those that only the starter of a job on several hosts has a use for (kForStarter).
+std::vector<std::string> without_start_words(const std::vector<std::string>& words,
+                                             const std::vector<OptionGroup>& groups);
+
+// Writes an error or a remark that begins with an option so that it has the option as the user has typed it; --master-addr
+// becomes --rdzv-endpoint if the address is the endpoint's.
+std::string as_said(const CommandLine& line, const std::string& message);
+
+// Throws UsageError for a number that is none of the job's nodes. Where the user says nothing of their count, the cluster may
+// (cluster_plan.hpp).
+void check_node_rank(const CommandLine& line);
+
+// Fills in %r in the paths of the line, once the number of the node is as it will be. Throws UsageError where it has none yet.
+void fill_node_rank(CommandLine& line);
+
+// `words` without the launcher's own name, which is `called`: without folders. Throws UsageError.
+CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment,
+                               const std::string& called = "ddprun");
 
 }  // namespace ddprun::inline app

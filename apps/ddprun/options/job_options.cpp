@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/options/option_values.hpp"
-#include "apps/ddprun/options/options.hpp"
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/plan/rank_command.hpp"
 #include "launcher/start/remote_shell.hpp"
@@ -349,18 +349,14 @@ std::string seconds_text(std::chrono::milliseconds time) {
     return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
 }
 
-std::vector<OptionGroup> job_options(CommandLine& line) {
-    return {{"", {config_row()}},
-            {"Nodes", node_rows(line)},
-            {"Addresses", address_rows(line)},
-            {"Clusters", cluster_rows(line)},
-            {"Hosts", host_rows(line)},
-            {"Rendezvous", rendezvous_rows(line)},
-            {"Who takes part", security_rows(line)}};
-}
-
 std::vector<OptionGroup> option_rows(CommandLine& line) {
-    std::vector<OptionGroup> groups = job_options(line);
+    std::vector<OptionGroup> groups{{"", {config_row()}},
+                                    {"Nodes", node_rows(line)},
+                                    {"Addresses", address_rows(line)},
+                                    {"Clusters", cluster_rows(line)},
+                                    {"Hosts", host_rows(line)},
+                                    {"Rendezvous", rendezvous_rows(line)},
+                                    {"Who takes part", security_rows(line)}};
     for (OptionGroup& group : worker_options(line)) groups.push_back(std::move(group));
     return groups;
 }

@@ -19,10 +19,10 @@ namespace {
 
 constexpr std::string_view kHelp = "--help";
 constexpr std::string_view kEndOfOptions = "--";
-// Those of its options that are no rows here.
+// These options of torchrun's are no rows here.
 constexpr std::array<std::string_view, 2> kTorchrunsOwn{"--help", "--print-completion"};
 
-// A word that begins like an option: its name with dashes, and where that ends in the word.
+// An OptionWord is a word that begins like an option: its name with dashes, and where that ends in the word.
 struct OptionWord {
     std::string typed;
     std::string name;
@@ -40,7 +40,7 @@ std::optional<OptionWord> as_option(const std::string& word) {
     return option;
 }
 
-// As OptionRow has them; CLI11's get_name() has none of hidden options.
+// Returns the names as OptionRow has them; CLI11's get_name() has none of hidden options.
 std::string names_of(const CLI::Option& option) {
     std::string names;
     for (const std::string& name : option.get_lnames()) names += (names.empty() ? "--" : ",--") + name;
@@ -48,7 +48,7 @@ std::string names_of(const CLI::Option& option) {
     return names;
 }
 
-// One of CLI11's, or a row, which CLI11 is told of only once it was typed.
+// A KnownOption is one of CLI11's, or a row, which CLI11 is told of only once it was typed.
 struct KnownOption {
     std::string_view names;  // as OptionRow has them
     bool needs_value = false;
@@ -64,7 +64,7 @@ struct KnownOption {
     }
 };
 
-// What the command line may name.
+// KnownOptions are those that the command line may name.
 class KnownOptions {
   public:
     KnownOptions(const CLI::App& app, const std::vector<OptionGroup>& groups) {
@@ -82,7 +82,7 @@ class KnownOptions {
         }
     }
 
-    // Null for what is none.
+    // Returns null for a word that is no option.
     const KnownOption* find(const OptionWord& word) const {
         if (const KnownOption* option = find_named(word.name)) return option;
         const auto begins = abbreviated(word);
@@ -92,7 +92,7 @@ class KnownOptions {
         throw UsageError(fmt::format("{}: ambiguous, it may be {}", word.typed, alternatives(names)));
     }
 
-    // Whether a word means an option, be it several.
+    // Says whether a word means an option, or may mean several.
     bool is_option(const std::string& word) const {
         const auto option = as_option(word);
         return option && (find_named(option->name) != nullptr || !abbreviated(*option).empty());
@@ -164,7 +164,7 @@ class WordReader {
         taken_.typed[whole] = begin->typed;
         const std::string rest = word.substr(begin->end);
         if (whole == kHelp) return take_help(rest);
-        // One whose value is optional takes it only behind an "=".
+        // An option whose value is optional takes it only behind an "=".
         if (!option->needs_value) {
             const bool is_joined = !begin->is_long && !rest.empty();
             taken_.options.push_back(is_joined ? name : name + rest);
@@ -178,7 +178,7 @@ class WordReader {
         return true;
     }
 
-    // What help is asked about stands behind "=", or is the last of all words. Further ones are a program's, as in a line to
+    // The topic of help stands behind "=", or is the last of all words. Further words are a program's, as in a line to
     // which --help was added.
     bool take_help(const std::string& rest) {
         taken_.options.emplace_back(kHelp);

@@ -1,4 +1,4 @@
-// Where the launcher's own words end and the program's begin. Pure.
+// The functions here find where the launcher's own words end and the program's begin. Pure.
 #pragma once
 
 #include <string>

@@ -4,10 +4,10 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cctype>
+#include <boost/algorithm/string/case_conv.hpp>
 
 #include "launcher/path_template.hpp"
-#include "rendezvous/coordinator/restart_policy.hpp"
+#include "rendezvous/coordinator/job_options.hpp"
 #include "rendezvous/etcd/etcd_options.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/job/number_limits.hpp"
@@ -30,7 +30,7 @@ int catchable_signal(const std::string& name, const std::string& shown) {
     return signal;
 }
 
-// One that the workers of all nodes may be sent.
+// Returns a signal that the workers of all nodes may be sent.
 int passable_signal(const std::string& name, const std::string& shown) {
     const int signal = catchable_signal(name, shown);
     if (!may_be_passed_on(signal))
@@ -45,12 +45,12 @@ std::chrono::milliseconds lasting(const std::string& text, const char* wanted) {
     return *duration;
 }
 
-// In seconds, the year 5138: later is a typing error, and no sum of milliseconds overflows.
+// This is the year 5138, in seconds: later is a typing error, and no sum of milliseconds overflows.
 constexpr std::int64_t kLatestEnd = 100'000'000'000;
 
-// In torchrun's words.
-bool parse_is_host(std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+// Takes torchrun's words.
+bool parse_is_host(const std::string& value) {
+    const std::string text = boost::algorithm::to_lower_copy(value);
     for (const char* yes : {"1", "true", "t", "yes", "y"}) {
         if (text == yes) return true;
     }
@@ -80,9 +80,8 @@ std::optional<std::chrono::seconds> silence_of(std::optional<int> interval, std:
     return std::chrono::seconds(seconds);
 }
 
-bool parse_is_https(std::string protocol) {
-    std::transform(protocol.begin(), protocol.end(), protocol.begin(),
-                   [](unsigned char c) { return std::tolower(c); });
+bool parse_is_https(const std::string& value) {
+    const std::string protocol = boost::algorithm::to_lower_copy(value);
     if (protocol != "http" && protocol != "https")
         throw UsageError(fmt::format("--rdzv-conf protocol {}: must be http or https", protocol));
     return protocol == "https";
@@ -96,21 +95,17 @@ NamedFile* tls_file_of(RdzvConf& conf, const std::string& key) {
     return nullptr;
 }
 
-bool is_one_of(const std::string& text, const std::vector<std::string>& all) {
-    return std::find(all.begin(), all.end(), text) != all.end();
-}
-
 // torchrun's c10d has a store in a file, too.
-void check_store_type(RdzvConf& conf, std::string type) {
-    std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::tolower(c); });
-    if (!is_one_of(type, {"tcp", "file"}))
+void check_store_type(RdzvConf& conf, const std::string& value) {
+    const std::string type = boost::algorithm::to_lower_copy(value);
+    if (type != "tcp" && type != "file")
         throw UsageError(fmt::format("--rdzv-conf store_type {}: must be tcp or file", type));
     if (type == "file")
         conf.complaints.emplace_back(
             "--rdzv-conf store_type file: passed over, the store is ddprun's own, over TCP");
 }
 
-// One line for all of them.
+// Complains of all of them in one line.
 void complain_of_unknown(RdzvConf& conf, const std::vector<std::string>& known,
                          const std::vector<std::string>& keys) {
     if (keys.empty()) return;
@@ -210,7 +205,7 @@ RdzvConf parse_rdzv_conf(const std::string& conf) {
         const std::string value =
             equals == entry.npos ? "" : comma_separated(entry.substr(equals + 1)).front();
         if (key.empty() || value.empty()) throw BadValue("must be KEY=VALUE,KEY=VALUE,…");
-        if (!is_one_of(key, kKnown)) unknown.push_back(key);
+        if (std::find(kKnown.begin(), kKnown.end(), key) == kKnown.end()) unknown.push_back(key);
         if (key == "store_type") check_store_type(known, value);
         if (key == "protocol") known.is_https = parse_is_https(value);
         if (NamedFile* file = tls_file_of(known, key)) *file = {"--rdzv-conf " + key, value};

@@ -32,27 +32,27 @@ NodeCount parse_nnodes(const std::string& text);
 inline constexpr std::uint16_t kDefaultMasterPort = 29500;  // torchrun's …
 inline constexpr std::uint16_t kDefaultC10dPort = 29400;    // … and that of its c10d backend
 
-// A number of workers, or auto, gpu, cpu, which are returned as they are.
+// Takes a number of workers, or auto, gpu, xpu, cpu, which are returned as they are.
 std::string parse_nproc(const std::string& text);
 
-// A host without a port.
+// Takes a host without a port.
 std::string parse_master_addr(const std::string& text);
 
-// How nodes find each other, and whether they find their numbers by themselves.
+// RdzvBackend says how nodes find each other, and whether they find their numbers by themselves.
 enum class RdzvBackend {
     fixed,  // static, to torchrun: nodes are numbered by --node-rank
     c10d,   // the endpoint says who hosts
     etcd,   // etcd at the endpoint does
 };
 RdzvBackend parse_rdzv_backend(const std::string& text);
-// Its name as torchrun says it.
+// Returns its name as torchrun says it.
 std::string backend_name(RdzvBackend backend);
 
-// One endpoint, or several of etcd. Refused here if it is wrong; taken apart when --rdzv-backend and --master-port are
+// Takes one endpoint, or several of etcd. A wrong one is refused here; it is taken apart when --rdzv-backend and --master-port are
 // known.
 std::string check_rdzv_endpoint(const std::string& text);
 
-// What of `KEY=VALUE,…` has an effect. Keys that nobody knows are passed over, as torchrun does; a line says so.
+// RdzvConf is what of `KEY=VALUE,…` has an effect. Unknown keys are passed over, as torchrun does; a line says so.
 struct RdzvConf {
     std::optional<std::chrono::seconds> join_timeout;
     std::optional<std::chrono::seconds> last_call;
@@ -74,10 +74,10 @@ std::map<int, int> parse_forward(const std::string& text);
 // `USR1,USR2`: signals that can be caught.
 std::set<int> parse_requeue_on(const std::string& text);
 
-// A global rank, `all` or `none`.
+// Takes a global rank, `all` or `none`.
 StandardInput parse_standard_input(const std::string& text);
 
-// Who decides how many threads a library like OpenMP's takes.
+// OmpThreads says who decides how many threads a library like OpenMP's takes.
 enum class OmpThreads {
     cpus,  // the node's usable CPUs by its workers
     one,   // 1 where there are several workers
@@ -87,7 +87,7 @@ enum class OmpThreads {
 // The name of the argument by which a program is told its local rank; none is empty.
 std::string parse_legacy_launch(const std::string& text);
 
-// A duration longer than none.
+// Takes a duration longer than 0.
 void parse_time_limit(const std::string& text, TimeLimitOptions& times);
 
 // `120`, or `120:TERM`: so long before the limit, and by which signal.
@@ -99,10 +99,10 @@ std::optional<std::int64_t> parse_scheduler_end(const std::string& text);
 // `30`, or `30:kill`.
 ExitWaitOptions parse_exit_wait(const std::string& text);
 
-// A path with signs as path_template.hpp has them, or without any; the text itself.
+// Takes a path with signs as path_template.hpp has them, or without any; the text itself.
 std::string path_text(const std::string& text);
 
-// A number of failures, from two on; 0: none.
+// Takes a number of failures, from two on; 0: none.
 int parse_same_failure(const std::string& text);
 
 // `1s..5m`, or one duration for both ends.

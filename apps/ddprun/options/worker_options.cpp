@@ -3,22 +3,22 @@
 
 #include <tuple>
 
+#include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/options/option_values.hpp"
-#include "apps/ddprun/options/options.hpp"
 
 namespace ddprun::inline app {
 namespace {
 
 using Text = const std::string&;
 
-// For an option that is accepted only because torchrun has it: a wrong value is one here, too.
+// Sets an option that is accepted only because torchrun has it: a wrong value is refused here, too.
 std::function<void(Text)> no_effect(const std::vector<std::string>& names) {
     std::vector<std::pair<std::string, bool>> values;
     for (const std::string& name : names) values.emplace_back(name, true);
     return one_of<bool>(std::move(values));
 }
 
-// One part of the output's plan, whose grammar the launcher has.
+// Sets one part of the output's plan, whose grammar the launcher has.
 template <class Member, class... Part>
 std::function<void(Text)> output_part(OutputPlan& plan, Member OutputOptions::*text,
                                       Part OutputPlan::*... part) {

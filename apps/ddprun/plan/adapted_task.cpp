@@ -25,7 +25,7 @@ std::optional<int> node_of_task(const ClusterTable& table, int rank, int local_r
     return std::nullopt;
 }
 
-// That of task 0; what the user has set by hand is as good as nothing else.
+// Returns the address of task 0; nothing is stronger than what the user has set by hand.
 std::string meeting_place(const ClusterPlan& plan) {
     const Tasks& tasks = *plan.table.tasks;
     const Claim* place = chosen(plan.table, Fact::master_addr);
@@ -44,6 +44,18 @@ std::string meeting_port(const ClusterPlan& plan) {
     return id != nullptr
                ? std::to_string(port_of_job(id->value, plan.line.port_range.value_or(kDerivedPortRange)))
                : std::to_string(kDefaultMasterPort);
+}
+
+// The command line of the one program, where the launcher's tasks are the workers of the node.
+CommandLine adapted_line(const ClusterPlan& plan, const Environment& variables) {
+    CommandLine line = plan.line;
+    line.nnodes = 1;
+    // The program meets the others itself, and waits for a name that is not known yet.
+    line.master_addr.reset();
+    line.gpu_bind = GpuBind::none;
+    // The plan has as many workers as the node, for the arguments that name the local rank.
+    line.nproc_per_node = variables.at("LOCAL_WORLD_SIZE");
+    return line;
 }
 
 }  // namespace
@@ -72,24 +84,12 @@ Environment task_variables(const ClusterPlan& plan) {
 
 int local_rank_of(const Environment& variables) { return std::stoi(variables.at("LOCAL_RANK")); }
 
-CommandLine adapted_line(const ClusterPlan& plan, const Environment& variables) {
-    CommandLine line = plan.line;
-    line.nnodes = 1;
-    // The program meets the others itself, and waits for a name that is not known yet.
-    line.master_addr.reset();
-    line.gpu_bind = GpuBind::none;
-    // As many as there are on this node, for the arguments that name the local rank.
-    line.nproc_per_node = variables.at("LOCAL_WORLD_SIZE");
-    return line;
-}
-
 AdaptedTask find_adapted_task(const ClusterPlan& plan, const std::string& called) {
     const Environment variables = task_variables(plan);
     const CommandLine line = adapted_line(plan, variables);
     const LaunchOptions options = resolve_launch(line, find_node_facts(line, called));
     AdaptedTask task{.rank = std::stoi(variables.at("RANK")),
                      .local_rank = local_rank_of(variables),
-                     .argv = {},
                      .environment = options.environment};
     task.argv = options.workers.at(static_cast<std::size_t>(task.local_rank)).argv;
     for (const auto& [name, value] : variables) task.environment[name] = value;

@@ -16,10 +16,7 @@ Environment task_variables(const ClusterPlan& plan);
 // The local rank in `variables`, which argv_for_worker() wants.
 int local_rank_of(const Environment& variables);
 
-// The command line of the one program, where the launcher's tasks are the workers of the node. Pure.
-CommandLine adapted_line(const ClusterPlan& plan, const Environment& variables);
-
-// What this process becomes.
+// An AdaptedTask is what this process becomes.
 struct AdaptedTask {
     int rank = 0;
     int local_rank = 0;

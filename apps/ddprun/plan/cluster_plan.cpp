@@ -1,5 +1,5 @@
 #include "apps/ddprun/plan/cluster_plan.hpp"
-#include "apps/ddprun/options/parse_command_line.hpp"
+#include "apps/ddprun/options/command_line.hpp"
 
 #include <fmt/core.h>
 
@@ -10,7 +10,7 @@
 #include "apps/ddprun/options/option_values.hpp"
 #include "launcher/cluster/cluster_text.hpp"
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/job/digest.hpp"
+#include "rendezvous/control/job_command.hpp"
 
 namespace ddprun::inline app {
 namespace {
@@ -27,7 +27,6 @@ void add_said(const CommandLine& line, ClusterRequest& request, Fact fact, const
 
 ClusterRequest request_of(const CommandLine& line) {
     ClusterRequest request{.scheduler = line.scheduler,
-                           .said = {},
                            .one_node = line.nodes_said && line.nnodes == 1,
                            .numbered = line.rdzv_backend == RdzvBackend::fixed,
                            .adapts_tasks = line.adapt,
@@ -46,7 +45,7 @@ ClusterRequest request_of(const CommandLine& line) {
     return request;
 }
 
-// The claim's value by an option's own grammar; nothing where the user has said it, or nobody has.
+// Reads the claim's value by an option's own grammar; nothing where the user has said it, or nobody has.
 template <class Value>
 std::optional<Value> derived(const ClusterTable& table, Fact fact, const Grammar<Value>& grammar) {
     const Claim* claim = chosen(table, fact);
@@ -58,7 +57,7 @@ std::optional<Value> derived(const ClusterTable& table, Fact fact, const Grammar
     }
 }
 
-// Fit for every place where the user's own would stand.
+// Makes an id that fits every place where the user's own would stand.
 std::string run_id_of(const std::string& job_id) {
     std::string id = job_id;
     const auto is_plain = [](char c) {
@@ -111,9 +110,9 @@ bool take_nodes(CommandLine& line, const ClusterTable& table) {
     line.nnodes = count;
     const auto rank = derived<int>(table, Fact::node_rank, number(0, kMaxNodes));
     if (rank) line.node_rank = *rank;
-    // For errors that name who is missing.
+    // Errors then name who is missing.
     if (rank && table.hosts.size() == static_cast<std::size_t>(count))
-        line.host_list = {.hosts = names_of(table.hosts), .position = {}, .complaint = {}};
+        line.host_list = {.hosts = names_of(table.hosts)};
     line.shares_screen = rank && chosen(table, Fact::node_rank)->belief == Belief::task_launcher;
     const auto address = derived<std::string>(table, Fact::master_addr, parse_master_addr);
     if (address) {
@@ -140,13 +139,11 @@ bool are_workers_said(const CommandLine& line) {
            line.like_torchrun || !line.legacy_launch.empty();
 }
 
-// Its agents find out themselves what they have not been told.
+// The agents find out themselves what they have not been told.
 void take_start(CommandLine& line, const ClusterTable& table) {
     StartRequest::Allocation allocation{.hosts = table.hosts,
                                         .source = table.hosts_source,
-                                        .own_place = {},
                                         .reached_by = table.started_by,
-                                        .run_id = {},
                                         .by_gpus = !are_workers_said(line)};
     if (!table.is_outside) allocation.own_place = derived<int>(table, Fact::node_rank, number(0, kMaxNodes));
     if (const auto id = derived<std::string>(table, Fact::job_id, any_text))
@@ -166,7 +163,7 @@ std::string told_gpus_by(const ClusterTable& table) {
     return "";
 }
 
-// What would be passed over without a word.
+// A selection without hosts would be passed over without a word.
 void refuse_selection(const CommandLine& line) {
     for (const auto& [flag, value] :
          {std::pair{"--include", &line.start.include}, {"--exclude", &line.start.exclude}}) {
@@ -178,7 +175,7 @@ void refuse_selection(const CommandLine& line) {
     }
 }
 
-// Where a scheduler says which GPUs the job has here, each gets a worker.
+// Each GPU that a scheduler gives the job here gets a worker.
 void take_workers(CommandLine& line, const ClusterTable& table) {
     if (are_workers_said(line) || table.family.empty()) return;
     const Claim* told = chosen(table, Fact::workers);

@@ -1,4 +1,4 @@
-// What the cluster's environment adds to a command line: the nodes of the job where the user has not named them. Pure.
+// The cluster's environment adds to a command line the nodes of the job, where the user has not named them. Pure.
 #pragma once
 
 #include "apps/ddprun/options/command_line.hpp"
@@ -12,10 +12,10 @@ struct ClusterPlan {
     bool is_derived = false;  // something of several nodes is, worth a line (derived_line)
 };
 
-// How strong the word of an option from there is.
+// Says how strong the word of an option from there is.
 Belief belief_of(const OptionOrigin& origin);
 
-// What is told of each value, refused or not.
+// Collects what is told of each value, refused or not.
 ClusterTable table_of(const CommandLine& line, const ClusterView& view);
 
 // Throws UsageError where the environment speaks of several nodes or tasks, and no job can be made of that.

@@ -14,14 +14,14 @@ namespace ddprun::inline app {
 // uid, and whatever is started inherits it. Only while no other thread runs.
 std::string take_variable(const char* name);
 
-// What the user and the site say together. Throws UsageError.
+// Combines what the user and the site say. Throws UsageError.
 Auth agreed_auth(const CommandLine& line);
 
-// Whether the user has given a secret for jobs like this, by DDPRUN_SECRET, which held `variable`, or a file of his own.
+// Says whether the user has given a secret for jobs like this, by DDPRUN_SECRET, which held `variable`, or a file of his own.
 bool has_given_secret(const std::string& variable);
 
 // The key by which the agents of the job know each other; nothing: there is none. `variable`: what DDPRUN_SECRET held; wiped.
-// Without one, says what to do if the agent `is_open`: it may host where other machines reach it. Throws UsageError.
+// If there is none, says what to do if the agent `is_open`: it may host where other machines reach it. Throws UsageError.
 std::optional<SecretKey> find_job_key(const CommandLine& line, std::string& variable, bool is_open,
                                       LauncherLog& log);
 

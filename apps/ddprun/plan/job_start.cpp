@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <map>
 
-#include "apps/ddprun/options/options.hpp"
+#include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/job_secret.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"
 #include "launcher/cluster/host_list.hpp"
@@ -27,7 +27,7 @@ namespace {
 
 constexpr const char* kLocalName = "localhost";
 
-// What names the hosts, for errors.
+// Says for errors what names the hosts.
 std::string hosts_flag(const CommandLine& line) {
     if (line.start.allocation)
         return fmt::format("the start on all hosts of {}", line.start.allocation->source);
@@ -88,7 +88,7 @@ std::vector<HostSlots> hosts_of(const CommandLine& line, const StarterFacts& fac
     return hosts;
 }
 
-// As the list says it, unless the command line says something else of a file's.
+// Workers are as many as the list says, unless the command line says something else of a file's.
 int workers_of(const CommandLine& line, const HostSlots& host) {
     const auto said = line.origins.find("--nproc-per-node");
     const bool is_typed = said != line.origins.end() && said->second.source == OptionSource::command_line;
@@ -109,7 +109,7 @@ bool is_this_machine(const CommandLine& line, const std::string& target, const S
     return target == kLocalName || facts.addresses.contains(target) || position_of(facts.host_name, {target});
 }
 
-// What the scheduler says of each.
+// Returns what the scheduler says of each host, by name.
 std::map<std::string, ListedHost> listed_hosts(const CommandLine& line) {
     std::map<std::string, ListedHost> hosts;
     if (!line.start.allocation) return hosts;
@@ -136,7 +136,7 @@ std::vector<StartNode> nodes_of(const CommandLine& line, const StarterFacts& fac
     return nodes;
 }
 
-// As the others reach node 0.
+// Returns the address by which the others reach node 0.
 std::string master_of(const CommandLine& line, const std::vector<StartNode>& nodes) {
     if (line.master_addr && line.origins.contains("--master-addr")) return *line.master_addr;
     std::string host = host_of(nodes.front().target);
@@ -163,7 +163,7 @@ std::string nnodes_of(const CommandLine& line, int hosts) {
 
 std::vector<std::string> option_words_of(const CommandLine& line) {
     std::vector<std::string> words = line.start.option_words;
-    // What follows from the name that this launcher is called by, the agents do not see.
+    // The agents do not see by which name this launcher is called.
     if (line.like_torchrun) words.emplace_back("--like-torchrun");
     if (!line.legacy_launch.empty() && !line.origins.contains("--legacy-launch"))
         words.emplace_back("--legacy-launch");
@@ -251,13 +251,13 @@ std::string start_line(const CommandLine& line, const StarterOptions& options) {
 }
 
 void become_started(CommandLine& line, int slots, const std::string& hosts) {
-    // Its plan says it all; what its host has around it is nobody's word about this job.
+    // The starter's plan says it all; its host's environment says nothing about this job.
     line.scheduler = "none";
     line.is_started = true;
     const auto names = split_at(hosts, ',');
     if (names.size() == static_cast<std::size_t>(line.nnodes))
         line.host_list.hosts = {names.begin(), names.end()};
-    // A step's own, which is not carried.
+    // This variable is of the step on that host, and is not carried there.
     line.gpus_told_by = "SLURM_GPUS_ON_NODE";
     if (slots > 0) {
         line.workers_by_gpus = true;

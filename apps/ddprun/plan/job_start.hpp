@@ -1,4 +1,5 @@
-// From a command line with --hosts, or in an allocation, to what the starter of the job carries out; and what such a start means to an agent.
+// These functions turn a command line with --hosts, or in an allocation, into what the starter of the job carries out, and say
+// what such a start means to an agent.
 #pragma once
 
 #include <set>
@@ -9,7 +10,7 @@
 
 namespace ddprun::inline app {
 
-// What the starter has to know of its machine.
+// StarterFacts are what the starter has to know of its machine.
 struct StarterFacts {
     Environment environment;
     std::string directory;
@@ -27,7 +28,7 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
 // address of node 0 that nobody else could reach.
 StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts);
 
-// What was decided without being asked for, for people; empty with --hosts.
+// Says for people what was decided without being asked for; empty with --hosts.
 std::string start_line(const CommandLine& line, const StarterOptions& options);
 
 // A relay has started this agent: hosts are no matter of its own, node 0 takes a free port, and the others say only what

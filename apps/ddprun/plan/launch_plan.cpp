@@ -20,7 +20,7 @@
 namespace ddprun::inline app {
 namespace {
 
-// Those from kDefaultC10dPort on where a job's host may be that was not asked for a port by number.
+// A job's host may be at so many ports from kDefaultC10dPort on, if it was not asked for a port by number.
 constexpr int kC10dPorts = 8;
 constexpr const char* kNoRunId = "none";  // the default: any job's
 constexpr const char* kTrustedFile = "SSL_CERT_FILE";
@@ -76,7 +76,7 @@ std::string workers_source(const CommandLine& line) {
     return source;
 }
 
-// One for each local rank.
+// Returns the program of each local rank.
 std::vector<Program> programs_of(const CommandLine& line, const NodeFacts& facts) {
     std::vector<Program> programs(static_cast<std::size_t>(local_world_size(line, facts)),
                                   program_of(line.program, line, facts));
@@ -89,7 +89,7 @@ std::vector<Program> programs_of(const CommandLine& line, const NodeFacts& facts
     return programs;
 }
 
-// What all nodes of the job are to have in common.
+// Returns the command that all nodes of the job are to have in common.
 std::vector<std::string> command_of(const CommandLine& line) {
     std::vector<std::string> command;
     if (is_module(line)) command.emplace_back("-m");
@@ -113,7 +113,7 @@ BindingRequest binding_request(const CommandLine& line, const NodeFacts& facts, 
             .devices = facts.hardware.devices};
 }
 
-// What workers get over the environment that they inherit; not what that says already.
+// WorkerPlans make what workers get over the environment that they inherit; not what that says already.
 class WorkerPlans {
   public:
     WorkerPlans(const CommandLine& line, const NodeFacts& facts, const Environment& inherited, int workers)
@@ -142,7 +142,7 @@ class WorkerPlans {
         Environment additions;
         if (binding.mask) additions[devices.variable] = *binding.mask;
         if (binding.ddprun_device) additions["DDPRUN_DEVICE"] = *binding.ddprun_device;
-        // As torchrun has it where there is no GPU, and nobody has said so.
+        // torchrun does so where there is no GPU, and nobody has masked any.
         if (line_.virtual_local_rank && !binding.mask && !devices.mask)
             additions[devices.variable] = std::to_string(local_rank);
         if (!place.placement.nic.empty()) additions["DDPRUN_NIC"] = place.placement.nic;
@@ -159,7 +159,7 @@ class WorkerPlans {
         const auto add = [&](const char* name) {
             if (!inherited_.contains(name)) additions[name] = "1";
         };
-        // Where ddprun runs it, it has -u.
+        // A program that ddprun runs by Python has -u.
         if (kind == ProgramKind::python) add("PYTHONUNBUFFERED");
         // A crash's place in the program then stands in its last lines.
         if (kind == ProgramKind::python || kind == ProgramKind::by_python) add("PYTHONFAULTHANDLER");
@@ -183,7 +183,7 @@ Environment inherited_environment(const CommandLine& line, const NodeFacts& fact
     return environment;
 }
 
-// A driver that is not there, a mask of the user's, a step that has got fewer.
+// Says where the scheduler's count is not this node's: a driver is not there, the user masks GPUs, a step has got fewer.
 std::string gpu_difference(const CommandLine& line, const NodeFacts& facts) {
     const auto told = whole_number<int>(facts.variable(line.gpus_told_by).value_or(""), 0);
     const NodeDevices& devices = facts.hardware.devices;
@@ -192,14 +192,14 @@ std::string gpu_difference(const CommandLine& line, const NodeFacts& facts) {
                        facts.host_name, devices.count, devices.count == 1 ? "" : "s", devices.source);
 }
 
-// A terminal is the launcher's; who reads it has to be said.
+// A terminal is the launcher's own: a worker reads it only if --stdin says so.
 StandardInput standard_input_of(const CommandLine& line, const NodeFacts& facts) {
     if (line.tty_rank || line.detach) return {};
     const bool is_said = line.origins.contains("--stdin") || line.standard_input.all;
     return is_said || facts.stdin_is_terminal ? line.standard_input : StandardInput{.rank = 0};
 }
 
-// Neither a node that is alone has a use for a network, nor one without workers, which may host in another one.
+// --net has no meaning for a node that is alone, nor for one without workers, which may host in another network.
 OwnAddress own_address_of(const CommandLine& line, const NodeFacts& facts, std::size_t workers) {
     const std::string networks = workers > 0 && line.nnodes > 1 ? line.networks : "";
     return value_or_throw<UsageError>(
@@ -209,7 +209,7 @@ OwnAddress own_address_of(const CommandLine& line, const NodeFacts& facts, std::
                             .own = facts.addresses}));
 }
 
-// Under c10d the machine hosts whose address the endpoint is, unless the user says who.
+// The machine hosts under c10d whose address the endpoint is, unless the user says who.
 Hosting hosting_of(const CommandLine& line, const NodeFacts& facts) {
     if (line.rdzv_backend != RdzvBackend::c10d || line.hosting == Hosting::yes) return line.hosting;
     if (line.rdzv_conf.is_host) return *line.rdzv_conf.is_host ? Hosting::yes : Hosting::no;
@@ -220,22 +220,21 @@ Hosting hosting_of(const CommandLine& line, const NodeFacts& facts) {
     return is_here ? Hosting::if_first : Hosting::no;
 }
 
-// Where nodes are numbered by whoever hosts, and the user has not numbered this one; else that of the nodes' numbers.
+// Slurm's list counts where the host numbers the nodes and the user has not numbered this one; else that of the nodes' numbers.
 HostList host_list_of(const CommandLine& line, const NodeFacts& facts) {
     const bool is_asked = line.nnodes > 1 && line.node_rank == kUnnumbered;
     if (!is_asked) return line.host_list;
-    return slurm_host_list(
-        {.environment = facts.environment, .host_name = facts.host_name, .addresses = {}, .files = {}});
+    return slurm_host_list({.environment = facts.environment, .host_name = facts.host_name});
 }
 
-// Where nobody asks for one by number: another job without an id could be taken for this one, so that has one port only.
+// Nobody asks for a port by number here. A job without an id has one port only, since another one could be taken for it.
 PortRange master_ports_in(const PortRange& range, const CommandLine& line) {
     if (line.run_id == kNoRunId) return {range.first, range.first};
     const std::uint16_t first = port_of_job(line.run_id, range);
     return {first, static_cast<std::uint16_t>(first + derived_ports(range) - 1)};
 }
 
-// Where node 0 hosts, at the first that is free; 0 alone: any.
+// Node 0 hosts at the first of these that is free; 0 alone: any.
 PortRange master_ports_of(const CommandLine& line) {
     const bool is_c10d = line.rdzv_backend == RdzvBackend::c10d;
     if (line.master_port) {
@@ -261,7 +260,7 @@ ListenPlan listen_plan_of(const CommandLine& line, Hosting hosting, const NodeFa
                                                       .own = facts.addresses}));
 }
 
-// Where something is to happen before the job's end, one has to be known.
+// The job's end has to be known where something is to happen before it.
 std::optional<std::int64_t> scheduler_end_of(const CommandLine& line, const NodeFacts& facts) {
     if (!line.times.warn_before) return std::nullopt;
     const std::string text = facts.variable(kSchedulerEnd).value_or("");
@@ -281,8 +280,8 @@ std::string on_failure_of(const CommandLine& line, const NodeFacts& facts) {
     return facts.on_failure;
 }
 
-// On more nodes a local rank may be that of another node with more workers, and the number of all workers is
-// known when the round begins (RoundWorkers).
+// Ranks are checked on one node only. Of more nodes another one may have more workers, and the number of all workers is known
+// when the round begins (RoundWorkers).
 void check_ranks(const LaunchOptions& options) {
     if (options.nnodes > 1) return;
     auto wrong = rank_beyond_job(options, static_cast<int>(options.workers.size()));

@@ -14,7 +14,7 @@ namespace ddprun::inline app {
 // The result has LaunchOptions as the agent gets them; the rest of the line is as it was said.
 CommandLine resolve_launch(const CommandLine& line, const NodeFacts& facts);
 
-// For paths that are opened before any round has begun.
+// Returns the facts for paths that are opened before any round has begun.
 PathFacts path_facts_of(const CommandLine& line, const NodeFacts& facts);
 
 }  // namespace ddprun::inline app

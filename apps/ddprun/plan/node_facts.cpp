@@ -12,9 +12,9 @@
 #include "launcher/process/child_exec.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/net/local_addresses.hpp"
-#include "rendezvous/system/cpus.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
+#include "rendezvous/system/resource_limits.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline app {
@@ -75,7 +75,7 @@ RankOrder find_rank_order(const std::string& by, const Environment& environment,
     return found;
 }
 
-// A random UUID, as torchrun's.
+// Makes a random UUID, as torchrun's is.
 std::string fresh_id() {
     auto random = random_bytes<16>("the job's id");
     random[6] = static_cast<std::uint8_t>((random[6] & 0x0f) | 0x40);
@@ -109,7 +109,7 @@ NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
     facts.environment = current_environment();
     for (const auto& [name, value] : line.variables) facts.environment[name] = value;
     facts.host_name = host_name();
-    // On one node, too, where the file may be wrong, but there is nothing to be ordered.
+    // The file is read on one node, too, as it may be wrong, but there is nothing to be ordered.
     facts.rank_order = find_rank_order(line.rank_order_by, facts.environment, facts.host_name);
     if (line.nnodes == 1) facts.rank_order = {};
     facts.hardware = find_hardware(line, facts.environment);
@@ -135,8 +135,7 @@ NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
 }
 
 ClusterView find_cluster_view(Environment environment) {
-    ClusterView view{
-        .environment = std::move(environment), .host_name = host_name(), .addresses = {}, .files = {}};
+    ClusterView view{.environment = std::move(environment), .host_name = host_name()};
     for (const LocalAddress& own : local_addresses()) {
         if (!own.is_loopback) view.addresses.push_back(own.address);
     }

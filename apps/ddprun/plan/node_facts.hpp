@@ -1,4 +1,4 @@
-// What the launch plan needs to know of this machine.
+// NodeFacts are what the launch plan needs to know of this machine.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@ struct NodeFacts {
     bool hangup_ignored = false;
     bool terminal_stop_ignored = false;
     std::vector<LocalAddress> addresses;
-    // What --master-addr stands for here; nothing where this is not asked for (not node 0, or not given).
+    // The addresses that --master-addr stands for here; nothing where this is not asked for (not node 0, or not given).
     std::optional<std::variant<std::vector<std::string>, std::string>> master;
     // The addresses behind --local-addr, if it is given, or why there are none.
     std::optional<std::variant<std::vector<std::string>, std::string>> local;
@@ -38,7 +38,7 @@ struct NodeFacts {
     std::string
         venv_python;     // where this launcher took torchrun's place in a virtual environment, its python3
     std::string python;  // the file that runs Python programs, as found on PATH; empty: not found
-    std::string on_failure;   // the file that --on-failure names, likewise
+    std::string on_failure;   // the file that --on-failure names, as found on PATH
     bool other_venv = false;  // VIRTUAL_ENV is set, and that file is not of it
 
     std::optional<std::string> variable(const std::string& name) const;  // of the environment
@@ -47,7 +47,7 @@ struct NodeFacts {
 // $PYTHON_EXEC, or else the python3 of the virtual environment where torchrun's place was taken.
 std::optional<std::string> python_exec_of(const NodeFacts& facts);
 
-// Whether this process was entered with the signal ignored.
+// Says whether this process was entered with the signal ignored.
 bool is_ignored(int signal);
 
 // Reads the machine and the files that options name (UsageError); on node 0 resolves --master-addr, which may take as long

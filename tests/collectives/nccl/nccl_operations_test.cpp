@@ -3,7 +3,6 @@
 #include <deque>
 
 #include "apps/ddpbench/operation.hpp"
-#include "apps/ddpbench/test_data.hpp"
 #include "collectives/group.hpp"
 #include "tests/collectives/nccl/nccl_fixture.hpp"
 #include "tests/support/catch.hpp"

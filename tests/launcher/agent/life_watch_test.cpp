@@ -4,7 +4,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "rendezvous/system/futex.hpp"
+#include "rendezvous/system/shared_memory.hpp"
 #include "rendezvous/worker/life_table.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"

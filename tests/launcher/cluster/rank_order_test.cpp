@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "rendezvous/control/agent_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

@@ -1,4 +1,4 @@
-#include "rendezvous/system/cpus.hpp"
+#include "rendezvous/system/resource_limits.hpp"
 
 #include <sched.h>
 

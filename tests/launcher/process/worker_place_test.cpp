@@ -12,7 +12,7 @@
 
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/session_launcher.hpp"
-#include "rendezvous/system/cpus.hpp"
+#include "rendezvous/system/resource_limits.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 

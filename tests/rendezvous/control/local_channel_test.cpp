@@ -2,6 +2,8 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -69,6 +71,35 @@ TEST_CASE("the last message of a local conversation is heard before its end, and
     CHECK(second.heard == std::vector<std::uint64_t>{1});
     CHECK(second.end == true);
     one.poll();
+    CHECK(first.end == true);
+}
+
+// Else a rank's failure that comes by the network would overtake the signal to the host's own agent which it is due to.
+TEST_CASE("nothing that arrives later is handled before a local message") {
+    asio::io_context one, other;
+    auto ends = make_local_channel(one.get_executor(), other.get_executor());
+    LocalSpeaker second(ends.second);
+    second.listen(other);
+    other.poll();
+    std::size_t heard_before = 0;
+    ends.first->send(numbered(1), false);
+    asio::post(other, [&] { heard_before = second.heard.size(); });
+    other.poll();
+    CHECK(heard_before == 1);
+}
+
+TEST_CASE("what the listener of a local conversation throws ends the conversation") {
+    asio::io_context one, other;
+    auto ends = make_local_channel(one.get_executor(), other.get_executor());
+    LocalSpeaker first(ends.first);
+    first.listen(one);
+    bool threw = false;
+    asio::co_spawn(other, ends.second->run([](const ControlMessage&) { throw std::bad_alloc(); }),
+                   [&threw](const std::exception_ptr& error, bool) { threw = error != nullptr; });
+    first.channel->send(numbered(1), false);
+    other.poll();
+    one.poll();
+    CHECK(threw);
     CHECK(first.end == true);
 }
 

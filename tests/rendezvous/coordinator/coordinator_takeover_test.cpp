@@ -3,9 +3,8 @@
 #include <functional>
 #include <utility>
 
-#include "rendezvous/link/job_memory.hpp"
+#include "rendezvous/link/coordinator_search.hpp"
 #include "rendezvous/membership/quorum.hpp"
-#include "rendezvous/membership/succession.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"
 

@@ -1,5 +1,5 @@
 // --exit-wait: what is known of those that still run, and what a whole job makes of it in simulated time.
-#include "rendezvous/coordinator/exit_wait.hpp"
+#include "rendezvous/coordinator/round.hpp"
 
 #include "rendezvous/control/control_wire.hpp"
 #include "tests/support/catch.hpp"

@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/node_differences.hpp"
+#include "rendezvous/coordinator/admission.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/restart_policy.hpp"
+#include "rendezvous/coordinator/aftermath.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/link/job_memory.hpp"
+#include "rendezvous/link/coordinator_search.hpp"
 #include "tests/support/coordinator_fixture.hpp"
 
 namespace ddprun {

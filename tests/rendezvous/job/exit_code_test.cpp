@@ -1,4 +1,4 @@
-#include "rendezvous/job/exit_code.hpp"
+#include "rendezvous/job/exit_status.hpp"
 
 #include <fstream>
 #include <set>

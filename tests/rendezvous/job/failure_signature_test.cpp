@@ -1,4 +1,4 @@
-#include "rendezvous/job/failure_signature.hpp"
+#include "rendezvous/coordinator/first_failure.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"

@@ -1,4 +1,4 @@
-#include "rendezvous/job/rank_range.hpp"
+#include "rendezvous/job/failure.hpp"
 #include "rendezvous/system/number_text.hpp"
 
 #include "tests/support/catch.hpp"

@@ -1,4 +1,4 @@
-#include "rendezvous/link/port_search.hpp"
+#include "rendezvous/link/coordinator_search.hpp"
 
 #include "tests/support/catch.hpp"
 

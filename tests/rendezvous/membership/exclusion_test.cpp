@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/left_out.hpp"
+#include "rendezvous/coordinator/admission.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/net/late_name.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>

@@ -1,4 +1,4 @@
-#include "rendezvous/secure/noise_nnpsk0.hpp"
+#include "rendezvous/secure/sealed_connection.hpp"
 
 #include "tests/rendezvous/secure/bytes_of_hex.hpp"
 #include "tests/support/catch.hpp"

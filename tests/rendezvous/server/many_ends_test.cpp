@@ -8,7 +8,7 @@
 #include <boost/asio/io_context.hpp>
 #include <future>
 
-#include "rendezvous/control/control_session.hpp"
+#include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 #include "tests/support/catch.hpp"

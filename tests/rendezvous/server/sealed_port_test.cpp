@@ -8,7 +8,7 @@
 #include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
-#include "rendezvous/server/port_calls.hpp"
+#include "rendezvous/server/caller_gate.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"

@@ -1,4 +1,4 @@
-#include "rendezvous/server/serving_thread.hpp"
+#include "rendezvous/server/port_service.hpp"
 
 #include <boost/asio/post.hpp>
 #include <stdexcept>

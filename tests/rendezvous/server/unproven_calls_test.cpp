@@ -1,4 +1,4 @@
-#include "rendezvous/server/port_calls.hpp"
+#include "rendezvous/server/port_service.hpp"
 
 #include "tests/support/catch.hpp"
 

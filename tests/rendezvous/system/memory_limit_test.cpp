@@ -1,4 +1,4 @@
-#include "rendezvous/system/memory_limit.hpp"
+#include "rendezvous/system/resource_limits.hpp"
 
 #include <map>
 

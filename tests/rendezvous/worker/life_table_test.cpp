@@ -11,7 +11,7 @@
 #include <functional>
 #include <thread>
 
-#include "rendezvous/system/futex.hpp"
+#include "rendezvous/system/shared_memory.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;

@@ -1,0 +1,93 @@
+// The whole plan of a launch for people and for programs: what --explain prints, and --dry-run --json of the workers. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/ddprun/modes/worker_environment.hpp"
+#include "apps/ddprun/plan/cluster_plan.hpp"
+#include "apps/ddprun/plan/job_start.hpp"
+#include "apps/ddprun/plan/node_facts.hpp"
+#include "launcher/agent/launch_options.hpp"
+
+namespace ddprun::inline app {
+
+// A LaunchValue is a value that the launch would have, and where it comes from.
+struct LaunchValue {
+    std::string name;
+    std::string value;
+    std::string source;  // a variable, an option, a file, or "default"
+
+    bool operator==(const LaunchValue&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(LaunchValue, (), (name, value, source))
+
+// `plan` is what resolve_launch() made of the command line and the facts. The rows of the options say what is shown of it.
+std::vector<LaunchValue> launch_values(CommandLine plan, const NodeFacts& facts);
+
+// An ExplainedAgent is one that a start on several hosts would start.
+struct ExplainedAgent {
+    int node = 0;
+    std::string host;
+    bool here = false;           // this machine, which nothing has to reach
+    std::optional<int> workers;  // as the list of hosts says; else the command does, or …
+    std::optional<int> slots;    // … there is one for each GPU, or so many on a host without
+    std::vector<std::string> command;
+};
+BOOST_DESCRIBE_STRUCT(ExplainedAgent, (), (node, host, here, workers, slots, command))
+
+struct ExplainedStart {
+    std::string decided;             // start_line()
+    std::vector<std::string> shell;  // the remote shell's words, for HOST
+    std::vector<ExplainedAgent> agents;
+};
+BOOST_DESCRIBE_STRUCT(ExplainedStart, (), (decided, shell, agents))
+
+// The table of what is around counts no nodes if the command line names hosts: what it assumes of one node is taken out …
+void forget_one_node(ClusterTable& table);
+
+// … and what follows from the hosts is told in its place.
+void tell_hosts(ClusterTable& table, const CommandLine& line, const StarterOptions& options);
+
+// Writes a line for each worker of this node: where it would run, and what. Ranks are shown where the node is alone; of several
+// nodes none knows before they meet how many workers the others have.
+std::string dry_run_text(const LaunchOptions& options, const std::string& host);
+
+struct ExplainedWorker {
+    int local_rank = 0;
+    std::optional<int> rank;  // nothing: known when the nodes have met
+    std::string place;        // WorkerPlan's
+    CpuList cpus;             // to which it is bound; empty: to none
+    std::optional<int> memory_node;
+    std::vector<std::string> command;  // argv
+    std::vector<EnvironmentChange> environment;
+};
+BOOST_DESCRIBE_STRUCT(ExplainedWorker, (), (local_rank, rank, place, cpus, memory_node, command, environment))
+
+struct Explanation {
+    std::string host;
+    ClusterTable table;
+    std::vector<ToldOption> options;
+    std::vector<LaunchValue> values;         // these three are empty where it is refused
+    std::vector<EnvironmentChange> changes;  // of all workers alike; what differs is in those
+    std::vector<ExplainedWorker> workers;
+    std::optional<ExplainedStart> start =
+        {};  // in place of these three: this process starts agents elsewhere
+    std::vector<std::string> remarks;
+    std::string refusal;  // one line: why there is no job; empty: there is one
+};
+
+// `inherited` is the launcher's own environment.
+std::vector<ExplainedWorker> explained_workers(const LaunchOptions& options, const Environment& inherited,
+                                               const std::string& host);
+
+std::string explanation_text(const Explanation& explanation);
+
+// Writes one object, see apps/ddprun/manual/files.md.
+std::string explanation_json(const Explanation& explanation);
+
+// --dry-run as JSON: an array of the workers as they are in that object.
+std::string workers_json(const std::vector<ExplainedWorker>& workers);
+
+}  // namespace ddprun::inline app

@@ -1,0 +1,366 @@
+#include "apps/ddprun/options/command_line.hpp"
+
+#include <fmt/core.h>
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "apps/cli/print.hpp"
+#include "apps/ddprun/options/launcher_words.hpp"
+#include "launcher/path_template.hpp"
+#include "rendezvous/job/exit_status.hpp"
+
+namespace ddprun::inline app {
+namespace {
+
+constexpr std::string_view kMasterAddr = "--master-addr";
+
+// This stands below the options.
+constexpr const char* kFooter =
+    "Examples\n"
+    "  ddprun --nproc-per-node 4 train.py\n"
+    "      four workers on this node\n"
+    "  ddprun --nnodes 2 --node-rank 0 --master-addr gpu1 --nproc-per-node 8 train.py\n"
+    "      on each of two nodes; the other one is --node-rank 1\n"
+    "  ddprun --hosts gpu1:8,gpu2:8 train.py\n"
+    "      the same, from one of them, by ssh\n"
+    "\n"
+    "Every option can also be set by a variable, DDPRUN_<NAME> (DDPRUN_NODE_RANK=1; a\n"
+    "flag by 1), by that of torchrun where one is named, or in the file of --config\n"
+    "(node-rank = 1). The command line is the strongest, then DDPRUN_<NAME>,\n"
+    "torchrun's variable, the file. Workers do not inherit DDPRUN_<NAME>.\n"
+    "ddprun doctor looks at this node, or at several, in place of starting a job: see\n"
+    "ddprun doctor --help.";
+
+[[noreturn]] void refuse(const CommandLine& line, const std::string& flag, const std::string& why) {
+    throw UsageError(as_said(line, fmt::format("{}: {}", flag, why)));
+}
+
+// "N", or "MIN:MAX".
+std::string nnodes_said(const CommandLine& line) {
+    const std::string most = std::to_string(line.nnodes);
+    return line.elasticity.is_elastic() ? fmt::format("{}:{}", *line.elasticity.min_nodes, most) : most;
+}
+
+void set_tls(CommandLine& line) {
+    const TlsFiles& files = line.rdzv_conf.tls_files;
+    if (line.rdzv_conf.is_https) {
+        if (files.key.is_given() && !files.cert.is_given())
+            refuse(line, fmt::format("{} {}", files.key.option, files.key.path),
+                   "needs cert=FILE, the certificate that it is the key of");
+        line.etcd->tls = files;
+        return;
+    }
+    for (const NamedFile* file : {&files.ca, &files.cert, &files.key}) {
+        if (!file->is_given()) continue;
+        line.rdzv_conf.complaints.push_back(
+            fmt::format("{} {}: passed over, etcd is asked over http; protocol=https asks it over TLS",
+                        file->option, file->path));
+    }
+}
+
+// One node needs no etcd, so it asks for none.
+void set_etcd(CommandLine& line) {
+    if (line.rdzv_endpoint.empty())
+        refuse(line, "--rdzv-backend etcd", "needs --rdzv-endpoint HOST:PORT, where etcd is");
+    const auto endpoints = parse_etcd_endpoints(line.rdzv_endpoint);
+    if (!endpoints) refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint, "must be HOST:PORT, where etcd is");
+    if (line.nnodes == 1) return;
+    line.etcd = EtcdOptions{.endpoints = *endpoints};
+    if (line.rdzv_conf.etcd_prefix) line.etcd->prefix = *line.rdzv_conf.etcd_prefix;
+    set_tls(line);
+    if (line.master_addr)
+        line.rdzv_conf.complaints.push_back(
+            fmt::format("--master-addr {}: passed over; the agent that etcd elects hosts, at the address "
+                        "that reaches etcd",
+                        *line.master_addr));
+    line.master_addr.reset();
+}
+
+// A job that may begin with one node begins with the one that is here.
+void become_one_node(CommandLine& line) {
+    if (line.elasticity.min_nodes != 1) return;
+    line.nnodes = 1;
+    line.elasticity.min_nodes.reset();
+    line.elasticity.spares = 0;
+}
+
+// A job of one node needs no other one, whatever else was said of how nodes find each other.
+void set_standalone(CommandLine& line) {
+    become_one_node(line);
+    if (line.nnodes != 1) refuse(line, "--standalone", "one node only, but --nnodes is " + nnodes_said(line));
+    line.node_rank = 0;
+    line.rdzv_backend = RdzvBackend::fixed;
+    line.rdzv_endpoint.clear();
+    line.master_addr.reset();
+    line.master_port.reset();
+}
+
+// Sets what --like-torchrun and --legacy-launch stand for, where nothing else was said.
+void set_likeness(CommandLine& line, const std::string& called) {
+    const auto said = [&line](const char* flag) { return line.origins.contains(flag); };
+    if (called == kTorchrunName && !said("--like-torchrun")) line.like_torchrun = true;
+    if (called == kLegacyLaunchName && !said("--legacy-launch")) line.legacy_launch = parse_legacy_launch("");
+    if (line.use_env) line.legacy_launch.clear();
+    if (!line.like_torchrun) return;
+    if (!said("--exit-codes")) line.exits_with_one = true;
+    if (!said("--python")) line.python = !line.no_python;
+    if (!said("--omp-threads")) line.omp_threads = OmpThreads::one;
+    // torchrun's binding is to the GPU at the local rank, which all binds to without hiding any.
+    if (!said("--gpu-bind")) line.gpu_bind = line.numa_binding ? GpuBind::all : GpuBind::none;
+    if (!said("--signal-scope")) line.signal_scope = SignalScope::group;
+    if (!said("--stdin") && !line.tty_rank) line.standard_input = {.all = true};
+    if (!said("--allow-different")) line.allow_different = true;
+    if (!said("--min-uptime")) line.restarts.min_uptime = {};
+    if (!said("--same-failure")) line.restarts.same_failure = 0;
+    // The agent that hosts numbers the nodes.
+    if (line.rdzv_backend != RdzvBackend::fixed && line.origins.erase("--node-rank") > 0) line.node_rank = 0;
+}
+
+void check_program(const CommandLine& line) {
+    if (line.no_python && !line.run_path && !line.legacy_launch.empty())
+        refuse(line, "--no-python",
+               "with --legacy-launch it needs --use-env, since " + line.legacy_launch + " is for a script");
+    const bool sees_more = line.gpu_bind == GpuBind::all || line.gpu_bind == GpuBind::none;
+    if (line.virtual_local_rank && line.origins.contains("--gpu-bind") && sees_more)
+        refuse(line, "--virtual-local-rank", "every worker sees its own GPU only; --gpu-bind says otherwise");
+    const StandardInput& input = line.standard_input;
+    if (!line.origins.contains("--stdin") || !(input.all || input.rank)) return;
+    const std::string value = input.all ? "all" : std::to_string(*input.rank);
+    if (line.tty_rank) refuse(line, "--stdin " + value, "contradicts --tty, whose rank has it");
+    if (line.detach) refuse(line, "--stdin " + value, "contradicts --detach, after which nothing is read");
+}
+
+// Returns the port in the endpoint; HOST:0 differs from HOST. Several endpoints have none.
+std::optional<std::uint16_t> port_of_endpoint(const CommandLine& line) {
+    const auto one = parse_endpoint(line.rdzv_endpoint, 1), other = parse_endpoint(line.rdzv_endpoint, 2);
+    return one && one->port == other->port ? std::optional(one->port) : std::nullopt;
+}
+
+bool asks_for_free_port(const CommandLine& line) { return port_of_endpoint(line) == std::uint16_t{0}; }
+
+// The endpoint is the stronger, as torchrun has it.
+void take_endpoint(CommandLine& line, const std::string& host) {
+    auto port = port_of_endpoint(line);
+    // No other node could know which port that is.
+    if (port == std::uint16_t{0} && line.nnodes > 1) port.reset();
+    std::string passed_over;
+    if (line.master_addr && *line.master_addr != host)
+        passed_over = fmt::format("--master-addr {}", *line.master_addr);
+    if (port && line.master_port && *line.master_port != *port)
+        passed_over +=
+            fmt::format("{}--master-port {}", passed_over.empty() ? "" : " and ", *line.master_port);
+    if (!passed_over.empty())
+        line.remarks.push_back(
+            fmt::format("--rdzv-endpoint {}: stronger than {}", line.rdzv_endpoint, passed_over));
+    line.master_addr = host;
+    if (port) line.master_port = *port == 0 ? std::nullopt : port;
+}
+
+void set_master(CommandLine& line) {
+    if (line.rdzv_backend == RdzvBackend::etcd) return set_etcd(line);
+    if (line.rdzv_endpoint.empty()) return;
+    if (line.rdzv_endpoint.find(',') != std::string::npos)
+        refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
+               "several endpoints are for --rdzv-backend etcd only");
+    take_endpoint(line, parse_endpoint(line.rdzv_endpoint, 0)->host);
+}
+
+// If both are from one place, the time's own option is stronger than --rdzv-conf.
+void set_times(CommandLine& line) {
+    const auto set = [&line](const char* flag, std::chrono::milliseconds& time, const auto& conf) {
+        if (!conf) return;
+        const auto own = line.origins.find(flag);
+        if (own == line.origins.end() || own->second.source < line.origins.at("--rdzv-conf").source)
+            time = *conf;
+    };
+    set("--join-timeout", line.join_timeout, line.rdzv_conf.join_timeout);
+    set("--heartbeat", line.heartbeat, line.rdzv_conf.heartbeat);
+    set("--last-call", line.elasticity.last_call, line.rdzv_conf.last_call);
+}
+
+// All nodes are this machine where no address is said, as torchrun has it. Under c10d and etcd only an explicit number counts.
+void set_nodes(CommandLine& line) {
+    // Nobody else has to reach the node that is alone.
+    if (line.nnodes == 1 && !line.master_addr && !line.local_addr.empty()) line.master_addr = line.local_addr;
+    line.address_assumed = line.nnodes > 1 && !line.master_addr && !line.etcd;
+    if (line.address_assumed) line.master_addr = "127.0.0.1";
+    if (line.rdzv_backend == RdzvBackend::fixed) return;
+    if (line.etcd) line.hosting = Hosting::no;  // until it is elected
+    if (line.nnodes == 1) {
+        line.hosting = Hosting::yes;
+    } else if (!line.origins.contains("--node-rank")) {
+        line.node_rank = kUnnumbered;
+    }
+}
+
+void set_signals(CommandLine& line) {
+    for (const auto& [received, sent] : line.forwarded_signals)
+        std::erase(line.terminating_signals, received);
+    for (const int signal : line.requeue_signals) {
+        if (std::find(line.terminating_signals.begin(), line.terminating_signals.end(), signal) !=
+            line.terminating_signals.end()) {
+            const std::string name = signal_name(signal).value_or(std::to_string(signal));
+            refuse(line, "--requeue-on " + name.substr(name.starts_with("SIG") ? 3 : 0),
+                   "contradicts --signals-to-handle, by which it ends the job");
+        }
+        line.forwarded_signals.emplace(signal, signal);
+    }
+}
+
+void check_spares(const CommandLine& line) {
+    const std::string spares = fmt::format("--spares {}", line.elasticity.spares);
+    if (!line.elasticity.is_elastic())
+        refuse(line, spares,
+               fmt::format("needs --nnodes MIN:MAX, which counts the spares, too; for {} that "
+                           "work give --nnodes {}:{}",
+                           line.nnodes, line.nnodes, line.nnodes + line.elasticity.spares));
+    if (line.elasticity.seats(line.nnodes) < *line.elasticity.min_nodes)
+        refuse(line, spares,
+               fmt::format("leaves less than the {} nodes of --nnodes {} to work", *line.elasticity.min_nodes,
+                           nnodes_said(line)));
+}
+
+void check_together(const CommandLine& line) {
+    if (line.elasticity.spares > 0) check_spares(line);
+    if (line.nproc_per_node == "0" && line.nnodes == 1)
+        refuse(line, "--nproc-per-node 0",
+               "nothing would run on this one node; 0 is for one of several that only hosts. Did a count of "
+               "GPUs find "
+               "none? auto takes CPUs then");
+    if (line.nodes_said && !line.start.is_asked()) check_node_rank(line);
+    if (line.detach && line.tty_rank)
+        refuse(line, "--detach", "goes on without a terminal, so --tty cannot be given with it");
+    if (line.nnodes > 1 && line.master_port == std::uint16_t{0} && !line.etcd)
+        refuse(line, "--master-port 0", "the nodes must agree on a port; 0 is for one node only");
+    if (line.nnodes > 1 && !line.etcd && !line.master_port && asks_for_free_port(line))
+        refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
+               "no other node could know which port is free here; 0 is for one node only");
+    if (line.numa_binding && line.origins.contains("--bind"))
+        refuse(line, "--bind", "contradicts --numa-binding; one of them is enough");
+    if (line.check && (line.dry_run || line.adapt))
+        refuse(line, "--check", fmt::format("contradicts {}", line.dry_run ? "--dry-run" : "--adapt"));
+    if (line.quiet && line.verbose) refuse(line, "--quiet", "contradicts --verbose");
+}
+
+long seconds_of(std::chrono::milliseconds time) {
+    return std::chrono::duration_cast<std::chrono::seconds>(time).count();
+}
+
+// Refuses only what nothing can fulfil: a time that may be shorter than another, or makes it idle, is the user's to choose.
+// The grace begins when the limit is reached, and the limit includes joining, so neither has to fit into another.
+void check_times(const CommandLine& line) {
+    // A node that falls silent is to be noticed while others still wait for it. What only the default breaks is no
+    // contradiction of the user's.
+    const bool is_of_conf = line.rdzv_conf.heartbeat == line.heartbeat;
+    if ((is_of_conf || line.origins.contains("--heartbeat")) && line.heartbeat >= line.join_timeout)
+        refuse(line,
+               fmt::format("{} {}",
+                           is_of_conf ? "--rdzv-conf keep_alive_interval times keep_alive_max_attempt:"
+                                      : "--heartbeat",
+                           seconds_of(line.heartbeat)),
+               fmt::format("must be less than --join-timeout, which is {} s", seconds_of(line.join_timeout)));
+    const TimeLimitOptions& times = line.times;
+    if (times.warn_before && times.limit && *times.warn_before >= *times.limit)
+        refuse(line, "--warn-before " + times.warn_text,
+               "must be less than --time-limit, which is " + times.limit_text);
+}
+
+// The command of --program for all ranks is as good as PROGRAM.
+void set_program(CommandLine& line) {
+    if (!line.program.empty() || line.makes_secret) return;
+    for (const RankCommand& one : line.rank_programs) {
+        if (one.ranks == RankSet::all()) line.program = one.words;
+    }
+    if (!line.program.empty()) return;
+    throw UsageError(
+        line.rank_programs.empty()
+            ? "no program given; usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS…]"
+            : "no program given for the ranks that no --program names; PROGRAM, or --program '*:COMMAND'");
+}
+
+// Within a worker, one of the variables that it got has the name of an option's (worker_env.hpp).
+Environment without_outer_job(Environment environment) {
+    if (environment.contains("DDPRUN_RUN_ID")) environment.erase("DDPRUN_MASTER_ADDR");
+    return environment;
+}
+
+}  // namespace
+
+std::string as_said(const CommandLine& line, const std::string& message) {
+    const bool is_endpoints = !line.rdzv_endpoint.empty() && line.rdzv_backend != RdzvBackend::etcd;
+    if (is_endpoints && message.starts_with(kMasterAddr))
+        return as_said("--rdzv-endpoint" + message.substr(kMasterAddr.size()), line.typed, line.origins);
+    return as_said(message, line.typed, line.origins);
+}
+
+void check_node_rank(const CommandLine& line) {
+    if (line.node_rank < line.nnodes) return;
+    refuse(line, fmt::format("--node-rank {}", line.node_rank),
+           "must be less than --nnodes, which is " + nnodes_said(line));
+}
+
+void fill_node_rank(CommandLine& line) {
+    const std::pair<const char*, std::string&> paths[] = {{"--log-dir", line.output.log_dir},
+                                                          {"--log-file", line.log_file},
+                                                          {"--events", line.events},
+                                                          {"--result-file", line.result_file}};
+    for (const auto& [flag, path] : paths) {
+        if (!names_node_rank(path)) continue;
+        if (line.node_rank == kUnnumbered)
+            refuse(line, fmt::format("{} {}", flag, path),
+                   "%r, the number of this node, is known only once it has joined; %h tells nodes apart, or "
+                   "give --node-rank");
+        path = with_node_rank(path, line.node_rank);
+    }
+}
+
+CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment,
+                               const std::string& called) {
+    CLI::App app("Starts a distributed program on this node as part of a job, and supervises it.", "ddprun");
+    app.footer(kFooter);
+    CommandLine line;
+    const std::vector<OptionGroup> groups = option_rows(line);
+    add_standard_options(app, DDPRUN_VERSION, "[OPTIONS] PROGRAM [ARGUMENTS…]");
+    LauncherWords own = split_words(app, groups, words);
+    add_typed_rows(app, groups, own.typed);
+    line.start.option_words = without_start_words(own.options, groups);
+    line.start.program_words = own.program;
+    line.program = std::move(own.program);
+    line.typed = std::move(own.typed);
+    line.show = parse_words(app, groups, std::move(own.options), own.topic);
+    if (line.show) return line;
+    line.further_programs = take_further_programs(line.program);
+
+    line.told = take_values(app, groups, without_outer_job(environment), line.typed);
+    line.origins = origins_of(line.told);
+    if (line.json && !line.explain && !line.dry_run)
+        line.remarks.emplace_back("--json: passed over, it is for --explain and --dry-run");
+    for (const OptionGroup& group : groups) {
+        for (const OptionRow& row : group.rows) line.own_variables.push_back(variable_of(row));
+    }
+    line.own_variables.emplace_back(kSecretVariable);
+    line.nodes_said = line.standalone || line.origins.contains("--nnodes");
+    if (line.quiet) line.verbosity = Verbosity::quiet;
+    if (line.verbose) line.verbosity = Verbosity::verbose;
+    set_likeness(line, called);
+    check_program(line);
+    if (line.standalone) set_standalone(line);
+    if (line.rdzv_backend != RdzvBackend::etcd && asks_for_free_port(line)) {
+        become_one_node(line);
+        // No other node could know which port it is, whatever the environment says of others.
+        line.nodes_said = true;
+    }
+    set_master(line);
+    set_times(line);
+    set_signals(line);
+    check_together(line);
+    if (line.numa_binding) line.cpu_bind = *line.numa_binding;
+    check_times(line);
+    set_nodes(line);
+    set_program(line);
+    return line;
+}
+
+}  // namespace ddprun::inline app

@@ -1,0 +1,69 @@
+// These options are what node 0's user says about a job's rounds: by how many nodes it may run, when another round follows, and how long ranks
+// may outlast others. Plain values; node 0's count.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/codec/description.hpp"
+#include "rendezvous/system/number_text.hpp"
+
+namespace ddprun::inline job {
+
+// When a node that comes while workers run is let in.
+enum class Resize {
+    now,      // the round ends for it
+    failure,  // when a round ends anyway
+    never,    // only in the place of one that was lost
+};
+BOOST_DESCRIBE_ENUM(Resize, now, failure, never)
+
+struct Elasticity {
+    // Fewer than --nnodes: with so many the job begins, or goes on. Nothing: all of them.
+    std::optional<int> min_nodes;
+    int spares = 0;  // of all nodes: they wait until another one is lost
+    // How long more nodes are awaited once the least are there, before the first round.
+    std::chrono::milliseconds last_call{30'000};
+    Resize resize = Resize::now;
+    // A node whose workers were the culprit in so many rounds is left out where the job can do without it; 0: never.
+    int exclude_after = 3;
+
+    // Nodes may go and come without that being a failure.
+    bool is_elastic() const { return min_nodes.has_value(); }
+    int least(int nnodes) const { return min_nodes.value_or(nnodes); }
+    // That run at the same time, at most.
+    int seats(int nnodes) const { return nnodes - spares; }
+};
+
+// Exit codes as a shell reports them (128+n for signal n).
+using CodeRange = NumberSpan;
+
+// Reads "2", "2,64-78": nothing for another form or for codes outside 1..255.
+inline std::optional<std::vector<CodeRange>> parse_code_ranges(const std::string& text) {
+    const auto ranges = parse_number_set(text, 1, 255);
+    const auto* spans = std::get_if<std::vector<NumberSpan>>(&ranges);
+    return spans != nullptr ? std::optional(*spans) : std::nullopt;
+}
+
+struct RestartOptions {
+    int max_restarts = 0;
+    std::optional<std::vector<CodeRange>> restart_on;  // only these, if given
+    std::vector<CodeRange> no_restart_on;              // never these
+    std::chrono::milliseconds backoff_min{0};
+    std::chrono::milliseconds backoff_max{0};
+    std::chrono::milliseconds min_uptime{10'000};
+    bool has_progress_file = false;
+    int same_failure = 3;  // so many in a row end the job; 0: as many as there may be
+};
+
+// --exit-wait: how long after the first rank has ended with 0 the others may go on.
+struct ExitWaitOptions {
+    std::chrono::milliseconds wait{0};
+    bool kill = false;  // then those that run are ended, as after a failure
+    std::string text;   // as the user wrote it
+};
+
+}  // namespace ddprun::inline job

@@ -1,0 +1,104 @@
+#include "rendezvous/system/shared_memory.hpp"
+
+#include <fmt/core.h>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <array>
+#include <csignal>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace ddprun::inline base {
+
+RobustFutex::RobustFutex(std::atomic<std::uint32_t>& word) {
+    head_.list.next = &entry_;
+    entry_.next = &head_.list;
+    head_.futex_offset = reinterpret_cast<char*>(&word) - reinterpret_cast<char*>(&entry_);
+    head_.list_op_pending = nullptr;
+    set_ = ::syscall(SYS_get_robust_list, 0, &before_, &before_size_) == 0 &&
+           ::syscall(SYS_set_robust_list, &head_, sizeof(head_)) == 0;
+}
+
+RobustFutex::~RobustFutex() {
+    if (set_) ::syscall(SYS_set_robust_list, before_, before_size_);
+}
+
+namespace {
+
+constexpr char kLinkPrefix[] = "/memfd:ddprun-";
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// It is looked at before it is opened, because opening a device or a pipe of a stranger may have effects.
+bool is_memfd(const std::string& path) {
+    std::array<char, 256> target{};
+    const ssize_t length = ::readlink(path.c_str(), target.data(), target.size() - 1);
+    return length > 0 && std::string_view(target.data()).starts_with(kLinkPrefix);
+}
+
+// The kernel not only refuses more than the limit of a file's size (ulimit -f), but sends a signal that ends the program.
+bool resize(int fd, std::size_t size) {
+    sigset_t signal;
+    sigset_t before;
+    sigset_t pending;
+    sigemptyset(&signal);
+    sigaddset(&signal, SIGXFSZ);
+    sigpending(&pending);
+    ::pthread_sigmask(SIG_BLOCK, &signal, &before);
+    const bool done = ::ftruncate(fd, static_cast<off_t>(size)) == 0;
+    const timespec at_once{};
+    // It is this thread's, so nobody else takes it.
+    if (!done && sigismember(&pending, SIGXFSZ) == 0) ::sigtimedwait(&signal, nullptr, &at_once);
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return done;
+}
+
+}  // namespace
+
+ShmMapping::ShmMapping(OwnedDescriptor descriptor, std::size_t size)
+    : descriptor_(std::move(descriptor)), memory_(nullptr, Unmap{size}) {}
+
+void ShmMapping::Unmap::operator()(std::byte* base) const noexcept { ::munmap(base, size); }
+
+std::optional<ShmMapping> ShmMapping::create(const char* name, std::size_t size) {
+    if (size > static_cast<std::size_t>(std::numeric_limits<off_t>::max())) return std::nullopt;
+    OwnedDescriptor descriptor(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!descriptor) return std::nullopt;
+    const int fd = descriptor.get();
+    ShmMapping mapping(std::move(descriptor), size);
+    if (!resize(fd, size)) return std::nullopt;
+    if (::fcntl(fd, F_ADD_SEALS, kSeals) != 0 || !mapping.map()) return std::nullopt;
+    return mapping;
+}
+
+std::optional<ShmMapping> ShmMapping::open(const ShmOffer& offer, std::size_t size) {
+    if (offer.pid <= 0) return std::nullopt;
+    const std::string path = fmt::format("/proc/{}/fd/{}", offer.pid, offer.descriptor);
+    if (!is_memfd(path)) return std::nullopt;
+    OwnedDescriptor descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!descriptor) return std::nullopt;
+    const int fd = descriptor.get();
+    ShmMapping mapping(std::move(descriptor), size);
+    struct stat status {};
+    if (::fstat(fd, &status) != 0 || status.st_size != static_cast<off_t>(size)) return std::nullopt;
+    if ((::fcntl(fd, F_GET_SEALS) & kSeals) != kSeals || !mapping.map()) return std::nullopt;
+    mapping.close_offer();
+    return mapping;
+}
+
+ShmOffer ShmMapping::offer() const noexcept {
+    return {static_cast<std::int32_t>(::getpid()), descriptor_.get()};
+}
+
+bool ShmMapping::map() {
+    const std::size_t size = memory_.get_deleter().size;
+    void* base = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_.get(), 0);
+    if (base == MAP_FAILED) return false;
+    memory_.reset(static_cast<std::byte*>(base));
+    return true;
+}
+
+}  // namespace ddprun::inline base
