@@ -22,6 +22,7 @@
 #include "launcher/rank_set.hpp"
 #include "rendezvous/coordinator/job_options.hpp"
 #include "rendezvous/etcd/etcd_options.hpp"
+#include "rendezvous/membership/member_list.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/port_range.hpp"
@@ -115,7 +116,7 @@ struct LaunchOptions {
     bool strict_env = false;                            // of node 0: no job of nodes that differ
     std::string run_id = "none";
     std::string role = "default";
-    std::chrono::milliseconds join_timeout{900'000};
+    std::chrono::milliseconds join_timeout = kDefaultJoinTimeout;
     std::chrono::milliseconds heartbeat{5'000};  // how long a node may be silent; node 0's counts
     std::chrono::milliseconds grace_period{30'000};
     RestartOptions restarts;    // node 0's count

@@ -23,7 +23,7 @@ struct CoordinatorOptions {
     std::int64_t start_unix_s = 0;  // of the job
     int nnodes = 1;
     Elasticity elasticity;
-    std::chrono::milliseconds join_timeout{900'000};
+    std::chrono::milliseconds join_timeout = kDefaultJoinTimeout;
     std::chrono::milliseconds heartbeat{0};  // the limit of silence; 0: silence is no sign of a loss
     RestartOptions restarts;
     unsigned jitter_seed = 0;  // of the pauses between rounds

@@ -184,7 +184,7 @@ struct ElectionOptions {
     std::uint16_t port = 0;  // where it would host; 0: any
     // The key outlives a host that is gone by so long; etcd may make it longer.
     std::chrono::milliseconds lease_ttl{5'000};
-    std::chrono::milliseconds join_timeout{900'000};  // as errors name it
+    std::chrono::milliseconds join_timeout = kDefaultJoinTimeout;  // as errors name it
 };
 
 class EtcdElection {

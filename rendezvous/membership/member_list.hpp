@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,6 +14,9 @@
 #include "rendezvous/job/failure.hpp"
 
 namespace ddprun::inline job {
+
+// A job waits so long for its nodes, unless its user says otherwise (--join-timeout).
+inline constexpr std::chrono::milliseconds kDefaultJoinTimeout{900'000};
 
 // Members that are listed, the first ones: so what all agents are told grows as their number does.
 inline constexpr std::size_t kMaxMembersListed = 64;

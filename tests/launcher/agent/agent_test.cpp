@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <csignal>
 
+#include "launcher/features/launcher_signals.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 #include "tests/launcher/agent/worker_group_fixture.hpp"
 #include "tests/support/catch.hpp"
@@ -88,11 +89,15 @@ class Play : public Feature {
         options.terminating_signals = {SIGUSR2};
         LauncherLog log(Verbosity::quiet);
         const SignalsBlocked signals_as_before;
-        return run_agent(std::move(options), log, features(), [this](const auto& executor, const auto&) {
-            auto made = std::make_unique<ObedientRunner>(executor);
-            runner = made.get();
-            return made;
-        });
+        FeatureInputs inputs{
+            .options = options, .log = log, .rdzv_backend = {}, .start = {}, .options_read = {}};
+        const auto signals = make_launcher_signals(inputs);
+        return run_agent(std::move(options), log, features(*signals),
+                         [this](const auto& executor, const auto&) {
+                             auto made = std::make_unique<ObedientRunner>(executor);
+                             runner = made.get();
+                             return made;
+                         });
     }
 
     void began(AgentControls& agent) override { controls = &agent; }
@@ -121,8 +126,8 @@ class Play : public Feature {
     std::vector<Feature*> others;  // likewise
 
   private:
-    Features features() {
-        std::vector<Feature*> all{this};
+    Features features(Feature& signals) {
+        std::vector<Feature*> all{&signals, this};
         all.insert(all.end(), others.begin(), others.end());
         return all;
     }
