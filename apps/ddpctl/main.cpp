@@ -23,7 +23,7 @@
 #include "apps/ddpctl/command_line.hpp"
 #include "apps/ddpctl/job_text.hpp"
 #include "apps/ddpctl/rerun.hpp"
-#include "launcher/jobs/job_control_client.hpp"
+#include "launcher/jobs/job_control.hpp"
 #include "launcher/jobs/job_folder.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_message.hpp"

@@ -13,7 +13,7 @@
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/agent/node_traits.hpp"
 #include "launcher/harmless_text.hpp"
-#include "launcher/process/open_files.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/control/control_text.hpp"

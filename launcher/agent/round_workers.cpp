@@ -13,8 +13,8 @@
 
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/harmless_text.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "launcher/process/job_cgroup.hpp"
-#include "launcher/process/open_files.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/report/failure_cause.hpp"
 #include "launcher/wall_clock.hpp"

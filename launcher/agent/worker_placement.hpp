@@ -17,7 +17,7 @@
 
 #include "launcher/agent/feature.hpp"
 #include "launcher/agent/launch_options.hpp"
-#include "launcher/process/worker_spec.hpp"
+#include "launcher/process/process_runner.hpp"
 #include "rendezvous/control/control_message.hpp"
 
 namespace ddprun::inline launch {

@@ -13,10 +13,22 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/cluster/cluster_view.hpp"
 #include "launcher/cluster/host_list.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun::inline launch {
+
+// A longer file that a scheduler names counts as one that cannot be read.
+inline constexpr std::size_t kMaxClusterFile = 4 * 1024 * 1024;
+
+// A ClusterView is what says on this machine which job it is in: the environment, its own names, and files that schedulers
+// name.
+struct ClusterView {
+    Environment environment;
+    std::string host_name;
+    std::vector<std::string> addresses;        // numeric, in the system's order, without those of loopback
+    std::map<std::string, std::string> files;  // path -> text; what is not in it could not be read
+};
 
 enum class Fact { nnodes, node_rank, master_addr, master_port, workers, own_name, job_id, deadline };
 inline constexpr int kFacts = static_cast<int>(Fact::deadline) + 1;

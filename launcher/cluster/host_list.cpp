@@ -185,16 +185,6 @@ std::optional<RepeatedCount> read_repeated_count(std::string_view text) {
 
 constexpr const char* kTopologyVariable = "SLURM_TOPOLOGY_ADDR";
 
-std::string_view take_line(std::string_view& text) {
-    const std::size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    line = line.substr(0, line.find('#'));
-    const std::size_t begin = line.find_first_not_of(" \t\r");
-    if (begin == std::string_view::npos) return {};
-    return line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
-}
-
 }  // namespace
 
 std::string_view next_list_item(std::string_view text, std::string_view separators) {
@@ -290,15 +280,12 @@ std::vector<std::string> node_labels(const std::vector<std::string>& hosts) {
 }
 
 std::vector<std::string_view> words_between_blanks(std::string_view text) {
-    constexpr std::string_view kBlanks = " \t\r\n";
     std::vector<std::string_view> words;
-    for (;;) {
-        text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-        if (text.empty()) return words;
-        const std::string_view word = text.substr(0, text.find_first_of(kBlanks));
-        words.push_back(word);
-        text.remove_prefix(word.size());
+    for (skip_blanks(text); !text.empty(); skip_blanks(text)) {
+        words.push_back(text.substr(0, text.find_first_of(kListBlanks)));
+        text.remove_prefix(words.back().size());
     }
+    return words;
 }
 
 std::variant<std::vector<int>, std::string> expand_task_counts(std::string_view text) {
@@ -327,9 +314,11 @@ RankOrder order_by_topology(const Environment& environment) {
 
 std::variant<RankOrder, std::string> order_by_file(std::string_view text, const std::string& host_name) {
     std::vector<std::string> hosts;
-    for (int number = 1; !text.empty(); ++number) {
-        const std::string_view line = take_line(text);
-        if (line.empty()) continue;
+    int number = 0;
+    for (std::string_view line : split_at(text, '\n')) {
+        ++number;
+        line = line.substr(0, line.find('#'));
+        if (words_between_blanks(line).empty()) continue;
         auto expanded = expand_host_list(line);
         if (const auto* wrong = std::get_if<std::string>(&expanded))
             return fmt::format("line {}: {}", number, *wrong);

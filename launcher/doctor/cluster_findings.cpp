@@ -192,30 +192,21 @@ std::string time_text(std::int64_t us) {
 }
 
 struct ReachText {
+    Reach reach;
     const char* text;
     const char* remedy;
 };
-ReachText text_of(Reach reach) {
-    switch (reach) {
-        case Reach::reached: return {"reached", ""};
-        case Reach::refused:
-            return {"refused",
-                    "let the firewall there pass TCP at all ports between the nodes, or see by "
-                    "--local-addr or --net that it is called at an address of its own"};
-        case Reach::unreachable:
-            return {"no way there",
-                    "see ip route get with that address; another network is named by --net, or "
-                    "by --local-addr on each node"};
-        case Reach::silent:
-            return {"no answer, as behind a firewall that drops it",
-                    "let the firewalls of both pass TCP at all ports between the nodes (nft list ruleset, "
-                    "iptables -S), or name another network by --net"};
-        case Reach::no_answer:
-            return {"connected, but no node of this run has answered",
-                    "see whether something else has that address, or that node has no time to answer"};
-    }
-    return {};
-}
+constexpr std::array<ReachText, 5> kReachTexts{{
+    {Reach::reached, "reached", ""},
+    {Reach::refused, "refused",
+     "let the firewall there pass TCP at all ports between the nodes, or see by --local-addr or --net that it is called at an address of its own"},
+    {Reach::unreachable, "no way there",
+     "see ip route get with that address; another network is named by --net, or by --local-addr on each node"},
+    {Reach::silent, "no answer, as behind a firewall that drops it",
+     "let the firewalls of both pass TCP at all ports between the nodes (nft list ruleset, iptables -S), or name another network by --net"},
+    {Reach::no_answer, "connected, but no node of this run has answered",
+     "see whether something else has that address, or that node has no time to answer"},
+}};
 
 // A pair's bytes were measured by the node with the lower number; the slower way counts.
 struct MeasuredPair {
@@ -259,7 +250,7 @@ std::vector<Finding> reach_findings(const std::vector<std::string>& labels,
     std::vector<Finding> findings;
     for (const auto& [where, names] : callers) {
         const auto& [to, reach, address, error] = where;
-        const auto [text, remedy] = text_of(reach);
+        const auto& [known, text, remedy] = kReachTexts.at(static_cast<std::size_t>(reach));
         const bool is_nobody = names.size() + 1 == labels.size() && labels.size() >= kLeastCompared;
         const std::string who =
             is_nobody ? "none of the others can reach" : compressed_hosts(names) + " cannot reach";

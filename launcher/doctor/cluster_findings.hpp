@@ -24,7 +24,7 @@ inline constexpr std::size_t kLeastCompared = 3;
 
 // A node of the job that has fallen silent; `what` says since when.
 Finding silent_node_finding(int rank, std::string_view what);
-// How many of the nodes have come; `absent` are the names of the others, where they are known.
+// It says how many of the nodes have come; `absent` are the names of the others, where they are known.
 Finding presence_finding(int expected, int there, const std::vector<std::string>& absent);
 
 // `labels`: what to call the nodes, in their order.

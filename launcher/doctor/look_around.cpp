@@ -1,5 +1,3 @@
-#include "launcher/doctor/look_around.hpp"
-
 #include <fmt/core.h>
 #include <gnu/libc-version.h>
 #include <net/if.h>
@@ -18,9 +16,11 @@
 #include <filesystem>
 #include <memory>
 
+#include "launcher/doctor/questions.hpp"
+#include "launcher/doctor/surroundings.hpp"
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/child_exec.hpp"
-#include "launcher/process/open_files.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "launcher/process/process_table.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/socket_owner.hpp"

@@ -8,6 +8,8 @@
 // Each of these texts comes from another process, and is read within limits. Pure.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,12 +18,47 @@
 #include <vector>
 
 #include "launcher/doctor/surroundings.hpp"
-#include "launcher/doctor/tournament.hpp"
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/codec/description.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 
 namespace ddprun::inline launch {
+
+// The tournament says who measures with whom, when every two nodes are to measure once: in rounds of pairs, each node in one
+// pair at most. Pure.
+
+// Each node can measure with each other one among so many.
+inline constexpr int kMaxTournamentNodes = 1024;
+// All rounds together take about that long for up to 76 nodes; more nodes get the least time of a round.
+inline constexpr std::chrono::milliseconds kTournamentTime{7'500};
+inline constexpr std::chrono::milliseconds kLeastRoundTime{100};
+inline constexpr std::chrono::milliseconds kMostRoundTime{1'000};
+
+// Returns one less than there are nodes, or as many where that is an odd number; none for a single node.
+inline int rounds_of(int nodes) {
+    if (nodes < 2) return 0;
+    return nodes % 2 == 0 ? nodes - 1 : nodes;
+}
+
+// Returns the partner of `node` in that round, by the circle method; nothing: the node rests.
+inline std::optional<int> partner_of(int node, int round, int nodes) {
+    const int circle = rounds_of(nodes);
+    if (circle == 0) return std::nullopt;
+    // The middle of the circle is the last node of an even number; of an odd number it is nobody, and its partner rests.
+    const int middle = circle;
+    int partner = middle;
+    if (node == middle) {
+        partner = round;
+    } else {
+        const int opposite = (((2 * round - node) % circle) + circle) % circle;
+        if (opposite != node) partner = opposite;
+    }
+    return partner < nodes ? std::optional(partner) : std::nullopt;
+}
+
+inline std::chrono::milliseconds round_time(int nodes) {
+    return std::clamp(kTournamentTime / std::max(1, rounds_of(nodes)), kLeastRoundTime, kMostRoundTime);
+}
 
 // A longer text of another node is cut.
 inline constexpr std::size_t kMaxFindingText = 2048;
@@ -70,16 +107,16 @@ struct NodeReport {
 BOOST_DESCRIBE_STRUCT(NodeReport, (), (version, host, findings))
 constexpr std::size_t limit_of(Of<&NodeReport::findings>) { return kMaxFindings; }
 
-// The state of its worst finding; ok where there is none.
+// Returns the state of its worst finding; ok where there is none.
 FindingState state_of(const NodeReport& report);
 
-// One line, fit for a terminal, without its newline: "topic about: text; remedy".
+// Writes one line, fit for a terminal, without its newline: "topic about: text; remedy".
 std::string line_of(const Finding& finding);
 
-// A line for each finding, behind its state.
+// Writes a line for each finding, behind its state.
 std::string to_text(const NodeReport& report);
 
-// One object in one line, with `schema` and the report's own `state`.
+// Writes one object in one line, with `schema` and the report's own `state`.
 std::string to_json(const NodeReport& report);
 
 // A fact should be the same on all nodes; where it is not, the report says so.
@@ -138,7 +175,7 @@ struct PairReach {
     Reach reach = Reach::silent;
     std::string address;  // that was called
     std::string error;    // the system's word; empty where it was reached, or nothing was said
-    // Nothing: not measured.
+    // These hold nothing where it was not measured.
     std::optional<std::int64_t> latency_us;       // there and back, the least of several
     std::optional<std::int64_t> clock_offset_us;  // how far the other one's clock is ahead, within latency_us
     std::optional<std::int64_t> sent_mbit_s;      // by one connection
@@ -148,7 +185,7 @@ BOOST_DESCRIBE_STRUCT(PairReach, (),
                       (from, to, reach, address, error, latency_us, clock_offset_us, sent_mbit_s,
                        received_mbit_s))
 
-// The name of another node that is of no use on this one.
+// UnknownName is the name of another node that is of no use on this one.
 struct UnknownName {
     std::string host;
     std::string why;  // a sentence's end, behind the name
@@ -168,7 +205,27 @@ std::string to_json(const NodeList& list);
 std::string to_json(const ReachReport& report);
 std::optional<NodeSummary> parse_node_summary(std::string_view text);
 std::optional<NodeList> parse_node_list(std::string_view text);
-// The report of node `from`, among so many; nothing, too, where it names other nodes than these.
+// Reads the report of node `from`, among so many; nothing, too, where it names other nodes than these.
 std::optional<ReachReport> parse_reach_report(std::string_view text, int from, int nodes);
+
+// ClusterReport is what `ddprun doctor` says of several nodes: each one's own report, how they differ, and how each reaches
+// each other one. As text for one screen, and as JSON. Pure.
+struct ClusterReport {
+    std::vector<NodeSummary> nodes;
+    std::vector<PairReach> pairs;   // their nodes by the order above
+    std::vector<Finding> findings;  // of all of them together
+};
+
+// Returns the state of the worst finding of all.
+FindingState state_of(const ClusterReport& report);
+
+// More lines of findings are counted.
+inline constexpr std::size_t kMaxGroupLines = 60;
+
+// Findings of several nodes that are the same are one line; what is in order on all of them is one for all.
+std::string to_text(const ClusterReport& report);
+
+// Writes one object, a line for each node and each pair.
+std::string to_json(const ClusterReport& report);
 
 }  // namespace ddprun::inline launch

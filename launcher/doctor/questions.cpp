@@ -2,8 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,40 +16,91 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
+#include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 
 namespace ddprun::inline launch {
 namespace {
 
-enum class FolderStep : std::int32_t { enter, space, make_file, write, done };
+// Under a sanitizer _exit() does what exit() does: it writes what the parent's stdio still holds, into the answer.
+[[noreturn]] void leave(int code) {
+    for (;;) ::syscall(SYS_exit_group, code);
+}
+
+[[noreturn]] void be_child(pid_t parent, int answer, const std::function<void()>& ask) {
+    ::setpgid(0, 0);
+    // It ends with whoever asks, unless that is over already.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) leave(1);
+    ::dup2(answer, STDOUT_FILENO);
+    lead_to_nowhere(STDIN_FILENO);
+    lead_to_nowhere(STDERR_FILENO);
+    close_from(STDERR_FILENO + 1);
+    ask();
+    leave(0);
+}
+
+}  // namespace
+
+BoundedChild::BoundedChild(const std::function<void()>& ask) {
+    OwnedDescriptor given;
+    if (!make_pipe(answer_, given)) return;
+    const pid_t parent = ::getpid();
+    pid_ = ::fork();
+    if (pid_ == 0) be_child(parent, given.get(), ask);
+    if (pid_ > 0) ::setpgid(pid_, pid_);  // Whoever of the two comes first.
+}
+
+BoundedChild::Answer BoundedChild::await(Deadline deadline) {
+    Answer answer;
+    if (pid_ < 0) return answer;
+    std::array<char, 4096> piece;
+    while (answer.bytes.size() < kMaxChildAnswer) {
+        if (!await_ready(answer_.get(), POLLIN, deadline)) {
+            answer.end = AnswerEnd::hangs;
+            break;
+        }
+        const ssize_t got = ::read(answer_.get(), piece.data(), piece.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) {
+            answer.end = AnswerEnd::answered;
+            break;
+        }
+        answer.bytes.append(piece.data(), static_cast<std::size_t>(got));
+    }
+    end();
+    return answer;
+}
+
+void BoundedChild::end() {
+    if (pid_ < 0) return;
+    ::kill(-pid_, SIGKILL);
+    ::kill(pid_, SIGKILL);
+    await_ready(open_end_of_child(pid_).get(), POLLIN, std::chrono::steady_clock::now() + kReapLimit);
+    ::waitpid(pid_, nullptr, WNOHANG);
+    pid_ = -1;
+}
+
+namespace {
+
+enum class FolderStep : std::uint32_t { enter, space, make_file, write, done };
+constexpr std::array<const char*, 5> kStepTexts = {"cannot be entered", "does not tell its space",
+                                                   "no file can be made", "nothing can be written", ""};
 
 // The child answers with these bytes as they lie in memory, since both ends are one program.
 struct FolderReply {
     FolderStep step = FolderStep::enter;  // the one that failed, or done
-    std::int32_t error_number = 0;
-    std::uint32_t tried = 0;  // of the paths
-    std::uint64_t size = 0;
-    std::uint64_t free = 0;
-    std::uint64_t files = 0;
-    std::uint64_t free_files = 0;
+    std::uint32_t tried = 0;              // of the paths
+    FolderSpace found;
 };
 
 constexpr std::size_t kBytesTried = 4096;
 // A folder may be as deep as a path is long; further up nothing is tried.
 constexpr std::size_t kMaxFoldersTried = 64;
-
-std::string step_text(FolderStep step) {
-    switch (step) {
-        case FolderStep::enter: return "cannot be entered";
-        case FolderStep::space: return "does not tell its space";
-        case FolderStep::make_file: return "no file can be made";
-        case FolderStep::write: return "nothing can be written";
-        case FolderStep::done: return "";
-    }
-    return "";
-}
 
 // Returns the folder, then those above it.
 std::vector<std::string> paths_tried(const FolderQuestion& question) {
@@ -78,7 +134,7 @@ FolderReply try_folder(const std::vector<std::string>& paths, bool is_written) {
     FolderReply reply;
     const auto failed_at = [&reply](FolderStep step) {
         reply.step = step;
-        reply.error_number = errno;
+        reply.found.error_number = errno;
         return reply;
     };
     int folder = -1;
@@ -92,10 +148,10 @@ FolderReply try_folder(const std::vector<std::string>& paths, bool is_written) {
     if (folder < 0) return failed_at(FolderStep::enter);
     struct statvfs space {};
     if (::fstatvfs(folder, &space) != 0) return failed_at(FolderStep::space);
-    reply.size = static_cast<std::uint64_t>(space.f_frsize) * space.f_blocks;
-    reply.free = static_cast<std::uint64_t>(space.f_frsize) * space.f_bavail;
-    reply.files = space.f_files;
-    reply.free_files = space.f_favail;
+    reply.found.size = static_cast<std::uint64_t>(space.f_frsize) * space.f_blocks;
+    reply.found.free = static_cast<std::uint64_t>(space.f_frsize) * space.f_bavail;
+    reply.found.free_files = space.f_favail;
+    reply.found.counts_files = space.f_files > 0;
     if (is_written) {
         const int file = make_passing_file(folder);
         if (file < 0) return failed_at(FolderStep::make_file);
@@ -135,12 +191,9 @@ FolderFacts folder_facts(const FolderQuestion& question, const BoundedChild::Ans
     std::memcpy(&reply, answer.bytes.data(), sizeof(reply));
     const auto paths = paths_tried(question);
     facts.tried = paths[std::min<std::size_t>(reply.tried, paths.size() - 1)];
-    facts.failed_step = step_text(reply.step);
-    facts.error_number = reply.error_number;
-    facts.size = reply.size;
-    facts.free = reply.free;
-    facts.free_files = reply.free_files;
-    facts.counts_files = reply.files > 0;
+    facts.failed_step =
+        kStepTexts[std::min<std::size_t>(static_cast<std::size_t>(reply.step), kStepTexts.size() - 1)];
+    static_cast<FolderSpace&>(facts) = reply.found;
     return facts;
 }
 
@@ -165,11 +218,7 @@ NameFacts facts_of_line(std::string_view line) {
         facts.why = line.substr(kNoAddress.size());
         return facts;
     }
-    while (!line.empty()) {
-        const auto end = std::min(line.find(' '), line.size());
-        facts.addresses.emplace_back(line.substr(0, end));
-        line.remove_prefix(std::min(end + 1, line.size()));
-    }
+    for (const std::string_view word : words_between_blanks(line)) facts.addresses.emplace_back(word);
     return facts;
 }
 

@@ -1,7 +1,9 @@
-// Surroundings: what was seen of a node, before anybody says what it means. Plain values; look_around.hpp fills them
-// in, diagnosis.hpp judges them.
+// Surroundings are what was seen of a node, before anybody says what it means. Plain values; look_around() fills them in,
+// diagnosis.hpp judges them.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,10 +12,11 @@
 #include "launcher/plan/device_binding.hpp"
 #include "launcher/plan/topology.hpp"
 #include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun::inline launch {
 
-// The end of a question that a child process was asked, because it may never be answered.
+// AnswerEnd is how a question ended that a child process was asked, because it may never be answered.
 enum class AnswerEnd {
     answered,
     hangs,   // not within the time that it was given
@@ -72,19 +75,23 @@ struct CapacityFacts {
     std::uint64_t memory = 0;         // the least of the machine's and all limits
 };
 
-// The result of writing a small file in a folder.
-struct FolderFacts {
-    std::string role;  // "temporary files", "logs"
-    std::string path;
-    AnswerEnd end = AnswerEnd::answered;
-    std::string failed_step;  // "cannot be opened"; empty: all went well
-    int error_number = 0;     // of that step
-    std::string tried;        // the folder itself, or what is there of the way to it
+// FolderSpace is what a folder's file system tells, and what went wrong with a small file there.
+struct FolderSpace {
+    int error_number = 0;  // of the step that failed
     std::uint64_t size = 0;
     std::uint64_t free = 0;
     std::uint64_t free_files = 0;
     bool counts_files = false;  // a file system without a table of files does not
-    bool is_written = true;     // whether anything is to be written there
+};
+
+// FolderFacts are the result of writing a small file in a folder.
+struct FolderFacts : FolderSpace {
+    std::string role;  // "temporary files", "logs"
+    std::string path;
+    AnswerEnd end = AnswerEnd::answered;
+    std::string failed_step;  // "cannot be opened"; empty: all went well
+    std::string tried;        // the folder itself, or what is there of the way to it
+    bool is_written = true;   // whether anything is to be written there
 };
 
 struct PythonFacts {
@@ -116,5 +123,44 @@ struct Surroundings {
     std::vector<std::string> proxies;   // the names of variables, never their values
     bool sees_processes = true;
 };
+
+// --- the look: it reads /proc and /sys, binds ports for a moment, and asks through child processes what may never be answered; it
+// takes hardly longer than the limit for these
+
+struct FolderQuestion {
+    std::string role;
+    std::string path;
+    bool is_written = true;    // a small file is written there, and removed
+    bool may_be_made = false;  // where the folder is not there, the nearest one above it counts
+};
+
+// Children are waited for so long by `ddprun doctor`, and where a job is to start (--check).
+inline constexpr std::chrono::milliseconds kDoctorLimit{5'000};
+inline constexpr std::chrono::milliseconds kCheckLimit{1'000};
+
+struct PortAsked {
+    std::uint16_t port = 0;
+    bool is_needed = false;
+};
+
+struct LookRequest {
+    Environment environment;
+    std::string host;
+    std::size_t workers = 1;
+    std::vector<PortAsked> ports;
+    std::vector<FolderQuestion> folders;
+    bool asks_name = false;
+    std::optional<std::string> python;  // as it is looked for on PATH; nothing: not asked
+    std::chrono::milliseconds limit = kCheckLimit;
+};
+
+// There must be no other threads if a name or Python is asked for.
+Surroundings look_around(const LookRequest& request);
+
+// The address by which others are to call this node: the one by which workers would be reached. The environment is a
+// worker's: it is in a network of DDPRUN_NET, else of the interface that Gloo was told to take (by --local-addr, or by the
+// user), else `node_addr`, by which the node has reached node 0; empty: that is not known. Pure.
+std::string meeting_address(const Environment& environment, const std::string& node_addr,
+                            const std::vector<LocalAddress>& own);
 
 }  // namespace ddprun::inline launch

@@ -16,8 +16,8 @@
 #include "launcher/agent/feature.hpp"
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/folder_claim.hpp"
-#include "launcher/jobs/job_control_server.hpp"
-#include "launcher/jobs/job_record.hpp"
+#include "launcher/jobs/job_control.hpp"
+#include "launcher/jobs/job_folder.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline launch {

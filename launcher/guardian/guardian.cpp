@@ -1,11 +1,9 @@
 #include "launcher/guardian/guardian.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <pthread.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,13 +12,13 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <set>
 #include <utility>
 
 #include "launcher/guardian/guardian_channel.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "launcher/process/local_runner.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/process/signal_delivery.hpp"
@@ -43,24 +41,6 @@ void block_signals() {
     for (int signal : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
         sigdelset(&blocked, signal);
     ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
-}
-
-void lead_to_nowhere(int stream) {
-    const int fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (fd >= 0) ::dup2(fd, stream);
-    if (fd == stream) ::fcntl(fd, F_SETFD, 0);
-    if (fd > STDERR_FILENO) ::close(fd);
-}
-
-void close_from(int first) {
-    if (::syscall(SYS_close_range, first, ~0U, 0) == 0) return;
-    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), &::closedir);
-    if (!directory) return;
-    std::vector<int> open;
-    while (const dirent* entry = ::readdir(directory.get())) open.push_back(std::atoi(entry->d_name));
-    for (int fd : open) {
-        if (fd >= first && fd != ::dirfd(directory.get())) ::close(fd);
-    }
 }
 
 // Standstill stops all that is below this process, and lets it go on again.
@@ -316,7 +296,7 @@ void become_keeper(GuardianChannel channel, const WorkerLease& lease,
     if (guardian == 0) become_guardian(channel, lease, cgroup);
     for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) lead_to_nowhere(stream);
     close_from(STDERR_FILENO + 1);
-    // What ends before the guardian was its orphan, and is reaped here on the way.
+    // A process that ends before the guardian was its orphan, and is reaped here on the way.
     for (pid_t ended = 0; guardian > 0 && ended != guardian;) {
         ended = ::waitpid(-1, nullptr, __WALL);
         if (ended < 0 && errno != EINTR) break;

@@ -1,7 +1,6 @@
 #include "launcher/guardian/guardian_channel.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -146,11 +145,6 @@ std::string read_file(int fd) {
     return bytes;
 }
 
-bool wait_for(int fd, short event, Deadline deadline) {
-    pollfd wanted{fd, event, 0};
-    return ::poll(&wanted, 1, poll_timeout(deadline)) != 0;
-}
-
 }  // namespace
 
 std::pair<GuardianChannel, GuardianChannel> GuardianChannel::make_pair() {
@@ -237,14 +231,6 @@ GuardianChannel::receive() {
         packet.descriptors.pop_back();
     }
     return packet;
-}
-
-bool GuardianChannel::wait_to_receive(Deadline deadline) const {
-    return wait_for(socket_.get(), POLLIN, deadline);
-}
-
-bool GuardianChannel::wait_to_send(Deadline deadline) const {
-    return wait_for(socket_.get(), POLLOUT, deadline);
 }
 
 struct WorkerLease::Shared {

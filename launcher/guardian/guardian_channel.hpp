@@ -24,7 +24,6 @@
 
 #include "launcher/process/process_runner.hpp"
 #include "rendezvous/control/heartbeat.hpp"
-#include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline launch {
@@ -130,10 +129,6 @@ class GuardianChannel {
     // Takes the next message.
     std::variant<Packet, Nothing, Lost> receive();
 
-    // Waits until there may be something to receive, or room to send; false when the deadline has passed.
-    bool wait_to_receive(Deadline deadline) const;
-    bool wait_to_send(Deadline deadline) const;
-
   private:
     int send_packet(std::string_view head, std::string_view bytes, std::span<const int> descriptors);
 
@@ -151,7 +146,7 @@ class GuardianChannel {
 // Made by the agent before it forks the guardian; afterwards each uses its own object, on any one thread.
 class WorkerLease {
   public:
-    // Where the system has no memory for it, there is never an end.
+    // There is never an end if the system has no memory for it.
     WorkerLease();
 
     // Without an end the workers may run for ever.

@@ -1,5 +1,3 @@
-#include "launcher/guardian/guardian_runner.hpp"
-
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -19,7 +17,7 @@
 
 #include "launcher/guardian/guardian.hpp"
 #include "launcher/guardian/guardian_channel.hpp"
-#include "launcher/process/end_descriptor.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "launcher/process/sweeper.hpp"
 #include "rendezvous/system/alive.hpp"
 #include "rendezvous/system/check.hpp"
@@ -41,11 +39,11 @@ constexpr std::chrono::seconds kAnswerTimeout{60};
 // A sweep may take so much longer than its timeout, as the guardian shares the machine with the workers.
 constexpr std::chrono::seconds kSweepMargin{5};
 
-// So many starts are ordered before the first of them is answered, so that the guardian need not wait for the
+// This many starts are ordered before the first of them is answered, so that the guardian need not wait for the
 // next one. Each brings descriptors, of which the kernel lets only so many be under way.
 constexpr std::size_t kStartsAhead = 8;
 
-// What was there before us is not ours to kill.
+// These were there before us, and are not ours to kill.
 std::vector<ProcessStat> present_children() {
     if (has_no_child()) return {};
     auto processes = read_own_processes().value_or(std::vector<ProcessStat>());
@@ -97,7 +95,7 @@ class GuardianRunner final : public ProcessRunner {
 
     ~GuardianRunner() override {
         hang_up();
-        // What a sweep did not end in time is not waited for again; the guardian stays a while to try.
+        // Processes that a sweep did not end in time are not waited for again; the guardian stays a while to try.
         if (!unkillable_) {
             if (!lost_) await_keeper();
             if (!has_no_child()) sweep_now(rules(), kGuardianTimeout);
@@ -156,7 +154,7 @@ class GuardianRunner final : public ProcessRunner {
     void set_lease(const std::optional<LeaseEnd>& end) override {
         const auto before = lease_.end();
         lease_.set_end(end);
-        // Where the end only moves on, the guardian sees that at the last one.
+        // The guardian sees at the last end that it has only moved on.
         const bool moves_on = before && !has_passed(before->at) && (!end || end->at >= before->at);
         if (!moves_on && (before || end)) tell(WatchLease{});
     }
@@ -200,7 +198,7 @@ class GuardianRunner final : public ProcessRunner {
     StartResult await_answer(const WorkerSpec& spec) {
         const Deadline deadline = in_time_for_answer();
         while (!lost_ && answers_.empty()) {
-            if (channel_.wait_to_receive(deadline)) {
+            if (await_ready(channel_.fd(), POLLIN, deadline)) {
                 receive_all();
             } else {
                 lose(kSilent);
@@ -236,7 +234,7 @@ class GuardianRunner final : public ProcessRunner {
             if (error_number == EPIPE) {
                 lose(kKilled);
             } else if (error_number == EAGAIN) {
-                if (channel_.wait_to_send(deadline)) continue;
+                if (await_ready(channel_.fd(), POLLOUT, deadline)) continue;
                 lose(kSilent);
             }
             return error_number;
@@ -327,10 +325,8 @@ class GuardianRunner final : public ProcessRunner {
 
     // The keeper ends when the guardian has ended, which has nothing to do but to kill what is left.
     void await_keeper() {
-        const Deadline deadline = std::chrono::steady_clock::now() + 2 * kGuardianTimeout;
-        pollfd event{keeper_end_.get(), POLLIN, 0};
-        while (keeper_end_ && ::poll(&event, 1, poll_timeout(deadline)) < 0 && errno == EINTR) {
-        }
+        if (keeper_end_)
+            await_ready(keeper_end_.get(), POLLIN, std::chrono::steady_clock::now() + 2 * kGuardianTimeout);
         ::waitpid(keeper_, nullptr, WNOHANG);
     }
 

@@ -1,5 +1,5 @@
-// The words between ddpctl and the launcher of a detached job, over the unix socket `control` in the job's
-// folder. The words are pure.
+// ddpctl and the launcher of a detached job talk over the unix socket `control` in the job's folder. The words are pure; then
+// come the two ends.
 //
 // One request and one reply for each connection, each a line of JSON. Requests:
 //   {"version":1,"request":"status"}
@@ -14,9 +14,12 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <boost/asio/any_io_executor.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -58,10 +61,10 @@ std::variant<ControlRequest, std::string> parse_control_request(std::string_view
 // Returns nothing for a line that is no reply.
 std::optional<ControlReply> parse_control_reply(std::string_view line);
 
-// The status as one JSON object, for programs.
+// Writes the status as one JSON object, for programs.
 std::string to_json(const AgentStatus& status);
 
-// The address of `control` in a job's folder, good as long as this lives. It goes through a descriptor of the folder, because
+// JobControlAddress is the address of `control` in a job's folder, good as long as this lives. It goes through a descriptor of the folder, because
 // a path may be longer than a unix socket's address has room for.
 class JobControlAddress {
   public:
@@ -83,11 +86,50 @@ class JobControlAddress {
     sockaddr_un address_{};
 };
 
-// A new unix stream socket, close-on-exec. Throws Error.
+// Makes a unix stream socket, close-on-exec. Throws Error.
 inline OwnedDescriptor make_control_socket() {
     OwnedDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!socket) fail_errno(errno, "cannot make a unix socket");
     return socket;
 }
+
+// --- ddpctl's end: one question to the launcher of a job; blocking, bounded
+
+// Connecting, asking and each wait for the answer may take so long.
+inline constexpr std::chrono::seconds kControlAnswerTimeout{20};
+
+// Returns the reply of the launcher whose job has this folder. Throws Error: nobody listens (any more), no answer in
+// time, or one that is none.
+ControlReply ask_job(const std::filesystem::path& folder, const ControlRequest& request,
+                     std::chrono::milliseconds timeout = kControlAnswerTimeout);
+
+// --- the launcher's end, which answers processes of the same user (or root)
+//
+// It runs on the executor's thread beside the agent and cannot disturb it: a connection has kControlTimeout in
+// all and one line of bounded length, more than kMaxControlClients wait in the kernel's queue.
+
+inline constexpr std::size_t kMaxControlClients = 16;
+inline constexpr std::chrono::seconds kControlTimeout{5};
+
+// SignalEffect says what a signal to the launcher would do.
+struct SignalEffect {
+    std::string refusal;  // nothing, and why
+    bool ends_job = false;
+};
+
+struct JobControlHandlers {
+    std::function<AgentStatus()> status;
+    std::function<SignalEffect(int)> effect_of;
+    // Called when the answer is on its way, if the signal was not refused.
+    std::function<void(int)> deliver;
+};
+
+// Makes a socket that listens at `folder`/control; the folder's path may be longer than a socket's address and may
+// change afterwards. Throws Error.
+OwnedDescriptor listen_job_control(const std::filesystem::path& folder);
+
+// Answers until the executor's context is destroyed.
+void serve_job_control(const boost::asio::any_io_executor& executor, OwnedDescriptor listener,
+                       JobControlHandlers handlers, std::chrono::milliseconds timeout = kControlTimeout);
 
 }  // namespace ddprun::inline launch

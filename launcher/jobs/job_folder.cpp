@@ -13,14 +13,97 @@
 
 #include "launcher/folder_claim.hpp"
 #include "launcher/harmless_text.hpp"
-#include "launcher/process/end_descriptor.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "launcher/process/process_table.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline launch {
+namespace {
+
+namespace json = boost::json;
+
+constexpr int kRecordSchema = 1;
+constexpr std::size_t kMaxJobFileDepth = 8;
+constexpr std::size_t kMaxNameBytes = 120;
+constexpr std::string_view kNameBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+std::vector<std::string> recorded(const std::vector<std::string>& command) {
+    std::vector<std::string> words;
+    std::size_t bytes = 0;
+    for (const std::string& word : command) {
+        bytes += word.size();
+        words.push_back(bytes > kMaxCommandBytes ? "..." : word);
+        if (bytes > kMaxCommandBytes) break;
+    }
+    return words;
+}
+
+struct RecordRules : JsonRules {
+    static std::string text(const std::string& text, std::size_t) { return valid_utf8(text); }
+};
+
+// The workers are those of the result's ranks that this node had. Of a lost rank nothing is known, so it is
+// passed over.
+struct EndRules : JsonRules {
+    template <std::same_as<std::vector<WorkerStatus>> T>
+    static bool take(const json::object& in, std::string_view, T& workers) {
+        int node_rank = 0;
+        if (!take_member<JsonRules>(in, "node_rank", node_rank)) return false;
+        const json::value* ranks = in.if_contains("ranks");
+        if (ranks == nullptr || !ranks->is_array()) return true;
+        for (const json::value& entry : ranks->get_array()) {
+            WorkerStatus worker;
+            int node = 0;
+            if (from_json<JsonRules>(entry, worker) && worker.exit_code &&
+                take_member<JsonRules>(entry.get_object(), "node_rank", node) && node == node_rank) {
+                workers.push_back(worker);
+            }
+        }
+        return true;
+    }
+};
+
+template <class Rules, class T>
+std::optional<T> read(std::string_view text) {
+    const auto root = parse_json_object(text, kMaxJobFileDepth);
+    T facts;
+    if (!root || !take_members<Rules>(*root, facts)) return std::nullopt;
+    return facts;
+}
+
+}  // namespace
+
+std::string to_json(const JobRecord& record) {
+    JobRecord bounded = record;
+    bounded.command = recorded(record.command);
+    json::object root{{"schema", kRecordSchema}};
+    put_members<RecordRules>(root, bounded);
+    return json::serialize(root) + "\n";
+}
+
+std::optional<JobRecord> parse_job_record(std::string_view text) {
+    auto record = read<RecordRules, JobRecord>(text);
+    return record && record->pid > 0 ? record : std::nullopt;
+}
+
+std::optional<JobEnd> parse_job_end(std::string_view text) { return read<EndRules, JobEnd>(text); }
+
+std::string job_folder_name(std::string_view job_id, int node_rank, int nnodes) {
+    if (job_id.size() > kMaxNameBytes) job_id.remove_prefix(job_id.size() - kMaxNameBytes);
+    std::string name(job_id);
+    for (char& byte : name) {
+        if (kNameBytes.find(byte) == std::string_view::npos) byte = '_';
+    }
+    // One that begins with a dot is a job that starts, with a dash an option.
+    if (name.empty() || name.front() == '.' || name.front() == '-') name.insert(0, "_");
+    if (nnodes > 1) name += fmt::format(".{}", node_rank);
+    return name;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -60,7 +143,7 @@ bool is_taken(const fs::path& folder, uid_t uid) {
     return ::lstat(folder.c_str(), &info) == 0 && info.st_uid != uid;
 }
 
-// The folder that the pointer is in; empty without a home.
+// Returns the folder that the pointer is in; empty without a home.
 fs::path config_folder(const JobsPlace& place) {
     if (const fs::path config = named(place, "XDG_CONFIG_HOME"); !config.empty()) return config / "ddprun";
     const fs::path home = named(place, "HOME");
@@ -75,7 +158,7 @@ bool is_own(const fs::path& path, mode_t kind, mode_t forbidden, uid_t uid) {
            (info.st_mode & forbidden) == 0;
 }
 
-// The folder that was made beside the one that somebody else has; nothing if it is gone, as after a reboot, or if what
+// Returns the folder that was made beside the one that somebody else has; nothing if it is gone, as after a reboot, or if what
 // names it, or itself, may be another user's work.
 std::optional<fs::path> pointed_folder(const JobsPlace& place) {
     const fs::path config = config_folder(place);
@@ -121,15 +204,13 @@ fs::path make_beside(const JobsPlace& place) {
 constexpr std::string_view kStartingPrefix = ".starting-";
 // Between the making of a folder and its launcher's claim on it lies a fork.
 constexpr std::chrono::seconds kForkTimeout{60};
-// Where claims mean nothing, a launcher of another PID namespace or machine may be starting for so long.
+// A launcher of another PID namespace or machine, where claims mean nothing, may be starting for so long.
 constexpr std::chrono::hours kUnclaimableTimeout{24};
 // A record is small but for its command; a result has some 300 bytes for each rank.
 constexpr std::size_t kMaxRecordFile = 1 << 20;
 constexpr std::size_t kMaxResultFile = 64 << 20;
-// How many ids an error names.
+// An error names so many ids.
 constexpr std::size_t kMaxIdsNamed = 10;
-
-std::string quoted(const fs::path& path) { return "'" + harmless_line(path.string()) + "'"; }
 
 std::optional<JobRecord> read_record(const fs::path& folder) {
     const auto text = read_small_file(folder / "job.json", kMaxRecordFile);
@@ -155,7 +236,7 @@ bool process_lives(const JobRecord& record) {
     return process && !process->ended() && process->start_time == record.start_time;
 }
 
-// When the job ended; of a lost one, when something was last printed.
+// Returns when the job ended; of a lost one, when something was last printed.
 fs::file_time_type end_time(const Job& job) {
     std::error_code none;
     const auto time = fs::last_write_time(job.folder / (job.end ? "result.json" : "output"), none);
@@ -224,7 +305,7 @@ bool is_private_folder(const fs::path& folder) {
 
 fs::path make_starting_folder(const fs::path& jobs) {
     std::string name = (jobs / kStartingPrefix).string() + "XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) fail_errno(errno, "cannot make a folder in " + quoted(jobs));
+    if (::mkdtemp(name.data()) == nullptr) fail_errno(errno, "cannot make a folder in " + shown(jobs));
     return name;
 }
 
@@ -235,7 +316,7 @@ void remove_starting_folder(const fs::path& starting) {
 
 fs::path publish_job_folder(const fs::path& starting, const std::string& id) {
     fs::path folder = starting.parent_path() / id;
-    if (::rename(starting.c_str(), folder.c_str()) != 0) fail_errno(errno, "cannot make " + quoted(folder));
+    if (::rename(starting.c_str(), folder.c_str()) != 0) fail_errno(errno, "cannot make " + shown(folder));
     return folder;
 }
 
@@ -286,7 +367,7 @@ std::variant<Job, std::string> find_job(const std::vector<Job>& jobs, std::strin
 }
 
 void prune_jobs(const fs::path& jobs, std::size_t kept) {
-    // What another launcher removes at the same time is gone as well, so no error matters here.
+    // No error matters here: what another launcher removes at the same time is gone as well.
     std::error_code ignored;
     for (const fs::path& folder : folders_in(jobs)) {
         if (folder.filename().string().starts_with(kStartingPrefix) && is_left_over(folder))

@@ -26,11 +26,62 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/jobs/job_record.hpp"
+#include "rendezvous/job/agent_status.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun::inline launch {
+
+// --- what a folder says of its job; pure
+//
+// job.json, written at the start, is a JobRecord; result.json, at the end, is what --result-file writes (launcher/report/result_file.hpp), of which a
+// JobEnd is the part that lists need.
+
+// So many bytes of a command line are recorded; the words behind them are replaced by "...".
+inline constexpr std::size_t kMaxCommandBytes = 64 * 1024;
+
+struct JobRecord {
+    std::string id;  // the name of the folder, what ddpctl takes
+    std::string job_id;
+    std::string entry_name;
+    std::string directory;             // where it was started
+    std::vector<std::string> command;  // the launcher's command line
+    int node_rank = 0;
+    int nnodes = 1;
+    int workers = 0;  // on this node
+    // The launcher's process: the pid alone may be another one's by now.
+    pid_t pid = 0;
+    std::uint64_t start_time = 0;  // as ProcessStat has it
+    std::int64_t start_unix_ms = 0;
+    bool operator==(const JobRecord&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(JobRecord, (),
+                      (id, job_id, entry_name, directory, command, node_rank, nnodes, workers, pid,
+                       start_time, start_unix_ms))
+
+struct JobEnd {
+    int exit_code = 0;
+    std::string outcome;
+    std::string message;
+    std::int64_t end_unix_ms = 0;
+    int restart_count = 0;
+    int max_restarts = 0;
+    std::vector<WorkerStatus> workers;  // of this node, in the last round
+};
+BOOST_DESCRIBE_STRUCT(JobEnd, (),
+                      (exit_code, outcome, message, end_unix_ms, restart_count, max_restarts, workers))
+
+std::string to_json(const JobRecord& record);
+
+// They return nothing for a text that is no such record.
+std::optional<JobRecord> parse_job_record(std::string_view text);
+std::optional<JobEnd> parse_job_end(std::string_view text);
+
+// Returns the name of a job's folder: its id without what may not stand in a file name or on a terminal, and where
+// there are more nodes the node's number behind a dot. The end of a long id is kept: it is what differs.
+std::string job_folder_name(std::string_view job_id, int node_rank, int nnodes);
+
+// --- the folders
 
 struct JobsPlace {
     Environment environment;
@@ -42,17 +93,17 @@ struct JobsPlace {
 // had a detached job beside that.
 std::filesystem::path find_jobs_folder(const JobsPlace& place);
 
-// That folder, or another one that is made and will be found. Throws Error if there is none that is ours alone: a real
+// Returns that folder, or another one that is made and will be found. Throws Error if there is none that is ours alone: a real
 // folder, no symbolic link, owned by the effective user, without any permission for others.
 std::filesystem::path make_jobs_folder(const JobsPlace& place);
 
-// Whether it is there; false if there is none. Throws Error if it is not ours alone.
+// Says whether it is there; false if there is none. Throws Error if it is not ours alone.
 bool is_private_folder(const std::filesystem::path& folder);
 
-// So many of the jobs that have ended are kept, the newest.
+// This many of the jobs that have ended are kept, the newest.
 inline constexpr std::size_t kMaxEndedJobs = 20;
 
-// A new folder for a job that starts. Throws Error.
+// Makes a folder for a job that starts. Throws Error.
 std::filesystem::path make_starting_folder(const std::filesystem::path& jobs);
 
 // Removes it; one that has got its final name meanwhile stays.
@@ -77,7 +128,7 @@ struct Job {
     std::int64_t last_output_unix_ms = 0;  // of a lost one, when something was last printed
 };
 
-// All jobs whose workers ran, the oldest first.
+// Returns all jobs whose workers ran, the oldest first.
 std::vector<Job> list_jobs(const std::filesystem::path& jobs);
 
 // The launcher of this job still lives: the folder is claimed, or the record's process is there (where claims
@@ -88,7 +139,7 @@ bool launcher_lives(const Job& job);
 // Error for one in another PID namespace, whose end cannot be seen.
 std::optional<OwnedDescriptor> open_launcher(const Job& job);
 
-// The job with this id or with the only id that begins so; else one line that says why not. Pure.
+// Returns the job with this id or with the only id that begins so; else one line that says why not. Pure.
 std::variant<Job, std::string> find_job(const std::vector<Job>& jobs, std::string_view id);
 
 // Removes the folders of ended and lost jobs but for the newest `kept`, and what launchers left that died

@@ -5,7 +5,7 @@
 #include <concepts>
 #include <string>
 
-#include "launcher/cluster/family.hpp"
+#include "launcher/cluster/cluster_table.hpp"
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 
@@ -43,8 +43,6 @@ struct RunRules : JsonRules {
     }
 };
 
-bool is_utf8(const std::string& text) { return valid_utf8(text) == text; }
-
 bool has_zero(const std::string& text) { return text.find('\0') != text.npos; }
 
 // Nothing that is executed may hold a zero.
@@ -68,23 +66,13 @@ constexpr std::string_view kGivenToWorkers =
 
 bool is_own(std::string_view name) { return matches_pattern(name, kOwn); }
 
-// Says the same as cluster_table.cpp.
-bool is_in_job(const Environment& environment) {
-    return environment.contains("DDPRUN_RUN_ID") || environment.contains("TORCHELASTIC_RUN_ID");
-}
-
 }  // namespace
 
 std::string to_json(const RunRecord& record) {
-    RunRecord checked = record;
-    const auto is_whole = [](const auto& entry) { return is_utf8(entry.first) && is_utf8(entry.second); };
-    checked.is_exact = record.is_exact && is_utf8(record.program) && is_utf8(record.called) &&
-                       is_utf8(record.directory) &&
-                       std::all_of(record.words.begin(), record.words.end(),
-                                   [](const std::string& word) { return is_utf8(word); }) &&
-                       std::all_of(record.environment.begin(), record.environment.end(), is_whole);
     json::object root{{"kind", kRunKind}, {"schema", kRunSchema}};
-    put_members<RunRules>(root, checked);
+    put_members<RunRules>(root, record);
+    RunRecord read;
+    if (!take_members<RunRules>(root, read) || read != record) root["is_exact"] = false;
     return json::serialize(root) + "\n";
 }
 
@@ -115,7 +103,7 @@ std::size_t newest_run(const std::vector<RunRecord>& records, const std::string&
 bool is_deciding(std::string_view name) { return is_own(name) || is_cluster_variable(name); }
 
 Environment deciding_variables(const Environment& environment) {
-    const bool is_inside = is_in_job(environment);
+    const bool is_inside = is_in_worker(environment);
     Environment deciding;
     for (const auto& [name, value] : environment) {
         const bool decides =
@@ -126,7 +114,7 @@ Environment deciding_variables(const Environment& environment) {
 }
 
 Environment as_recorded(Environment own, const Environment& recorded) {
-    const bool is_inside = is_in_job(own);
+    const bool is_inside = is_in_worker(own);
     std::erase_if(own, [is_inside](const auto& entry) {
         const std::string& name = entry.first;
         // An outer job's own marks are how it finds what it has to end.

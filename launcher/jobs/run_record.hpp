@@ -1,4 +1,4 @@
-// run.json: what a launcher was started with, enough to start it again (`ddpctl rerun`), and which variables of its
+// run.json says what a launcher was started with, enough to start it again (`ddpctl rerun`), and which variables of its
 // environment decide what it does, so that the file keeps them. Pure.
 #pragma once
 
@@ -29,7 +29,7 @@ struct RunRecord {
     std::string version;
     std::string host;
     std::int64_t start_unix_ms = 0;
-    // What came of it.
+    // These tell what came of it.
     std::string run_id;
     std::optional<std::string> job_id;  // RoundReady's; versions before had none
     int nnodes = 1;

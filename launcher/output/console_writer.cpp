@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <utility>
 
 namespace ddprun::inline launch {
 namespace {
@@ -77,7 +79,7 @@ std::size_t ConsoleWriter::write_some(std::string_view bytes) {
         } else if (errno == EPIPE || errno == EIO || errno == ECONNRESET || errno == EBADF) {
             closed_ = true;
         } else if (errno != EINTR) {
-            // On a full disk what comes later may find room.
+            // The disk is full perhaps, and later bytes may find room.
             dropped_ += bytes.size() - done;
             return bytes.size();
         }
@@ -99,6 +101,31 @@ long ConsoleWriter::write_once(std::string_view bytes) const {
         return -1;
     }
     return ::write(fd_, bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));
+}
+
+// Asio would make the console non-blocking, also for the others who have it; by an epoll set of its own it stays as it is.
+bool AwaitedConsole::await_room(std::function<void()> on_room) {
+    if (!writer.blocked() || is_awaited_) return true;
+    if (!room_.is_open()) {
+        OwnedDescriptor set(::epoll_create1(EPOLL_CLOEXEC));
+        epoll_event event{EPOLLOUT, {}};
+        if (::epoll_ctl(set.get(), EPOLL_CTL_ADD, writer.poll_fd(), &event) != 0) return false;
+        room_.assign(set.release());
+    }
+    is_awaited_ = true;
+    room_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                     [this, on_room = std::move(on_room)](const boost::system::error_code& error) {
+                         is_awaited_ = false;
+                         if (!error) on_room();
+                     });
+    return true;
+}
+
+bool are_one_console(int a, int b) {
+    struct stat first {};
+    struct stat second {};
+    return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino && first.st_rdev == second.st_rdev;
 }
 
 }  // namespace ddprun::inline launch

@@ -6,8 +6,11 @@
 // poll and so small that a pipe takes them whole. Used by one thread, in which SIGPIPE is blocked.
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -66,5 +69,24 @@ class ConsoleWriter {
     std::uint64_t written_ = 0;
     std::uint64_t dropped_ = 0;
 };
+
+// AwaitedConsole is a console together with the wait for room in it. Used on the thread of the executor; it outlives the wait.
+class AwaitedConsole {
+  public:
+    AwaitedConsole(const boost::asio::any_io_executor& executor, int fd) : writer(fd), room_(executor) {}
+
+    // Has `on_room` called, once, when the console takes something again, if it is blocked and nobody waits yet. False: it
+    // cannot be waited for, as it is always ready.
+    bool await_room(std::function<void()> on_room);
+
+    ConsoleWriter writer;
+
+  private:
+    boost::asio::posix::stream_descriptor room_;  // readable while the console takes something
+    bool is_awaited_ = false;
+};
+
+// True if the two descriptors are the same file, pipe or terminal.
+bool are_one_console(int a, int b);
 
 }  // namespace ddprun::inline launch

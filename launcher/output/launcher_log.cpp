@@ -20,7 +20,7 @@
 #include "launcher/appended_file.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/output/output_pump.hpp"
-#include "rendezvous/system/deadline.hpp"
+#include "launcher/process/descriptors.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -56,14 +56,10 @@ class StderrSink : public Sink {
 
     bool takes_something() {
         // Signals do not begin the wait anew: the user may send one after the other.
-        const Deadline deadline = std::chrono::steady_clock::now() + timeout_;
-        pollfd writable{STDERR_FILENO, POLLOUT, 0};
-        int count = 0;
-        do {
-            count = ::poll(&writable, 1, poll_timeout(deadline));
-        } while (count < 0 && errno == EINTR);
-        if (count == 0) timeout_ = {};
-        return count > 0;
+        const bool is_ready =
+            await_ready(STDERR_FILENO, POLLOUT, std::chrono::steady_clock::now() + timeout_);
+        if (!is_ready) timeout_ = {};
+        return is_ready;
     }
 
     std::chrono::milliseconds timeout_ = LauncherLog::kTimeout;

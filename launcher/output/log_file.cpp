@@ -18,7 +18,7 @@
 namespace ddprun::inline launch {
 namespace {
 
-// So much of the --rdzv-id is taken, beside a number and a host's name (HOST_NAME_MAX is 64).
+// This much of the --rdzv-id is taken, beside a number and a host's name (HOST_NAME_MAX is 64).
 constexpr std::size_t kMaxSharedId = 150;
 
 [[noreturn]] void refuse(int error_number, const std::string& path) {
@@ -56,7 +56,7 @@ LogFolder::~LogFolder() {
 std::string LogFolder::round(const PathFacts& facts, int round) {
     if (!files_) return {};
     round_ = round;
-    // Whoever cleans the temporary files takes what is old, also from a job that runs; the name may be another
+    // A cleaner of the temporary files takes what is old, also from a job that runs; the name may be another
     // user's by now.
     if (!job_.empty() && ::access(job_.c_str(), F_OK) != 0) job_.clear();
     if (job_.empty()) create_base(facts);

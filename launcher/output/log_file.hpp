@@ -142,7 +142,7 @@ class LogFile {
     std::uint64_t size_ = 0;        // of what was written for good
     std::uint64_t shown_ = 0;       // how far the file reaches beyond that
     std::uint64_t head_ = 0;        // where the head ends, once something was left out
-    std::uint64_t tail_start_ = 0;  // where the tail begins, likewise
+    std::uint64_t tail_start_ = 0;  // where the tail begins then
     std::uint64_t left_out_ = 0;
     std::uint64_t dropped_ = 0;
     int error_number_ = 0;

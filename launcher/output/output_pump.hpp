@@ -26,13 +26,13 @@
 
 #include "launcher/output/log_file.hpp"
 #include "launcher/output/output_plan.hpp"
-#include "launcher/output/output_route.hpp"
-#include "launcher/process/worker_spec.hpp"
+#include "launcher/process/process_runner.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline launch {
 
 class PumpLoop;
+struct OutputRouteParts;
 struct PumpWorker;
 
 // RoundIdentity is what the round is called in prefixes and folders.

@@ -1,9 +1,7 @@
 #include "launcher/output/pump_loop.hpp"
 
 #include <fmt/core.h>
-#include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
@@ -14,9 +12,100 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/output/worker_channel.hpp"
+#include "launcher/wall_clock.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun::inline launch {
+namespace {
+
+// Composed text is written before it grows beyond this.
+constexpr std::size_t kComposed = 64 * 1024;
+
+std::string rendered(const LinePrefix& prefix) {
+    if (!prefix.uses_time()) return prefix.render({});
+    const std::int64_t now = unix_time_now_ms();
+    return prefix.render(wall_clock_text(now, local_utc_offset(now)));
+}
+
+void show(OutputConsole& console, int number, const std::string& prefix, std::string_view block) {
+    if (console.writer.buffer().empty() && block.size() > kComposed / 4 &&
+        console.text.takes_as_is(number, prefix)) {
+        console.text.wrote_as_is(number, block);
+        console.writer.write(block);
+        return;
+    }
+    console.text.add(console.writer.buffer(), number, prefix, block);
+    if (console.writer.buffer().size() > kComposed) console.writer.flush();
+}
+
+}  // namespace
+
+OutputRoute::OutputRoute(OutputRouteParts parts) : parts_(std::move(parts)) {}
+
+void OutputRoute::take(std::string_view bytes) {
+    splitter_.push(bytes, [this](std::string_view block) { pass_on(block); });
+    const bool somewhere =
+        parts_.file != nullptr || (parts_.console != nullptr && parts_.console->writer.is_terminal());
+    unseen_ = somewhere && !splitter_.unfinished().empty();
+}
+
+void OutputRoute::end() {
+    const std::string rest = splitter_.take_rest();
+    if (!rest.empty()) pass_on(rest);
+    unseen_ = false;
+}
+
+void OutputRoute::close_files() {
+    parts_.file.reset();
+    parts_.filtered.reset();
+}
+
+void OutputRoute::show_unfinished() {
+    unseen_ = false;
+    const std::string_view text = splitter_.unfinished();
+    if (parts_.file) parts_.file->show_unfinished(text);
+    OutputConsole* console = parts_.console;
+    if (console == nullptr || !console->writer.is_terminal()) return;
+    console->text.pass(console->writer.buffer(), parts_.number, rendered(parts_.prefix), text,
+                       console->writer.columns() - 1);
+}
+
+void OutputRoute::replay(OutputConsole& console) const {
+    const std::string prefix = rendered(parts_.prefix);
+    for (const std::string& line : last_lines()) {
+        console.text.add(console.writer.buffer(), parts_.number, prefix, line + "\n");
+    }
+}
+
+void OutputRoute::pass_on(std::string_view block) {
+    if (parts_.file) parts_.file->write(block);
+    if (parts_.filtered) filter(block);
+    if (parts_.keeps_last_lines) last_lines_.add(block);
+    if (parts_.console != nullptr) show(*parts_.console, parts_.number, rendered(parts_.prefix), block);
+}
+
+void OutputRoute::filter(std::string_view block) {
+    filtered_.clear();
+    std::string header;
+    while (!block.empty()) {
+        const auto size = std::min(block.find('\n'), block.size() - 1) + 1;
+        const auto line = block.substr(0, size);
+        block.remove_prefix(size);
+        if (!matches(line)) continue;
+        if (header.empty()) header = rendered(parts_.header);
+        filtered_ += header;
+        filtered_ += line;
+        if (line.back() != '\n') filtered_ += '\n';
+    }
+    if (!filtered_.empty()) parts_.filtered->write(filtered_);
+}
+
+bool OutputRoute::matches(std::string_view line) const {
+    return std::any_of(parts_.filters.begin(), parts_.filters.end(), [line](const std::string& filter) {
+        return line.find(filter) != std::string_view::npos;
+    });
+}
+
 namespace {
 
 namespace asio = boost::asio;
@@ -30,13 +119,6 @@ constexpr int kLauncherStream = INT_MAX;
 
 // One stream is read so often in one go for last_lines: a grandchild may write for ever.
 constexpr int kMaxReadsAtOnce = 16;
-
-bool same_thing(int a, int b) {
-    struct stat first {};
-    struct stat second {};
-    return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
-           first.st_ino == second.st_ino && first.st_rdev == second.st_rdev;
-}
 
 // While a console takes nothing, the streams that go there are not read.
 bool is_wanted(const PumpStream& stream) {
@@ -53,8 +135,8 @@ bool PumpWorker::has_ended() const {
 
 PumpLoop::PumpLoop(int out_fd, int err_fd, std::function<void(std::string)> on_notice)
     : on_notice_(std::move(on_notice)), buffer_(std::make_unique_for_overwrite<char[]>(kReadAtOnce)) {
-    consoles_.emplace_back(context_, out_fd);
-    if (!same_thing(out_fd, err_fd)) consoles_.emplace_back(context_, err_fd);
+    consoles_.emplace_back(context_.get_executor(), out_fd);
+    if (!are_one_console(out_fd, err_fd)) consoles_.emplace_back(context_.get_executor(), err_fd);
 }
 
 OutputConsole& PumpLoop::console(OutputStream stream) {
@@ -177,7 +259,7 @@ PumpLoop::Worker PumpLoop::find(int local_rank) const {
 
 // --- consoles ---
 
-// How the thread shows what it was given:
+// The thread shows what it was given in these steps:
 // 1. It waits for input of the workers, room in a blocked console, commands of the agent, and times; nothing else.
 // 2. Input of a stream goes through its route into files and into the buffers of the consoles. A stream whose console is
 //    blocked is not awaited, so the worker's pipe fills and the worker waits, nobody else.
@@ -187,8 +269,9 @@ PumpLoop::Worker PumpLoop::find(int local_rank) const {
 //    until its descriptor is writable, and the streams that were held back for it are awaited again after that.
 // 5. While draining, settling also looks whether everything is shown; the timeout begins anew as long as anything moves.
 void PumpLoop::settle_soon() {
-    const bool has_output = std::any_of(consoles_.begin(), consoles_.end(),
-                                        [](Console& console) { return !console.writer.buffer().empty(); });
+    const bool has_output = std::any_of(consoles_.begin(), consoles_.end(), [](OutputConsole& console) {
+        return !console.writer.buffer().empty();
+    });
     if (!(has_output || on_drained_) || std::exchange(is_settling_, true)) return;
     asio::post(context_, [this] {
         is_settling_ = false;
@@ -198,9 +281,11 @@ void PumpLoop::settle_soon() {
 
 void PumpLoop::show_and_wait() {
     // The order matters: lines that wait for a blocked console must not stay behind when this unblocks it.
-    for (Console& console : consoles_) console.writer.flush();
+    for (OutputConsole& console : consoles_) console.writer.flush();
     say_launcher_lines();
-    for (Console& console : consoles_) await_room(console);
+    for (OutputConsole& console : consoles_) {
+        if (!console.await_room([this] { show_and_wait(); })) settle_soon();
+    }
     if (std::exchange(has_held_back_, false)) {
         for (const Worker& worker : workers_) {
             for (PumpStream& stream : worker->streams) await_input(worker, stream);
@@ -209,25 +294,6 @@ void PumpLoop::show_and_wait() {
     if (!on_drained_) return;
     if (const auto now = progress(); now != std::exchange(progress_seen_, now)) await_drained();
     if (all_shown()) drained();
-}
-
-// Asio would make the console non-blocking, also for the others who have it; by an epoll set of its own it
-// stays as it is.
-void PumpLoop::await_room(Console& console) {
-    if (!console.writer.blocked() || console.is_awaited) return;
-    if (!console.room.is_open()) {
-        OwnedDescriptor set(::epoll_create1(EPOLL_CLOEXEC));
-        epoll_event event{EPOLLOUT, {}};
-        // A descriptor that cannot be waited for is always ready.
-        if (::epoll_ctl(set.get(), EPOLL_CTL_ADD, console.writer.poll_fd(), &event) != 0)
-            return settle_soon();
-        console.room.assign(set.release());
-    }
-    console.is_awaited = true;
-    console.room.async_wait(Descriptor::wait_read, [this, &console](boost::system::error_code) {
-        console.is_awaited = false;
-        show_and_wait();
-    });
 }
 
 void PumpLoop::say_launcher_lines() {
@@ -248,7 +314,7 @@ void PumpLoop::say_launcher_lines() {
 bool PumpLoop::all_shown() const {
     return announcements_.empty() &&
            std::none_of(consoles_.begin(), consoles_.end(),
-                        [](const Console& console) { return console.writer.blocked(); }) &&
+                        [](const OutputConsole& console) { return console.writer.blocked(); }) &&
            std::all_of(workers_.begin(), workers_.end(),
                        [](const Worker& worker) { return worker->has_ended(); });
 }
@@ -261,7 +327,7 @@ void PumpLoop::await_drained() {
 }
 
 void PumpLoop::drained() {
-    for (Console& console : consoles_) {
+    for (OutputConsole& console : consoles_) {
         if (console.writer.is_terminal()) console.text.end_line(console.writer.buffer());
         console.writer.flush();
     }
@@ -270,7 +336,7 @@ void PumpLoop::drained() {
 }
 
 void PumpLoop::give_up_blocked_consoles() {
-    for (Console& console : consoles_) {
+    for (OutputConsole& console : consoles_) {
         console.writer.flush();
         if (console.writer.blocked()) console.writer.give_up();
     }
@@ -387,7 +453,7 @@ void PumpLoop::end() {
     }
     give_up_blocked_consoles();
     const char* name = "stdout";
-    for (const Console& console : consoles_) {
+    for (const OutputConsole& console : consoles_) {
         if (const std::uint64_t lost = console.writer.dropped(); lost > 0)
             losses_[name] = fmt::format("{} bytes could not be written to {}{}", lost, name,
                                         console.writer.gave_up() ? ", which took nothing more" : "");

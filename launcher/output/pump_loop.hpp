@@ -9,6 +9,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <future>
@@ -16,14 +17,71 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "launcher/output/console_writer.hpp"
+#include "launcher/output/log_file.hpp"
+#include "launcher/output/output_lines.hpp"
 #include "launcher/output/output_plan.hpp"
-#include "launcher/output/output_route.hpp"
 
 namespace ddprun::inline launch {
 
-// So many lines of the launcher may wait for a blocked console; later ones are thrown away.
+// OutputConsole is one console of the launcher: stdout, stderr, or both if they are the same thing.
+struct OutputConsole : AwaitedConsole {
+    using AwaitedConsole::AwaitedConsole;
+    ConsoleText text;
+};
+
+struct OutputRouteParts {
+    int number = 0;                    // of the stream, never used for another one
+    OutputConsole* console = nullptr;  // none: it does not go there
+    LinePrefix prefix;                 // everything but the time filled in, like that of `header`
+    std::unique_ptr<LogFile> file;
+    std::shared_ptr<LogFile> filtered;  // shared by all local ranks
+    std::vector<std::string> filters;
+    LinePrefix header;  // before the lines in `filtered`
+    bool keeps_last_lines = false;
+};
+
+// OutputRoute is the way of one stream's bytes from the reading end on: lines, then log file, filters, last
+// lines and console. Owned by the pump and used by its thread only; it never waits for anything.
+class OutputRoute {
+  public:
+    explicit OutputRoute(OutputRouteParts parts);
+
+    void take(std::string_view bytes);
+
+    // Tells that the stream has ended: what is left goes out as it is. Nothing is taken then.
+    void end();
+    void close_files();
+
+    // True if there is an unfinished line, or a new state of one, that nobody can see yet.
+    bool has_unseen() const { return unseen_; }
+    void show_unfinished();
+
+    std::vector<std::string> last_lines() const { return last_lines_.lines(splitter_.unfinished()); }
+
+    // Shows the last lines on `console`, in this stream's way.
+    void replay(OutputConsole& console) const;
+
+    OutputConsole* console() const { return parts_.console; }
+    const LogFile* file() const { return parts_.file.get(); }
+    const LogFile* filtered_file() const { return parts_.filtered.get(); }
+
+  private:
+    void pass_on(std::string_view block);
+    void filter(std::string_view block);
+    bool matches(std::string_view line) const;
+
+    OutputRouteParts parts_;
+    LineSplitter splitter_;
+    LastLines last_lines_;
+    std::string filtered_;
+    bool unseen_ = false;
+};
+
+// This many lines of the launcher may wait for a blocked console; later ones are thrown away.
 inline constexpr std::size_t kMaxAnnouncements = 1000;
 // finish() waits so long for the end of streams that a process outside the worker's group holds open.
 inline constexpr std::chrono::milliseconds kDrainTimeout{500};
@@ -81,14 +139,7 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     std::vector<std::string> losses() const;
 
   private:
-    struct Console : OutputConsole {
-        Console(boost::asio::io_context& context, int fd) : OutputConsole(fd), room(context) {}
-        boost::asio::posix::stream_descriptor room;  // readable while the console takes something
-        bool is_awaited = false;
-    };
-
     void await_input(const Worker& worker, PumpStream& stream);
-    void await_room(Console& console);
     void await_drained();
     void read_some(PumpStream& stream);
     void close(PumpStream& stream);
@@ -109,7 +160,7 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
 
     boost::asio::io_context context_{1};
     std::function<void(std::string)> on_notice_;
-    std::deque<Console> consoles_;  // stdout, and stderr if it is not the same thing
+    std::deque<OutputConsole> consoles_;  // stdout, and stderr if it is not the same thing
     std::promise<void> ended_;
     std::future<void> end_ = ended_.get_future();
 

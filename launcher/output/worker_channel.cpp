@@ -12,7 +12,7 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "launcher/process/open_files.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 
@@ -22,10 +22,6 @@ namespace {
 void set_nonblocking(int fd) {
     int on = 1;
     ::ioctl(fd, FIONBIO, &on);
-}
-
-[[noreturn]] void fail_pipe(int error_number) {
-    fail_errno(error_number, "cannot make a pipe for a worker's output" + open_files_remedy(error_number));
 }
 
 // It has no writer, and errno is set, where there are no pseudo-terminals.
@@ -46,12 +42,9 @@ WorkerChannel open_terminal(int like) {
 }  // namespace
 
 WorkerChannel make_pipe_channel(int size) {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) fail_pipe(errno);
-    WorkerChannel channel{OwnedDescriptor(ends[0]), OwnedDescriptor(ends[1])};
-    channel.reader = above_standard_streams(std::move(channel.reader));
-    channel.writer = above_standard_streams(std::move(channel.writer));
-    if (!channel.reader || !channel.writer) fail_pipe(errno);
+    WorkerChannel channel;
+    if (!make_pipe(channel.reader, channel.writer))
+        fail_errno(errno, "cannot make a pipe for a worker's output" + open_files_remedy(errno));
     ::fcntl(channel.writer.get(), F_SETPIPE_SZ, size);
     set_nonblocking(channel.reader.get());
     return channel;

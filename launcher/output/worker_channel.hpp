@@ -10,7 +10,7 @@
 #include <chrono>
 #include <string>
 
-#include "launcher/process/launcher_traces.hpp"
+#include "launcher/process/process_runner.hpp"
 #include "rendezvous/system/alive.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 

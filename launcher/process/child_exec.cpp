@@ -1,8 +1,6 @@
 #include "launcher/process/child_exec.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <linux/mempolicy.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -16,7 +14,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "launcher/process/open_files.hpp"
+#include "launcher/process/descriptors.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -64,15 +62,6 @@ namespace {
 
 // The parent never sees this code: the report says what happened.
 constexpr int kSetupFailed = 127;
-
-// The system call getdents64 fills in this record; glibc declares only its own.
-struct DirectoryRecord {
-    ino64_t inode;
-    off64_t offset;
-    unsigned short length;
-    unsigned char type;
-    char name[1];
-};
 
 [[noreturn]] void give_up(const ChildPlan& plan, ChildStep step, int error_number) noexcept {
     const ChildReport report{step, error_number};
@@ -166,39 +155,7 @@ int execute_first(const ChildPlan& plan) noexcept {
     return denied ? EACCES : ENOENT;
 }
 
-bool is_own_number(const char* name, int& number) noexcept {
-    number = 0;
-    for (; *name != '\0'; ++name) {
-        if (*name < '0' || *name > '9') return false;
-        number = number * 10 + (*name - '0');
-    }
-    return true;
-}
-
 }  // namespace
-
-int close_on_exec_from(int first) noexcept {
-    if (::syscall(SYS_close_range, first, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return 0;
-    return close_on_exec_by_listing(first);
-}
-
-int close_on_exec_by_listing(int first) noexcept {
-    const int directory = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0) return errno;
-    alignas(DirectoryRecord) char buffer[4096];
-    long filled = 0;
-    while ((filled = ::syscall(SYS_getdents64, directory, buffer, sizeof buffer)) > 0) {
-        for (long at = 0; at < filled;) {
-            const auto* record = reinterpret_cast<const DirectoryRecord*>(buffer + at);
-            int fd = 0;
-            if (is_own_number(record->name, fd) && fd >= first) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
-            at += record->length;
-        }
-    }
-    const int error_number = filled < 0 ? errno : 0;
-    ::close(directory);
-    return error_number;
-}
 
 void become_program(const ChildPlan& plan) noexcept {
     if (::setsid() < 0) give_up(plan, ChildStep::session, errno);

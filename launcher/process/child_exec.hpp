@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/process/worker_spec.hpp"
+#include "launcher/process/process_runner.hpp"
 
 namespace ddprun::inline launch {
 
@@ -76,10 +76,5 @@ struct ChildPlan {
 
 // Becomes the program, or reports why not and ends. Called in the child, with all signals blocked.
 [[noreturn]] void become_program(const ChildPlan& plan) noexcept;
-
-// Sets close-on-exec on every descriptor from `first` on; 0 or an errno. The second form does it without the
-// system call close_range, for kernels before 5.11, by listing /proc/self/fd.
-int close_on_exec_from(int first) noexcept;
-int close_on_exec_by_listing(int first) noexcept;
 
 }  // namespace ddprun::inline launch

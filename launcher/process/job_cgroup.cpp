@@ -5,13 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <sstream>
 #include <utility>
 #include <vector>
 
+#include "launcher/harmless_text.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/small_file.hpp"
+#include "rendezvous/system/split.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -34,22 +36,13 @@ std::string read_control(const std::filesystem::path& file) {
     return text.has_value() ? std::move(*text) : std::string();
 }
 
-std::vector<std::string> words(const std::string& line) {
-    std::istringstream stream(line);
-    std::vector<std::string> result;
-    for (std::string word; stream >> word;) result.push_back(word);
-    return result;
+bool has_word(std::string_view line, std::string_view wanted) {
+    const auto words = split_at(line.substr(0, line.find('\n')), ' ');
+    return std::find(words.begin(), words.end(), wanted) != words.end();
 }
 
-bool has_word(const std::string& text, std::string_view wanted) {
-    for (const std::string& word : words(text)) {
-        if (word == wanted) return true;
-    }
-    return false;
-}
-
-// In mountinfo a space of a path is written as \040.
-std::string unescape(const std::string& text) {
+// A space of a path is written as \040 in mountinfo.
+std::string unescape(std::string_view text) {
     std::string result;
     for (std::size_t i = 0; i < text.size(); ++i) {
         if (text[i] == '\\' && i + 3 < text.size()) {
@@ -64,9 +57,8 @@ std::string unescape(const std::string& text) {
 }
 
 std::optional<std::string> path_in_hierarchy(std::string_view cgroup) {
-    std::istringstream lines{std::string(cgroup)};
-    for (std::string line; std::getline(lines, line);) {
-        if (line.rfind("0::/", 0) == 0) return line.substr(3);
+    for (const std::string_view line : lines_of(cgroup)) {
+        if (line.starts_with("0::/")) return std::string(line.substr(3));
     }
     return std::nullopt;
 }
@@ -84,12 +76,11 @@ std::optional<std::string> relative_to(const std::string& path, const std::strin
 std::optional<std::filesystem::path> cgroup_folder(std::string_view cgroup, std::string_view mountinfo) {
     const auto path = path_in_hierarchy(cgroup);
     if (!path || path->find("/..") != std::string::npos) return std::nullopt;
-    std::istringstream lines{std::string(mountinfo)};
-    for (std::string line; std::getline(lines, line);) {
+    for (const std::string_view line : lines_of(mountinfo)) {
         // A line is: 35 24 0:30 ROOT MOUNT_POINT OPTIONS [optional fields…] - TYPE SOURCE SUPER_OPTIONS
         const auto separator = line.find(" - cgroup2 ");
         if (separator == std::string::npos) continue;
-        const auto fields = words(line.substr(0, separator));
+        const auto fields = split_at(line.substr(0, separator), ' ');
         if (fields.size() < 6) continue;
         const auto below = relative_to(*path, unescape(fields[3]));
         if (below) return (std::filesystem::path(unescape(fields[4]) + *below)).lexically_normal();

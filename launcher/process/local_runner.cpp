@@ -8,7 +8,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "launcher/process/end_descriptor.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "launcher/process/signal_delivery.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -20,7 +20,7 @@ namespace {
 constexpr std::chrono::milliseconds kFirstLook{1};
 constexpr std::chrono::milliseconds kLongestLook{50};
 
-// How long the destructor waits for killed workers; what hangs in the kernel longer is left to init.
+// The destructor waits so long for killed workers; what hangs in the kernel longer is left to init.
 constexpr std::chrono::milliseconds kDestructionTimeout{1000};
 
 }  // namespace
@@ -137,8 +137,8 @@ void LocalRunner::forget(pid_t worker) {
 }
 
 void LocalRunner::wait_for_end(const std::shared_ptr<Child>& child) {
-    OwnedDescriptor ending = above_standard_streams(open_end_of_child(child->pid));
-    // Where there are no descriptors left nobody learns what was used.
+    OwnedDescriptor ending = open_end_of_child(child->pid);
+    // Nobody learns what was used if there are no descriptors left.
     if (!ending) return wait_for_exit(child);
     child->ending.assign(ending.release());
     child->ending.async_wait(boost::asio::posix::stream_descriptor::wait_read,

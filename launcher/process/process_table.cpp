@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <map>
@@ -212,32 +211,28 @@ std::string to_string(const Survivor& survivor) {
 
 namespace {
 
-constexpr std::string_view kPending[] = {"SigPnd:\t", "ShdPnd:\t"};
-
 // include/linux/sched.h has these flags.
 constexpr std::uint32_t kExiting = 0x4;
 constexpr std::uint32_t kDumpingCore = 0x200;
 constexpr std::uint32_t kKilledBySignal = 0x400;
 
-bool holds_kill(std::string_view line, std::string_view name) {
-    if (!line.starts_with(name)) return false;
-    std::uint64_t signals = 0;
-    std::from_chars(line.data() + name.size(), line.data() + line.size(), signals, 16);
-    return (signals >> (SIGKILL - 1) & 1) != 0;
-}
-
 // Every thread of a process that was killed has it pending until it runs again. The process as a whole has it
 // until the end, unless one of its threads was sent it (tgkill).
 bool has_pending_kill(std::string_view status) {
-    for (const std::string_view line : lines_of(status)) {
-        for (const std::string_view name : kPending) {
-            if (holds_kill(line, name)) return true;
-        }
-    }
-    return false;
+    const std::uint64_t pending =
+        signals_in_status(status, "SigPnd").value_or(0) | signals_in_status(status, "ShdPnd").value_or(0);
+    return (pending >> (SIGKILL - 1) & 1) != 0;
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> signals_in_status(std::string_view status, std::string_view name) {
+    for (std::string_view line : lines_of(status)) {
+        if (!line.starts_with(name) || !line.substr(name.size()).starts_with(":\t")) continue;
+        return whole_number<std::uint64_t>(line.substr(name.size() + 2), 0, ~0ULL, 16);
+    }
+    return std::nullopt;
+}
 
 bool is_ending(pid_t process, const std::string& proc) {
     // The order matters: a signal that is not pending any more has left its trace in the flags, if not in the same instant.

@@ -80,6 +80,9 @@ Survivor describe_survivor(const ProcessStat& process, const std::string& proc =
 // Returns "pid 77 (python3, state D in nfs_wait_bit_killable)".
 std::string to_string(const Survivor& survivor);
 
+// Returns the signals of a line of /proc/<pid>/status, "SigBlk": bit 0 is signal 1; nothing where there is no such line. Pure.
+std::optional<std::uint64_t> signals_in_status(std::string_view status, std::string_view name);
+
 // True once it is certain that the process ends, and by what: it was killed, or has called exit; what signals it is sent from
 // now on changes nothing. Its parent may not be told yet, because the kernel may need a second to free the memory of a large
 // process. True also for one that is not there any more.

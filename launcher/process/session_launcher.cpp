@@ -14,8 +14,7 @@
 #include <cstring>
 #include <utility>
 
-#include "launcher/process/end_descriptor.hpp"
-#include "launcher/process/open_files.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
@@ -234,38 +233,31 @@ bool is_directory(const std::string& path) {
 StartFailure exec_failure(const WorkerSpec& spec, const std::vector<std::string>& candidates,
                           int error_number) {
     const std::string& name = spec.argv.front();
-    const std::string start = "cannot start '" + name + "': ";
+    const auto failure = [&name, error_number](const char* why, int exit_code = kExitNotExecutable) {
+        return StartFailure{error_number, "cannot start '" + name + "': " + why, exit_code};
+    };
     const bool searched = name.find('/') == std::string::npos;
     switch (error_number) {
         case ENOENT:
             // The kernel says so as well when the file is there but not the interpreter that it names.
-            if (exists(candidates)) {
-                return {error_number, start + "its interpreter (after #!, or of the binary) does not exist",
-                        kExitNotExecutable};
-            }
-            return {error_number, start + (searched ? "not found on PATH" : "no such file"), kExitNotFound};
+            if (exists(candidates))
+                return failure("its interpreter (after #!, or of the binary) does not exist");
+            return failure(searched ? "not found on PATH" : "no such file", kExitNotFound);
         case EACCES:
-            if (is_directory(name)) return {error_number, start + "it is a directory", kExitNotExecutable};
-            return {error_number, start + "permission denied (is it executable?)", kExitNotExecutable};
-        case ENOEXEC:
-            return {error_number, start + "it is a binary, but not for this kind of machine",
-                    kExitNotExecutable};
-        default: return {error_number, start + std::strerror(error_number), kExitNotExecutable};
+            return failure(is_directory(name) ? "it is a directory"
+                                              : "permission denied (is it executable?)");
+        case ENOEXEC: return failure("it is a binary, but not for this kind of machine");
+        default: return failure(std::strerror(error_number));
     }
 }
 
 StartFailure child_failure(const WorkerSpec& spec, const PreparedExec& prepared, const ChildReport& report) {
-    switch (report.step) {
-        case ChildStep::session: return system_failure(spec, "setsid", report.error_number);
-        case ChildStep::parent_death_signal: return system_failure(spec, "prctl", report.error_number);
-        case ChildStep::affinity:
-            return system_failure(spec, "sched_setaffinity (--bind, --numa-binding)", report.error_number);
-        case ChildStep::standard_streams: return system_failure(spec, "/dev/null", report.error_number);
-        case ChildStep::descriptors: return system_failure(spec, "close_range", report.error_number);
-        case ChildStep::exec: return exec_failure(spec, prepared.candidates(), report.error_number);
-    }
-    check(false, "a step of the child that does not exist");
-    return {};
+    // They stand for the steps before exec.
+    constexpr const char* kCalls[] = {"setsid", "prctl", "sched_setaffinity (--bind, --numa-binding)",
+                                      "/dev/null", "close_range"};
+    if (report.step == ChildStep::exec) return exec_failure(spec, prepared.candidates(), report.error_number);
+    check(report.step < ChildStep::exec, "a step of the child that does not exist");
+    return system_failure(spec, kCalls[static_cast<int>(report.step)], report.error_number);
 }
 
 // Waits for exec, which closes the pipe, or for the report. Bounded: the child does nothing that waits.
@@ -275,19 +267,6 @@ bool read_report(int fd, ChildReport& report) {
         count = ::read(fd, &report, sizeof report);
     } while (count < 0 && errno == EINTR);
     return count == static_cast<ssize_t>(sizeof report);
-}
-
-// A pipe, close-on-exec, whose writing end is none of the standard streams; 0 or an errno.
-int make_report_pipe(OwnedDescriptor& reader, OwnedDescriptor& writer) {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return errno;
-    reader.reset(ends[0]);
-    writer.reset(ends[1]);
-    if (writer.get() > STDERR_FILENO) return 0;
-    const int moved = ::fcntl(writer.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    if (moved < 0) return errno;
-    writer.reset(moved);
-    return 0;
 }
 
 }  // namespace
@@ -307,9 +286,7 @@ std::variant<SessionLauncher::Process, StartFailure> SessionLauncher::operator()
                                                                           : std::optional(path->second)));
     OwnedDescriptor reader;
     OwnedDescriptor writer;
-    if (int error_number = make_report_pipe(reader, writer))
-        return system_failure(spec, "pipe", error_number);
-
+    if (!make_pipe(reader, writer)) return system_failure(spec, "pipe", errno);
     ChildPlan plan = prepared.plan(spec, writer.get());
     plan.signals_to_reset = ignored_;
     Spawned child;

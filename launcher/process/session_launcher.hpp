@@ -1,4 +1,4 @@
-// SessionLauncher: starts a worker as the leader of its own session. It is a launcher in the sense of Boost.Process v2: a
+// SessionLauncher starts a worker as the leader of its own session. It is a launcher in the sense of Boost.Process v2: a
 // callable that returns a basic_process, which is the extension point that its documentation names.
 //
 // The default launcher of Boost 1.81 will not do: after fork it runs execution_context::notify_fork and opendir, which
@@ -26,7 +26,7 @@
 
 #include <boost/optional.hpp>
 #include <boost/type_traits.hpp>
-// Not sorted with the two above.
+// These are not sorted with the two above.
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/process/v2/process.hpp>
 #include <cstdint>
@@ -34,7 +34,6 @@
 
 #include "launcher/process/child_exec.hpp"
 #include "launcher/process/process_runner.hpp"
-#include "launcher/process/worker_spec.hpp"
 
 namespace ddprun::inline launch {
 
@@ -50,7 +49,7 @@ class SessionLauncher {
     std::variant<Process, StartFailure> operator()(const boost::asio::any_io_executor& executor,
                                                    const WorkerSpec& spec, int cgroup = -1);
 
-    // Whether the last process is a member of the cgroup.
+    // Says whether the last process is a member of the cgroup.
     bool used_cgroup() const { return used_cgroup_; }
 
   private:

@@ -9,8 +9,7 @@
 #include <climits>
 #include <csignal>
 
-#include "launcher/harmless_text.hpp"
-#include "launcher/process/end_descriptor.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -150,22 +149,12 @@ bool SignalMasks::ignores(int signal) const { return has(ignored, signal); }
 
 std::optional<SignalMasks> parse_signal_masks(std::string_view status, std::string_view wchan,
                                               std::string_view syscall) {
-    SignalMasks masks;
-    masks.fetches = wchan.find("sigtimedwait") != std::string_view::npos || is_in_sigwait(syscall);
-    int found = 0;
-    for (const std::string_view line : lines_of(status)) {
-        std::uint64_t* mask = line.starts_with("SigBlk:\t")   ? &masks.blocked
-                              : line.starts_with("SigIgn:\t") ? &masks.ignored
-                              : line.starts_with("SigCgt:\t") ? &masks.caught
-                                                              : nullptr;
-        if (mask == nullptr) continue;
-        const auto found_mask = whole_number<std::uint64_t>(line.substr(line.find('\t') + 1), 0, ~0ULL, 16);
-        if (!found_mask) return std::nullopt;
-        *mask = *found_mask;
-        ++found;
-    }
-    if (found != 3) return std::nullopt;
-    return masks;
+    const auto blocked = signals_in_status(status, "SigBlk");
+    const auto ignored = signals_in_status(status, "SigIgn");
+    const auto caught = signals_in_status(status, "SigCgt");
+    if (!blocked || !ignored || !caught) return std::nullopt;
+    const bool fetches = wchan.find("sigtimedwait") != std::string_view::npos || is_in_sigwait(syscall);
+    return SignalMasks{*blocked, fetches, *ignored, *caught};
 }
 
 bool is_shell(const GroupMember& member) {

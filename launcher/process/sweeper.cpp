@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 constexpr Sweeper::Duration kFirstPause{1};
 constexpr Sweeper::Duration kLongestPause{50};
 
-// If nobody can see who is left (no /proc), a sweep only waits so long for what it has killed.
+// A sweep that cannot see who is left (no /proc) only waits so long for what it has killed.
 constexpr Sweeper::Duration kBlindTimeout{1000};
 
 void reap_ended(const std::function<bool(pid_t)>& has_owner) {
@@ -41,11 +41,16 @@ void reap_ended(const std::function<bool(pid_t)>& has_owner) {
     }
 }
 
+sigset_t child_signal() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    return set;
+}
+
 // Waits for a SIGCHLD, at most so long.
 void await_child_signal(Sweeper::Duration limit) {
-    sigset_t child;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
+    const sigset_t child = child_signal();
     const auto nanoseconds = std::chrono::nanoseconds(limit).count();
     const timespec time{static_cast<time_t>(nanoseconds / 1'000'000'000), nanoseconds % 1'000'000'000};
     ::sigtimedwait(&child, nullptr, &time);
@@ -172,10 +177,8 @@ void Sweeper::look() {
 
 SweepResult sweep_now(SweepRules rules, Sweeper::Duration timeout) {
     rules.has_owner = {};
-    sigset_t child;
+    const sigset_t child = child_signal();
     sigset_t before;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
     ::pthread_sigmask(SIG_BLOCK, &child, &before);
     Sweeper::Attempt attempt(rules, timeout);
     while (!attempt.look()) await_child_signal(attempt.pause());
@@ -234,9 +237,7 @@ std::vector<Survivor> find_survivors(std::string_view job_id, std::uint64_t sinc
 namespace {
 
 int child_signal_descriptor() {
-    sigset_t child;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
+    const sigset_t child = child_signal();
     ::pthread_sigmask(SIG_BLOCK, &child, nullptr);
     // Ignored, as some launchers leave it, it would throw away how children ended.
     ::signal(SIGCHLD, SIG_DFL);

@@ -1,4 +1,4 @@
-// HostConnection: one branch of the tree that starts a job. It brings a relay to its first host, by connections that are tried
+// HostConnection is one branch of the tree that starts a job. It brings a relay to its first host, by connections that are tried
 // again within bounds, tells it what to do, and passes on what it says.
 //
 //   connecting ── have ──► led ── the remote shell ends ──► over
@@ -9,22 +9,102 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/output/output_lines.hpp"
 #include "launcher/process/session_launcher.hpp"
-#include "launcher/start/bootstrap.hpp"
-#include "launcher/start/piped_process.hpp"
+#include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
+#include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/alive.hpp"
 
 namespace ddprun::inline launch {
 
-// What the connections of one process have in common.
+struct PipedEvents {
+    std::function<void(std::string_view)> on_output;
+    std::function<void(std::string_view)> on_error_output;
+    std::function<void(std::string_view)> on_word;  // of one whose standard input is a socket
+    // It has ended and all that it said has been told, last of all.
+    std::function<void(const ExitStatus&)> on_end;
+};
+
+// PipedProcess is a child of this process with pipes for its standard streams: a remote shell, or the agent beside a relay.
+//
+// Owned and used on the thread of the executor, from where its events come; the owner may be destroyed in them. A child that
+// is still there when it is destroyed is killed, unless it was let go.
+class PipedProcess {
+  public:
+    // The streams of a child that has ended may stay open in somebody else's hands for so long.
+    static constexpr std::chrono::milliseconds kPipeDrainTime{500};
+
+    PipedProcess(const boost::asio::any_io_executor& executor, PipedEvents events);
+    ~PipedProcess();
+    PipedProcess(const PipedProcess&) = delete;
+    PipedProcess& operator=(const PipedProcess&) = delete;
+
+    // The spec's streams are set here. With `converses`, its standard input is a socket, by which it says words. Returns why
+    // there is no child.
+    std::optional<std::string> start(SessionLauncher& launcher, WorkerSpec spec, bool converses);
+
+    // Writes into its standard input, behind what waits there. Nothing is lost but what a child that ended has not read.
+    void write(std::shared_ptr<const std::string> bytes);
+    void write(std::string bytes) { write(std::make_shared<const std::string>(std::move(bytes))); }
+
+    // Reads nothing more of its output until told otherwise, so that it has to wait.
+    void hold(bool is_held);
+
+    void signal(int signal) const;
+    bool is_running() const { return process_ != nullptr; }
+
+    // It outlives this process.
+    void let_go();
+
+  private:
+    using Stream = boost::asio::posix::stream_descriptor;
+
+    // One of the streams that are read.
+    struct Source {
+        Stream& stream;
+        std::function<void(std::string_view)> PipedEvents::*event;
+        bool may_be_held;
+        bool is_awaited = false;
+    };
+
+    void read(Source& source);
+    void read_some(Source& source);
+    void write_next();
+    void watch();
+    void await_drained();
+    void look_for_end();
+    void end();
+
+    Stream input_;
+    Stream output_;
+    Stream error_output_;
+    Source said_{output_, &PipedEvents::on_output, true};
+    Source complained_{error_output_, &PipedEvents::on_error_output, true};
+    Source answered_{input_, &PipedEvents::on_word, false};
+    boost::asio::steady_timer drain_timer_;
+    PipedEvents events_;
+    std::unique_ptr<SessionLauncher::Process> process_;
+    std::optional<ExitStatus> status_;
+    std::deque<std::shared_ptr<const std::string>> outgoing_;
+    std::size_t written_ = 0;  // of the first
+    bool is_writing_ = false;
+    bool is_held_ = false;
+    Alive alive_;
+};
+
+// ConnectionTools are what the connections of one process have in common.
 struct ConnectionTools {
     SessionLauncher launcher;
     Environment environment;  // of remote shells: this process's own
@@ -50,6 +130,7 @@ class HostConnection {
     HostConnection(const HostConnection&) = delete;
     HostConnection& operator=(const HostConnection&) = delete;
 
+    // Tries a connection.
     void begin();
     // Reaches the relay behind the plan, also if it is not there yet.
     void send(const DownMessage& message);
@@ -63,7 +144,6 @@ class HostConnection {
   private:
     enum class State { idle, connecting, led, over };
 
-    void connect();
     WorkerSpec spec_of_shell();
     void heard(std::string_view bytes);
     void shake_hands(std::string_view bytes);
@@ -95,7 +175,7 @@ class HostConnection {
     Alive alive_;
 };
 
-// HostConnections: the branches that one process starts, and the agents behind them as one. It is used as HostConnection is.
+// HostConnections are the branches that one process starts, and the agents behind them as one. It is used as HostConnection is.
 class HostConnections {
   public:
     HostConnections(const boost::asio::any_io_executor& executor, HostEvents events);

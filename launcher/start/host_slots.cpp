@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <unordered_map>
 
 #include "launcher/cluster/host_list.hpp"
@@ -20,6 +21,8 @@ namespace {
 
 constexpr std::string_view kHostSeparators = ", \t\r\n";
 constexpr std::size_t kMaxHostShown = 80;
+
+std::string shown_host(std::string_view text) { return harmless_line(text, kMaxHostShown); }
 
 struct HostItem {
     std::string user;  // with its "@"
@@ -39,8 +42,7 @@ bool is_user(std::string_view text) {
 std::optional<std::string> read_slots(std::string_view text, HostItem& item) {
     item.slots = parse_slots(text);
     if (item.slots) return std::nullopt;
-    return fmt::format("'{}' is no number of slots from 0 to {}", harmless_line(text, kMaxHostShown),
-                       kMaxWorkersPerNode);
+    return fmt::format("'{}' is no number of slots from 0 to {}", shown_host(text), kMaxWorkersPerNode);
 }
 
 // Finds the colon in front of the slots, which is outside brackets.
@@ -80,8 +82,7 @@ std::optional<std::string> read_host_item(std::string_view text, HostItem& item)
         text.starts_with('[') && close != text.npos && text.substr(0, close).find(':') != text.npos;
     if (auto wrong = is_address ? read_address(text, close, item) : read_names(text, item)) return wrong;
     for (const std::string& name : item.names) {
-        if (!is_valid_host(name))
-            return fmt::format("'{}' is no name of a host", harmless_line(name, kMaxHostShown));
+        if (!is_valid_host(name)) return fmt::format("'{}' is no name of a host", shown_host(name));
     }
     return std::nullopt;
 }
@@ -94,43 +95,28 @@ std::string_view take_host_item(std::string_view& text) {
     return item;
 }
 
-constexpr std::string_view kFileBlanks = " \t\r";
-
-std::string_view take_file_word(std::string_view& line) {
-    line.remove_prefix(std::min(line.find_first_not_of(kFileBlanks), line.size()));
-    const std::string_view word = line.substr(0, line.find_first_of(kFileBlanks));
-    line.remove_prefix(word.size());
-    return word;
-}
-
 std::optional<std::string> read_host_line(std::string_view line, HostCollection& hosts) {
-    line = line.substr(0, line.find('#'));
-    const std::string_view item = take_file_word(line);
-    if (item.empty()) return std::nullopt;
+    const auto words = words_between_blanks(line.substr(0, line.find('#')));
+    if (words.empty()) return std::nullopt;
     std::optional<int> slots;
-    for (auto word = take_file_word(line); !word.empty(); word = take_file_word(line)) {
+    for (const std::string_view word : std::span(words).subspan(1)) {
         const auto equals = std::min(word.find('='), word.size());
         const std::string_view name = word.substr(0, equals);
         const std::string_view value = word.substr(std::min(equals + 1, word.size()));
         const bool is_slots = name == "slots";
         if (!is_slots && name != "max_slots" && name != "max-slots")
-            return fmt::format("'{}' is not known here; write HOST slots=N",
-                               harmless_line(word, kMaxHostShown));
+            return fmt::format("'{}' is not known here; write HOST slots=N", shown_host(word));
         const auto number = parse_slots(value);
-        if (!number)
-            return fmt::format("'{}' is no number of slots; write slots=8",
-                               harmless_line(word, kMaxHostShown));
+        if (!number) return fmt::format("'{}' is no number of slots; write slots=8", shown_host(word));
         if (is_slots && slots) return "slots= stands there twice";
         if (is_slots) slots = number;
     }
-    const auto wrong = hosts.add(item, slots);
-    return wrong ? std::optional(named_item(item, *wrong)) : std::nullopt;
+    const auto wrong = hosts.add(words.front(), slots);
+    return wrong ? std::optional(named_item(words.front(), *wrong)) : std::nullopt;
 }
 
 // Slots by host; an empty set stands for all of them.
 using Chosen = std::map<std::size_t, std::set<int>>;
-
-std::string shown_part(std::string_view text) { return harmless_line(text, kMaxHostShown); }
 
 // Hosts, and words of slots behind the colon; without one all slots are meant.
 struct ChosenItem {
@@ -188,7 +174,7 @@ std::optional<std::string> read_chosen_slots(const std::vector<std::string_view>
     for (const std::string_view word : words) {
         const auto span = parse_span(word, 0, kMaxWorkersPerNode);
         if (!span || span->first > span->last)
-            return fmt::format("'{}' is no slot and no range", shown_part(word));
+            return fmt::format("'{}' is no slot and no range", shown_host(word));
         if (span->last >= host.slots)
             return fmt::format("slot {} of {}, which has slots 0 to {}", span->last, host.target,
                                host.slots - 1);
@@ -205,7 +191,7 @@ std::optional<std::string> read_selection(const std::vector<HostSlots>& hosts, s
         if (const auto* wrong = std::get_if<std::string>(&names)) return named_item(item.names, *wrong);
         for (const std::string& name : std::get<std::vector<std::string>>(names)) {
             const auto place = places.find(name);
-            if (place == places.end()) return fmt::format("'{}' is none of the hosts", shown_part(name));
+            if (place == places.end()) return fmt::format("'{}' is none of the hosts", shown_host(name));
             const HostSlots& host = hosts[place->second];
             const auto [entry, is_new] = chosen.try_emplace(place->second);
             if (!is_new) return fmt::format("{} stands there twice", host.target);
@@ -266,14 +252,14 @@ std::variant<std::vector<std::string>, std::string> names_of_item(std::string_vi
     auto names = expand_host_list(text);
     if (const auto* wrong = std::get_if<std::string>(&names)) {
         // The item is named by the caller.
-        const std::string prefix = harmless_line(text, kMaxHostShown) + ": ";
+        const std::string prefix = shown_host(text) + ": ";
         return wrong->starts_with(prefix) ? wrong->substr(prefix.size()) : *wrong;
     }
     return names;
 }
 
 std::string named_item(std::string_view item, std::string_view wrong) {
-    return fmt::format("{}: {}", harmless_line(item, kMaxHostShown), wrong);
+    return fmt::format("{}: {}", shown_host(item), wrong);
 }
 
 std::variant<std::vector<HostSlots>, std::string> parse_hosts(std::string_view text) {

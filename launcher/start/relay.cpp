@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,32 +18,108 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "launcher/output/output_lines.hpp"
-#include "launcher/start/bootstrap.hpp"
-#include "launcher/start/build_identity.hpp"
-#include "launcher/start/carried_environment.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "launcher/start/host_connection.hpp"
-#include "launcher/start/piped_process.hpp"
+#include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
-#include "launcher/start/started_agent.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline launch {
+
+OwnedDescriptor take_relay_line() {
+    // One that runs from a removed file has another name than people look for.
+    ::prctl(PR_SET_NAME, "ddprun");
+    OwnedDescriptor line(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    lead_to_nowhere(STDIN_FILENO);
+    return line;
+}
+
+bool ends_with_line(const LineLoss& loss) { return loss.is_node_0 || !loss.has_run || loss.is_elastic; }
+
+StartedAgent::StartedAgent(OwnedDescriptor line, bool is_node_0, bool is_elastic)
+    : line_(std::move(line)), loss_{.is_node_0 = is_node_0, .is_elastic = is_elastic} {}
+
+void StartedAgent::began(AgentControls& agent) {
+    agent_ = &agent;
+    if (!line_) return;
+    listen(
+        std::make_shared<Stream>(agent.executor(), ::fcntl(line_.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1)));
+}
+
+// Nothing is said to an agent; only the end of the line counts. The handler owns the stream, which ends with the agent.
+void StartedAgent::listen(const std::shared_ptr<Stream>& reader) {
+    reader->async_wait(Stream::wait_read, [this, reader](const boost::system::error_code& error) {
+        if (error) return;
+        std::array<char, 64> ignored;
+        const ssize_t count = ::recv(reader->native_handle(), ignored.data(), ignored.size(), MSG_DONTWAIT);
+        if (count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR))) return listen(reader);
+        if (ends_with_line(loss_)) agent_->tell(SignalSent{SIGTERM});
+    });
+}
+
+// A few words once: the socket takes them whole, or nobody is there any more.
+void StartedAgent::say(const std::string& words) {
+    if (line_) [[maybe_unused]]
+        const ssize_t ignored = ::send(line_.get(), words.data(), words.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void StartedAgent::workers_run(const RoundReady&) {
+    if (!std::exchange(loss_.has_run, true)) say("runs\n");
+}
+
+void StartedAgent::learnt(const AgentNews& news) {
+    const auto* known = std::get_if<PlaceKnown>(&news);
+    if (known == nullptr || !loss_.is_node_0 || std::exchange(port_said_, true)) return;
+    say(fmt::format("port {}\n", known->place.port));
+}
+
 namespace {
 
 constexpr std::string_view kPortWord = "port ";
 constexpr std::string_view kRunsWord = "runs";
 constexpr std::size_t kMaxAgentWord = 64;
 
-// LocalAgent: the agent beside a relay, as that sees it. Used on the thread of the executor, from where its events come.
+// LocalAgent is the agent beside a relay, as that sees it. Used on the thread of the executor, from where its events come.
 class LocalAgent {
   public:
-    LocalAgent(const boost::asio::any_io_executor& executor, std::function<void(UpMessage)> on_message);
+    LocalAgent(const boost::asio::any_io_executor& executor, std::function<void(UpMessage)> on_message)
+        : on_message_(std::move(on_message)),
+          process_(executor,
+                   PipedEvents{.on_output = [this](std::string_view bytes) { said(output_, false, bytes); },
+                               .on_error_output =
+                                   [this](std::string_view bytes) { said(error_output_, true, bytes); },
+                               .on_word = [this](std::string_view bytes) { answered(bytes); },
+                               .on_end = [this](const ExitStatus& status) { ended(status); }}) {}
 
     // Its end is a message, too, and so is a start that failed. `port` 0: it takes a free one and says which.
-    void start(const StartPlan& plan, const Environment& own, int port);
+    void start(const StartPlan& plan, const Environment& own, int port) {
+        const StartNode& node = plan.nodes.front();
+        rank_ = node.rank;
+        WorkerSpec spec;
+        spec.argv = {own_executable()};
+        const auto words = agent_words(plan, node, port);
+        spec.argv.insert(spec.argv.end(), words.begin(), words.end());
+        spec.environment =
+            agent_environment(plan.environment, own, {.all = plan.clean_environment, .gpus = plan.own_gpus});
+        spec.environment[kStartedVariable] = std::to_string(node.slots);
+        std::string hosts;
+        for (const std::string& host : plan.host_names) hosts += (hosts.empty() ? "" : ",") + host;
+        if (!hosts.empty() && hosts.size() <= kMaxStartedHosts)
+            spec.environment[kStartedHostsVariable] = hosts;
+        if (!plan.run_record.empty() && plan.run_record.size() <= kMaxStartedRun)
+            spec.environment[kStartedRunVariable] = plan.run_record;
+        if (!plan.secret.empty()) spec.environment["DDPRUN_SECRET"] = plan.secret;
+        if (!node.devices.empty()) spec.environment["CUDA_VISIBLE_DEVICES"] = node.devices;
+        spec.death_signal = 0;  // The agent notices by its line, and decides what that means.
+        if (const auto wrong = process_.start(launcher_, std::move(spec), true)) {
+            ended_ = true;
+            on_message_(HostFailed{{node.rank}, fmt::format("{}: {}", node.target, *wrong), true});
+        }
+    }
 
     void signal(int signal) const { process_.signal(signal); }
     void hold(bool is_held) { process_.hold(is_held); }
@@ -52,9 +129,34 @@ class LocalAgent {
     void let_go() { process_.let_go(); }
 
   private:
-    void said(LineSplitter& lines, bool is_error, std::string_view bytes);
-    void answered(std::string_view bytes);
-    void ended(const ExitStatus& status);
+    void said(LineSplitter& lines, bool is_error, std::string_view bytes) {
+        lines.push(bytes, [&](std::string_view block) {
+            on_message_(AgentOutput{*rank_, is_error, std::string(block)});
+        });
+    }
+
+    void answered(std::string_view bytes) {
+        words_ += bytes;
+        for (auto end = words_.find('\n'); end != std::string::npos; end = words_.find('\n')) {
+            const std::string word = words_.substr(0, end);
+            words_.erase(0, end + 1);
+            if (word == kRunsWord) on_message_(AgentRuns{*rank_});
+            if (!word.starts_with(kPortWord)) continue;
+            if (const auto port =
+                    whole_number<int>(std::string_view(word).substr(kPortWord.size()), 1, 65535))
+                on_message_(PortTaken{*port});
+        }
+        if (words_.size() > kMaxAgentWord) words_.clear();
+    }
+
+    void ended(const ExitStatus& status) {
+        for (const bool is_error : {false, true}) {
+            std::string rest = (is_error ? error_output_ : output_).take_rest();
+            if (!rest.empty()) on_message_(AgentOutput{*rank_, is_error, std::move(rest)});
+        }
+        ended_ = true;
+        on_message_(AgentEnded{*rank_, shell_code(status), std::holds_alternative<Signaled>(status)});
+    }
 
     std::function<void(UpMessage)> on_message_;
     SessionLauncher launcher_;
@@ -66,69 +168,7 @@ class LocalAgent {
     PipedProcess process_;
 };
 
-LocalAgent::LocalAgent(const boost::asio::any_io_executor& executor,
-                       std::function<void(UpMessage)> on_message)
-    : on_message_(std::move(on_message)),
-      process_(
-          executor,
-          PipedEvents{.on_output = [this](std::string_view bytes) { said(output_, false, bytes); },
-                      .on_error_output = [this](std::string_view bytes) { said(error_output_, true, bytes); },
-                      .on_word = [this](std::string_view bytes) { answered(bytes); },
-                      .on_end = [this](const ExitStatus& status) { ended(status); }}) {}
-
-void LocalAgent::start(const StartPlan& plan, const Environment& own, int port) {
-    const StartNode& node = plan.nodes.front();
-    rank_ = node.rank;
-    WorkerSpec spec;
-    spec.argv = {own_executable()};
-    const auto words = agent_words(plan, node, port);
-    spec.argv.insert(spec.argv.end(), words.begin(), words.end());
-    spec.environment =
-        agent_environment(plan.environment, own, {.all = plan.clean_environment, .gpus = plan.own_gpus});
-    spec.environment[kStartedVariable] = std::to_string(node.slots);
-    std::string hosts;
-    for (const std::string& host : plan.host_names) hosts += (hosts.empty() ? "" : ",") + host;
-    if (!hosts.empty() && hosts.size() <= kMaxStartedHosts) spec.environment[kStartedHostsVariable] = hosts;
-    if (!plan.run_record.empty() && plan.run_record.size() <= kMaxStartedRun)
-        spec.environment[kStartedRunVariable] = plan.run_record;
-    if (!plan.secret.empty()) spec.environment["DDPRUN_SECRET"] = plan.secret;
-    if (!node.devices.empty()) spec.environment["CUDA_VISIBLE_DEVICES"] = node.devices;
-    spec.death_signal = 0;  // The agent notices by its line, and decides what that means.
-    if (const auto wrong = process_.start(launcher_, std::move(spec), true)) {
-        ended_ = true;
-        on_message_(HostFailed{{node.rank}, fmt::format("{}: {}", node.target, *wrong), true});
-    }
-}
-
-void LocalAgent::said(LineSplitter& lines, bool is_error, std::string_view bytes) {
-    lines.push(bytes, [&](std::string_view block) {
-        on_message_(AgentOutput{*rank_, is_error, std::string(block)});
-    });
-}
-
-void LocalAgent::answered(std::string_view bytes) {
-    words_ += bytes;
-    for (auto end = words_.find('\n'); end != std::string::npos; end = words_.find('\n')) {
-        const std::string word = words_.substr(0, end);
-        words_.erase(0, end + 1);
-        if (word == kRunsWord) on_message_(AgentRuns{*rank_});
-        if (!word.starts_with(kPortWord)) continue;
-        if (const auto port = whole_number<int>(std::string_view(word).substr(kPortWord.size()), 1, 65535))
-            on_message_(PortTaken{*port});
-    }
-    if (words_.size() > kMaxAgentWord) words_.clear();
-}
-
-void LocalAgent::ended(const ExitStatus& status) {
-    for (const bool is_error : {false, true}) {
-        std::string rest = (is_error ? error_output_ : output_).take_rest();
-        if (!rest.empty()) on_message_(AgentOutput{*rank_, is_error, std::move(rest)});
-    }
-    ended_ = true;
-    on_message_(AgentEnded{*rank_, shell_code(status), std::holds_alternative<Signaled>(status)});
-}
-
-// So much may wait for the process above; then nothing more is read until half of it has gone.
+// This much may wait for the process above; then nothing more is read until half of it has gone.
 constexpr std::size_t kMaxWaitingUp = 4 * 1024 * 1024;
 constexpr std::size_t kRelayReadAtOnce = 64 * 1024;
 constexpr const char* kShippedName = "ddprun";

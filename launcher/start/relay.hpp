@@ -1,4 +1,4 @@
-// A relay: the process of ddprun beside the agent on each host of a job that was started by --hosts. It takes a plan from its
+// A relay is the process of ddprun beside the agent on each host of a job that was started by --hosts. It takes a plan from its
 // standard input, starts the agent and the relays behind it, and passes on what all of them say.
 //
 //   stdin   frames down: the plan, when to begin, signals; its end is the end of whoever started the relay
@@ -8,13 +8,71 @@
 // SIGTERM and SIGINT, which a scheduler sends to all processes of a job, are the agent's: the relay stays until that has ended.
 //
 // When its standard input ends it ends itself at once: the remote shells that it has started die with it, and its agent, which
-// notices by its line, does what its place in the job asks for (started_agent.hpp).
+// notices by its line, does what its place in the job asks for (StartedAgent).
 #pragma once
 
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "launcher/agent/feature.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
+
 namespace ddprun::inline launch {
+
+// Set for an agent that a relay starts, besides the line: StartNode's slots.
+inline constexpr const char* kStartedVariable = "DDPRUN_STARTED";
+
+// Node 0's agent has this, too: the names of all hosts, separated by commas, where they are of at most kMaxStartedHosts bytes. (One
+// variable may have twice as many.)
+inline constexpr const char* kStartedHostsVariable = "DDPRUN_STARTED_HOSTS";
+inline constexpr std::size_t kMaxStartedHosts = 64 * 1024;
+
+// An agent has StartPlan's run_record in this, where that is of at most kMaxStartedRun bytes.
+inline constexpr const char* kStartedRunVariable = "DDPRUN_STARTED_RUN";
+inline constexpr std::size_t kMaxStartedRun = 120 * 1024;
+
+// Takes the line from the standard input, which is /dev/null then. The first thing that such an agent does.
+OwnedDescriptor take_relay_line();
+
+struct LineLoss {
+    bool is_node_0 = false;
+    bool has_run = false;     // a round has begun
+    bool is_elastic = false;  // the job goes on without a node that leaves
+};
+
+// Says whether an agent that has lost its line ends itself. Node 0 ends the job. Before the first round nobody would ever tell the
+// others that there will be none. In an elastic job each one leaves; where all do so, the job ends. Elsewhere an agent
+// that only lost its line, with the relay before it, goes on: the coordinator tells it when the job is over. Pure.
+bool ends_with_line(const LineLoss& loss);
+
+// StartedAgent is the feature of an agent that a relay has started: it says which port it has and that its workers run, and ends when nobody wants the job any more. Its line is a socket that it has for its standard input.
+//
+//   port 29871      first of all; node 0's, which has taken a free one
+//   runs            its workers do
+//
+// The line ends with the relay, however that ends.
+class StartedAgent : public Feature {
+  public:
+    StartedAgent(OwnedDescriptor line, bool is_node_0, bool is_elastic);
+
+    void began(AgentControls& agent) override;
+    void learnt(const AgentNews& news) override;
+    void workers_run(const RoundReady& place) override;
+
+  private:
+    using Stream = boost::asio::posix::stream_descriptor;
+
+    void say(const std::string& words);
+    void listen(const std::shared_ptr<Stream>& reader);
+
+    OwnedDescriptor line_;
+    LineLoss loss_;
+    bool port_said_ = false;
+    AgentControls* agent_ = nullptr;
+};
 
 // `words` behind the flag: the build that is asked for, and the folder that is to be removed, if the program came with it.
 // Returns the exit code; kExitOtherBuild without having read anything.

@@ -1,13 +1,151 @@
 #include "launcher/start/remote_shell.hpp"
 
+#include <elf.h>
 #include <fmt/core.h>
+#include <link.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string_view>
 
+#include "launcher/cluster/family.hpp"
 #include "launcher/harmless_text.hpp"
 
 namespace ddprun::inline launch {
+namespace {
+
+constexpr const char* kOwnLink = "/proc/self/exe";
+
+// Looks in what is mapped of one note segment; empty: the id is not there.
+std::string id_in_notes(std::string_view notes) {
+    const auto padded = [](std::size_t size) { return (size + 3) / 4 * 4; };
+    ElfW(Nhdr) head{};
+    while (notes.size() >= sizeof head) {
+        std::memcpy(&head, notes.data(), sizeof head);
+        const std::size_t begin = sizeof head + padded(head.n_namesz);
+        const std::size_t size = begin + padded(head.n_descsz);
+        if (size > notes.size()) break;
+        const bool is_gnus = notes.substr(sizeof head, head.n_namesz) == std::string_view("GNU\0", 4);
+        if (head.n_type == NT_GNU_BUILD_ID && is_gnus) {
+            std::string id;
+            for (const char byte : notes.substr(begin, head.n_descsz))
+                id += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+            return id;
+        }
+        notes.remove_prefix(size);
+    }
+    return {};
+}
+
+// The first object is the program itself.
+int note_id(dl_phdr_info* object, std::size_t, void* found) {
+    for (int i = 0; i < object->dlpi_phnum; ++i) {
+        const ElfW(Phdr)& segment = object->dlpi_phdr[i];
+        if (segment.p_type != PT_NOTE) continue;
+        const auto* begin = reinterpret_cast<const char*>(object->dlpi_addr + segment.p_vaddr);
+        std::string id = id_in_notes({begin, segment.p_memsz});
+        if (id.empty()) continue;
+        *static_cast<std::string*>(found) = std::move(id);
+        break;
+    }
+    return 1;
+}
+
+}  // namespace
+
+std::string build_identity() {
+    std::string id;
+    ::dl_iterate_phdr(note_id, &id);
+    struct stat file {};
+    // Linked without one: a file of that size and time is hardly another build's.
+    if (id.empty() && ::stat(kOwnLink, &file) == 0)
+        id = fmt::format("{}.{}", file.st_size, file.st_mtim.tv_sec);
+    return fmt::format("{}-{}", DDPRUN_VERSION, id);
+}
+
+std::string own_program() {
+    std::error_code gone;
+    const auto path = std::filesystem::read_symlink(kOwnLink, gone);
+    struct stat named {};
+    struct stat ours {};
+    const bool is_there = !gone && ::stat(path.c_str(), &named) == 0 && ::stat(kOwnLink, &ours) == 0;
+    // Another build may have taken its name.
+    const bool is_same = is_there && named.st_dev == ours.st_dev && named.st_ino == ours.st_ino;
+    return is_same ? path.string() : "";
+}
+
+std::string own_executable() {
+    const std::string path = own_program();
+    return path.empty() ? kOwnLink : path;
+}
+
+std::uint64_t own_program_size() {
+    struct stat ours {};
+    return ::stat(kOwnLink, &ours) == 0 ? static_cast<std::uint64_t>(ours.st_size) : 0;
+}
+
+std::string own_program_bytes() {
+    std::ifstream program(kOwnLink, std::ios::binary);
+    return {std::istreambuf_iterator<char>(program), {}};
+}
+
+namespace {
+
+constexpr std::string_view kNeedLine = "ddprun-relay need";
+
+// The file goes into a folder that nobody else may look into; the relay removes it as the first thing it does, and the shell if
+// it never becomes that. `wc` finds out whether the connection broke on the way.
+constexpr std::string_view kShipping =
+    R"sh(umask 077;d=$(mktemp -d "${{TMPDIR:-/tmp}}/ddprun_relay_XXXXXX")||exit 73;)sh"
+    R"sh(trap "rm -rf \"$d\"" EXIT;trap "exit 1" HUP INT TERM;)sh"
+    R"sh(head -c {0} >"$d/ddprun"&&[ "$(wc -c <"$d/ddprun")" -eq {0} ]&&chmod 700 "$d/ddprun"&&)sh"
+    R"sh(exec "$d/ddprun" {1} {2} "$d")sh";
+
+}  // namespace
+
+std::string shell_quoted(std::string_view text) {
+    std::string quoted = "'";
+    for (const char c : text) {
+        if (c == '\'') {
+            quoted += R"('\'')";
+        } else {
+            quoted += c;
+        }
+    }
+    return quoted += '\'';
+}
+
+std::string bootstrap_line(const BootstrapRequest& request) {
+    // The relay is not put in the shell's place: only by how it ends the shell knows whether it is of this build. A signal
+    // to both ends neither before the agent has ended.
+    const std::string script = fmt::format(
+        R"sh(trap : INT TERM;p={};[ -x "$p" ]||p=ddprun;"$p" {} {};c=$?;case $c in 2|{}|126|127);;*)exit $c;;esac;echo {};{})sh",
+        shell_quoted(request.file), kRelayFlag, request.identity, kExitOtherBuild, kNeedLine,
+        request.ships ? fmt::format(kShipping, request.size, kRelayFlag, request.identity) : "exit 0");
+    return "exec /bin/sh -c " + shell_quoted(script);
+}
+
+Handshake::Word Handshake::push(std::string_view bytes) {
+    held_ += bytes;
+    for (auto end = held_.find('\n'); end != std::string::npos; end = held_.find('\n')) {
+        std::string line = held_.substr(0, end);
+        held_.erase(0, end + 1);
+        passed_ += end + 1;
+        if (line.ends_with('\r')) line.pop_back();
+        // A shell's noise may end without a newline.
+        if (line.ends_with(kHaveLine)) return Word::have;
+        if (line.ends_with(kNeedLine)) return Word::need;
+        noise_ = std::move(line);
+    }
+    return passed_ + held_.size() > kMaxNoise ? Word::too_much : Word::none;
+}
+
 namespace {
 
 constexpr std::string_view kSsh = "ssh";
@@ -15,16 +153,12 @@ constexpr std::string_view kSrun = "srun";
 constexpr std::string_view kBlaunch = "blaunch";
 constexpr std::string_view kQrsh = "qrsh";
 
-// These of Slurm's variables name the job, the cluster and the user to srun; an asterisk stands for all that begin so.
-constexpr std::array<std::string_view, 7> kKeptForSrun{
-    "SLURM_CONF*", "SLURM_CLUSTER*", "SLURM_WORKING_CLUSTER", "SLURM_JOB_ID", "SLURM_JOBID",
-    "SLURM_JWT",   "SLURM_HET_*"};
+// These of Slurm's variables name the job, the cluster and the user to srun.
+constexpr std::string_view kKeptForSrun =
+    "SLURM_CONF* SLURM_CLUSTER* SLURM_WORKING_CLUSTER SLURM_JOB_ID SLURM_JOBID SLURM_JWT SLURM_HET_*";
 
 bool is_kept_for_srun(std::string_view name) {
-    if (!name.starts_with("SLURM_") && !name.starts_with("SRUN_")) return true;
-    return std::any_of(kKeptForSrun.begin(), kKeptForSrun.end(), [name](std::string_view kept) {
-        return kept.ends_with('*') ? name.starts_with(kept.substr(0, kept.size() - 1)) : name == kept;
-    });
+    return !matches_pattern(name, "SLURM_* SRUN_*") || matches_pattern(name, kKeptForSrun);
 }
 
 struct ShellPlace {

@@ -1,6 +1,6 @@
 // The tree of relays that starts a job: which relay starts which others, and what they say to each other. Pure.
 //
-// They talk by the standard input and output of the remote shell, in frames, after the lines of the handshake (bootstrap.hpp).
+// They talk by the standard input and output of the remote shell, in frames, after the lines of the handshake (remote_shell.hpp).
 // All of them run one build.
 //
 //   frame = length, four bytes, the lowest first + the message as binary_codec.hpp has it + a newline
@@ -20,6 +20,27 @@
 #include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun::inline launch {
+
+// --- which variables go along to the hosts of a job, and which are a host's own
+
+// Says whether the variable speaks of the machine, the session or the scheduler's step that it is set in: it is not carried,
+// and a host's own stays. apps/ddprun/manual/clusters.md lists them.
+bool is_host_bound(std::string_view name);
+
+// Returns what the starter sends.
+Environment carried_environment(const Environment& environment);
+
+// This says whose variables count on a host besides those that are bound to it.
+struct HostsOwn {
+    bool all = false;   // nothing was carried
+    bool gpus = false;  // which GPUs are seen, where the host says so
+};
+
+// Returns what the agent on a host has: what was carried, over the host's own of those that are not.
+Environment agent_environment(const Environment& carried, const Environment& own, HostsOwn which);
+
+// Returns what --clean-env leaves: who the user is, where programs are, language and time, and which GPUs the job has.
+Environment clean_environment(const Environment& environment);
 
 // A piece of output is smaller (LineSplitter::kMaxLine, twice at most).
 inline constexpr std::size_t kMaxFrameUp = 1024 * 1024;

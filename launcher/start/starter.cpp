@@ -1,14 +1,11 @@
 #include "launcher/start/starter.hpp"
 
 #include <fmt/core.h>
-#include <sys/epoll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
@@ -22,111 +19,72 @@
 #include "launcher/start/host_connection.hpp"
 #include "launcher/start/start_tree.hpp"
 #include "rendezvous/job/exit_status.hpp"
-#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline launch {
 namespace {
 
-bool are_one_console(int a, int b) {
-    struct stat first {};
-    struct stat second {};
-    return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
-           first.st_ino == second.st_ino && first.st_rdev == second.st_rdev;
-}
-
-// StartConsole: the starter's own stdout and stderr, which it never waits for. Used on the thread of the executor.
+// StartConsole is the starter's own stdout and stderr, which it never waits for. Used on the thread of the executor.
 class StartConsole {
   public:
-    // So much may wait in it; beyond that nothing more should come.
+    // This much may wait in it; beyond that nothing more should come.
     static constexpr std::size_t kMaxWaiting = 4 * 1024 * 1024;
-    // How long a console may take nothing once the job is over.
+    // A console may take nothing for so long once the job is over.
     static constexpr std::chrono::seconds kPatience{60};
 
     // `on_room` is called when is_full() or is_empty() may have changed.
-    StartConsole(const boost::asio::any_io_executor& executor, std::function<void()> on_room);
+    StartConsole(const boost::asio::any_io_executor& executor, std::function<void()> on_room)
+        : on_room_(std::move(on_room)) {
+        screens_.emplace_back(executor, STDOUT_FILENO);
+        if (!are_one_console(STDOUT_FILENO, STDERR_FILENO)) screens_.emplace_back(executor, STDERR_FILENO);
+    }
 
-    void write(bool is_error, std::string_view text);
-    bool is_full() const;
-    bool is_empty() const;
+    void write(bool is_error, std::string_view text) {
+        AwaitedConsole& screen = is_error ? screens_.back() : screens_.front();
+        screen.writer.write(text);
+        await_room(screen);
+    }
+
+    bool is_full() const {
+        return std::any_of(screens_.begin(), screens_.end(), [](const AwaitedConsole& screen) {
+            return screen.writer.blocked() && screen.writer.waiting() > kMaxWaiting;
+        });
+    }
+    bool is_empty() const {
+        return std::none_of(screens_.begin(), screens_.end(),
+                            [](const AwaitedConsole& screen) { return screen.writer.blocked(); });
+    }
+
     // Throws away what waits.
-    void give_up();
-    std::uint64_t written() const;
+    void give_up() {
+        for (AwaitedConsole& screen : screens_) screen.writer.give_up();
+    }
+
+    std::uint64_t written() const {
+        std::uint64_t sum = 0;
+        for (const AwaitedConsole& screen : screens_) sum += screen.writer.written();
+        return sum;
+    }
 
   private:
-    struct Screen {
-        Screen(const boost::asio::any_io_executor& executor, int fd) : writer(fd), room(executor) {}
-        ConsoleWriter writer;
-        boost::asio::posix::stream_descriptor room;  // readable while the console takes something
-        bool is_awaited = false;
-    };
-
-    void await_room(Screen& screen);
+    void await_room(AwaitedConsole& screen) {
+        const bool can_wait = screen.await_room([this, &screen] {
+            screen.writer.flush();
+            await_room(screen);
+            on_room_();
+        });
+        if (!can_wait) screen.writer.flush();
+    }
 
     std::function<void()> on_room_;
-    std::deque<Screen> screens_;  // stdout, and stderr if it is not the same thing
+    std::deque<AwaitedConsole> screens_;  // stdout, and stderr if it is not the same thing
 };
 
-StartConsole::StartConsole(const boost::asio::any_io_executor& executor, std::function<void()> on_room)
-    : on_room_(std::move(on_room)) {
-    screens_.emplace_back(executor, STDOUT_FILENO);
-    if (!are_one_console(STDOUT_FILENO, STDERR_FILENO)) screens_.emplace_back(executor, STDERR_FILENO);
-}
-
-void StartConsole::write(bool is_error, std::string_view text) {
-    Screen& screen = is_error ? screens_.back() : screens_.front();
-    screen.writer.write(text);
-    await_room(screen);
-}
-
-// Asio would make the console non-blocking, also for the others who have it; by an epoll set of its own it stays as it is.
-void StartConsole::await_room(Screen& screen) {
-    if (!screen.writer.blocked() || screen.is_awaited) return;
-    if (!screen.room.is_open()) {
-        OwnedDescriptor set(::epoll_create1(EPOLL_CLOEXEC));
-        epoll_event event{EPOLLOUT, {}};
-        // A console that cannot be waited for is always ready.
-        if (::epoll_ctl(set.get(), EPOLL_CTL_ADD, screen.writer.poll_fd(), &event) != 0)
-            return screen.writer.flush();
-        screen.room.assign(set.release());
-    }
-    screen.is_awaited = true;
-    screen.room.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                           [this, &screen](const boost::system::error_code& error) {
-                               screen.is_awaited = false;
-                               if (error) return;
-                               screen.writer.flush();
-                               await_room(screen);
-                               on_room_();
-                           });
-}
-
-bool StartConsole::is_full() const {
-    return std::any_of(screens_.begin(), screens_.end(), [](const Screen& screen) {
-        return screen.writer.blocked() && screen.writer.waiting() > kMaxWaiting;
-    });
-}
-
-bool StartConsole::is_empty() const {
-    return std::none_of(screens_.begin(), screens_.end(),
-                        [](const Screen& screen) { return screen.writer.blocked(); });
-}
-
-void StartConsole::give_up() {
-    for (Screen& screen : screens_) screen.writer.give_up();
-}
-
-std::uint64_t StartConsole::written() const {
-    std::uint64_t sum = 0;
-    for (const Screen& screen : screens_) sum += screen.writer.written();
-    return sum;
-}
-
-// How much longer than one grace period agents may take to end that were told to.
+// Agents that were told to end may take so much longer than one grace period.
 constexpr std::chrono::seconds kEndTime{30};
-// How much longer they may take where node 0 has ended and nobody else was told anything: they give each other time, too.
+// They may take so much longer where node 0 has ended and nobody else was told anything: they give each other time, too.
 constexpr std::chrono::seconds kStragglerTime{90};
 
-// How long hosts that are still being connected to may take to fail, once one has.
+// Hosts that are still being connected to may take so long to fail, once one has.
 constexpr std::chrono::seconds kOtherFailures{2};
 
 class JobStarter {

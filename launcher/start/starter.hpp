@@ -1,4 +1,4 @@
-// run_starter: starts a job's agents on its hosts and brings all that they say to this terminal, until the last one has ended.
+// run_starter starts a job's agents on its hosts and brings all that they say to this terminal, until the last one has ended.
 //
 // The root of the tree of relays, on main's thread. Signals that end the job go to all agents, as from a scheduler; others to
 // node 0's, which passes them on to every worker.
@@ -22,7 +22,7 @@ struct StartTerms {
     bool may_outlive_0 = false;  // the job may go on without node 0
 };
 
-// StartLedger: what the starter of a job knows of its nodes, and what follows from that. Pure.
+// StartLedger holds what the starter of a job knows of its nodes, and what follows from that. Pure.
 class StartLedger {
   public:
     explicit StartLedger(const StartTerms& terms)
@@ -60,10 +60,10 @@ class StartLedger {
     std::optional<int> last_code_;
 };
 
-// So many lines of launchers are remembered; then all are forgotten.
+// This many lines of launchers are remembered; then all are forgotten.
 inline constexpr std::size_t kMaxEchoes = 4096;
 
-// EchoFilter: every agent of a job says why it ended, in the same words; on one screen these stand once. Pure.
+// EchoFilter lets a line through once: every agent of a job says why it ended, in the same words. Pure.
 class EchoFilter {
   public:
     // Takes whole lines that a node's agent has said on stderr, and returns them without the launcher's own lines that another

@@ -16,7 +16,7 @@
 #include "launcher/guardian/guardian_channel.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/jobs/job_control.hpp"
-#include "launcher/jobs/job_record.hpp"
+#include "launcher/jobs/job_folder.hpp"
 #include "launcher/jobs/run_record.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/path_template.hpp"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "launcher/process/local_runner.hpp"
-#include "launcher/process/worker_spec.hpp"
+#include "launcher/process/process_runner.hpp"
 #include "tests/support/hang_guard.hpp"
 
 namespace ddprun {

@@ -10,8 +10,8 @@
 
 #include "apps/ddprun/options/command_line.hpp"
 #include "launcher/agent/launch_options.hpp"
-#include "launcher/doctor/look_around.hpp"
 #include "launcher/doctor/node_report.hpp"
+#include "launcher/doctor/surroundings.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun::inline app {

@@ -18,7 +18,7 @@
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"
 #include "launcher/agent/worker_placement.hpp"
-#include "launcher/cluster/cluster_text.hpp"
+#include "launcher/cluster/cluster_table.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/start/host_slots.hpp"

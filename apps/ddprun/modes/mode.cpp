@@ -10,8 +10,8 @@
 #include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"
 #include "launcher/features/health.hpp"
-#include "launcher/start/bootstrap.hpp"
-#include "launcher/start/started_agent.hpp"
+#include "launcher/start/relay.hpp"
+#include "launcher/start/remote_shell.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline app {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "apps/ddprun/options/option_values.hpp"
-#include "launcher/cluster/cluster_text.hpp"
+#include "launcher/cluster/cluster_table.hpp"
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/job_command.hpp"
 

@@ -13,7 +13,7 @@
 #include "launcher/features/watchdog.hpp"
 #include "launcher/plan/own_address.hpp"
 #include "launcher/plan/program.hpp"
-#include "launcher/start/carried_environment.hpp"
+#include "launcher/start/start_tree.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/system/whole_number.hpp"
 

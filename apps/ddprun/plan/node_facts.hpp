@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/ddprun/options/command_line.hpp"
-#include "launcher/cluster/cluster_view.hpp"
+#include "launcher/cluster/family.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/plan/node_placement.hpp"
 #include "launcher/plan/program.hpp"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "launcher/cluster/cluster_text.hpp"
+#include "launcher/cluster/cluster_table.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "rendezvous/system/split.hpp"
 #include "tests/launcher/text_checks.hpp"

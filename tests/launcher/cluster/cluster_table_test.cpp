@@ -4,7 +4,6 @@
 #include <fstream>
 #include <set>
 
-#include "launcher/cluster/cluster_text.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "tests/launcher/cluster/captured_environment.hpp"
 #include "tests/support/catch.hpp"

@@ -1,4 +1,4 @@
-#include "launcher/doctor/look_around.hpp"
+#include "launcher/doctor/surroundings.hpp"
 
 #include "tests/support/catch.hpp"
 

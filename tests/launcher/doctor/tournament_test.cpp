@@ -1,4 +1,4 @@
-#include "launcher/doctor/tournament.hpp"
+#include "launcher/doctor/node_report.hpp"
 
 #include <set>
 #include <utility>

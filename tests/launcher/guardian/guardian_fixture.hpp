@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/guardian/guardian_runner.hpp"
+#include "launcher/guardian/guardian.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "launcher/guardian/guardian_runner.hpp"
+#include "launcher/guardian/guardian.hpp"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -11,7 +11,6 @@
 #include <sstream>
 #include <thread>
 
-#include "launcher/guardian/guardian.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/process/sweeper.hpp"
 #include "tests/launcher/guardian/guardian_fixture.hpp"

@@ -1,6 +1,6 @@
 #include "launcher/jobs/run_record.hpp"
 
-#include "launcher/cluster/cluster_text.hpp"
+#include "launcher/cluster/cluster_table.hpp"
 #include "tests/launcher/cluster/captured_environment.hpp"
 #include "tests/support/catch.hpp"
 

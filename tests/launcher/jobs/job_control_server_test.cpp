@@ -1,4 +1,4 @@
-#include "launcher/jobs/job_control_server.hpp"
+#include "launcher/jobs/job_control.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -12,8 +12,6 @@
 #include <optional>
 #include <thread>
 
-#include "launcher/jobs/job_control.hpp"
-#include "launcher/jobs/job_control_client.hpp"
 #include "rendezvous/system/error.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"

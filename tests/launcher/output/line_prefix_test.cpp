@@ -1,4 +1,4 @@
-#include "launcher/output/line_prefix.hpp"
+#include "launcher/output/output_plan.hpp"
 
 #include "tests/support/catch.hpp"
 

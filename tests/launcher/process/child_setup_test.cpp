@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "launcher/process/descriptors.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

@@ -1,4 +1,4 @@
-#include "launcher/process/end_descriptor.hpp"
+#include "launcher/process/descriptors.hpp"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "launcher/process/open_files.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,9 +1,7 @@
 // What the start of a job decides: who is told what, when it is hopeless, what is tried again.
-#include "launcher/start/bootstrap.hpp"
-#include "launcher/start/build_identity.hpp"
-#include "launcher/start/carried_environment.hpp"
+#include "launcher/start/relay.hpp"
 #include "launcher/start/remote_shell.hpp"
-#include "launcher/start/started_agent.hpp"
+#include "launcher/start/start_tree.hpp"
 #include "launcher/start/starter.hpp"
 #include "tests/support/catch.hpp"
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "launcher/cluster/host_list.hpp"
-#include "launcher/start/bootstrap.hpp"
 #include "launcher/start/host_slots.hpp"
+#include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
 #include "rendezvous/job/failure.hpp"
 #include "rendezvous/net/endpoint.hpp"

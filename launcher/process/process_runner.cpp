@@ -1,4 +1,4 @@
-#include "launcher/process/launcher_traces.hpp"
+#include "launcher/process/process_runner.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>

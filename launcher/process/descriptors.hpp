@@ -1,0 +1,61 @@
+// Descriptors of a process: how many it may have, how they are made and closed, and how one waits for them, also for the end of
+// a child, beside sockets and without a signal handler.
+//
+// The system limits how many there may be. A launcher with many workers and connections needs more than the 1024 that shells
+// give for the sake of programs that use select(); it may help itself up to the hard limit. Its workers get what it was given.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "rendezvous/system/deadline.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
+
+namespace ddprun::inline launch {
+
+// This many workers are started at once; they have two ends of each stream in the launcher.
+inline constexpr int kStartsAtOnce = 64;
+
+// These say how many descriptors a launcher needs for itself and so many workers: once they run, and while they start.
+std::size_t least_descriptors(std::size_t workers) noexcept;
+std::size_t launcher_descriptors(std::size_t workers) noexcept;
+
+// Returns " (this process may have 1024, ulimit -n)" if the errno says that there are none left; else nothing.
+std::string open_files_remedy(int error_number);
+
+// Raises the soft limit of this process to the hard one. Returns what it was; 0 if nothing was changed.
+std::uint64_t raise_open_files() noexcept;
+
+// Sets the soft limit of this process; 0 changes nothing. Only calls that are allowed between fork and exec.
+void restore_open_files(std::uint64_t soft_limit) noexcept;
+
+// These act on every descriptor from `first` on, on old kernels (before Linux 5.9 and 5.11) by listing /proc/self/fd. They may be
+// called between fork and exec. The first two return 0 or an errno.
+int close_on_exec_from(int first) noexcept;
+int close_on_exec_by_listing(int first) noexcept;
+void close_from(int first) noexcept;
+
+// Has this standard stream lead to /dev/null. It may be called between fork and exec.
+void lead_to_nowhere(int stream) noexcept;
+
+// Makes a pipe whose ends are close-on-exec and none of the standard streams; false, with errno set, if there can be none.
+bool make_pipe(OwnedDescriptor& reader, OwnedDescriptor& writer);
+
+// Waits until the descriptor is ready for these events of poll(); false when the deadline has passed.
+bool await_ready(int fd, short events, Deadline deadline);
+
+// Returns a descriptor that is readable once this child of ours has ended, reaped or not; close-on-exec. It is a pidfd, or
+// where the kernel knows none (before Linux 5.3; gVisor; a container's filter) the end of a pipe that a thread closes, which
+// waits for the child without reaping it. Empty, with errno set, if there can be neither. Any thread.
+OwnedDescriptor open_end_of_child(pid_t child);
+
+// Returns a pidfd of any process; empty, with errno set, if there can be none.
+OwnedDescriptor open_process(pid_t process);
+
+// True if that errno of open_process() comes from a kernel that knows no pidfds.
+bool means_no_pidfds(int error_number);
+
+}  // namespace ddprun::inline launch
