@@ -56,7 +56,7 @@ class LauncherSignals final : public Feature {
     }
     void await() {
         signals_->async_wait([this](boost::system::error_code cancelled, int signal) {
-            if (cancelled) return;
+            if (cancelled || !signals_) return;  // It may have come just before the agent left.
             await();
             take(signal);
         });

@@ -4,6 +4,7 @@
 #include "apps/ddprun/plan/adapted_task.hpp"
 #include "apps/ddprun/plan/cluster_plan.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

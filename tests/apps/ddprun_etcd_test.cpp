@@ -3,6 +3,7 @@
 #include "apps/cli/option_values.hpp"
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

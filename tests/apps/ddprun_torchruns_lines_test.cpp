@@ -3,6 +3,7 @@
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/cluster_plan.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "tests/apps/config_text.hpp"
 #include "tests/support/catch.hpp"
 
