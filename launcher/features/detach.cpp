@@ -195,6 +195,26 @@ void become_launcher(const sigset_t& mask, int output) {
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
 }
 
+constexpr const char* kRecordName = "job.json";
+constexpr const char* kRoomName = ".result";
+constexpr std::size_t kResultRoom = 64 * 1024;
+// Some more than the result says of one.
+constexpr std::size_t kRoomOfRank = 512;
+constexpr const char* kRecordRoomName = ".job";
+// What the record says more once the job has a name; some more than the longest file name.
+constexpr std::size_t kRoomOfNames = 4096;
+
+// The errno; 0 if there is room.
+int take_room(int file, std::size_t bytes) {
+    int error_number = 0;
+    do {
+        error_number = ::posix_fallocate(file, 0, static_cast<off_t>(bytes));
+    } while (error_number == EINTR);
+    return error_number;
+}
+
+boost::system::error_code reserved_error() { return {errno, boost::system::system_category()}; }
+
 }  // namespace
 
 Detached detach(const std::filesystem::path& output) {
@@ -238,9 +258,15 @@ void tell_started(OwnedDescriptor starter, const std::string& id) {
     [[maybe_unused]] const ssize_t ignored = ::write(starter.get(), line.data(), line.size());
 }
 
+ReservedFile reserve_result(const std::filesystem::path& folder) { return {folder / kRoomName, kResultRoom}; }
+
 DetachedJob::DetachedJob(std::filesystem::path folder, const LaunchOptions& options,
-                         std::vector<std::string> command, OwnedDescriptor starter)
-    : folder_(std::move(folder)), claim_(folder_), options_(options), starter_(std::move(starter)) {
+                         std::vector<std::string> command, ReservedFile room, OwnedDescriptor starter)
+    : folder_(std::move(folder)),
+      claim_(folder_),
+      options_(options),
+      room_(std::move(room)),
+      starter_(std::move(starter)) {
     record_.entry_name = options.entry_name;
     record_.command = std::move(command);
     std::error_code unknown;
@@ -253,7 +279,10 @@ DetachedJob::DetachedJob(std::filesystem::path folder, const LaunchOptions& opti
     if (!self) fail(Errc::refused, "cannot detach: /proc does not show this process");
     record_.start_time = self->start_time;
     record_.start_unix_ms = unix_time_now_ms();
-    write_record();
+    const std::filesystem::path path = folder_ / kRecordName;
+    const std::string text = to_json(record_);
+    if (const auto error = replace_file(path, text)) fail_record(error);
+    record_room_.emplace(folder_ / kRecordRoomName, text.size() + kRoomOfNames);
 }
 
 DetachedJob::~DetachedJob() {
@@ -272,24 +301,27 @@ void DetachedJob::workers_run(const RoundReady& place) {
     record_.job_id = place.job_id;
     record_.node_rank = place.group_rank;
     record_.id = job_folder_name(place.job_id, place.group_rank, options_.nnodes);
-    write_record();
+    // The workers' output may have filled the disk by now.
+    if (const auto error =
+            record_room_->become(folder_ / kRecordRoomName, folder_ / kRecordName, to_json(record_)))
+        fail_record(error);
     folder_ = publish_job_folder(folder_, record_.id);
     published_ = true;
+    room_.grow(kResultRoom + kRoomOfRank * static_cast<std::size_t>(place.world_size));
     prune_jobs(folder_.parent_path());
     tell_started(std::move(starter_), record_.id);
 }
 
 std::optional<std::string> DetachedJob::ended(const JobResult& result) {
     const std::filesystem::path path = folder_ / "result.json";
-    const auto error = replace_file(path, to_json(result));
+    const auto error = room_.become(folder_ / kRoomName, path, to_json(result));
     if (!error) return std::nullopt;
     return fmt::format("'{}' cannot be written: {}", path.string(), error.message());
 }
 
-void DetachedJob::write_record() const {
-    const std::filesystem::path path = folder_ / "job.json";
-    if (const auto error = replace_file(path, to_json(record_)))
-        throw Error(error, fmt::format("cannot write '{}': {}", path.string(), error.message()));
+void DetachedJob::fail_record(const boost::system::error_code& error) const {
+    const std::filesystem::path path = folder_ / kRecordName;
+    throw Error(error, fmt::format("cannot write '{}': {}", path.string(), error.message()));
 }
 
 SignalEffect DetachedJob::effect_of(int signal) const {
@@ -300,6 +332,34 @@ SignalEffect DetachedJob::effect_of(int signal) const {
     if (ends || options_.forwarded_signals.contains(signal)) return {.ends_job = ends};
     return {.refusal = signal_text(signal) +
                        " is neither in the job's --signals-to-handle nor in its --forward or --requeue-on"};
+}
+
+ReservedFile::ReservedFile(const std::filesystem::path& path, std::size_t bytes)
+    : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) {
+    const int error_number = file_ ? take_room(file_.get(), bytes) : errno;
+    if (error_number == 0) return;
+    if (file_) ::unlink(path.c_str());
+    fail_errno(error_number,
+               fmt::format("no room for {} bytes of a detached job in '{}' (see XDG_RUNTIME_DIR)", bytes,
+                           path.parent_path().string()));
+}
+
+void ReservedFile::grow(std::size_t bytes) { take_room(file_.get(), bytes); }
+
+boost::system::error_code ReservedFile::become(const std::filesystem::path& now,
+                                               const std::filesystem::path& name, std::string_view text) {
+    const auto size = static_cast<off_t>(text.size());
+    for (off_t at = 0; !text.empty();) {
+        const ssize_t count = ::pwrite(file_.get(), text.data(), text.size(), at);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return reserved_error();
+        at += count;
+        text.remove_prefix(static_cast<std::size_t>(count));
+    }
+    if (::ftruncate(file_.get(), size) != 0 || ::fsync(file_.get()) != 0 ||
+        std::rename(now.c_str(), name.c_str()) != 0)
+        return reserved_error();
+    return {};
 }
 
 }  // namespace ddprun::inline launch

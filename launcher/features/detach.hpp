@@ -8,9 +8,12 @@
 // started it that the workers run. If they never run, the folder is removed.
 #pragma once
 
+#include <boost/system/error_code.hpp>
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/agent/feature.hpp"
@@ -23,9 +26,9 @@
 namespace ddprun::inline launch {
 
 struct Detached {
-    // The parent exits with this code now. 0: the workers run, and their job's id was printed.
+    // In the parent: the code to exit with now. 0: the workers run, and their job's id was printed.
     std::optional<int> exit_code;
-    // The launcher has tell_started write to this.
+    // In the launcher: where tell_started is to write to.
     OwnedDescriptor starter;
 };
 
@@ -36,11 +39,33 @@ Detached detach(const std::filesystem::path& output);
 // Lets the parent go, with the id it prints. It may have been killed; that is no trouble.
 void tell_started(OwnedDescriptor starter, const std::string& id);
 
+// A small file whose room on the disk is taken before it is needed, so that a disk that is full by then does not matter. It
+// has another name until it is written. It blocks, shortly, and is used by one thread.
+class ReservedFile {
+  public:
+    // Makes the file, for its owner alone, with room for so many bytes. Throws Error, and leaves nothing then.
+    ReservedFile(const std::filesystem::path& path, std::size_t bytes);
+
+    // Room for so many bytes in all, if there is that much; else it stays as it is.
+    void grow(std::size_t bytes);
+
+    // Writes the text, syncs it to the disk and gives the file, which is at `now`, its name. More text than there is
+    // room for may find some.
+    boost::system::error_code become(const std::filesystem::path& now, const std::filesystem::path& name,
+                                     std::string_view text);
+
+  private:
+    OwnedDescriptor file_;
+};
+
+// Takes the room of the job's result in its folder, before the shell is let go. Throws Error.
+ReservedFile reserve_result(const std::filesystem::path& folder);
+
 class DetachedJob : public Feature {
   public:
-    // `folder` as make_starting_folder made it; `starter` is detach()'s. Throws Error.
+    // `folder` as make_starting_folder made it; `room` is reserve_result()'s, `starter` detach()'s. Throws Error.
     DetachedJob(std::filesystem::path folder, const LaunchOptions& options, std::vector<std::string> command,
-                OwnedDescriptor starter);
+                ReservedFile room, OwnedDescriptor starter);
     DetachedJob(const DetachedJob&) = delete;
     DetachedJob& operator=(const DetachedJob&) = delete;
     ~DetachedJob() override;
@@ -51,13 +76,15 @@ class DetachedJob : public Feature {
     std::optional<std::string> ended(const JobResult& result) override;
 
   private:
-    void write_record() const;
+    [[noreturn]] void fail_record(const boost::system::error_code& error) const;
     SignalEffect effect_of(int signal) const;
 
     std::filesystem::path folder_;
     FolderClaim claim_;
     const LaunchOptions& options_;
     JobRecord record_;
+    std::optional<ReservedFile> record_room_;
+    ReservedFile room_;
     OwnedDescriptor starter_;
     bool published_ = false;
 };

@@ -108,7 +108,9 @@ int run_detached(const LaunchOptions& options, const std::vector<std::string>& w
     prune_jobs(jobs);
     const auto folder = make_starting_folder(jobs);
     Detached detached;
+    std::optional<ReservedFile> room;
     try {
+        room = reserve_result(folder);
         detached = detach(folder / "output");
     } catch (const std::exception&) {
         remove_starting_folder(folder);
@@ -122,7 +124,7 @@ int run_detached(const LaunchOptions& options, const std::vector<std::string>& w
     }
     std::vector<std::string> command{"ddprun"};
     command.insert(command.end(), words.begin(), words.end());
-    DetachedJob job(folder, options, std::move(command), std::move(detached.starter));
+    DetachedJob job(folder, options, std::move(command), std::move(*room), std::move(detached.starter));
     std::vector<Feature*> all = features.all();
     all.insert(all.begin(), &job);
     return run_agent(options, log, all);
