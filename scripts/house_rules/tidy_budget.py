@@ -12,11 +12,11 @@ PRODUCTION = ("apps/", "launcher/", "rendezvous/", "collectives/")
 SOURCES = (".cpp", ".hpp", ".h", ".cu", ".cuh")
 
 LIMITS = {
-    "lines of production code": 75_300,
-    "files of production code": 609,
+    "lines of production code": 72_500,
+    "files of production code": 440,
     "options of ddprun": 105,
     "bytes of ddprun, stripped": 7_000_000,
-    "CPU seconds of a release build with its tests": 900,
+    "CPU seconds of a release build with its tests": 700,
 }
 
 
