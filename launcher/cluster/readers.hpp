@@ -100,7 +100,7 @@ std::optional<FamilyFacts> read_hydra(const ClusterView& view);
 std::optional<FamilyFacts> read_slurm_step(const ClusterView& view);
 std::optional<FamilyFacts> read_blaunch(const ClusterView& view);
 
-// --- platforms.cpp, described_platforms.cpp
+// --- platforms.cpp
 
 std::optional<FamilyFacts> read_lepton(const ClusterView& view);
 std::optional<FamilyFacts> read_aws_batch(const ClusterView& view);

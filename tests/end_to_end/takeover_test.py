@@ -29,7 +29,10 @@ def sockets_of(pid, port):
     listener, connections = None, []
     try:
         for name in os.listdir(f"/proc/{pid}/fd"):
-            if not os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:"):
+            try:
+                if not os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:"):
+                    continue
+            except FileNotFoundError:  # closed meanwhile
                 continue
             found = socket.socket(fileno=ctypes.CDLL(None, use_errno=True).syscall(pidfd_getfd, process, int(name), 0))
             if found.family not in (socket.AF_INET, socket.AF_INET6) or found.getsockname()[1] != port:
