@@ -352,7 +352,7 @@ CommandLine resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     }
     if (line.workers_by_gpus && facts.hardware.devices.count == 0 && speaks_for_all(line))
         options.placement_remarks.push_back(fmt::format(
-            "{} on this node, which has no GPU; --nproc-per-node says how many there are to be",
+            "{} on this node, which has no GPU (see --nproc-per-node)",
             line.workers_without_gpus == 1
                 ? "one worker"
                 : fmt::format("{} workers, as the allocation has slots,", line.workers_without_gpus)));
