@@ -31,8 +31,6 @@ std::vector<OptionGroup> node_groups(CommandLine& line) {
     std::vector<OptionGroup> groups = option_rows(line);
     for (OptionGroup& group : groups) {
         std::erase_if(group.rows, [](const OptionRow& row) { return !row.has(kFindsNodes); });
-        for (OptionRow& row : group.rows)
-            row.marks &= ~kCommon;  // doctor has so few that --help shows them all
     }
     std::erase_if(groups, [](const OptionGroup& group) { return group.rows.empty(); });
     return groups;

@@ -163,7 +163,7 @@ class WordReader {
         const std::string name = begin->is_long ? whole : begin->name;
         taken_.typed[whole] = begin->typed;
         const std::string rest = word.substr(begin->end);
-        if (whole == kHelp) return take_help(rest);
+        if (whole == kHelp) return take_help(rest, !begin->is_long);
         // An option whose value is optional takes it only behind an "=".
         if (!option->needs_value) {
             const bool is_joined = !begin->is_long && !rest.empty();
@@ -180,10 +180,11 @@ class WordReader {
 
     // The topic of help stands behind "=", or is the last of all words. Further words are a program's, as in a line to
     // which --help was added.
-    bool take_help(const std::string& rest) {
+    bool take_help(const std::string& rest, bool is_short) {
         taken_.options.emplace_back(kHelp);
         if (rest.starts_with('=')) taken_.topic = rest.substr(1);
         if (rest.empty() && at_ + 2 == words_.size()) taken_.topic = words_[++at_];
+        taken_.asks_short_help = is_short && taken_.topic.empty();
         return true;
     }
 

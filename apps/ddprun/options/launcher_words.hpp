@@ -17,6 +17,7 @@ struct LauncherWords {
     std::vector<std::string> program;  // its name and its arguments
     TypedNames typed;
     std::string topic;  // what --help is asked about; empty: nothing in particular
+    bool asks_short_help = false;  // by -h alone
 };
 
 // Splits the words as argparse would. The launcher's end at "--" or at the first word that is neither an option of
