@@ -83,7 +83,7 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
     groups.insert(groups.end(), of_nodes.begin(), of_nodes.end());
     app.footer("Exit codes: 0 without a problem, 1 with one, 2 for a wrong command line.");
     add_standard_options(app, DDPRUN_VERSION, "[OPTIONS]");
-    LauncherWords split = split_words(app, groups, {words.begin() + 1, words.end()});
+    LauncherWords split = split_words(app, groups, {words.begin() + 1, words.end()}, false);
     add_typed_rows(app, groups, split.typed);
     if (!split.program.empty())
         throw UsageError(

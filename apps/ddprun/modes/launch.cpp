@@ -239,6 +239,11 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
     }
     const std::string advice = agree_on_trust(line, options, call);
     check_files(options, known);
+    // Of several nodes the others are to hear of it, too: the job fails of it.
+    if (const auto fault = program_fault(line, facts); fault && options.nnodes == 1) {
+        log.error(fault->text);
+        return end_unstarted(options, call, fault->exit_code, fault->text);
+    }
     tell_of_launch(plan, options, advice, log);
     if (line.check) options.unfit = problem_by_check(options, log);
     if (!options.unfit.empty()) return run_unfit(std::move(options), call);

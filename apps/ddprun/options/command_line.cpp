@@ -9,7 +9,9 @@
 #include "apps/cli/print.hpp"
 #include "apps/ddprun/options/launcher_words.hpp"
 #include "launcher/path_template.hpp"
+#include "launcher/plan/program.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/system/split.hpp"
 
 namespace ddprun::inline app {
 namespace {
@@ -301,6 +303,57 @@ void set_program(CommandLine& line) {
             : "no program given for the ranks that no --program names; PROGRAM, or --program '*:COMMAND'");
 }
 
+// The first of several hosts that a blank has parted from the others is all that --hosts gets.
+void check_hosts_together(const CommandLine& line) {
+    const std::string& hosts = line.start.hosts;
+    if (hosts.empty() || line.program.empty() || !line.typed.contains("--hosts")) return;
+    // gpu01 and u@gpu[02-03]:8 are of one kind.
+    const auto kind_of_host = [](std::string_view name) {
+        std::string kind;
+        bool is_range = false;
+        for (const char c : name.substr(name.find('@') + 1)) {
+            if (c == ':' && !is_range) break;
+            if (c == '[' || c == ']') is_range = c == '[';
+            if (!is_range && c != ']' && (c < '0' || c > '9')) kind += c;
+        }
+        return kind;
+    };
+    const std::string& program = line.program.front();
+    const auto names = split_at(hosts, ',');
+    const bool is_cut = hosts.ends_with(',') && program.find_first_of("./") == program.npos;
+    const bool is_numbered = program.find('/') == program.npos &&
+                             kind_of_host(program).size() < program.size() &&
+                             kind_of_host(hosts).size() < hosts.size();
+    const bool is_host = is_numbered && std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+                             return kind_of_host(name) == kind_of_host(program);
+                         });
+    if (is_cut || is_host)
+        refuse(line, "--hosts " + hosts,
+               fmt::format("{0} behind it would be the program; hosts stand in one word, like {1}{2}{0}",
+                           program, hosts, is_cut ? "" : ","));
+}
+
+// What is behind the program is the program's, also where it was meant for the launcher. Other programs than a script may
+// well start another launcher, and these options are hardly a script's own.
+void remark_on_arguments(CommandLine& line) {
+    const bool is_module = line.module && !line.program.front().starts_with("torch.distributed");
+    for (const std::string& word : line.program) {
+        const std::string name = word.substr(0, word.find('='));
+        for (const char* own : {"--nproc-per-node", "--nproc_per_node", "--nnodes", "--standalone",
+                                "--rdzv-backend", "--rdzv_backend", "--rdzv-endpoint", "--rdzv_endpoint"}) {
+            std::string flag = own;
+            std::replace(flag.begin(), flag.end(), '_', '-');
+            const bool is_script = is_module || line.program.front().ends_with(".py");
+            if (name == own && is_script && !line.origins.contains(flag))
+                line.remarks.push_back(fmt::format(
+                    "{}: went to {}; ddprun's options stand before the program", name, line.program.front()));
+        }
+    }
+    if (line.program.size() > 1 && line.program.back().ends_with('\r'))
+        line.remarks.push_back(fmt::format("the last argument of {} ends with a carriage return{}",
+                                           line.program.front(), kCarriageReturnRemedy));
+}
+
 // Within a worker, one of the variables that it got has the name of an option's (worker_env.hpp).
 Environment without_outer_job(Environment environment) {
     if (environment.contains("DDPRUN_RUN_ID")) environment.erase("DDPRUN_MASTER_ADDR");
@@ -344,12 +397,13 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     CommandLine line;
     const std::vector<OptionGroup> groups = option_rows(line);
     add_standard_options(app, DDPRUN_VERSION, kUsage);
-    LauncherWords own = split_words(app, groups, words);
+    LauncherWords own = split_words(app, groups, words, called == kTorchrunName);
     add_typed_rows(app, groups, own.typed);
     line.start.option_words = without_start_words(own.options, groups);
     line.start.program_words = own.program;
     line.program = std::move(own.program);
     line.typed = std::move(own.typed);
+    line.valueless = std::move(own.valueless);
     line.show = own.asks_short_help ? fmt::format("Usage: ddprun {}\n{}\n\n{}{}", kUsage, kWhatItDoes,
                                                   kExamples, kShortOptions)
                                     : parse_words(app, groups, std::move(own.options), own.topic);
@@ -383,6 +437,8 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     check_times(line);
     set_nodes(line);
     set_program(line);
+    check_hosts_together(line);
+    if (!line.program.empty()) remark_on_arguments(line);
     return line;
 }
 

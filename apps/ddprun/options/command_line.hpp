@@ -124,6 +124,7 @@ struct CommandLine : LaunchOptions {
         own_variables;                 // DDPRUN_<OPTION>: for this launcher, not for those in its workers
     std::optional<std::string> show;   // --help and the like: print this and end with 0
     TypedNames typed;                  // for errors
+    std::string valueless;             // LauncherWords::valueless
     std::vector<ToldOption> told;      // which options who has set, for --explain
     std::vector<std::string> remarks;  // of options without effect, worth a line
     // The sign in the environment that has decided an option's value where nobody set it, by its long name (plan_cluster).
