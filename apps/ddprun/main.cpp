@@ -80,9 +80,15 @@ int run(ddprun::Call& call) {
         return code;
     };
     try {
-        const auto* mode = std::find_if(std::begin(kModes), std::end(kModes),
-                                        [&call](const Mode& one) { return one.claims(call); });
-        return mode->run(call);
+        for (;;) {
+            try {
+                const auto* mode = std::find_if(std::begin(kModes), std::end(kModes),
+                                                [&call](const Mode& one) { return one.claims(call); });
+                return mode->run(call);
+            } catch (const WeakerOption& weaker) {
+                call.drop(weaker);
+            }
+        }
     } catch (const UsageError& error) {
         return end_by(one_line(call.said(error.what())), kExitUsage);
     } catch (const boost::system::system_error& error) {
