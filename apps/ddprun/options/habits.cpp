@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/options/launcher_words.hpp"
 #include "launcher/plan/program.hpp"
 #include "rendezvous/system/split.hpp"
@@ -180,6 +181,69 @@ void refuse_signs(const std::string& word, bool is_value) {
     if ((is_value || is_joined) && value.find_first_not_of("0123456789") + 1 == value.size()) return;
     throw UsageError(fmt::format("{}: ends with a carriage return{}", word.substr(0, word.size() - 1),
                                  kCarriageReturnRemedy));
+}
+
+namespace {
+
+// The first of several hosts that a blank has parted from the others is all that --hosts gets.
+void check_hosts_together(const CommandLine& line) {
+    const std::string& hosts = line.start.hosts;
+    if (hosts.empty() || !line.typed.contains("--hosts")) return;
+    // gpu01 and u@gpu[02-03]:8 are of one kind.
+    const auto kind_of_host = [](std::string_view name) {
+        std::string kind;
+        bool is_range = false;
+        for (const char c : name.substr(name.find('@') + 1)) {
+            if (c == ':' && !is_range) break;
+            if (c == '[' || c == ']') is_range = c == '[';
+            if (!is_range && c != ']' && (c < '0' || c > '9')) kind += c;
+        }
+        return kind;
+    };
+    const std::string& program = line.program.front();
+    const auto names = split_at(hosts, ',');
+    const bool is_cut = hosts.ends_with(',') && program.find_first_of("./") == program.npos;
+    const bool is_numbered = program.find('/') == program.npos &&
+                             kind_of_host(program).size() < program.size() &&
+                             kind_of_host(hosts).size() < hosts.size();
+    const bool is_host = is_numbered && std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+                             return kind_of_host(name) == kind_of_host(program);
+                         });
+    if (is_cut || is_host)
+        throw UsageError(as_said(
+            line,
+            fmt::format(
+                "--hosts {1}: {0} behind it would be the program; hosts stand in one word, like {1}{2}{0}",
+                program, hosts, is_cut ? "" : ",")));
+}
+
+// What is behind the program is the program's, also where it was meant for the launcher. Other programs than a script may
+// well start another launcher, and these options are hardly a script's own.
+void remark_on_arguments(CommandLine& line) {
+    const bool is_module = line.module && !line.program.front().starts_with("torch.distributed");
+    for (const std::string& word : line.program) {
+        const std::string name = word.substr(0, word.find('='));
+        for (const char* own : {"--nproc-per-node", "--nproc_per_node", "--nnodes", "--standalone",
+                                "--rdzv-backend", "--rdzv_backend", "--rdzv-endpoint", "--rdzv_endpoint"}) {
+            std::string flag = own;
+            std::replace(flag.begin(), flag.end(), '_', '-');
+            const bool is_script = is_module || line.program.front().ends_with(".py");
+            if (name == own && is_script && !line.origins.contains(flag))
+                line.remarks.push_back(fmt::format(
+                    "{}: went to {}; ddprun's options stand before the program", name, line.program.front()));
+        }
+    }
+    if (line.program.size() > 1 && line.program.back().ends_with('\r'))
+        line.remarks.push_back(fmt::format("the last argument of {} ends with a carriage return{}",
+                                           line.program.front(), kCarriageReturnRemedy));
+}
+
+}  // namespace
+
+void look_at_program_words(CommandLine& line) {
+    if (line.program.empty()) return;
+    check_hosts_together(line);
+    remark_on_arguments(line);
 }
 
 }  // namespace ddprun::inline app
