@@ -14,6 +14,7 @@ namespace ddprun::inline app {
 struct StarterFacts {
     Environment environment;
     std::string directory;
+    std::set<std::uint32_t> owners = {};  // StartPlan's
     std::string host_name;
     std::set<std::string> addresses;  // of this machine
     std::string host_file_text;       // of --hostfile
