@@ -35,6 +35,12 @@ constexpr std::size_t kChecksumBytes = 4;
 constexpr std::size_t kMinVariety = 6;
 constexpr std::string_view kSaltPurpose = "ddprun salt 1";
 
+std::string_view without_blanks(std::string_view text) {
+    const std::size_t begin = text.find_first_not_of(kAround);
+    if (begin == text.npos) return {};
+    return text.substr(begin, text.find_last_not_of(kAround) + 1 - begin);
+}
+
 const unsigned char* data_of_text(std::string_view text) {
     return reinterpret_cast<const unsigned char*>(text.data());
 }
@@ -83,9 +89,8 @@ std::string stretched(std::string_view secret, std::string_view run_id) {
 }  // namespace
 
 std::variant<std::string, std::string_view> parse_secret(std::string_view text) {
-    const std::size_t begin = text.find_first_not_of(kAround);
-    if (begin == text.npos) return std::string_view("is empty");
-    text = text.substr(begin, text.find_last_not_of(kAround) + 1 - begin);
+    text = without_blanks(text);
+    if (text.empty()) return std::string_view("is empty");
     if (text.size() > kMaxSecretText) return std::string_view("is longer than 1024 characters");
     if (text.find_first_of("\r\n") != text.npos) return std::string_view("is more than one line of text");
     const bool is_text = std::none_of(text.begin(), text.end(), [](char letter) {
@@ -246,18 +251,6 @@ std::optional<std::string> make_secret_file(const std::filesystem::path& path) {
 }
 
 // --- whether it is asked for
-
-namespace {
-
-constexpr std::string_view kBlanks = " \t\r";
-
-std::string_view without_blanks(std::string_view text) {
-    const std::size_t begin = text.find_first_not_of(kBlanks);
-    if (begin == text.npos) return {};
-    return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
-}
-
-}  // namespace
 
 const std::string kNoSecretAdvice =
     "no secret: whoever reaches this node's port can take part in the job; "
