@@ -32,6 +32,9 @@ std::optional<std::string> variable_named(const char* name) {
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
+// A version is no text to be read.
+constexpr int kMostLinesSeen = 2;
+
 // The command that shows what is too long for the screen; empty: there is none, or nobody wants it.
 std::string find_pager() {
     if (::isatty(STDOUT_FILENO) == 0) return "";
@@ -116,8 +119,8 @@ void print(const std::string& text) {
 
 void show_text(const std::string& text) {
     constexpr int kNoSuchCommand = 127;  // a shell's
-    const bool is_one_line = text.find('\n') + 1 == text.size();
-    const std::string pager = is_one_line ? "" : find_pager();
+    const bool is_seen_whole = std::count(text.begin(), text.end(), '\n') <= kMostLinesSeen;
+    const std::string pager = is_seen_whole ? "" : find_pager();
     if (pager.empty()) return print(text);
     ::setenv("LESS", kPagerOptions, 0);
     std::FILE* const reader = ::popen(pager.c_str(), "we");
