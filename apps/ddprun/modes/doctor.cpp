@@ -149,7 +149,7 @@ int run_doctor(const DoctorCall& call, const Environment& environment) {
     return state_of(report) == FindingState::problem ? kExitProblem : 0;
 }
 
-}  // namespace
+bool claims_doctor(Call& call) { return is_doctor_command(call.words(), call.name()); }
 
 bool claims_doctor_node(Call& call) {
     return claims_doctor(call) && call.words().size() > 1 && call.words()[1] == kNodeRoleFlag;
@@ -159,8 +159,6 @@ int run_doctor_node_mode(Call& call) {
     call.secret();
     return run_doctor_node(call.words(), current_environment());
 }
-
-bool claims_doctor(Call& call) { return is_doctor_command(call.words(), call.name()); }
 
 // The nodes are found as a launch finds them. One alone is looked at here; of several each is looked at by a worker there.
 int run_doctor_mode(Call& call) {
@@ -180,5 +178,12 @@ int run_doctor_mode(Call& call) {
     become_doctors_job(doctor, line);
     return run_launch_mode(call);
 }
+
+}  // namespace
+
+// One node's part in a doctor of several.
+extern const Mode kDoctorNodeMode{claims_doctor_node, run_doctor_node_mode};
+// `ddprun doctor`.
+extern const Mode kDoctorMode{claims_doctor, run_doctor_mode};
 
 }  // namespace ddprun::inline app

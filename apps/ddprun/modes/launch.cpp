@@ -255,11 +255,14 @@ int run_launch_mode(Call& call) {
     return launch(call, facts, known);
 }
 
-bool claims_start(Call& call) { return call.line().start.is_asked() || call.plan().line.start.is_asked(); }
+extern const Mode kLaunchMode{[](Call&) { return true; }, run_launch_mode};
 
-int run_start_mode(Call& call) {
-    return start_job(call, call.line().start.is_asked() ? call.line() : call.plan().line);
-}
+// A job on several hosts, named by --hosts or by the allocation that this process is in.
+extern const Mode kStartMode{
+    [](Call& call) { return call.line().start.is_asked() || call.plan().line.start.is_asked(); },
+    [](Call& call) {
+        return start_job(call, call.line().start.is_asked() ? call.line() : call.plan().line);
+    }};
 
 int start_job(Call& call, const CommandLine& line, const std::function<void(StarterOptions&)>& adjust) {
     StarterOptions options = resolve_start(line, find_starter_facts(line, call.secret()));

@@ -1,5 +1,5 @@
-// The modes: ways to run ddprun. main.cpp has them in a table and runs the first that claims the call. To add one: a file with
-// its two functions, declared here, and a row of that table; what is short stands in the table itself.
+// The modes: ways to run ddprun. main.cpp has them in a table and runs the first that claims the call. To add one: a file that
+// defines it, `extern const Mode kNAME{claims, run}`, and a row of that table; what is short stands in the table itself.
 #pragma once
 
 #include <chrono>
@@ -102,22 +102,6 @@ struct Mode {
     bool (*claims)(Call&);  // whether the call is one of this mode, if it is none of those before it
     int (*run)(Call&);      // the exit code; throws UsageError and system_error
 };
-
-// One node's part in a doctor of several.
-bool claims_doctor_node(Call& call);
-int run_doctor_node_mode(Call& call);
-
-// `ddprun doctor`.
-bool claims_doctor(Call& call);
-int run_doctor_mode(Call& call);
-
-// --explain.
-bool claims_explain(Call& call);
-int run_explain_mode(Call& call);
-
-// A job on several hosts, named by --hosts or by the allocation that this process is in.
-bool claims_start(Call& call);
-int run_start_mode(Call& call);
 
 // This node's agent, which is what everything else is.
 int run_launch_mode(Call& call);
