@@ -179,15 +179,6 @@ bool write_line(std::string_view line) {
     return ::write(STDOUT_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }
 
-// Files of users that are not known there have this owner.
-constexpr std::uint32_t kNobody = 65534;
-
-std::vector<uid_t> trusted_owners(const StartPlan& plan) {
-    std::vector<uid_t> owners = plan.owners;
-    owners.push_back(kNobody);
-    return owners;
-}
-
 class Relay {
   public:
     int run() {
@@ -253,7 +244,7 @@ class Relay {
             return refuse(fmt::format("{}: no working directory {} there: {}", plan.nodes.front().target,
                                       plan.directory, std::strerror(errno)));
         for (const std::string& used : plan.used_files()) {
-            if (const auto owner = foreign_owner(used, trusted_owners(plan)))
+            if (const auto owner = foreign_owner(used, plan.owners))
                 return refuse(fmt::format("{}: {} belongs to another user there (uid {}), and is not used",
                                           plan.nodes.front().target, used, *owner));
         }

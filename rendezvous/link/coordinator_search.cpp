@@ -354,7 +354,7 @@ OwnedDescriptor claim_socket() {
 // One of ours listens as soon as it has the name.
 std::optional<uid_t> user_who_listens(const sockaddr* name, socklen_t size) {
     for (int attempt = 0; attempt < kListenAttempts; ++attempt) {
-        // Nothing tells when a socket begins to listen.
+        // No event says when a socket begins to listen.
         if (attempt > 0) std::this_thread::sleep_for(kListenPause);
         const OwnedDescriptor caller = claim_socket();
         ucred listener{};
