@@ -88,9 +88,15 @@ int run(ddprun::Call& call) {
         return code;
     };
     try {
-        const auto* mode = std::find_if(std::begin(kModes), std::end(kModes),
-                                        [&call](const Mode* one) { return one->claims(call); });
-        return (*mode)->run(call);
+        for (;;) {
+            try {
+                const auto* mode = std::find_if(std::begin(kModes), std::end(kModes),
+                                                [&call](const Mode* one) { return one->claims(call); });
+                return (*mode)->run(call);
+            } catch (const WeakerOption& weaker) {
+                call.drop(weaker);
+            }
+        }
     } catch (const UsageError& error) {
         return end_by(one_line(call.said(error.what())), kExitUsage);
     } catch (const boost::system::system_error& error) {
@@ -116,6 +122,10 @@ int main(int argc, char** argv) {
     ::signal(SIGPIPE, SIG_IGN);
     // A write beyond the limit of a file's size is then an error of write.
     ::signal(SIGXFSZ, SIG_IGN);
+    // What has started the launcher may have blocked the signals by which it is told to end.
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
     ddprun::LauncherLog log;
     ddprun::Call call(argc > 0 ? argv[0] : "", {argv + std::min(argc, 1), argv + argc}, log);
     const int code = run(call);

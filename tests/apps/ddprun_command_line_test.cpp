@@ -1,5 +1,6 @@
 #include "apps/ddprun/options/command_line.hpp"
 
+#include <cctype>
 #include <functional>
 
 #include "apps/cli/option_values.hpp"
@@ -369,6 +370,57 @@ TEST_CASE("doctor is a command where it is the first word, and a program in torc
         CHECK_FALSE(is_doctor_command(program, "ddprun"));
     for (const char* name : {kTorchrunName, kLegacyLaunchName})
         CHECK_FALSE(is_doctor_command({"doctor"}, name));
+}
+
+// Each pair excludes each other; which of them counts is told by whether the other one is in the result.
+TEST_CASE("of options that exclude each other the one from the stronger place counts") {
+    struct Pair {
+        std::string flag, value, other, other_value;
+    };
+    const auto pair = GENERATE(
+        Pair{"--quiet", "1", "--verbose", "1"}, Pair{"--module", "1", "--no-python", "1"},
+        Pair{"--python", "1", "--no-python", "1"}, Pair{"--standalone", "1", "--nnodes", "2"},
+        Pair{"--detach", "1", "--tty", "0"}, Pair{"--stdin", "0", "--tty", "0"},
+        Pair{"--stdin", "all", "--detach", "1"}, Pair{"--bind", "none", "--numa-binding", "node"},
+        Pair{"--check", "1", "--dry-run", "1"}, Pair{"--check", "1", "--adapt", "1"},
+        Pair{"--virtual-local-rank", "1", "--gpu-bind", "all"},
+        Pair{"--requeue-on", "USR1", "--signals-to-handle", "SIGUSR1"},
+        Pair{"--heartbeat", "60", "--join-timeout", "30"}, Pair{"--warn-before", "60", "--time-limit", "30"});
+    CAPTURE(pair.flag, pair.other);
+    const auto variable = [](std::string flag) {
+        for (char& letter : flag) letter = letter == '-' ? '_' : static_cast<char>(std::toupper(letter));
+        return "DDPRUN" + flag.substr(1);
+    };
+    const auto word = [](const std::string& flag, const std::string& value) { return flag + "=" + value; };
+    const auto origins = [](const Words& words, const Environment& environment) {
+        return parsed(joined(words, {"p"}), environment).origins;
+    };
+    const auto typed = origins({word(pair.flag, pair.value)}, {{variable(pair.other), pair.other_value}});
+    CHECK(typed.contains(pair.flag));
+    CHECK_FALSE(typed.contains(pair.other));
+    const auto set = origins({word(pair.other, pair.other_value)}, {{variable(pair.flag), pair.value}});
+    CHECK(set.contains(pair.other));
+    CHECK_FALSE(set.contains(pair.flag));
+    // From one place they are the user's to settle.
+    CHECK(parse_refusal({word(pair.flag, pair.value), word(pair.other, pair.other_value), "p"}) !=
+          "accepted");
+    CHECK(refusal_of([&] {
+              parsed({"p"}, {{variable(pair.flag), pair.value}, {variable(pair.other), pair.other_value}});
+          }) != "accepted");
+}
+
+TEST_CASE("what is passed over is said with -v, and its selection goes with a list of hosts") {
+    const Environment quiet{{"DDPRUN_QUIET", "1"}};
+    CHECK(parsed({"-v", "p"}, quiet).verbosity == Verbosity::verbose);
+    CHECK(parsed({"-v", "p"}, quiet).remarks ==
+          Words{"--quiet (from DDPRUN_QUIET): passed over, since --verbose is stronger and excludes it"});
+    const CommandLine line =
+        parse_command_line({"--standalone", "p"}, {{"DDPRUN_HOSTS", "a,b"}, {"DDPRUN_EXCLUDE", "b"}},
+                           "ddprun", {{"--hosts", "why"}});
+    CHECK_FALSE(line.start.is_asked());
+    CHECK(line.start.exclude.empty());
+    CHECK(parsed({"--nnodes=4", "p"}, {{"DDPRUN_SPARES", "1"}}).elasticity.spares == 0);
+    CHECK(line.remarks.empty());
 }
 
 }  // namespace ddprun

@@ -77,8 +77,8 @@ std::string& Call::secret() {
 
 void Call::read(const std::vector<std::string>& words) {
     secret();
-    relay_ = take_from_relay();
-    CommandLine line = parse_command_line(words, current_environment(), name());
+    if (!relay_) relay_ = take_from_relay();
+    CommandLine line = parse_command_line(words, current_environment(), name(), dropped_);
     if (is_doctors_job(line.program)) line.told_exit_code = kExitProblem;
     if (relay_) become_started(line, relay_->slots, relay_->hosts);
     line_ = std::move(line);
@@ -87,6 +87,12 @@ void Call::read(const std::vector<std::string>& words) {
 CommandLine& Call::line() {
     if (!line_) read(words_);
     return *line_;
+}
+
+void Call::drop(const WeakerOption& weaker) {
+    dropped_.emplace(weaker.flag, weaker.remark);
+    line_.reset();
+    plan_.reset();
 }
 
 ClusterPlan& Call::plan() {

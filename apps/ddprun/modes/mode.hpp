@@ -74,6 +74,8 @@ class Call {
     // The command line: these words, or all of them. Throws UsageError.
     void read(const std::vector<std::string>& words);
     CommandLine& line();
+    // Reads it anew without this option, when somebody asks for it.
+    void drop(const WeakerOption& weaker);
     // Returns the same with what the cluster's environment adds to it. Throws UsageError.
     ClusterPlan& plan();
     std::optional<FromRelay>& relay() { return relay_; }
@@ -93,6 +95,7 @@ class Call {
     const std::chrono::steady_clock::time_point start_;
     std::optional<std::string> secret_;
     std::optional<FromRelay> relay_;
+    DroppedOptions dropped_;
     std::optional<CommandLine> line_;
     std::optional<ClusterPlan> plan_;
     std::optional<LaunchFeatures> features_;
