@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "rendezvous/system/small_file.hpp"
+
 namespace ddprun::inline launch {
 
 std::string AppendedFile::loss(const std::string& why) const {
@@ -31,10 +33,11 @@ std::optional<std::string> AppendedFile::append(std::string line) {
 
 std::variant<AppendedFile, std::string> open_appended_file(const std::string& flag, const std::string& path) {
     // A FIFO that nobody reads is refused, and one that is full loses lines.
-    const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-    OwnedDescriptor fd = above_standard_streams(OwnedDescriptor(::open(path.c_str(), flags, 0600)));
-    if (!fd) return fmt::format("{} '{}': cannot be opened: {}", flag, path, std::strerror(errno));
-    return AppendedFile(flag, path, std::move(fd));
+    auto file = open_own_file(path, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY, 0600);
+    const auto owner = file ? std::nullopt : foreign_owner(path);
+    if (owner) return fmt::format("{} '{}': it belongs to another user (uid {})", flag, path, *owner);
+    if (!file) return fmt::format("{} '{}': cannot be opened: {}", flag, path, file.error().message());
+    return AppendedFile(flag, path, above_standard_streams(*std::move(file)));
 }
 
 }  // namespace ddprun::inline launch

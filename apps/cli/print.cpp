@@ -4,8 +4,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <sodium/version.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <boost/version.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -28,6 +31,9 @@ std::optional<std::string> variable_named(const char* name) {
     const char* value = std::getenv(name);
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
+
+// A version is no text to be read.
+constexpr int kMostLinesSeen = 2;
 
 // The command that shows what is too long for the screen; empty: there is none, or nobody wants it.
 std::string find_pager() {
@@ -61,6 +67,16 @@ void name_variables(CLI::App& app, const std::vector<OptionGroup>& groups) {
     }
 }
 
+// A fault that is found in one of these is mended by a build with a newer one.
+std::string what_is_inside() {
+    constexpr int kPatch = 100, kMinor = 1000, kMajor = 100'000;
+    return fmt::format(
+        "with Boost {}.{}.{}, fmt {}.{}.{}, libsodium {}; OpenSSL is the system's, opened where etcd is asked by TLS; "
+        "licences: share/doc/ddprun",
+        BOOST_VERSION / kMajor, BOOST_VERSION / kPatch % kMinor, BOOST_VERSION % kPatch, FMT_VERSION / 10'000,
+        FMT_VERSION / 100 % 100, FMT_VERSION % 100, SODIUM_VERSION_STRING);
+}
+
 }  // namespace
 
 void add_standard_options(CLI::App& app, const std::string& version, const std::string& usage) {
@@ -68,7 +84,8 @@ void add_standard_options(CLI::App& app, const std::string& version, const std::
     const std::string more =
         usage.empty() ? "" : "\nBehind it may stand what to show: all, one option, or a group of options.";
     app.set_help_flag("-h,--help", "Show this text and exit" + more);
-    app.set_version_flag("--version", app.get_name() + " " + version, "Show the version and exit");
+    app.set_version_flag("--version", fmt::format("{} {}\n{}", app.get_name(), version, what_is_inside()),
+                         "Show the version and exit");
     add_print_options(app);
 }
 
@@ -102,8 +119,8 @@ void print(const std::string& text) {
 
 void show_text(const std::string& text) {
     constexpr int kNoSuchCommand = 127;  // a shell's
-    const bool is_one_line = text.find('\n') + 1 == text.size();
-    const std::string pager = is_one_line ? "" : find_pager();
+    const bool is_seen_whole = std::count(text.begin(), text.end(), '\n') <= kMostLinesSeen;
+    const std::string pager = is_seen_whole ? "" : find_pager();
     if (pager.empty()) return print(text);
     ::setenv("LESS", kPagerOptions, 0);
     std::FILE* const reader = ::popen(pager.c_str(), "we");

@@ -26,18 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxLineShown = 4096;
 
-// Returns the owner of the file or its folder, unless that is this user or root. Nobody runs what another user has recorded
-// or may change.
-std::optional<uid_t> foreign_owner(const fs::path& path) {
-    const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-    for (const fs::path& part : {path, folder}) {
-        struct stat info {};
-        if (::stat(part.c_str(), &info) != 0) continue;
-        if (info.st_uid != ::geteuid() && info.st_uid != 0) return info.st_uid;
-    }
-    return std::nullopt;
-}
-
 // Finds the newest of this user's runs that have their folders in this one. Earlier versions have left theirs in this one
 // itself.
 std::optional<fs::path> newest_in(const fs::path& log_dir) {

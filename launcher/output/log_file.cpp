@@ -143,7 +143,7 @@ std::string_view read_at(int fd, char* buffer, std::size_t size, std::uint64_t o
 
 LogFile::LogFile(std::string path, std::uint64_t limit, WriteFunction write)
     : path_(std::move(path)), limit_(limit), write_(std::move(write)) {
-    fd_.reset(::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    fd_.reset(::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (!fd_) error_number_ = errno;
 }
 

@@ -191,10 +191,11 @@ WorkerSpec HostConnection::spec_of_shell() {
         return spec;
     }
     spec.environment = shell_environment(plan_.rsh, tools_.environment);
-    spec.argv = shell_words(
-        plan_.rsh, {.target = node().target,
-                    .line = bootstrap_line({tools_.file, tools_.identity, own_program_size(), plan_.ships}),
-                    .gpus = node().gpus});
+    spec.argv =
+        shell_words(plan_.rsh, {.target = node().target,
+                                .line = bootstrap_line({tools_.file, tools_.identity, own_program_size(),
+                                                        plan_.ships, plan_.owners}),
+                                .gpus = node().gpus});
     return spec;
 }
 
@@ -258,8 +259,9 @@ void HostConnection::take_frames(std::string_view bytes) {
     frames_.push(bytes);
     while (const auto body = frames_.next()) {
         auto message = parse_up(*body);
-        if (!message) {
-            trouble_ = "what its relay says cannot be understood";
+        if (!message || !speaks_for_itself(*message, plan_.nodes)) {
+            trouble_ =
+                message ? "its relay says what cannot be true" : "what its relay says cannot be understood";
             return shell_->signal(SIGKILL);
         }
         const auto* end = std::get_if<AgentEnded>(&*message);

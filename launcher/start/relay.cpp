@@ -26,6 +26,7 @@
 #include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline launch {
@@ -242,6 +243,11 @@ class Relay {
         if (::chdir(plan.directory.c_str()) != 0)
             return refuse(fmt::format("{}: no working directory {} there: {}", plan.nodes.front().target,
                                       plan.directory, std::strerror(errno)));
+        for (const std::string& used : plan.used_files()) {
+            if (const auto owner = foreign_owner(used, plan.owners))
+                return refuse(fmt::format("{}: {} belongs to another user there (uid {}), and is not used",
+                                          plan.nodes.front().target, used, *owner));
+        }
         branches_.begin(*plan_, branches_of({plan.nodes.begin() + 1, plan.nodes.end()}, plan.fan_out));
         const bool is_node_0 = plan.nodes.front().rank == 0;
         if (is_node_0 || plan.master_port != 0) start_agent(plan.master_port);

@@ -122,11 +122,15 @@ std::string shell_quoted(std::string_view text) {
 }
 
 std::string bootstrap_line(const BootstrapRequest& request) {
-    // The relay is not put in the shell's place: only by how it ends the shell knows whether it is of this build. A signal
+    // A file of that name may be anybody's there. The relay is not put in the shell's place: only by how it ends the shell knows whether it is of this build. A signal
     // to both ends neither before the agent has ended.
+    std::string owners;
+    for (const std::uint32_t owner : request.owners) owners += fmt::format("|{}", owner);
     const std::string script = fmt::format(
-        R"sh(trap : INT TERM;p={};[ -x "$p" ]||p=ddprun;"$p" {} {};c=$?;case $c in 2|{}|126|127);;*)exit $c;;esac;echo {};{})sh",
-        shell_quoted(request.file), kRelayFlag, request.identity, kExitOtherBuild, kNeedLine,
+        R"sh(trap : INT TERM;p={};u=$(id -u);own(){{ for f in "$p" "${{p%/*}}/";do set -- $(ls -Lldn "$f");)sh"
+        R"sh(case $3 in 0|$u{});;*)return 1;;esac;done;}};[ -x "$p" ]&&own 2>/dev/null||p=ddprun;)sh"
+        R"sh("$p" {} {};c=$?;case $c in 2|{}|126|127);;*)exit $c;;esac;echo {};{})sh",
+        shell_quoted(request.file), owners, kRelayFlag, request.identity, kExitOtherBuild, kNeedLine,
         request.ships ? fmt::format(kShipping, request.size, kRelayFlag, request.identity) : "exit 0");
     return "exec /bin/sh -c " + shell_quoted(script);
 }

@@ -57,6 +57,8 @@ struct BootstrapRequest {
     std::string identity;  // of its build; letters, digits, '.' and '-'
     std::uint64_t size = 0;
     bool ships = true;
+    // Besides the user there and root: one who may have the file and its folder.
+    std::vector<std::uint32_t> owners = {};
 };
 
 // One word for `COMMAND HOST LINE`: any shell runs it, which may be one of csh's kind.

@@ -88,6 +88,37 @@ std::string frame_of(const UpMessage& message) { return framed(message); }
 std::optional<DownMessage> parse_down(std::string_view body) { return parsed_frame<DownMessage>(body); }
 std::optional<UpMessage> parse_up(std::string_view body) { return parsed_frame<UpMessage>(body); }
 
+namespace {
+
+constexpr int kMaxPort = 65535;
+constexpr int kMaxShellCode = 255;
+
+struct BranchWord {
+    const std::vector<StartNode>& branch;
+
+    bool has(int rank) const {
+        return std::any_of(branch.begin(), branch.end(),
+                           [rank](const StartNode& node) { return node.rank == rank; });
+    }
+    bool operator()(const AgentOutput& output) const { return has(output.rank); }
+    bool operator()(const PortTaken& taken) const {
+        return branch.front().rank == 0 && taken.port > 0 && taken.port <= kMaxPort;
+    }
+    bool operator()(const AgentRuns& runs) const { return has(runs.rank); }
+    bool operator()(const AgentEnded& ended) const {
+        return has(ended.rank) && ended.code >= 0 && ended.code <= kMaxShellCode;
+    }
+    bool operator()(const HostFailed& failed) const {
+        return std::all_of(failed.ranks.begin(), failed.ranks.end(), [this](int rank) { return has(rank); });
+    }
+};
+
+}  // namespace
+
+bool speaks_for_itself(const UpMessage& message, const std::vector<StartNode>& branch) {
+    return std::visit(BranchWord{branch}, message);
+}
+
 std::optional<std::string_view> FrameReader::next() {
     const std::string_view rest = std::string_view(held_).substr(taken_);
     if (broken_ || rest.size() < kFrameHeadBytes) {

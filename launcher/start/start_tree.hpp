@@ -67,6 +67,8 @@ struct StartPlan {
     std::vector<StartNode> nodes;  // the relay's own one first
     int fan_out = 2;
     std::string directory;
+    std::vector<std::uint32_t>
+        owners;  // whose files this user runs on the starter's machine: the launcher, the program, the directory
     Environment environment;
     bool clean_environment = false;  // the agent has the host's own one
     bool own_gpus = false;           // which GPUs it sees is the host's own, too
@@ -80,10 +82,15 @@ struct StartPlan {
     std::vector<std::string> rsh;
     bool ships = true;
     std::string run_record;  // what the starter was started with, for run.json; empty: nobody writes that
+
+    // The names that may be another user's on a host.
+    std::vector<std::string> used_files() const {
+        return program.empty() ? std::vector{directory} : std::vector{directory, program.front()};
+    }
 };
 BOOST_DESCRIBE_STRUCT(StartPlan, (),
-                      (nodes, fan_out, directory, environment, clean_environment, own_gpus, options, program,
-                       nnodes, host_names, master_addr, master_port, secret, rsh, ships, run_record))
+                      (nodes, fan_out, directory, owners, environment, clean_environment, own_gpus, options,
+                       program, nnodes, host_names, master_addr, master_port, secret, rsh, ships, run_record))
 
 // Node 0 has this port: the other agents may begin.
 struct BeginAgents {
@@ -140,6 +147,10 @@ std::string frame_of(const UpMessage& message);
 // The messages in a frame's bytes; nothing for bytes that are none.
 std::optional<DownMessage> parse_down(std::string_view body);
 std::optional<UpMessage> parse_up(std::string_view body);
+
+// Says whether what comes from the relay of a branch is about the nodes of that branch alone, in numbers that there are: a host
+// speaks for no other one.
+bool speaks_for_itself(const UpMessage& message, const std::vector<StartNode>& branch);
 
 // Cuts a stream into the bodies of frames. Holds no more than one frame and what came with it.
 class FrameReader {

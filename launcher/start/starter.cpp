@@ -313,9 +313,11 @@ bool StartLedger::is_hopeless() const {
 
 int StartLedger::exit_code() const {
     if (!begun_ && unstarted_ > 0 && terms_.nodes - unstarted_ < terms_.least) return kExitSystem;
-    if (!begun_ && first_code_) return *first_code_;
+    if (!begun_ && first_code_.value_or(0) != 0) return *first_code_;
     if (code_of_0_) return *code_of_0_;
-    return last_code_.value_or(kExitSystem);
+    // That it has succeeded is no other node's to say, but where others may have gone on without node 0.
+    const int code = last_code_.value_or(kExitSystem);
+    return code == 0 && !(begun_ && terms_.may_outlive_0) ? kExitSystem : code;
 }
 
 std::optional<std::string> StartLedger::why_not_begun() const {

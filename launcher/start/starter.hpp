@@ -40,7 +40,7 @@ class StartLedger {
     // Node 0 has ended and nobody can go on without it.
     bool awaits_stragglers() const { return begun_ && is_gone(0) && !terms_.may_outlive_0; }
 
-    // The code of the whole start is node 0's; where that was not heard, that of the agent that ended last.
+    // The code of the whole start is node 0's; where that was not heard, that of the agent that ended last, if that is a failure.
     int exit_code() const;
     // A summary for a job that never began; nothing where node 0's own report says it.
     std::optional<std::string> why_not_begun() const;

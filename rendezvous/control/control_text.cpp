@@ -95,17 +95,15 @@ Refused secret_is_asked_for() {
             .other_job = "asks for its job's secret"};
 }
 
-Refused secret_is_of_no_use(Proof proof) {
-    if (proof == Proof::no_key)
-        return {.reason =
-                    "node 0 has no secret, this node has one: set DDPRUN_SECRET_FILE there, too, or say "
-                    "--auth off "
-                    "here",
-                .exit_code = kExitNotAdmitted,
-                .other_job = "has no secret"};
-    return {.reason = "node 0 has another secret, or another --rdzv-id, which is part of the key",
+Refused secret_is_of_no_use(Proof proof, const std::string& place) {
+    const bool has_none = proof == Proof::no_key;
+    const std::string other_job = has_none ? "has no secret" : "has another secret, or another --rdzv-id";
+    return {.reason = fmt::format(
+                "what listens at {} says that it {}, and has not proven to be node 0; all nodes need "
+                "one secret (DDPRUN_SECRET_FILE) and one --rdzv-id, which is part of the key",
+                place, other_job),
             .exit_code = kExitNotAdmitted,
-            .other_job = "has another secret, or another --rdzv-id"};
+            .other_job = other_job};
 }
 
 }  // namespace ddprun::inline job

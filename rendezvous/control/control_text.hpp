@@ -41,6 +41,6 @@ std::string node_text(int node_rank, const std::string& host);
 Refused secret_is_asked_for();
 
 // To an agent with a secret: what has become of its call, which gave no proof.
-Refused secret_is_of_no_use(Proof proof);
+Refused secret_is_of_no_use(Proof proof, const std::string& place);
 
 }  // namespace ddprun::inline job

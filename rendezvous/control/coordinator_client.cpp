@@ -318,14 +318,27 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         const auto sealed = co_await call_sealed(socket, SealedPurpose::agent, *options_.key);
         calling_ = nullptr;
         if (silent_) co_return nullptr;
-        if (sealed.keys)
+        if (sealed.keys) {
+            refused_until_.reset();
             co_return std::make_shared<ControlSession>(std::move(socket), kMaxPendingBytes, "",
                                                        SealedRecords(*sealed.keys));
+        }
         is_answered_ = false;
         const bool was_silent = TimePoint::clock::now() - start >= kSealTimeout;
         loss_ = was_silent ? unanswered_loss(options_.coordinator) : stranger_loss(options_.coordinator);
         cause_ = loss_.cause;
-        if (sealed.proof != Proof::none) events_.on_message(secret_is_of_no_use(sealed.proof));
+        if (sealed.proof == Proof::none) {
+            events_.on_lost(loss_);
+            co_return nullptr;
+        }
+        const Refused refused = secret_is_of_no_use(sealed.proof, to_string(options_.coordinator));
+        if (!refused_until_) refused_until_ = std::min(start + kUnprovenTime, options_.join_deadline);
+        if (!options_.hello.seeks_port && !has_passed(*refused_until_)) {
+            events_.on_trouble(refused.reason);
+            if (!silent_) co_return co_await call();
+            co_return nullptr;
+        }
+        events_.on_message(refused);
         if (!silent_) events_.on_lost(loss_);
         co_return nullptr;
     }
@@ -403,7 +416,8 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     std::mt19937 random_;
     std::shared_ptr<ControlChannel> session_;
     std::function<void()> on_closed_;
-    tcp::socket* calling_ = nullptr;  // its first words are being said
+    tcp::socket* calling_ = nullptr;          // its first words are being said
+    std::optional<TimePoint> refused_until_;  // by somebody who has proven nothing
     bool silent_ = false;
     bool gave_up_ = false;  // the coordinator of this connection
 };

@@ -91,6 +91,8 @@ class CoordinatorClient {
     static constexpr std::chrono::milliseconds kLongestPause{1'000};
     // One attempt; a dropped packet must not hide the cause for longer.
     static constexpr std::chrono::milliseconds kAttemptTimeout{3'000};
+    // Who refuses this agent's secret has proven nothing, and may be another one the next time.
+    static constexpr std::chrono::seconds kUnprovenTime{3};
     // The first word may take Roster::kFirstStatusDelay.
     static constexpr std::chrono::seconds kAnswerTimeout{10};
     // A coordinator whose own join timeout ends at the same time says more about it, in this time.

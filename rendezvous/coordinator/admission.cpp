@@ -95,6 +95,9 @@ std::string what_is_strange(const Hello& newcomer, const JobTerms& terms) {
 }
 
 Refused came_too_late() { return {"the job is over", kExitUnavailable}; }
+Refused has_all_nodes(int nodes) {
+    return {fmt::format("the job runs on all of its {} nodes, and takes no others", nodes), kExitUnavailable};
+}
 Refused too_many_wait() {
     return {fmt::format("the job runs, and {} nodes wait for a place in it already", kMaxQueued),
             kExitUnavailable};

@@ -53,6 +53,7 @@ inline constexpr std::size_t kMaxQueued = 1024;
 
 // To one that nothing is held against, but the job has begun.
 Refused came_too_late();
+Refused has_all_nodes(int nodes);
 Refused too_many_wait();
 // `why` its machine is left out, see Exclusion.
 Refused left_out_before(const std::string& host, const std::string& why);

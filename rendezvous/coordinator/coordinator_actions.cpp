@@ -260,7 +260,7 @@ void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) 
     const bool places_change = options_->places_change();
     auto refused = roster_.reason_against(hello, places_change);
     if (!refused && !hello.unfit.empty()) refused = UnfitNodes::refusal(hello);
-    if (!refused && !places_change) refused = came_too_late();
+    if (!refused && !places_change) refused = has_all_nodes(static_cast<int>(nodes.size()));
     if (!refused && has_workers_left(hello)) return say(from, others_went_on(), true);
     const std::string* why = aftermath_.why_left_out(hello, nodes);
     if (!refused && why != nullptr) refused = left_out_before(hello.host, *why);

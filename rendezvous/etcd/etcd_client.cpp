@@ -97,6 +97,7 @@ asio::awaitable<EtcdAnswer> exchange(ByteStream& stream, const Endpoint& endpoin
     parser.header_limit(EtcdClient::kMaxHeaderBytes);
     std::string unread;
     std::array<char, 4096> chunk;
+    std::size_t heard = 0;  // also what had no news
     while (!parser.is_done()) {
         error_code error;
         const std::size_t size = co_await stream.read_some(asio::buffer(chunk), error);
@@ -106,7 +107,9 @@ asio::awaitable<EtcdAnswer> exchange(ByteStream& stream, const Endpoint& endpoin
         if (error) throw boost::system::system_error(error);
         std::string& body = parser.get().body();
         if (is_watch && is_good(parser) && take_news(body)) co_return EtcdAnswer{EtcdAnswer::Kind::good, {}};
-        if (body.size() + unread.size() > EtcdClient::kMaxAnswerBytes)
+        heard += size;
+        if (heard > EtcdClient::kMaxAnswerBytes + EtcdClient::kMaxHeaderBytes ||
+            body.size() + unread.size() > EtcdClient::kMaxAnswerBytes)
             co_return failed(endpoint, "says too much for an answer");
     }
     if (!is_good(parser)) co_return refused(endpoint, parser);

@@ -189,9 +189,18 @@ class Election final : public EtcdElection, public std::enable_shared_from_this<
         co_return Event::key_gone;  // no news where these lead to
     }
 
+    // An etcd that has something else to say each time does not set the pace.
+    asio::awaitable<std::optional<EtcdRegister::View>> look() {
+        looks_ = TimePoint::clock::now() - last_look_ < kLongestPause ? looks_ + 1 : 0;
+        if (looks_ > kFreeLooks)
+            co_await pause_for(std::min(kFirstPause * (looks_ - kFreeLooks), kLongestPause));
+        last_look_ = TimePoint::clock::now();
+        co_return co_await register_.look(latest());
+    }
+
     asio::awaitable<Event> race() {
         if (is_late()) co_return too_late();
-        const auto view = co_await register_.look(latest());
+        const auto view = co_await look();
         if (!view) co_return co_await in_vain();
         if (view->host.value) {
             // The answer to the request that wrote it may have been lost.
@@ -230,7 +239,7 @@ class Election final : public EtcdElection, public std::enable_shared_from_this<
 
     asio::awaitable<Event> claim_key() {
         if (is_late()) co_return too_late();
-        const auto view = co_await register_.look(latest());
+        const auto view = co_await look();
         if (!view) co_return co_await in_vain();
         if (register_.is_own_host(*view)) co_return claimed(*view);
         const auto holder = view->host.value ? read_host_record(*view->host.value) : std::nullopt;
@@ -260,7 +269,7 @@ class Election final : public EtcdElection, public std::enable_shared_from_this<
 
     asio::awaitable<Event> follow() {
         if (is_late()) co_return too_late();
-        const auto view = co_await register_.look(latest());
+        const auto view = co_await look();
         if (!view) co_return co_await in_vain();
         if (!view->host.value) co_return Event::key_gone;
         co_return co_await await_host(*view);
@@ -404,6 +413,8 @@ class Election final : public EtcdElection, public std::enable_shared_from_this<
     asio::steady_timer interruption_;
     asio::steady_timer pause_;
     std::chrono::milliseconds pause_length_ = kFirstPause;  // of the next one
+    int looks_ = 0;                                         // each soon after the one before
+    TimePoint last_look_;
     TimePoint deadline_ = TimePoint::max();
     MemberList last_;        // whose host was lost, …
     std::vector<int> dead_;  // … and who of it is dead

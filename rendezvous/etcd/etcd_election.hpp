@@ -192,6 +192,8 @@ class EtcdElection {
     using TimePoint = std::chrono::steady_clock::time_point;
 
     static constexpr std::chrono::milliseconds kFirstPause{100};
+    // So many looks follow each other at once before there are pauses.
+    static constexpr int kFreeLooks = 8;
     static constexpr std::chrono::milliseconds kLongestPause{1'000};
 
     // One owner holds it. Nothing is reported any more when that lets it go.

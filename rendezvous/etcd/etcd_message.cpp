@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <limits>
 
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/system/whole_number.hpp"
@@ -43,10 +44,13 @@ std::optional<std::int64_t> number(const object& in, std::string_view name) {
     return digits != nullptr ? whole_number<std::int64_t>({digits->data(), digits->size()}) : std::nullopt;
 }
 
+// No lease is asked for that is as long, and nobody keeps one that seldom.
+constexpr std::int64_t kMaxTtl = std::int64_t{7} * 24 * 3600;
+
 std::optional<Lease> lease_of(const object* in) {
     if (in == nullptr) return std::nullopt;
     const auto id = number(*in, "ID"), ttl = number(*in, "TTL");
-    if (!id || *id == 0 || !ttl || *ttl < 0) return std::nullopt;
+    if (!id || *id == 0 || !ttl || *ttl < 0 || *ttl > kMaxTtl) return std::nullopt;
     return Lease{*id, *ttl};
 }
 
@@ -129,7 +133,8 @@ std::optional<KeyState> read_key_state(std::string_view answer) {
     const auto root = parse_json_object(answer, kMaxAnswerDepth);
     const object* header = member(root ? &*root : nullptr, "header");
     const auto revision = header != nullptr ? number(*header, "revision") : std::nullopt;
-    if (!revision) return std::nullopt;
+    if (!revision || *revision < 0 || *revision == std::numeric_limits<std::int64_t>::max())
+        return std::nullopt;
     KeyState state{.revision = *revision, .value = {}, .lease = 0, .change = 0};
     const boost::json::value* listed = root->if_contains("kvs");
     if (listed == nullptr) return state;

@@ -226,7 +226,8 @@ class PortWalk {
 // beforehand; the kernel takes it back when that agent ends. It is taken in the network namespace, where ports are, too.
 class HostClaim {
   public:
-    // False: another agent has it.
+    // False: another agent of this user has it. A name that another user has is no claim: the next one is taken. Throws Error where
+    // there is none left.
     bool take(const std::string& run_id);
 
   private:

@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -41,6 +44,8 @@ class MeetingPlace {
     std::vector<OwnedDescriptor> sockets();
 
   private:
+    void take_silent(bool do_so);
+
     std::string address_;
     std::string trouble_;
     std::vector<boost::asio::ip::tcp::acceptor> acceptors_;
@@ -58,6 +63,7 @@ std::string MeetingPlace::open(const boost::asio::any_io_executor& executor, con
     if (!parsed.is_loopback() || parsed.is_v6()) plan.addresses.push_back(address);
     try {
         acceptors_ = listen_tcp(executor, plan, 0, free_ports);
+        take_silent(false);
     } catch (const boost::system::system_error& error) {
         if (std::exchange(trouble_, error.what()) != error.what()) return trouble_;
     }
@@ -69,7 +75,15 @@ void MeetingPlace::tell_in(Hello& hello) const {
     hello.meeting_port = acceptors_.empty() ? 0 : acceptors_.front().local_endpoint().port();
 }
 
+// As long as nobody answers, who says nothing has no place in the queue; an agent speaks first.
+void MeetingPlace::take_silent(bool do_so) {
+    const int seconds = do_so ? 0 : std::numeric_limits<int>::max();
+    for (auto& acceptor : acceptors_)
+        ::setsockopt(acceptor.native_handle(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof seconds);
+}
+
 std::vector<OwnedDescriptor> MeetingPlace::sockets() {
+    take_silent(true);
     std::vector<OwnedDescriptor> copies;
     for (auto& acceptor : acceptors_)
         copies.emplace_back(::fcntl(acceptor.native_handle(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));

@@ -13,8 +13,10 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <set>
 
 #include "rendezvous/system/deadline.hpp"
+#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline job {
@@ -24,6 +26,20 @@ namespace {
 constexpr std::string_view kPurpose = "ddprun psk 1";
 constexpr std::string_view kMeshPurpose = "ddprun mesh 1";
 constexpr std::string_view kAround = " \t\r\n";
+
+// What --make-secret makes is this, the hexadecimal text of a key, and the checksum's.
+constexpr std::string_view kMadeMark = "ddprun-";
+constexpr std::size_t kMadeKey = std::size_t{2} * SecretKey::kBytes;
+constexpr std::size_t kChecksumBytes = 4;
+// Random letters, of whatever alphabet, are more; a text of fewer is none.
+constexpr std::size_t kMinVariety = 6;
+constexpr std::string_view kSaltPurpose = "ddprun salt 1";
+
+std::string_view without_blanks(std::string_view text) {
+    const std::size_t begin = text.find_first_not_of(kAround);
+    if (begin == text.npos) return {};
+    return text.substr(begin, text.find_last_not_of(kAround) + 1 - begin);
+}
 
 const unsigned char* data_of_text(std::string_view text) {
     return reinterpret_cast<const unsigned char*>(text.data());
@@ -40,32 +56,61 @@ SecretKey derived_key(std::string_view parent, std::initializer_list<std::string
     return key;
 }
 
+std::string made_text(std::string_view key) {
+    std::array<unsigned char, crypto_generichash_blake2b_BYTES_MIN> sum{};
+    crypto_generichash_blake2b(sum.data(), sum.size(), data_of_text(key), key.size(), nullptr, 0);
+    std::string text = std::string(kMadeMark).append(key);
+    for (std::size_t i = 0; i < kChecksumBytes; ++i) text += fmt::format("{:02x}", sum[i]);
+    return text;
+}
+
+std::string_view key_in(std::string_view made) { return made.substr(kMadeMark.size(), kMadeKey); }
+
+// A text that somebody has chosen may be guessed; each guess shall cost as much as this does.
+std::string stretched(std::string_view secret, std::string_view run_id) {
+    std::array<unsigned char, crypto_pwhash_SALTBYTES> salt{};
+    crypto_generichash_blake2b_state state;
+    crypto_generichash_blake2b_init(&state, nullptr, 0, salt.size());
+    for (const std::string_view word : {kSaltPurpose, run_id})
+        crypto_generichash_blake2b_update(&state, data_of_text(word), word.size());
+    crypto_generichash_blake2b_final(&state, salt.data(), salt.size());
+    std::string key(SecretKey::kBytes, '\0');
+    if (crypto_pwhash_argon2id(reinterpret_cast<unsigned char*>(key.data()), key.size(), secret.data(),
+                               secret.size(), salt.data(), crypto_pwhash_argon2id_OPSLIMIT_INTERACTIVE,
+                               crypto_pwhash_argon2id_MEMLIMIT_INTERACTIVE,
+                               crypto_pwhash_argon2id_ALG_ARGON2ID13) != 0)
+        fail_errno(
+            ENOMEM,
+            "the secret is one that somebody has chosen, and to make a key of it takes 64 MiB of memory; "
+            "ddprun --make-secret makes one that takes none");
+    return key;
+}
+
 }  // namespace
 
 std::variant<std::string, std::string_view> parse_secret(std::string_view text) {
-    const std::size_t begin = text.find_first_not_of(kAround);
-    if (begin == text.npos) return std::string_view("is empty");
-    text = text.substr(begin, text.find_last_not_of(kAround) + 1 - begin);
+    text = without_blanks(text);
+    if (text.empty()) return std::string_view("is empty");
     if (text.size() > kMaxSecretText) return std::string_view("is longer than 1024 characters");
     if (text.find_first_of("\r\n") != text.npos) return std::string_view("is more than one line of text");
     const bool is_text = std::none_of(text.begin(), text.end(), [](char letter) {
         return static_cast<unsigned char>(letter) < ' ' || letter == 0x7f;
     });
     if (!is_text) return std::string_view("has characters that are no text, a tab perhaps");
+    const bool is_made = text.starts_with(kMadeMark);
+    if (is_made && text != made_text(key_in(text)))
+        return std::string_view("is not as ddprun has made it: something is missing or was changed");
     if (text.size() < kMinSecretText) return std::string_view("is shorter than 22 characters");
+    if (std::set<char>(text.begin(), text.end()).size() < kMinVariety)
+        return std::string_view("has too few different characters to be made at random");
     return std::string(text);
 }
 
 SecretKey job_key(std::string_view secret, std::string_view run_id) {
-    // BLAKE2b's own key has 64 bytes at most.
-    std::array<unsigned char, crypto_generichash_blake2b_KEYBYTES_MAX> digest{};
-    if (secret.size() > digest.size()) {
-        crypto_generichash_blake2b(digest.data(), digest.size(), data_of_text(secret), secret.size(), nullptr,
-                                   0);
-        secret = {reinterpret_cast<const char*>(digest.data()), digest.size()};
-    }
-    const SecretKey key = derived_key(secret, {kPurpose, run_id});
-    sodium_memzero(digest.data(), digest.size());
+    std::string parent =
+        secret.starts_with(kMadeMark) ? std::string(key_in(secret)) : stretched(secret, run_id);
+    const SecretKey key = derived_key(parent, {kPurpose, run_id});
+    wipe(parent);
     return key;
 }
 
@@ -77,7 +122,7 @@ SecretKey mesh_key(const SecretKey& job, std::string_view job_id, int round) {
                        {kMeshPurpose, job_id, {bytes.data(), bytes.size()}});
 }
 
-std::string make_secret_text() { return hex_of(SecretKey::fresh()); }
+std::string make_secret_text() { return made_text(hex_of(SecretKey::fresh())); }
 
 // --- where it comes from
 
@@ -206,18 +251,6 @@ std::optional<std::string> make_secret_file(const std::filesystem::path& path) {
 }
 
 // --- whether it is asked for
-
-namespace {
-
-constexpr std::string_view kBlanks = " \t\r";
-
-std::string_view without_blanks(std::string_view text) {
-    const std::size_t begin = text.find_first_not_of(kBlanks);
-    if (begin == text.npos) return {};
-    return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
-}
-
-}  // namespace
 
 const std::string kNoSecretAdvice =
     "no secret: whoever reaches this node's port can take part in the job; "

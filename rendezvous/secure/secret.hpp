@@ -25,14 +25,16 @@ inline constexpr std::size_t kMaxSecretText = 1024;
 // what is wrong with it, without quoting it.
 std::variant<std::string, std::string_view> parse_secret(std::string_view text);
 
-// Makes the job's key: BLAKE2b-256, keyed with the secret, of "ddprun psk 1" and the run id.
+// Makes the job's key: BLAKE2b-256 of "ddprun psk 1" and the run id, keyed with the secret that make_secret_text() has made. Any other
+// one may be guessed: then it is keyed with what Argon2id makes of it, the run id as salt, which takes 64 MiB and a tenth of a second.
+// Throws Error without that memory.
 SecretKey job_key(std::string_view secret, std::string_view run_id);
 
 // Makes the key of the workers' mesh in one round of the job: BLAKE2b-256, keyed with the job's, of "ddprun mesh 1", the job's
 // id and the round (four bytes, the lowest first). Every agent makes it, so nobody has to send it.
 SecretKey mesh_key(const SecretKey& job, std::string_view job_id, int round);
 
-// Makes a secret that nobody has guessed: 64 characters. Throws as SecretKey::fresh() does.
+// Makes a secret that nobody has guessed: "ddprun-", 64 characters and a checksum of 8. Throws as SecretKey::fresh() does.
 std::string make_secret_text();
 
 // --- where it comes from

@@ -20,7 +20,8 @@
 namespace ddprun::inline job {
 
 std::optional<UnprovenCalls::Id> UnprovenCalls::add(Id id,
-                                                    const std::optional<boost::asio::ip::address>& source) {
+                                                    const std::optional<boost::asio::ip::address>& source,
+                                                    const std::function<bool(Id)>& has_said) {
     const auto is_of_source = [&source](const Call& call) { return source && call.source == source; };
     const bool is_greedy = std::count_if(calls_.begin(), calls_.end(), is_of_source) >=
                            static_cast<std::ptrdiff_t>(kMostOfOneSource);
@@ -28,8 +29,12 @@ std::optional<UnprovenCalls::Id> UnprovenCalls::add(Id id,
     std::optional<Id> gone;
     if (is_greedy || is_full) {
         const auto may_go = [&](const Call& call) { return !is_greedy || is_of_source(call); };
-        auto oldest = std::find_if(calls_.begin(), calls_.end(),
-                                   [&](const Call& call) { return may_go(call) && call.is_silent; });
+        auto oldest = std::find_if(calls_.begin(), calls_.end(), [&](Call& call) {
+            if (!may_go(call) || !call.is_silent) return false;
+            // It is about to be read.
+            call.is_silent = !has_said || !has_said(call.id);
+            return call.is_silent;
+        });
         if (oldest == calls_.end()) oldest = std::find_if(calls_.begin(), calls_.end(), may_go);
         gone = oldest->id;
         calls_.erase(oldest);
@@ -72,7 +77,11 @@ void PortCalls::doubt(Id id) {
         const auto found = calls->calls_.find(id);
         if (found != calls->calls_.end() && found->second.close) found->second.close();
     });
-    if (const auto gone = unproven_.add(id, call.source)) calls_.at(*gone).close();
+    const auto has_said = [this](Id silent) {
+        const Call& other = calls_.at(silent);
+        return other.has_said && other.has_said();
+    };
+    if (const auto gone = unproven_.add(id, call.source, has_said)) calls_.at(*gone).close();
 }
 
 void PortCalls::trust(Id id) {
@@ -80,6 +89,7 @@ void PortCalls::trust(Id id) {
     unproven_.remove(id);
     call.deadline.reset();
     call.close = nullptr;
+    call.has_said = nullptr;
 }
 
 void PortCalls::settle(Id id, bool is_taken, std::function<void()> close) {
@@ -107,11 +117,13 @@ PortCall::~PortCall() {
     }
 }
 
-void PortCall::doubt(const std::optional<asio::ip::address>& source, std::function<void()> close) {
+void PortCall::doubt(const std::optional<asio::ip::address>& source, std::function<void()> close,
+                     std::function<bool()> has_said) {
     PortCalls::Call& call = calls_->calls_.at(id_);
     if (call.close) return;
     call.source = source;
     call.close = std::move(close);
+    call.has_said = std::move(has_said);
     calls_->doubt(id_);
 }
 
@@ -295,10 +307,16 @@ asio::awaitable<void> PortService::identify(tcp::socket socket, std::shared_ptr<
     if (pass == CallerGate::Pass::nothing) co_return remark(gate_.tell_turned_away(caller));
     const auto doubt = [&] {
         const bool is_own_user = caller.owner.kind == ConnectionOwner::Kind::user;
-        call->doubt(is_own_user ? std::nullopt : std::optional(comparable(caller.address)), [&socket] {
-            boost::system::error_code ignored;  // It ends either way.
-            socket.close(ignored);
-        });
+        call->doubt(
+            is_own_user ? std::nullopt : std::optional(comparable(caller.address)),
+            [&socket] {
+                boost::system::error_code ignored;  // It ends either way.
+                socket.close(ignored);
+            },
+            [&socket] {
+                boost::system::error_code broken;
+                return socket.available(broken) > 0;
+            });
     };
     if (pass == CallerGate::Pass::agents_only) doubt();
     std::string first;

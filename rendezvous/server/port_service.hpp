@@ -71,8 +71,10 @@ class UnprovenCalls {
     explicit UnprovenCalls(std::size_t most = kMost) : most_(most) {}
 
     // Adds a new one; any number may come of a source that is not told. The returned one has to go, and counts no longer: the
-    // oldest that has said nothing, else the oldest; of the same source where that has too many.
-    std::optional<Id> add(Id id, const std::optional<boost::asio::ip::address>& source);
+    // oldest that has said nothing, else the oldest; of the same source where that has too many. `has_said` (may be empty) tells of one
+    // that would have to go as silent whether something has come of it that was not read yet.
+    std::optional<Id> add(Id id, const std::optional<boost::asio::ip::address>& source,
+                          const std::function<bool(Id)>& has_said = {});
     void speaks(Id id);
     // No effect on one that had to go.
     void remove(Id id);
@@ -111,7 +113,8 @@ class PortCalls : public std::enable_shared_from_this<PortCalls> {
     using Id = UnprovenCalls::Id;
     struct Call {
         std::optional<boost::asio::ip::address> source;
-        std::function<void()> close;                          // as long as it is unproven
+        std::function<void()> close;       // as long as it is unproven
+        std::function<bool()> has_said{};  // as long as nothing of it was taken; may be empty
         std::optional<boost::asio::steady_timer> deadline{};  // as long as that
         std::size_t waiting = 0;                              // bytes, see above
     };
@@ -138,8 +141,9 @@ class PortCall {
     PortCall& operator=(const PortCall&) = delete;
 
     // He is unproven. `source`: nothing of one of our own user's, of whom any number may come. `close` is called when he has
-    // to go.
-    void doubt(const std::optional<boost::asio::ip::address>& source, std::function<void()> close);
+    // to go, `has_said` before that: whether there is something to read.
+    void doubt(const std::optional<boost::asio::ip::address>& source, std::function<void()> close,
+               std::function<bool()> has_said = {});
     void speaks();
     // He is not unproven any more, or is no agent.
     void trust();

@@ -19,6 +19,7 @@
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/number_text.hpp"
+#include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline base {
 namespace {
@@ -63,9 +64,10 @@ class FileStore::Lock {
     int fd_;
 };
 
-FileStore::FileStore(std::string path)
-    : path_(std::move(path)), file_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
-    if (!file_) fail_file("open");
+FileStore::FileStore(std::string path) : path_(std::move(path)) {
+    auto file = open_own_file(path_, O_RDWR | O_CREAT, 0600);
+    if (!file) errno = file.error().value(), fail_file("open");
+    file_ = *std::move(file);
 }
 
 void FileStore::fail_file(std::string_view doing) const {

@@ -212,6 +212,38 @@ boost::system::result<std::string> read_small_file(const fs::path& path, std::si
     }
 }
 
+std::vector<uid_t> owners_of(const fs::path& path) {
+    std::vector<uid_t> owners;
+    struct stat info {};
+    if (::lstat(path.c_str(), &info) == 0) owners.push_back(info.st_uid);
+    for (const fs::path& part : {path, folder_of(path)})
+        if (::stat(part.c_str(), &info) == 0) owners.push_back(info.st_uid);
+    return owners;
+}
+
+std::optional<uid_t> foreign_owner(const fs::path& path, const std::vector<uid_t>& trusted) {
+    for (const uid_t owner : owners_of(path)) {
+        const bool is_trusted = owner == ::geteuid() || owner == 0 ||
+                                std::find(trusted.begin(), trusted.end(), owner) != trusted.end();
+        if (!is_trusted) return owner;
+    }
+    return std::nullopt;
+}
+
+boost::system::result<OwnedDescriptor> open_own_file(const fs::path& path, int flags, unsigned mode) {
+    struct stat info {
+    }, folder{};
+    const bool is_link = ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
+    if (is_link && !is_ours_or_roots(info)) return system_error(EPERM);
+    // A link that takes the name of what was none is not followed.
+    OwnedDescriptor file(::open(path.c_str(), flags | O_CLOEXEC | (is_link ? 0 : O_NOFOLLOW), mode));
+    if (!file || ::fstat(file.get(), &info) != 0) return last_error();
+    const bool may_be_anybodys =
+        ::stat(folder_of(path).c_str(), &folder) == 0 && (folder.st_mode & S_IWOTH) != 0;
+    if (may_be_anybodys && !is_ours_or_roots(info)) return system_error(EPERM);
+    return file;
+}
+
 error_code replace_file(const fs::path& path, std::string_view bytes) {
     const auto target = find_target(path);
     if (!target.has_value()) return target.error();

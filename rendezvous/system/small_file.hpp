@@ -6,8 +6,12 @@
 #include <boost/system/result.hpp>
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline base {
 
@@ -25,6 +29,20 @@ boost::system::result<std::string> read_small_file(const std::filesystem::path& 
 // is no regular file (a FIFO that has a reader) as it is; a reader who takes nothing is waited for. Leaves nothing
 // behind when it fails.
 boost::system::error_code replace_file(const std::filesystem::path& path, std::string_view bytes);
+
+// --- in whose hand a name is: what another user has made, or may change, is not this user's, whatever it is called
+
+// Returns who has the file, a link by its name, and their folder; none that is not there.
+std::vector<uid_t> owners_of(const std::filesystem::path& path);
+
+// Returns the first of these that is neither this user, nor root, nor one of the `trusted`. What is executed, entered, or read as a
+// record of this user's own has none.
+std::optional<uid_t> foreign_owner(const std::filesystem::path& path, const std::vector<uid_t>& trusted = {});
+
+// Opens a file to write behind what is in it, close-on-exec. It fails with EPERM for another user's link, and for another user's file
+// where everybody may make names, as in /tmp.
+boost::system::result<OwnedDescriptor> open_own_file(const std::filesystem::path& path, int flags,
+                                                     unsigned mode);
 
 // Says why replace_file would fail, as far as can be told before; tries it with a file that is removed at once.
 boost::system::error_code try_replace(const std::filesystem::path& path);

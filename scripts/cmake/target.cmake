@@ -45,7 +45,16 @@ else()
   # One file installs a program: only libc stays dynamic (names are resolved by its NSS modules). What nobody calls is left out
   # of it, of libstdc++ too.
   target_compile_options(ddprun_options INTERFACE -ffunction-sections -fdata-sections)
-  target_link_options(ddprun_options INTERFACE -static-libstdc++ -static-libgcc -Wl,--gc-sections)
+  target_link_options(ddprun_options INTERFACE -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,-z,relro,-z,now)
+  # What is shipped has Debian's guards, and no path of whoever built it: the same sources give the same bytes anywhere.
+  include(CheckCXXCompilerFlag)
+  check_cxx_compiler_flag(-fcf-protection DDPRUN_HAS_CET)
+  set(guards -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -ffile-prefix-map=${PROJECT_BINARY_DIR}=build
+             -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
+  if(DDPRUN_HAS_CET)
+    list(APPEND guards -fcf-protection)
+  endif()
+  target_compile_options(ddprun_options INTERFACE "$<BUILD_INTERFACE:$<$<CONFIG:Release>:${guards}>>")
 endif()
 
 # ddprun_library(NAME SOURCES... ): a room's static library, lib<NAME>.a

@@ -153,7 +153,7 @@ class Help(unittest.TestCase):
                              "".join(f"paged:{line}" for line in whole.splitlines(True)))
         for pager in ("", "cat", "/no/such/pager"):
             self.assertIn(whole, self.on_terminal("--help", "all", DDPRUN_PAGER=pager))
-        # The version is a line to be seen, not a text to be read.
+        # The version is to be seen, not a text to be read.
         self.assertEqual(self.on_terminal("--version", PAGER="sed s/^/paged:/"), printed("ddprun", "--version"))
         # A reader who has seen enough is no failure.
         self.assertEqual(self.on_terminal("--help", "all", DDPRUN_PAGER="head -n 1").count("\n"), 1)

@@ -297,7 +297,7 @@ class BadInput(EndToEndTest):
             self.assertIn(flag, out)
         code, out, _ = self.run_job("--version")
         self.assertEqual(code, 0)
-        self.assertRegex(out, r"^ddprun \d+\.\d+\.\d+$")
+        self.assertRegex(out, r"^ddprun \d+\.\d+\.\d+\nwith Boost \d+\.\d+\.\d+, fmt [\d.]+, libsodium \d+\.\d+\.\d+; [^\n]*OpenSSL[^\n]*$")
 
     def test_torchruns_variables_and_their_order(self):
         code, out, _ = self.run_job(*worker("say", "x"), env={"PET_NPROC_PER_NODE": "3"})

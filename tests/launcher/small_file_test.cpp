@@ -266,4 +266,50 @@ TEST_CASE("what cannot be written is reported and leaves nothing behind") {
     CHECK(entries_in(folder.path()) == 1);
 }
 
+TEST_CASE("what another user has, links to, or has the folder of, is foreign") {
+    if (::geteuid() != 0) return SUCCEED("only root can make such files");
+    constexpr uid_t kOther = 61234;
+    TemporaryFolder folder;
+    const fs::path own = folder.file("own", ""), others = folder.file("others", ""),
+                   link = folder.path() / "link";
+    REQUIRE(::chown(others.c_str(), kOther, kOther) == 0);
+    CHECK_FALSE(foreign_owner(own));
+    CHECK_FALSE(foreign_owner(folder.path() / "nothing"));
+    CHECK(foreign_owner(others) == kOther);
+    CHECK_FALSE(foreign_owner(others, {kOther}));
+    fs::create_symlink(own, link);
+    CHECK_FALSE(foreign_owner(link));
+    REQUIRE(::lchown(link.c_str(), kOther, kOther) == 0);
+    CHECK(foreign_owner(link) == kOther);
+    REQUIRE(::chown(folder.path().c_str(), kOther, kOther) == 0);
+    CHECK(foreign_owner(own) == kOther);
+    CHECK(foreign_owner(folder.path() / "nothing") == kOther);
+    REQUIRE(::chown(folder.path().c_str(), 0, 0) == 0);
+}
+
+TEST_CASE("nothing is written behind another user's link, or into his file where all may make names") {
+    if (::geteuid() != 0) return SUCCEED("only root can make such files");
+    constexpr uid_t kOther = 61234;
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND;
+    TemporaryFolder folder;
+    const fs::path own = folder.file("own", ""), others = folder.file("others", ""),
+                   link = folder.path() / "link";
+    const auto error_of = [&](const fs::path& path) {
+        const auto file = open_own_file(path, kFlags, 0600);
+        return file ? 0 : file.error().value();
+    };
+    REQUIRE(::chown(others.c_str(), kOther, kOther) == 0);
+    fs::create_symlink(own, link);
+    CHECK(error_of(own) == 0);
+    CHECK(error_of(link) == 0);
+    CHECK(error_of(others) == 0);  // in a folder of ours
+    CHECK(error_of(folder.path() / "new") == 0);
+    REQUIRE(::lchown(link.c_str(), kOther, kOther) == 0);
+    CHECK(error_of(link) == EPERM);
+    REQUIRE(::chmod(folder.path().c_str(), 01777) == 0);
+    CHECK(error_of(own) == 0);
+    // The kernel says the same, where it is told to.
+    CHECK((error_of(others) == EPERM || error_of(others) == EACCES));
+}
+
 }  // namespace ddprun

@@ -197,6 +197,12 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
     std::error_code unknown;
     facts.directory = std::filesystem::current_path(unknown).string();
     if (unknown) throw UsageError("the working directory is not there any more: " + unknown.message());
+    const StartPlan named{.directory = facts.directory, .program = line.start.program_words};
+    std::vector<std::string> used = named.used_files();
+    used.push_back(own_program());
+    for (const std::string& file : used) {
+        for (const uid_t owner : owners_of(file)) facts.owners.insert(owner);
+    }
     facts.host_name = host_name();
     facts.hangup_ignored = is_ignored(SIGHUP);
     facts.seals_store = wants_sealed_store(agreed_auth(line), has_given_secret(secret));
@@ -219,6 +225,7 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     const int nodes = static_cast<int>(plan.nodes.size());
     plan.fan_out = line.start.fan_out;
     plan.directory = facts.directory;
+    plan.owners = {facts.owners.begin(), facts.owners.end()};
     plan.clean_environment = line.clean_environment;
     if (!plan.clean_environment) plan.environment = carried_environment(facts.environment);
     plan.options = option_words_of(line);
@@ -230,7 +237,7 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     for (const StartNode& node : plan.nodes) plan.host_names.push_back(host_of(node.target));
     plan.master_addr = master_of(line, plan.nodes);
     plan.master_port = line.master_port.value_or(0);
-    if (nodes > 1 && line.auth != Auth::off) plan.secret = hex_of(SecretKey::fresh());
+    if (nodes > 1 && line.auth != Auth::off) plan.secret = make_secret_text();
     plan.rsh = remote_shell_of(line.start);
     plan.own_gpus = is_schedulers(plan.rsh);
     plan.ships = !line.start.no_ship;

@@ -79,7 +79,7 @@ class FalseNode(NumbersTest):
 
     def join(self, port):
         """As node 1, with one worker; returns once the round has begun."""
-        version = subprocess.run([program("ddprun"), "--version"], stdout=subprocess.PIPE, check=True, text=True).stdout.split()[-1]
+        version = subprocess.run([program("ddprun"), "--version"], stdout=subprocess.PIPE, check=True, text=True).stdout.split()[1]
         connection = socket.create_connection(("127.0.0.1", port), timeout=support.HANG_GUARD)
         self.addCleanup(connection.close)
         connection.sendall(MAGIC)

@@ -20,6 +20,7 @@ SECRET = {"DDPRUN_SECRET": "a-secret-for-tests-0123456789"}
 NO_SECRET = {"XDG_CONFIG_HOME": "/nonexistent"}
 FILES = 4096
 CALLERS = 5_000
+SILENT = 4_000
 HALF_HELLOS = 700
 MEMORY_KB = 600 * 1024
 HELD_KB = 200 * 1024  # by a launcher to whom all of them speak at once
@@ -64,9 +65,9 @@ class Unproven(EndToEndTest):
                            f"--master-port={PORT}", "--max-restarts=2", "--grace=2", *flags, "sh", "-c", script,
                            prefix=[*self.network.prefix(number), "bash", "-c", f'ulimit {limit}; exec "$@"', "bash"], env=env)
 
-    def strangers(self, count, words, answer=0, more=0):
+    def strangers(self, count, words, answer=0, more=0, node=0, port=PORT):
         """They are connected when this returns; how many have heard as much as a handshake's answer."""
-        stranger = self.network.run(2, [PYTHON, "-c", STRANGER, self.network.address(0), str(PORT), str(count), words.hex(), str(answer), str(more)],
+        stranger = self.network.run(2, [PYTHON, "-c", STRANGER, self.network.address(node), str(port), str(count), words.hex(), str(answer), str(more)],
                                     stdin=-1, stdout=-1, text=True)
         self.addCleanup(stranger.communicate)
         return int(stranger.stdout.readline().split()[1])
@@ -113,6 +114,22 @@ class Unproven(EndToEndTest):
 
     def test_silence_behind_four_bytes_leaves_a_job_its_descriptors(self):
         self.job_among(NO_SECRET, b"DDPR", 0)
+
+    def listeners(self, number):
+        """Port of each listener at this node's own address -> how many connections wait there for somebody to take them."""
+        shown = subprocess.run([*self.network.prefix(number), "ss", "-ltnH", "src", self.network.address(number)],
+                               capture_output=True, text=True, check=True).stdout
+        return {int(line.split()[3].rpartition(":")[2]): int(line.split()[1]) for line in shown.splitlines()}
+
+    def test_silence_fills_no_queue_where_a_node_would_host(self):
+        agents = [self.agent(number, f"-n {FILES}", env=NO_SECRET) for number in (0, 1)]
+        for agent in agents:
+            agent.wait_for_line("^round 0$")
+        (port, _), = self.listeners(1).items()
+        self.strangers(SILENT, b"", node=1, port=port)
+        self.assertEqual(self.listeners(1), {port: 0})
+        self.restart(agents)
+        self.end(agents)
 
     def test_half_a_hello_costs_no_megabyte(self):
         agents = [self.agent(number, f"-v {MEMORY_KB}", env=NO_SECRET) for number in (0, 1)]

@@ -127,6 +127,8 @@ TEST_CASE("a shell's word is quoted whatever is in it", "[start]") {
     CHECK(line.starts_with("exec /bin/sh -c '"));
     CHECK(line.find("head -c 77") != std::string::npos);
     CHECK(bootstrap_line({"/ddprun", "1.0-ff", 77, false}).find("head") == std::string::npos);
+    CHECK(bootstrap_line({"/ddprun", "1.0-ff", 77, false, {0, 7}}).find("in 0|$u|0|7);;") !=
+          std::string::npos);
     // A shell of csh's kind would take one for a word of its history.
     CHECK(line.find('!') == std::string::npos);
     const std::string identity = build_identity();
@@ -214,6 +216,36 @@ TEST_CASE("a start's exit code is node 0's, or that of who can tell", "[start]")
     outlived.learn(AgentEnded{0, 137, true});
     outlived.learn(AgentEnded{1, 0});
     CHECK(outlived.exit_code() == 0);
+}
+
+TEST_CASE("the relay of a branch speaks for its own nodes, in numbers that there are", "[start]") {
+    const std::vector<StartNode> branch{{.rank = 2}, {.rank = 4}};
+    for (const int rank : {2, 4})
+        for (const UpMessage& message :
+             std::vector<UpMessage>{AgentOutput{rank}, AgentRuns{rank}, AgentEnded{rank, 255},
+                                    HostFailed{{rank, 4}}, HostFailed{}})
+            CHECK(speaks_for_itself(message, branch));
+    for (const int rank : {-1, 0, 1, 3, 5})
+        for (const UpMessage& message :
+             std::vector<UpMessage>{AgentOutput{rank}, AgentRuns{rank}, AgentEnded{rank},
+                                    HostFailed{{2, rank}}, PortTaken{29500}})
+            CHECK_FALSE(speaks_for_itself(message, branch));
+    for (const int code : {-1, 256}) CHECK_FALSE(speaks_for_itself(AgentEnded{2, code}, branch));
+    CHECK(speaks_for_itself(PortTaken{29500}, {{.rank = 0}}));
+    for (const int port : {-1, 0, 65536}) CHECK_FALSE(speaks_for_itself(PortTaken{port}, {{.rank = 0}}));
+}
+
+TEST_CASE("a job has succeeded if node 0 says so, where nobody goes on without it", "[start]") {
+    StartLedger unbegun({.nodes = 2, .least = 2});
+    unbegun.learn(AgentEnded{1, 0});
+    CHECK(unbegun.exit_code() == 71);
+    unbegun.learn(AgentEnded{0, 0});
+    CHECK(unbegun.exit_code() == 0);
+    StartLedger cut({.nodes = 2, .least = 2});
+    cut.learn(AgentRuns{1});
+    cut.learn(HostFailed{{0}, "a: ssh exit 255", true});
+    cut.learn(AgentEnded{1, 0});
+    CHECK(cut.exit_code() == 71);
 }
 
 }  // namespace ddprun

@@ -290,6 +290,18 @@ TEST_CASE("the join timeout ends the job with the same facts") {
     CHECK(late[0].exit_code == kExitUnavailable);
 }
 
+TEST_CASE("a newcomer without a number hears that the job runs without him, not that it is over") {
+    Coordinator coordinator = make(2);
+    coordinator.receive(1, hello(0, 2), kStart);
+    REQUIRE(of_type<RoundReady>(coordinator.receive(2, hello(1, 2), kStart)).size() == 2);
+    Hello newcomer = hello(kUnnumbered, 2);
+    newcomer.host = "another";
+    newcomer.pid = 4711;
+    const auto refused = of_type<Refused>(coordinator.receive(3, newcomer, kStart));
+    REQUIRE(refused.size() == 1);
+    CHECK(refused[0].reason == "the job runs on all of its 2 nodes, and takes no others");
+}
+
 TEST_CASE("an agent that comes again takes its own place, another one does not") {
     Coordinator coordinator = make(2);
     coordinator.receive(1, hello(1, 2), kStart);

@@ -157,4 +157,48 @@ TEST_CASE("etcd election: it can be ended while etcd is silent, and destroyed at
     run_until(context, [&] { return etcd.asked["/v3/kv/range"] == 2; });
 }
 
+TEST_CASE(
+    "etcd election: an etcd whose watch has news each time, or that changes its mind, does not set the pace") {
+    boost::asio::io_context context;
+    FakeGateway etcd(context);
+    Candidate candidate(context, {etcd.endpoint()});
+    SECTION("news that are none") {
+        etcd.write_host(to_json({to_string(kThere), "job", "2", "gone", 7, "1", "before"}), 99);
+        etcd.oddity = [](const std::string& path) {
+            return path == "/v3/watch" ? FakeGateway::http("200 OK", R"({"result":{"events":[]}})"
+                                                                     "\n")
+                                       : "";
+        };
+    }
+    SECTION("a key that is never there, and that nobody may write") {
+        etcd.oddity = [](const std::string& path) {
+            return path == "/v3/kv/txn" ? FakeGateway::http("200 OK", R"({"header":{"revision":"1"}})") : "";
+        };
+    }
+    const auto start = std::chrono::steady_clock::now();
+    candidate.election.campaign(late());
+    // Each look reads two keys; the pauses before the last ones are of 100, 200, 300 ms.
+    run_until(context, [&] { return etcd.asked["/v3/kv/range"] >= 2 * (EtcdElection::kFreeLooks + 4); });
+    CHECK(std::chrono::steady_clock::now() - start >= 600ms);
+    CHECK(candidate.elected == 0);
+}
+
+TEST_CASE("etcd election: a watch that says nothing new for ever is ended") {
+    boost::asio::io_context context;
+    FakeGateway etcd(context);
+    etcd.oddity = [](const std::string&) {
+        std::string said = "HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n";
+        while (said.size() < 2 * EtcdClient::kMaxAnswerBytes)
+            said += R"({"result":{"created":true}})"
+                    "\n";
+        return said;
+    };
+    EtcdClient client({.endpoints = {etcd.endpoint()}, .prefix = "/jobs"});
+    std::string text;
+    boost::asio::co_spawn(context, client.watch(watch_key("/jobs/run_job/host", 1), late()),
+                          [&](const std::exception_ptr&, const EtcdAnswer& answer) { text = answer.text; });
+    run_until(context, [&] { return !text.empty(); });
+    CHECK_THAT(text, Catch::EndsWith("says too much for an answer"));
+}
+
 }  // namespace ddprun

@@ -27,7 +27,8 @@ TEST_CASE("etcd: leases that are granted and kept") {
     CHECK(read_granted(kHeader + R"(,"ID":"3","TTL":"5"})")->ttl_s == 5);
     for (const char* rest :
          {"}", R"(,"ID":"3"})", R"(,"TTL":"5"})", R"(,"ID":"x","TTL":"5"})", R"(,"ID":"3","TTL":"-5"})",
-          R"(,"ID":["3"],"TTL":"5"})", R"(,"ID":"99999999999999999999","TTL":"5"})", ""}) {
+          R"(,"ID":["3"],"TTL":"5"})", R"(,"ID":"99999999999999999999","TTL":"5"})",
+          R"(,"ID":"3","TTL":"9223372036854775807"})", ""}) {
         INFO(rest);
         CHECK(!read_granted(kHeader + rest));
     }

@@ -89,7 +89,10 @@ std::string outcome_of(RendezvousServer& server, const std::optional<SecretKey>&
         outcome = refused != nullptr ? refused->reason : is_ready ? "let in" : "waiting";
         context.stop();
     };
-    events.on_trouble = [](const std::string& cause) { FAIL(cause); };
+    // Who refuses a key is asked again.
+    events.on_trouble = [](const std::string& cause) {
+        CHECK_THAT(cause, Catch::Contains("has not proven to be node 0"));
+    };
     events.on_lost = [&](const CoordinatorLoss& loss) {
         if (outcome.empty()) outcome = loss.cause;
         context.stop();
@@ -132,12 +135,13 @@ TEST_CASE("an agent with the job's key is heard, one without or with another is 
     const SecretKey key = SecretKey::fresh();
     RendezvousServer server(hosting_with(key));
     CHECK_THAT(outcome_of(server, std::nullopt, 1), Catch::StartsWith("node 0 asks for the job's secret"));
-    CHECK_THAT(outcome_of(server, SecretKey::fresh(), 1), Catch::StartsWith("node 0 has another secret"));
+    CHECK_THAT(outcome_of(server, SecretKey::fresh(), 1),
+               Catch::Contains(" says that it has another secret"));
     CHECK(outcome_of(server, key, 1) == "waiting");
     RendezvousServerOptions options = hosting_with(key);
     options.key.reset();
     RendezvousServer plain(std::move(options));
-    CHECK_THAT(outcome_of(plain, key, 1), Catch::StartsWith("node 0 has no secret"));
+    CHECK_THAT(outcome_of(plain, key, 1), Catch::Contains(" says that it has no secret"));
 }
 
 TEST_CASE("a first message that is played again gets an answer of no use", "[sealed_port]") {

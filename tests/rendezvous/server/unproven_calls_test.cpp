@@ -47,3 +47,14 @@ TEST_CASE("of all calls that are too many the oldest silent one goes, wherever i
     CHECK(calls.add(1'001, source_number(200)) == 2);
     CHECK(calls.size() == UnprovenCalls::kMost);
 }
+
+TEST_CASE("a call goes as a silent one only if nothing of it waits to be read", "[unproven]") {
+    UnprovenCalls calls;
+    for (UnprovenCalls::Id id = 0; id < UnprovenCalls::kMost; ++id)
+        CHECK_FALSE(calls.add(id, source_number(static_cast<unsigned>(id / 8))));
+    const auto has_said = [](UnprovenCalls::Id id) { return id != 7 && id != 1'000; };
+    CHECK(calls.add(1'000, source_number(200), has_said) == 7);
+    // All others have said something, so the oldest of those goes next, but for one that is silent.
+    CHECK(calls.add(1'001, source_number(200), has_said) == 1'000);
+    CHECK(calls.add(1'002, source_number(200), has_said) == 0);
+}

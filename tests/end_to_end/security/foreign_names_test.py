@@ -1,0 +1,141 @@
+"""What another user has made under a name that this one uses: it is neither run, nor followed, nor written to."""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE_FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE_FOLDER))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE_FOLDER), "start"))
+
+import support
+from start_test import StartTest
+from support import free_port, program
+
+USER, OTHER = 61234, 61235
+
+# Takes names of the claim to host: of that user and run id, listening or not.
+SQUATTER = r"""
+import socket, sys
+user, run_id, listens = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "listens"
+value = 14695981039346656037
+for byte in run_id.encode():
+    value = (value ^ byte) * 1099511628211 % 2**64
+held = []
+for name in [f"ddprun-host-{value:016x}"] + [f"ddprun-host-{user}-{value:016x}-{number}" for number in range(int(sys.argv[4]))]:
+    held.append(socket.socket(socket.AF_UNIX))
+    held[-1].bind("\0" + name)
+    if listens:
+        held[-1].listen()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@unittest.skipUnless(os.geteuid() == 0, "skipped: not root, so nobody else can be had")
+class OthersNames(StartTest):
+    def as_user(self, user):
+        return ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups")
+
+    def setUp(self):
+        super().setUp()
+        if subprocess.run([*self.as_user(USER), "test", "-x", program("ddprun")], check=False).returncode != 0:
+            self.skipTest("skipped: another user cannot run the programs that were built here")
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        self.shared = self.enterContext(tempfile.TemporaryDirectory())
+        os.chmod(self.shared, 0o1777)
+
+    def others(self, name, text="", owner=OTHER):
+        path = os.path.join(self.shared, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, 0o777)
+        os.chown(path, owner, owner)
+        return path
+
+    def test_lines_are_not_written_for_somebody_else(self):
+        file = self.others("file")
+        mine = self.others("mine", owner=USER)
+        link = os.path.join(self.shared, "link")
+        os.symlink(mine, link)
+        os.lchown(link, OTHER, OTHER)
+        for flag in ("--events", "--log-file"):
+            for name in (file, link):
+                code, out, err = self.run_job(flag, name, "echo", "never", prefix=self.as_user(USER), cwd="/")
+                self.assertEqual((code, out), (2, ""), err)
+                self.assertIn(f"{flag} '{name}': it belongs to another user (uid {OTHER})", err)
+        code, out, err = self.run_job("--events", mine, "echo", "once", prefix=self.as_user(USER), cwd="/")
+        self.assertEqual((code, out), (0, "once"), err)
+        self.assertGreater(os.path.getsize(mine), 0)
+        self.assertEqual(os.path.getsize(file), 0)
+
+    def test_another_hosts_files_are_not_used(self):
+        """Host b has, by the same name, what another user has made there."""
+        with open(os.path.join(self.shared, "run"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\necho mine\n")
+        os.chmod(file.name, 0o755)
+        for what in ("directory", "program"):
+            with self.subTest(what):
+                folder = os.path.join(self.shared, what)
+                os.mkdir(folder)
+                inside = os.path.join(folder, "run")
+                os.link(file.name, inside)
+                taken = folder if what == "directory" else inside
+                rsh = self.script(what, f'[ "$1" = b ] && chown {OTHER}:{OTHER} {taken}\nexec /bin/sh -c "$2"')
+                code, out, err = self.run_start("--hosts", "a,b", "--grace=1", inside, rsh=rsh, cwd=folder)
+                self.assertEqual((code, out), (71, ""), err)
+                self.assertIn(f"b: {taken} belongs to another user there (uid {OTHER}), and is not used", err)
+                os.chown(file.name, 0, 0)
+
+    def test_another_hosts_ddprun_is_not_run(self):
+        """The host has something else by the launcher's name, so the launcher is sent there."""
+        folder = os.path.join(self.shared, "bin")
+        os.mkdir(folder)
+        launcher = os.path.join(folder, "ddprun")
+        subprocess.run(["cp", program("ddprun"), launcher], check=True)
+        rsh = self.script("planted", f'''
+            mv {launcher} {launcher}.away
+            printf '#!/bin/sh\\ntouch {self.shared}/planted\\nexit 127\\n' > {launcher}; chmod 755 {launcher}
+            chown {OTHER}:{OTHER} {launcher}
+            PATH=/usr/bin:/bin; exec /bin/sh -c "$2"''')
+        done = subprocess.run([launcher, "--rsh", rsh, "--master-addr=127.0.0.1", "--hosts", "b", "echo", "here"], text=True,
+                              capture_output=True, env=self.environment, cwd="/", timeout=support.HANG_GUARD, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "here\n"), done.stderr)
+        self.assertFalse(os.path.exists(os.path.join(self.shared, "planted")))
+
+    def squat(self, run_id, how, names):
+        holder = subprocess.Popen([*self.as_user(OTHER), "python3", "-c", SQUATTER, str(USER), run_id, how, str(names)],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(holder.wait)
+        self.addCleanup(holder.stdout.close)
+        self.addCleanup(holder.stdin.close)
+        self.assertEqual(holder.stdout.readline(), "ready\n")
+
+    def job(self, run_id):
+        """Two agents of this machine, of which one hosts."""
+        port = free_port()
+        agents = [self.launch("--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1",
+                              f"--port-range={port}-{port + 10}", f"--rdzv-id={run_id}", "--join-timeout=20", "echo", "hosted",
+                              prefix=self.as_user(USER), cwd="/", env={"DDPRUN_AUTH": "off"}) for _ in range(2)]
+        return [(agent.wait(), agent.out(), agent.err()) for agent in agents]
+
+    def test_who_has_the_names_of_a_claim_does_not_keep_the_job_from_being_hosted(self):
+        for how in ("listens", "is silent"):
+            with self.subTest(how):
+                run_id = f"{self.marker}-{how}"
+                self.squat(run_id, how, 2)
+                for code, out, err in self.job(run_id):
+                    self.assertEqual((code, out), (0, "hosted"), err)
+
+    def test_who_has_all_of_them_is_named(self):
+        self.squat(self.marker, "listens", 16)
+        for code, out, err in self.job(self.marker):
+            self.assertEqual((code == 0, out), (False, ""))
+            self.assertIn(f"other users have all names of the claim: uid {OTHER}", err)
+
+
+if __name__ == "__main__":
+    support.main()
