@@ -143,13 +143,15 @@ endif()
 set(DDPRUN_TEST_TIMEOUT 1800)
 
 # ddprun_add_tests(NAME PARTS PART_WORDS COMMAND... ): the test NAME, or where it has PARTS so many tests NAME_1, NAME_2, ... of
-# one command, that each get PART_WORDS with their number, from 1, for @PART@. So none waits long for another's waiting, and
-# none of its cases is left out; and they begin before the short ones. The caller gets their names in `added`.
+# one command, that each get PART_WORDS with their number for @PART@, from 1, or for @INDEX@, from 0. So none waits long for
+# another's waiting, and none of its cases is left out; and they begin before the short ones. The caller gets their names in
+# `added`.
 function(ddprun_add_tests name parts part_words)
   set(names ${name})
   if(parts)
     set(names)
     foreach(PART RANGE 1 ${parts})
+      math(EXPR INDEX "${PART} - 1")
       string(CONFIGURE "${part_words}" selected @ONLY)
       add_test(NAME ${name}_${PART} COMMAND ${ARGN} ${selected})
       list(APPEND names ${name}_${PART})
@@ -162,7 +164,10 @@ function(ddprun_add_tests name parts part_words)
   set(added ${names} PARENT_SCOPE)
 endfunction()
 
-# ddprun_test(NAME SOURCES... [LABELS ...]): a Catch2 program in bin/, run by ctest as one test.
+# The words by which a Catch2 program runs its share of the cases of `parts`.
+set(DDPRUN_SHARD "--shard-count;@parts@;--shard-index;@INDEX@")
+
+# ddprun_test(NAME SOURCES... [PARTS N] [LABELS ...]): a Catch2 program in bin/, run by ctest as one test or as N.
 function(ddprun_test name)
   ddprun_read_labels(${ARGN})
   ddprun_program(${name} ${words} LABELS ${labels})
@@ -173,7 +178,7 @@ function(ddprun_test name)
   if(NOT is_sought)
     return()
   endif()
-  ddprun_add_tests(${name} "" "" ${name} ${DDPRUN_TEST_CASES})
+  ddprun_add_tests(${name} "${parts}" "${DDPRUN_SHARD}" ${name} ${DDPRUN_TEST_CASES})
   set_tests_properties(${added} PROPERTIES LABELS "${labels}")
 endfunction()
 
