@@ -9,6 +9,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "rendezvous/system/whole_number.hpp"
+
 namespace ddprun::inline app {
 
 namespace {
@@ -104,6 +106,9 @@ void set_row(const OptionRow& row, const ToldValue& given, const std::string& ty
         if (may_be_bare && (text == "false" || text == "0")) continue;
         if (may_be_bare && (text == "true" || text == "1")) text.clear();
         try {
+            // As torchrun has it; another program's variable may be called so, and means something else by a word.
+            const bool is_torchruns = row.metavar.empty() && given.origin.name.starts_with("PET_");
+            if (is_torchruns && !whole_number<int>(text)) throw BadValue("must be 1 or 0");
             row.set(text);
         } catch (const BadValue& bad) {
             throw UsageError(fmt::format("{} {}: {}{}", shown, text, bad.what(), origin_text(given.origin)));

@@ -126,7 +126,8 @@ void PeerMesh::wait(std::span<const Awaited> awaited, const Operation& operation
         awaited_ranks_.push_back(blamed(one));
     }
     while (true) {
-        poll_once(polled_, std::min(operation.deadline, run_wait_schedule(awaited_ranks_, operation)));
+        const Deadline planned = std::min(end_of(operation), run_wait_schedule(awaited_ranks_, operation));
+        poll_once(polled_, planned);
         if (polled_[0].revents != 0) {
             lifeline_.take_news();
             throw_if_ended(operation);
@@ -134,7 +135,11 @@ void PeerMesh::wait(std::span<const Awaited> awaited, const Operation& operation
         }
         const auto is_ready = [](const pollfd& one) { return one.revents != 0; };
         if (std::any_of(polled_.begin(), polled_.end(), is_ready)) return;
-        if (has_passed(operation.deadline)) fail_late(awaited_ranks_, operation);
+        if (Clock::now() > planned && Clock::now() - planned > kStandstill) {
+            granted_for_ = operation.deadline;
+            granted_ = Clock::now() + operation.timeout.length;
+        }
+        if (has_passed(end_of(operation))) fail_late(awaited_ranks_, operation);
     }
 }
 

@@ -52,6 +52,9 @@ class PeerMesh {
         NamedTimeout timeout;  // from which the deadline was made; for the message
     };
 
+    // Who wakes up so much later than it was to stood still, and gives its peers the operation's whole time again.
+    static constexpr std::chrono::seconds kStandstill{1};
+
     // Closes the lifeline ring: returns when both neighbours are connected. `joining` bounds it, but one that
     // fails may take kRingTimeout more, so that its left neighbour hears why.
     PeerMesh(Membership membership, TcpListener listener, const Operation& joining,
@@ -138,6 +141,10 @@ class PeerMesh {
     static void write_first(TcpLink& link, std::span<std::byte> bytes);
     // Asks all ranks where they are; returns when all have answered, or kAnswerTimeout is over.
     void inquire(const Operation& operation);
+    // The operation's deadline, or a later one that was granted.
+    Deadline end_of(const Operation& operation) const {
+        return operation.deadline == granted_for_ ? granted_ : operation.deadline;
+    }
     // Waits for news. False when the deadline has passed.
     bool wait_for_news(Deadline deadline);
     [[noreturn]] void fail_left(int peer, const Operation& operation);
@@ -148,6 +155,8 @@ class PeerMesh {
 
     Membership membership_;
     Lifeline lifeline_;
+    Deadline granted_for_{};
+    Deadline granted_{};
     std::chrono::milliseconds notice_after_{0};
     std::optional<WaitSchedule> schedule_;  // with the operation; none before it has to wait
     const int lanes_;

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
@@ -150,16 +151,18 @@ int connect_error(int fd) {
 }
 
 std::string source_address(const std::string& host) {
+    const auto addresses = resolve_host(host);
+    if (const auto* why = std::get_if<std::string>(&addresses))
+        fail(Errc::unreachable, fmt::format("cannot resolve '{}': {}", host, *why));
     addrinfo hints{};
     hints.ai_socktype = SOCK_DGRAM;
-    addrinfo* found = nullptr;
-    // Any port will do: connecting a datagram socket only looks up the route.
-    if (const int error = ::getaddrinfo(host.c_str(), "9", &hints, &found); error != 0) {
-        fail(Errc::unreachable, fmt::format("cannot resolve '{}': {}", host, ::gai_strerror(error)));
-    }
-    const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
-    int last_error = 0;
-    for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    hints.ai_flags = AI_NUMERICHOST;
+    int last_error = EHOSTUNREACH;
+    for (const std::string& address : std::get<0>(addresses)) {
+        addrinfo* entry = nullptr;
+        // Any port will do: connecting a datagram socket only looks up the route.
+        if (::getaddrinfo(address.c_str(), "9", &hints, &entry) != 0) continue;
+        const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(entry, ::freeaddrinfo);
         OwnedDescriptor fd(::socket(entry->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
         if (fd && ::connect(fd.get(), entry->ai_addr, entry->ai_addrlen) == 0)
             return local_address(fd.get()).address().to_string();

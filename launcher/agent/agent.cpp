@@ -26,8 +26,6 @@ using Clock = std::chrono::steady_clock;
 
 // How much longer than one grace period the other nodes may take to end.
 constexpr std::chrono::seconds kFinishTimeout{30};
-// The agent kills its workers itself, and the guardian only if it has not; by kKillTime the others go on.
-constexpr std::chrono::milliseconds kGuardianDelay = std::chrono::milliseconds(Coordinator::kKillTime) / 2;
 constexpr std::chrono::seconds kGoodbyeTimeout{5};  // of the host, for the other agents' once the job is over
 
 class Agent final : public AgentControls, public RoundObserver {
@@ -91,6 +89,7 @@ class Agent final : public AgentControls, public RoundObserver {
         if (round_) round_->window_changed();
     }
     void time_is_over(const std::string& why) override { handle(job_.learn_time_is_over(why)); }
+    void worker_hangs(int local_rank, const std::string& why) override { round_->hangs(local_rank, why); }
     void send(const ControlMessage& message) override { link_->send(message); }
     void tell(const AgentNews& news) override { features_.at(&Feature::learnt, news); }
 
@@ -115,6 +114,8 @@ class Agent final : public AgentControls, public RoundObserver {
     void workers_gone(const std::vector<UnkillableWorker>& unkillable) override {
         for (const UnkillableWorker& worker : unkillable)
             log_.error(to_string(worker) + " does not end even by SIGKILL; this node needs attention");
+        last_moment_.reset();
+        tell_lease();
         send_ends();
         handle(round_->ledger().all_zero() && unkillable.empty() ? AgentEvent::workers_succeeded
                                                                  : AgentEvent::workers_gone);
@@ -125,7 +126,11 @@ class Agent final : public AgentControls, public RoundObserver {
         return {.client = {.on_message = [this](const ControlMessage& message) { hear(message); },
                            .on_trouble = [this](const std::string& cause) { reporter_.trouble(cause); },
                            .on_lost = [this](const CoordinatorLoss& loss) { lose(loss); },
-                           .on_lease = [this](const auto& end) { runner_->set_lease(lease_end_ = end); }},
+                           .on_lease =
+                               [this](const auto& end) {
+                                   lease_end_ = end;
+                                   tell_lease();
+                               }},
                 .on_led = [this] { be_led(); },
                 .has_workers =
                     [this] {
@@ -142,7 +147,11 @@ class Agent final : public AgentControls, public RoundObserver {
                     [this](const std::string& cause) { reporter_.etcd_trouble(cause, link_->hosts()); },
                 .on_unelected = [this](const std::string& why) { refuse(JoinStatus::not_elected(why)); },
                 .on_guests_gone = [this] { handle(AgentEvent::guests_gone); },
-                .on_host_failed = [this](const auto& why) { refuse(JoinStatus::host_failed(why)); },
+                .on_host_failed =
+                    [this](const auto& why) {
+                        hasten();
+                        refuse(JoinStatus::host_failed(why));
+                    },
                 .on_news = [this](const std::string& text) { log_.info(text); },
                 .on_step = [this](const std::string& text) { log_.debug(text); }};
     }
@@ -173,6 +182,9 @@ class Agent final : public AgentControls, public RoundObserver {
     void obey(const PeerDying& dying) {
         if (round_) round_->peer_died(dying);
     }
+    void obey(const Stop& stop) {
+        if (stop.is_awaited) hasten();
+    }
     void obey(const WhoRuns& asked) { send(still_running_of(asked.round, workers())); }
     void obey(const Restarting& restarting) {
         // No report follows that would show the last words of a rank which is kept off the screen.
@@ -194,15 +206,27 @@ class Agent final : public AgentControls, public RoundObserver {
             reporter_.trouble(loss.cause);
         } else {
             if (job_.learn_loss(loss, options_)) reporter_.tell_loss(*job_.first_failure());
+            hasten();
             if (link_->seek(loss)) return seek(loss.cause);
         }
         handle(is_guest ? AgentEvent::place_lost : AgentEvent::connection_lost);
     }
 
+    // The others may go on without this node, and count on the end of its workers, also if this process stands still from now
+    // on. Its last moment is for the kernel, and for the guardian where the agent does not kill them.
+    void hasten() {
+        if (!round_ || round_->is_over() || last_moment_) return;
+        const auto grace = Aftermath::lost_grace(options_.grace_when_lost().count());
+        last_moment_ = Clock::now() + grace - Aftermath::kGuardianTime;
+        tell_lease();
+        round_->hasten(grace - Aftermath::kKillTime);
+    }
+    void tell_lease() {
+        const bool is_first = last_moment_ && (!lease_end_ || *last_moment_ < lease_end_->at);
+        runner_->set_lease(is_first ? LeaseEnd(*last_moment_) : lease_end_);
+    }
+
     void seek(const std::string& cause) {
-        // The lease counts also if this process stands still from now on: another round may begin then.
-        const auto end = Clock::now() + options_.grace_period + kGuardianDelay;
-        if (!lease_end_ || !has_passed(lease_end_->at)) runner_->set_lease(end);
         log_.info("the nodes that are left choose another coordinator");
         tell(CoordinatorLost{cause});
         handle(AgentEvent::leader_lost);
@@ -285,7 +309,9 @@ class Agent final : public AgentControls, public RoundObserver {
     void set_deadline(Deadline deadline, AgentEvent event) {
         timer_.expires_at(deadline);
         timer_.async_wait([this, event](boost::system::error_code cancelled) {
-            if (!cancelled) handle(event);
+            if (cancelled) return;
+            const auto late = overslept(timer_);
+            late.count() > 0 ? set_deadline(Clock::now() + late, event) : handle(event);
         });
     }
 
@@ -323,7 +349,8 @@ class Agent final : public AgentControls, public RoundObserver {
     std::optional<RoundWorkers> round_;  // the last one
     std::optional<WorkerNetwork> network_;
     AgentLink link_;
-    std::optional<LeaseEnd> lease_end_;  // as the link says
+    std::optional<LeaseEnd> lease_end_;               // as the link says
+    std::optional<Clock::time_point> last_moment_;    // see hasten()
     int exit_code_ = kExitInternal;
 };
 

@@ -287,7 +287,7 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
             .allow_different = options.allow_different,
             .reached_at = {},
             .traits = {},
-            .grace_ms = options.grace_period.count(),
+            .grace_ms = options.grace_when_lost().count(),
             .meeting_address = {},
             .meeting_port = 0,
             .following = {},

@@ -130,6 +130,8 @@ class AgentControls {
     virtual void window_changed() = 0;
     // The job's time is over, for this reason: it ends as by SIGTERM.
     virtual void time_is_over(const std::string& why) = 0;
+    // A worker of this node has failed, though it has not ended; `why` is a sentence.
+    virtual void worker_hangs(int local_rank, const std::string& why) = 0;
     // Sends it to the coordinator.
     virtual void send(const ControlMessage& message) = 0;
     // All features learn it.

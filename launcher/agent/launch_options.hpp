@@ -2,6 +2,7 @@
 // line). Plain values; validated where they are filled in.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -119,6 +120,7 @@ struct LaunchOptions {
     std::chrono::milliseconds join_timeout = kDefaultJoinTimeout;
     std::chrono::milliseconds heartbeat{5'000};  // how long a node may be silent; node 0's counts
     std::chrono::milliseconds grace_period{30'000};
+    std::chrono::milliseconds lost_grace{5'000};  // once the coordinator is lost; no longer than the other
     RestartOptions restarts;    // node 0's count
     std::string on_failure;     // the program that is asked about failures; node 0's counts; empty: none
     std::string progress_file;  // its change during a round is progress; empty: none
@@ -164,6 +166,8 @@ struct LaunchOptions {
     std::uint64_t open_files = 0;        // the workers' soft limit of descriptors; 0: the launcher's own
     bool terminal_stop_ignored = false;  // SIGTSTP was, and stays so
     OptionOrigins origins;               // where those that are not the defaults come from
+
+    std::chrono::milliseconds grace_when_lost() const { return std::min(lost_grace, grace_period); }
 };
 
 }  // namespace ddprun::inline launch

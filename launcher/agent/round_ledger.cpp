@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <utility>
+
+#include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun::inline launch {
 
@@ -45,6 +48,14 @@ Failure RoundLedger::refused(const WorkerStartFailure& refused, std::int64_t uni
     failure.exit_code = refused.failure.exit_code;
     failure.message = refused.failure.text;
     return failures_.tell(refused.rank, std::move(failure));
+}
+
+Failure& RoundLedger::hangs(const WorkerStatus& worker, const std::string& why, std::int64_t unix_time_ms) {
+    Failure failure = failure_of(worker.rank, worker.local_rank, worker.pid, unix_time_ms);
+    failure.signal = SIGKILL;  // which is all that is left
+    failure.exit_code = kExitSignalBase + failure.signal;
+    failure.message = why;
+    return failures_.tell(worker.rank, std::move(failure));
 }
 
 RoundLedger::Entry RoundLedger::ended(const WorkerEnd& end, std::int64_t unix_time_ms) {

@@ -54,6 +54,9 @@ class RoundLedger {
     // A worker could not be started, so the others were killed.
     Failure refused(const WorkerStartFailure& refused, std::int64_t unix_time_ms);
 
+    // A worker counts as failed, which runs; to be filled in further.
+    Failure& hangs(const WorkerStatus& worker, const std::string& why, std::int64_t unix_time_ms);
+
     Entry ended(const WorkerEnd& end, std::int64_t unix_time_ms);
 
     // One for each worker that has ended.

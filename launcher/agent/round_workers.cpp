@@ -321,6 +321,15 @@ void RoundWorkers::fail(const Failure& failure) {
     tell_ending(ending);
 }
 
+void RoundWorkers::hangs(int local_rank, const std::string& why) {
+    for (const WorkerStatus& worker : group_.running_workers()) {
+        if (worker.local_rank != local_rank || ledger_.is_settled()) continue;
+        Failure& failure = ledger_.hangs(worker, why, unix_time_now_ms());
+        fail(failure);
+        gather_evidence(failure);
+    }
+}
+
 // Looks at what the worker has left behind: its error file, its last words, the kernel's counters.
 void RoundWorkers::gather_evidence(Failure& failure) {
     if (failure.signal == SIGKILL && failure.message.empty()) {

@@ -122,6 +122,10 @@ class RoundWorkers {
 
     void signal_all(int signal) { group_.signal_all(signal); }
     void stop(int signal);
+    void hasten(std::chrono::milliseconds most) { group_.hasten(most); }
+    bool is_over() const { return open_steps_ == 0; }
+    // This worker has failed, though it has not ended, if that is the first failure.
+    void hangs(int local_rank, const std::string& why);
     void kill_now();
     void freeze() { group_.freeze(); }
     void thaw() { group_.thaw(); }

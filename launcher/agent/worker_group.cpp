@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "launcher/report/failure_report.hpp"
+#include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/check.hpp"
 
@@ -37,8 +38,11 @@ std::string to_text(const GraceNotice& notice) {
     const std::string next = notice.is_over
                                  ? ": SIGKILL"
                                  : fmt::format("; SIGKILL in {} s", seconds(notice.grace_period - passed));
-    return fmt::format("{} not ended {} s after {}{} (--grace {})", who, seconds(passed),
-                       signal_text(notice.signal), next, seconds(notice.grace_period));
+    const std::string option = notice.is_hastened
+                                   ? "--lost-grace, since the others may go on without this node"
+                                   : fmt::format("--grace {}", seconds(notice.grace_period));
+    return fmt::format("{} not ended {} s after {}{} ({})", who, seconds(passed), signal_text(notice.signal),
+                       next, option);
 }
 
 WorkerGroup::WorkerGroup(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
@@ -89,6 +93,15 @@ void WorkerGroup::stop(int signal, Duration grace_period) {
     signal_all(signal, scope_);
     signal_all(SIGCONT, SignalScope::group);
     stop_signal_ = signal;
+    begin_grace(std::min(grace_period, most_.value_or(grace_period)));
+}
+
+void WorkerGroup::hasten(Duration most) {
+    most_ = most;
+    if (stopping_ && !killing_ && !all_gone()) begin_grace(most);
+}
+
+void WorkerGroup::begin_grace(Duration grace_period) {
     const auto now = std::chrono::steady_clock::now();
     if (stopping_ && grace_timer_.expiry() <= now + grace_period) return;
     stopping_ = true;
@@ -121,8 +134,11 @@ std::vector<WorkerStatus> WorkerGroup::running_workers() const {
 
 void WorkerGroup::wait(boost::asio::steady_timer& timer, Deadline deadline, void (WorkerGroup::*then)()) {
     timer.expires_at(deadline);
-    timer.async_wait(alive_.guard([this, then](const boost::system::error_code& cancelled) {
-        if (!cancelled && !killing_ && !all_gone()) (this->*then)();
+    timer.async_wait(alive_.guard([this, &timer, then](const boost::system::error_code& cancelled) {
+        if (cancelled || killing_ || all_gone()) return;
+        // Workers that stood still with this process have not had the time; but others may wait for their end.
+        const auto late = most_ ? Deadline::duration(0) : overslept(timer);
+        late.count() > 0 ? wait(timer, Deadline::clock::now() + late, then) : (this->*then)();
     }));
 }
 
@@ -147,7 +163,10 @@ void WorkerGroup::grace_over() {
 }
 
 GraceNotice WorkerGroup::notice_of_grace(bool is_over) const {
-    GraceNotice notice{.signal = stop_signal_, .grace_period = grace_period_, .is_over = is_over};
+    GraceNotice notice{.signal = stop_signal_,
+                       .grace_period = grace_period_,
+                       .is_hastened = most_ && grace_period_ == *most_,
+                       .is_over = is_over};
     for (const Worker& worker : workers_) {
         if (worker.phase == Worker::Phase::running) notice.ranks.push_back(worker.rank);
         if (worker.phase == Worker::Phase::ended) notice.leftover.push_back(worker.rank);

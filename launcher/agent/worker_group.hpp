@@ -56,6 +56,7 @@ struct GraceNotice {
     std::vector<int> leftover;  // … those that have, but left processes behind
     int signal = 0;             // the last one by which the workers were asked to end
     std::chrono::milliseconds grace_period{0};
+    bool is_hastened = false;
     bool is_over = false;  // else half of it has passed
 };
 
@@ -130,6 +131,9 @@ class WorkerGroup {
     // Called again, it sends the new signal and the earlier deadline counts.
     void stop(int signal, Duration grace_period);
 
+    // A stop has no more time than this (--lost-grace), also one that is under way: from now on.
+    void hasten(Duration most);
+
     // Kills everything now.
     void kill_now();
 
@@ -156,6 +160,7 @@ class WorkerGroup {
     };
 
     void signal_all(int signal, SignalScope scope);
+    void begin_grace(Duration grace_period);
     void wait(boost::asio::steady_timer& timer, Deadline deadline, void (WorkerGroup::*then)());
     void cancel_timers();
     void half_over();
@@ -177,6 +182,7 @@ class WorkerGroup {
     std::vector<Worker> workers_;
     std::set<int> sent_;  // signals, to whichever of them
     Duration grace_period_{0};
+    std::optional<Duration> most_;  // see hasten()
     int stop_signal_ = 0;
     bool stopping_ = false;
     bool killing_ = false;

@@ -146,6 +146,13 @@ std::string missing_fact(const Family& family, const FamilyFacts& facts, Fact fa
     return fmt::format("this is {}, but {} is not told: {}", family.title, words_for(fact), way);
 }
 
+std::string more_nodes(const Family& family, const Claim& said, const Claim& told) {
+    return fmt::format(
+        "{} nodes by {} are more than {} by {}, which is all that {} has: run ddprun on as many, or give --node-rank and "
+        "--master-addr where others come from elsewhere",
+        said.value, said.source, told.value, told.source, family.title);
+}
+
 std::string number_beyond(const Claim& number, const Claim& nodes) {
     return fmt::format("this is node {} by {}, which must be less than the number of nodes, {} by {}",
                        number.value, number.source, nodes.value, nodes.source);
@@ -244,6 +251,8 @@ class Derivation {
             table_.refusal = contradiction(*own.family, own.facts.conflict);
         else if (table_.situation == Situation::process_per_gpu && !is_expected)
             table_.refusal = advice(own.family->title, *own.facts.tasks);
+        else if (!is_allocation && count > 0 && asks_for_more(count))
+            table_.refusal = more_nodes(*own.family, *chosen(table_, Fact::nnodes), told->second);
         else if (is_allocation && may_start(own.facts, count))
             table_.started_by = own.facts.reached_by;
         else if (is_allocation)
@@ -266,6 +275,12 @@ class Derivation {
         const bool is_inside = facts.claims.contains(Fact::node_rank) || facts.reached_from_outside;
         return request_.numbered && !request_.adapts_tasks && count > 1 && is_inside &&
                !facts.reached_by.empty() && facts.hosts.size() == static_cast<std::size_t>(count);
+    }
+
+    // Of nodes that nobody but the family numbers and knows the place of.
+    bool asks_for_more(int count) const {
+        return request_.numbered && is_said(Fact::nnodes) && !is_said(Fact::node_rank) &&
+               !is_said(Fact::master_addr) && request_.least > count;
     }
 
     int nodes() const { return chosen_number(table_, Fact::nnodes).value_or(0); }

@@ -49,6 +49,7 @@ constexpr int derived_ports(const PortRange& range) { return std::clamp(range.si
 struct ClusterRequest {
     std::string scheduler = "auto";  // none, auto, or a Family's name
     std::vector<SaidFact> said;
+    int least = 1;          // nodes, if the user has said how many at most
     bool one_node = false;  // the user has said so: nothing else is looked at
     bool numbered =
         true;  // nodes are numbered, and meet at node 0; else the user says how they find each other

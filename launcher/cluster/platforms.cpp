@@ -84,12 +84,6 @@ bool claim_nodes_of_processes(const ClusterView& view, FamilyFacts& facts, int s
     return true;
 }
 
-void claim_master(const ClusterView& view, FamilyFacts& facts) {
-    claim_told(view, facts, Fact::master_addr, "MASTER_ADDR");
-    claim_port(view, facts, "MASTER_PORT");
-    facts.ways_out[Fact::master_addr] = "MASTER_ADDR is not set, so give --master-addr";
-}
-
 }  // namespace
 
 std::optional<FamilyFacts> read_told(const ClusterView& view, const ToldNames& names) {
@@ -260,6 +254,7 @@ std::optional<FamilyFacts> read_bare_master(const ClusterView& view) {
     const bool has_nodes = claim_nodes_of_processes(view, facts, *size);
     if (!has_nodes && !rank) return std::nullopt;
     claim_master(view, facts);
+    facts.ways_out[Fact::master_addr] = "MASTER_ADDR is not set, so give --master-addr";
     if (rank && *rank >= *size)
         facts.conflict = fmt::format("RANK={} is not below WORLD_SIZE={}", *rank, *size);
     if (has_nodes) return facts;

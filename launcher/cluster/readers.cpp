@@ -83,6 +83,11 @@ void claim_port(const ClusterView& view, FamilyFacts& facts, std::string_view va
         claim(facts, Fact::master_port, *port, variable);
 }
 
+void claim_master(const ClusterView& view, FamilyFacts& facts) {
+    claim_told(view, facts, Fact::master_addr, "MASTER_ADDR");
+    claim_port(view, facts, "MASTER_PORT");
+}
+
 bool take_host_list(const ClusterView& view, FamilyFacts& facts, std::string_view variable) {
     const std::string* text = text_of(view, variable);
     if (text == nullptr) return false;

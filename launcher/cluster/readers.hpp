@@ -44,6 +44,8 @@ void claim_told(const ClusterView& view, FamilyFacts& facts, Fact fact, std::str
 void claim_number(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
                   int lowest);
 void claim_port(const ClusterView& view, FamilyFacts& facts, std::string_view variable);
+// MASTER_ADDR and MASTER_PORT.
+void claim_master(const ClusterView& view, FamilyFacts& facts);
 
 // Takes the hosts that the variable lists; one that is set and lists none becomes a conflict. Returns whether there are any.
 bool take_host_list(const ClusterView& view, FamilyFacts& facts, std::string_view variable);

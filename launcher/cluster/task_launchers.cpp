@@ -206,6 +206,8 @@ std::optional<FamilyFacts> read_tasks(const ClusterView& view, const TaskNames& 
     claim_told(view, facts, Fact::own_name, names.host);
     if (const std::string* host = text_of(view, names.host)) facts.fits = is_own_name(view, *host);
     claim_told(view, facts, Fact::job_id, names.job_id, fmt::format("{}-", names.job_name));
+    // The user has had it handed on to all tasks, as by mpirun -x.
+    claim_master(view, facts);
     facts.ways_out[Fact::node_rank] = "give --node-rank on each node";
     facts.ways_out[Fact::master_addr] =
         "give --master-addr HOST, the node of task 0, or name the nodes by --hosts";
@@ -243,7 +245,9 @@ std::optional<FamilyFacts> read_open_mpi(const ClusterView& view) {
     const bool is_here = std::all_of(addresses.begin(), addresses.end(), is_own);
     if (!is_here) std::erase_if(addresses, is_own);
     // mpirun may run where none of its tasks does.
-    if (tasks.task == 0 && !is_here)
+    if (const auto handed = facts->claims.find(Fact::master_addr); handed != facts->claims.end())
+        facts->rivals[Fact::master_addr] = {nearest_address(view, addresses), kMpirunPlace, Belief::assumed};
+    else if (tasks.task == 0 && !is_here)
         facts->ways_out[Fact::master_addr] =
             "mpirun runs on another machine (OMPI_MCA_orte_hnp_uri), so give --master-addr HOST, this one's address";
     else

@@ -7,6 +7,7 @@
 #include "launcher/features/health.hpp"
 #include "launcher/features/launcher_signals.hpp"
 #include "launcher/features/local_cache.hpp"
+#include "launcher/features/stuck_workers.hpp"
 #include "launcher/features/time_limit.hpp"
 #include "launcher/features/watchdog.hpp"
 
@@ -21,6 +22,7 @@ constexpr std::unique_ptr<Feature> (*kFeatures[])(FeatureInputs&) = {
     make_health,            // TORCHELASTIC_HEALTH_CHECK_PORT
     make_time_limit,        // --time-limit, --warn-before
     make_watchdog,          // TORCHELASTIC_ENABLE_FILE_TIMER
+    make_stuck_workers,     // TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT
     make_failure_judge,     // --on-failure
 };
 

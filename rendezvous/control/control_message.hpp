@@ -65,7 +65,7 @@ struct Hello {
     bool allow_different = false;   // … unless this one allows others
     std::string reached_at;         // the address of node 0 by which this agent has reached it
     std::vector<NodeTrait> traits;  // of a job of several nodes: what should be alike on all
-    std::int64_t grace_ms = 0;      // how long its workers may take to end
+    std::int64_t grace_ms = 0;      // until its workers have ended once it has lost its coordinator
     // Where this agent would host the coordinator if the other one is lost; port 0: nowhere.
     std::string meeting_address;
     int meeting_port = 0;
@@ -386,8 +386,10 @@ BOOST_DESCRIBE_STRUCT(JudgeFailure, (), (round, failure))
 struct Stop {
     int round = 0;
     Failure cause;
+    // Others may go on without those who are told, and wait for their workers no longer than for those of a lost node.
+    bool is_awaited = false;
 };
-BOOST_DESCRIBE_STRUCT(Stop, (), (round, cause))
+BOOST_DESCRIBE_STRUCT(Stop, (), (round, cause, is_awaited))
 
 // All nodes' workers are gone, and the next round begins after `delay_ms`.
 struct Restarting {

@@ -59,6 +59,11 @@ bool CoordinatorClaims::accept_one(const MemberList& list) const { return list.s
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
+std::chrono::steady_clock::duration overslept(const asio::steady_timer& timer) {
+    const auto late = std::chrono::steady_clock::now() - timer.expiry();
+    return late > std::chrono::seconds(1) ? late : std::chrono::steady_clock::duration(0);
+}
+
 class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
   public:
     Impl(const asio::any_io_executor& executor, CoordinatorClientOptions options,
@@ -347,7 +352,11 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     // reported).
     asio::awaitable<std::optional<tcp::socket>> connect() {
         if (!is_answered_) co_await pause();
+        last_try_ = TimePoint::clock::now();
         while (!silent_) {
+            // If this process stood still, it has not tried meanwhile.
+            const auto gap = TimePoint::clock::now() - std::exchange(last_try_, TimePoint::clock::now());
+            if (gap > 2 * (kAttemptTimeout + kLongestPause)) options_.join_deadline += gap;
             if (has_passed(options_.join_deadline)) {
                 events_.on_lost({CoordinatorLoss::Kind::unreached, cause_});
                 co_return std::nullopt;
@@ -411,6 +420,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     std::function<void()> on_suspended_;
     std::optional<HeartbeatLease> lease_;
     std::vector<ControlMessage> waiting_;  // until it is known that this agent is in the round
+    TimePoint last_try_;
     TimePoint hello_time_;
     CoordinatorLoss loss_;  // what it will have been when the connection ends
     std::mt19937 random_;

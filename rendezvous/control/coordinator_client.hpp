@@ -8,6 +8,7 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -50,6 +51,9 @@ class CoordinatorClaims {
     RoundReady round_{.round = -1};  // the last one
     std::size_t ends_ = 0;           // taken since then
 };
+
+// So much later than due the timer has fired because this process stood still; nothing for what a busy machine does.
+std::chrono::steady_clock::duration overslept(const boost::asio::steady_timer& timer);
 
 struct CoordinatorClientEvents {
     std::function<void(const ControlMessage&)> on_message;

@@ -46,13 +46,15 @@ std::optional<Heartbeat> HeartbeatWatch::answered(ConnectionId agent, const Hear
     return question_for(peer->second);
 }
 
-void HeartbeatWatch::look(TimePoint now) {
-    if (peers_.empty()) return;
-    const auto late = now - *next_deadline();
+void HeartbeatWatch::look(TimePoint now, TimePoint::duration late) {
+    if (peers_.empty() || late.count() <= 0) return;
+    for (auto& [agent, peer] : peers_) {
+        peer.seen = std::min(peer.seen + late, now);
+        if (peer.excused_until && *peer.excused_until < TimePoint::max() - late) *peer.excused_until += late;
+    }
     if (late <= terms_.margin()) return;
     doubted_end_ = lease_end();
     asks_excused_ = true;
-    for (auto& [agent, peer] : peers_) peer.seen = std::min(peer.seen + late, now);
     next_question_ = now;
     first_loss_ = std::max(first_loss_, now);
 }
@@ -105,6 +107,16 @@ bool HeartbeatWatch::is_bound(ConnectionId agent, TimePoint now) const {
     const auto peer = peers_.find(agent);
     return peer != peers_.end() && peer->second.bound_since &&
            now < *peer->second.bound_since + terms_.patience() - terms_.margin();
+}
+
+bool HeartbeatWatch::has_answered(ConnectionId agent) const {
+    const auto peer = peers_.find(agent);
+    return peer == peers_.end() || peer->second.excused_until || peer->second.answered == number_;
+}
+
+bool HeartbeatWatch::was_seen(ConnectionId agent, TimePoint since) const {
+    const auto peer = peers_.find(agent);
+    return peer == peers_.end() || peer->second.excused_until || peer->second.seen >= since;
 }
 
 std::optional<HeartbeatWatch::TimePoint> HeartbeatWatch::next_deadline() const {

@@ -89,6 +89,7 @@ class HeartbeatWatch {
 
     void add(ConnectionId agent, TimePoint now);
     void remove(ConnectionId agent) { peers_.erase(agent); }
+    bool has(ConnectionId agent) const { return peers_.contains(agent); }
 
     // It will be silent, and is not asked, until it is seen again, or this time has come, from which it is then counted.
     void excuse(ConnectionId agent, TimePoint until);
@@ -104,10 +105,11 @@ class HeartbeatWatch {
         std::vector<ConnectionId> lost;  // not watched any more
     };
 
-    // To be called before anything of the agents' is taken in. Who calls much too late stood still itself, with the
-    // questions unasked; then the agents have the whole limit again, also those that are excused are asked, as is due
-    // now, and all is in doubt.
-    void look(TimePoint now);
+    // To be called before anything of the agents' is taken in, with how much later that is than it was due. The agents have
+    // that time again. Who calls much too late stood still itself, with the questions unasked; then also those that are
+    // excused are asked, as is due now, and all is in doubt.
+    void look(TimePoint now, TimePoint::duration late);
+    void look(TimePoint now) { look(now, now - next_deadline().value_or(now)); }
 
     // To be called at next_deadline(); looks, too.
     Turn tick(TimePoint now);
@@ -125,6 +127,9 @@ class HeartbeatWatch {
     bool is_in_doubt() const { return doubted_end_.has_value(); }
     // How many have answered the last question.
     std::size_t answers() const { return answers_; }
+    // Whether this agent has, or was seen just now; one that is excused, or not watched, is there in any case.
+    bool has_answered(ConnectionId agent) const;
+    bool was_seen(ConnectionId agent, TimePoint since) const;
     // They have not. The questions by which all hear that.
     std::vector<std::pair<ConnectionId, Heartbeat>> settle(TimePoint now);
 

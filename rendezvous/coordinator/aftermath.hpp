@@ -5,7 +5,7 @@
 //   the round has ended ──► classify(): a resize or a failure ──► (ask_judge() ──►) settle() ──► pause() ──► next round
 //
 // A round begins only when no worker of the one before can be left, also of a node that nobody can ask any more: it has
-// its grace period from then on (await_workers).
+// its --lost-grace from then on (await_workers).
 #pragma once
 
 #include <algorithm>
@@ -103,8 +103,14 @@ class Aftermath {
     using ConnectionId = std::uint64_t;
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    // So long those may take to die whose agent is dead, or who are killed at the end of their grace period.
+    // So long those may take to die whose agent is dead; of the grace of a lost node it is the end, for who is killed then.
     static constexpr std::chrono::seconds kKillTime{1};
+    // So long before the end of that grace a guardian acts, if its agent has not killed them before.
+    static constexpr std::chrono::milliseconds kGuardianTime{500};
+    // Until the workers of a node have ended that has lost its coordinator.
+    static std::chrono::milliseconds lost_grace(std::int64_t grace_ms) {
+        return std::max<std::chrono::milliseconds>(std::chrono::milliseconds(grace_ms), kKillTime);
+    }
     // Signals to several agents that are this close together are meant for the job.
     static constexpr std::chrono::seconds kSignalsTogether{1};
     // So long the host's agent may take to say what its user's program answers.

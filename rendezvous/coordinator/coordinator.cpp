@@ -62,14 +62,19 @@ void Coordinator::say(ConnectionId to, ControlMessage message, bool close_after)
 }
 
 // Between two calls no more time has passed for certain than until the second one was due: if the clock of this machine
-// jumps ahead, those whose workers are given time have not had it.
+// jumps ahead, those who are asked, and those whose workers are given time, have not had it.
 void Coordinator::witness(TimePoint now) {
     const auto due = next_deadline();
     last_call_ = now;
-    heartbeats_.look(now);
-    if (!due || now <= *due + heartbeats_.terms().margin()) return;
+    if (!due || now <= *due) return;
+    heartbeats_.look(now, now - *due);
     aftermath_.postpone(now - *due);
     leadership_.postpone(now - *due);
+    // It stood still, and so perhaps did those who are awaited, for whatever it is.
+    const auto limit = heartbeats_.terms().limit;
+    if (limit.count() == 0 || now - *due <= limit) return;
+    roster_.await(now);
+    round_.postpone_exit_wait(now - *due);
 }
 
 Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage& message, TimePoint now) {
@@ -141,10 +146,11 @@ void Coordinator::lose(const JobNode& node, Roster::Loss loss, bool closed_there
     heartbeats_.remove(node.connection);
     const bool runs = state_ == CoordinatorState::running || state_ == CoordinatorState::stopping;
     if (runs && !node.run.is_gone) {
-        // A period more for what witness() cannot see: a jump that is shorter than that, or two clocks that differ.
-        const std::chrono::milliseconds grace(
-            agent_is_dead ? 0 : node.hello.grace_ms + heartbeats_.terms().period().count());
-        aftermath_.await_workers(now + grace + kKillTime);
+        // Where only the connection broke, its agent may notice when its lease is over, and not before.
+        const bool has_noticed = loss == Roster::Loss::silent || node.run.gave_up;
+        const auto notice = has_noticed ? std::chrono::milliseconds(0) : heartbeats_.terms().patience();
+        aftermath_.await_workers(
+            now + (agent_is_dead ? kKillTime : notice + Aftermath::lost_grace(node.hello.grace_ms)));
     }
     if (state_ == CoordinatorState::awaiting_return) roster_.plan_status(now, true);
     const bool may_go_on = state_ == CoordinatorState::pausing ||
@@ -162,6 +168,8 @@ void Coordinator::lose(const JobNode& node, Roster::Loss loss, bool closed_there
             if (!runs) round_.set_cause(*leadership_.minority_cause());
         }
     }
+    if (state_ == CoordinatorState::stopping && leadership_.limit_own_end(roster_, now))
+        say(to_all(roster_.nodes(), Stop{round(), *round_.cause(), true}));
     const bool is_minority = leadership_.minority_cause() && state_ != CoordinatorState::stopping;
     // One that is done with this round may begin another one.
     const bool may_be_outdone =
@@ -218,8 +226,10 @@ std::optional<Coordinator::TimePoint> Coordinator::next_deadline() const {
     if (state_ == CoordinatorState::running && round_.exit_wait_deadline())
         at_latest(*round_.exit_wait_deadline());
     const bool witnesses =
-        heartbeats_.terms().limit.count() > 0 && (aftermath_.workers_gone() || leadership_.awaits_notice());
-    if (witnesses) at_latest(last_call_ + heartbeats_.terms().period());
+        heartbeats_.terms().limit.count() > 0 &&
+        (heartbeats_.next_deadline() || aftermath_.workers_gone() || leadership_.awaits_notice());
+    // A jump that is shorter than that nobody sees, and it is less than what agents act before.
+    if (witnesses) at_latest(last_call_ + heartbeats_.terms().margin());
     return deadline;
 }
 
@@ -263,7 +273,7 @@ bool Coordinator::empty() const {
 
 // Node 0's own agent is a thread of the process that asks.
 void Coordinator::watch(ConnectionId from, const Hello& hello, TimePoint now) {
-    if (options_->heartbeat.count() == 0 || options_->is_own(hello)) return;
+    if (options_->heartbeat.count() == 0 || options_->is_own(hello) || heartbeats_.has(from)) return;
     say(from, Welcome{.heartbeat_ms = options_->heartbeat.count()});  // the rest the service knows
     heartbeats_.add(from, now);
 }

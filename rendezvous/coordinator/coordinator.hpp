@@ -53,6 +53,8 @@ class Coordinator {
 
     // So long an agent may take to start its workers, or to fail to do so.
     static constexpr std::chrono::seconds kStartTimeout{90};
+    // Whoever gave a sign so long ago is there; others are asked before the first round.
+    static constexpr std::chrono::milliseconds kJustNow{50};
     // See Aftermath.
     static constexpr std::chrono::seconds kKillTime = Aftermath::kKillTime;
 
@@ -114,7 +116,9 @@ class Coordinator {
     void lose(const JobNode& node, Roster::Loss loss, bool closed_there, TimePoint now);
     void note_leaving(const JobNode& node, const ControlMessage& message, TimePoint now);
     void release_leavers();
+    void look_who_is_there(const JobNode& node, TimePoint now);
 
+    bool are_all_there(TimePoint now) const;
     void begin_first_round(TimePoint now);
     void begin_again(TimePoint now);
     void begin_with_enough(TimePoint now);

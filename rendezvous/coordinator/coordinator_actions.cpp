@@ -52,7 +52,11 @@ void Coordinator::act(NodeAction action, const Occasion& occasion) {
         case NodeAction::note_leaving: return note_leaving(*node, *message, now);
         case NodeAction::forget:
             roster_.forget(*node, now);
-            for (const JobNode& next : aftermath_.take_from_queue(1)) admit(next.connection, next.hello, now);
+            makes_sure_ = false;
+            for (const JobNode& next : aftermath_.take_from_queue(aftermath_.queue().size())) {
+                const bool gathers = state_ == CoordinatorState::gathering;
+                gathers ? admit(next.connection, next.hello, now) : enqueue(next.connection, next.hello, now);
+            }
             return;
         case NodeAction::release: return roster_.release(*node, false);
         case NodeAction::tell_waiting: return say(roster_.tell_waiting(waiting_of(roster_, aftermath_), now));
@@ -95,6 +99,7 @@ void Coordinator::act(NodeAction action, const Occasion& occasion) {
         case NodeAction::confirm:
             if (const auto question = heartbeats_.answered(from, std::get<Heartbeat>(*message)))
                 say(from, *question);
+            if (state_ == CoordinatorState::gathering) return look_who_is_there(*node, now);
             // To ask at each answer how many there are would cost their square.
             if (2 * (heartbeats_.answers() + 1) < roster_.nodes().size()) return;
             look_for_doubt(now);
@@ -211,7 +216,13 @@ void Coordinator::act(AftermathAction action, const Occasion& occasion) {
 }
 
 void Coordinator::admit(ConnectionId from, const Hello& hello, TimePoint now) {
-    if (const auto refused = roster_.reason_against(hello)) return say(roster_.refuse(from, hello, *refused));
+    if (const auto refused = roster_.reason_against(hello)) {
+        // Two may have been given one number; but a pod that has died without a word comes again as another agent.
+        const bool may_inherit = options_->heartbeat.count() > 0 && !roster_.reason_against(hello, true);
+        if (!may_inherit) return say(roster_.refuse(from, hello, *refused));
+        enqueue(from, hello, now);
+        return say(as_messages(heartbeats_.ask(now)));
+    }
     const auto unfit = roster_.learn_fitness(hello);
     if (unfit) {
         say(roster_.refuse(from, hello, *unfit));
@@ -257,7 +268,7 @@ void Coordinator::admit_follower(ConnectionId from, const Hello& hello, TimePoin
 // One of the same machine as a node, and with its number, waits until somebody notices the loss of that one.
 void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) {
     const JobNodes& nodes = roster_.nodes();
-    const bool places_change = options_->places_change();
+    const bool places_change = options_->places_change() || state_ == CoordinatorState::gathering;
     auto refused = roster_.reason_against(hello, places_change);
     if (!refused && !hello.unfit.empty()) refused = UnfitNodes::refusal(hello);
     if (!refused && !places_change) refused = has_all_nodes(static_cast<int>(nodes.size()));
@@ -276,6 +287,9 @@ void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) 
     watch(from, hello, now);
     if (round_.has_run() && leadership_.members()) say(from, *leadership_.members());
     if (state_ == CoordinatorState::awaiting_return) return begin_with_enough(now);
+    if (state_ == CoordinatorState::gathering)
+        return say(from, Parked{"another agent has its place, and may be gone without a word: this one waits "
+                                "until that is known"});
     if (state_ == CoordinatorState::electing)
         return say(from, Parked{"the nodes choose another coordinator; this one waits for a place"});
     const bool can_grow = aftermath_.can_grow(nodes);
@@ -292,6 +306,7 @@ void Coordinator::refuse_unwanted() {
         const std::string* why = aftermath_.why_left_out(node.hello, roster_.nodes());
         auto refused = why != nullptr ? std::optional(left_out_before(node.hello.host, *why))
                                       : roster_.strict_reason_against(node.hello);
+        if (!refused && !options_->places_change()) refused = came_too_late();
         if (refused) unwanted.emplace_back(node, std::move(*refused));
     }
     for (const auto& [node, refused] : unwanted) {
@@ -311,7 +326,37 @@ void Coordinator::release_leavers() {
     say(std::move(farewells));
 }
 
+// A node that has died without a word is noticed late, and the round would begin with it. Who has claimed its place is told
+// at once that it is there.
+void Coordinator::look_who_is_there(const JobNode& node, TimePoint now) {
+    std::vector<JobNode> doubles;
+    for (const auto& [connection, other] : aftermath_.queue()) {
+        if (node.claim && other.claim == node.claim && heartbeats_.has_answered(node.connection))
+            doubles.push_back(other);
+    }
+    for (const JobNode& other : doubles) {
+        leave_queue(other.connection);
+        say(roster_.refuse(other.connection, other.hello, *roster_.reason_against(other.hello)));
+    }
+    const bool may_be_all = makes_sure_ && heartbeats_.answers() + 1 >= roster_.nodes().size();
+    if (may_be_all && are_all_there(now)) begin_first_round(now);
+}
+
+bool Coordinator::are_all_there(TimePoint now) const {
+    const JobNodes& nodes = roster_.nodes();
+    return std::all_of(nodes.begin(), nodes.end(), [&](const auto& entry) {
+        const ConnectionId node = entry.second.connection;
+        return makes_sure_ ? heartbeats_.has_answered(node) : heartbeats_.was_seen(node, now - kJustNow);
+    });
+}
+
 void Coordinator::begin_first_round(TimePoint now) {
+    if (!are_all_there(now)) {
+        makes_sure_ = true;
+        roster_.await_answers(now + heartbeats_.terms().patience());
+        return say(as_messages(heartbeats_.ask(now)));
+    }
+    makes_sure_ = false;
     roster_.end_gathering();
     say(roster_.seat(aftermath_.take_from_queue(roster_.free_seats())));
     if (roster_.fault_of_nodes()) return handle(CoordinatorEvent::nodes_unfit, {now});
@@ -401,8 +446,8 @@ void Coordinator::start_round(TimePoint now) {
 }
 
 void Coordinator::stop(Failure cause, TimePoint now) {
-    leadership_.limit_own_end(roster_, now);
-    say(round_.stop(std::move(cause), roster_, now));
+    const bool is_awaited = leadership_.limit_own_end(roster_, now);
+    say(round_.stop(std::move(cause), roster_, now, is_awaited));
     if (round_.has_ended()) handle(CoordinatorEvent::all_ended, {now});
 }
 
@@ -430,8 +475,8 @@ void Coordinator::take_over(TimePoint now) {
     aftermath_.take_over(std::move(takeover.history));
     if (takeover.workers_gone) aftermath_.await_workers(*takeover.workers_gone);
     refuse_unwanted();
-    leadership_.limit_own_end(roster_, now);
     leadership_.note_missing(roster_.nodes());
+    leadership_.limit_own_end(roster_, now);
     round_.take_over(std::move(takeover.cause), roster_.nodes());
     if (round_.has_ended()) handle(CoordinatorEvent::all_ended, {now});
 }

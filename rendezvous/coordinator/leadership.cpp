@@ -56,16 +56,17 @@ void Leadership::postpone(std::chrono::steady_clock::duration jump) {
 std::optional<Leadership::TimePoint> Leadership::lease_end(const HeartbeatWatch& heartbeats,
                                                            bool stops) const {
     if (own_suspended_ || !options_->may_fail_over()) return std::nullopt;
-    if (const auto end = heartbeats.lease_end()) return end;
-    // Nobody is here who could give this node up, but those who are lost may count on the end of its workers.
-    return stops ? own_end_ : std::nullopt;
+    const auto end = heartbeats.lease_end();
+    // Those who are lost may count on the end of its workers, whoever is here and could give this node up.
+    return stops && own_end_ ? std::min(*own_end_, end.value_or(*own_end_)) : end;
 }
 
-void Leadership::limit_own_end(const Roster& roster, TimePoint now) {
-    if (!roster.host_rank()) return;
-    // Its agent kills them before, if it can.
-    own_end_ = now + std::chrono::milliseconds(roster.nodes().at(*roster.host_rank()).hello.grace_ms) +
-               std::chrono::milliseconds(Aftermath::kKillTime) / 2;
+bool Leadership::limit_own_end(const Roster& roster, TimePoint now) {
+    if (own_end_ || !(minority_cause_ || may_be_outdone())) return false;
+    const auto host = roster.host_rank();
+    own_end_ = now + Aftermath::lost_grace(host ? roster.nodes().at(*host).hello.grace_ms : 0) -
+               Aftermath::kGuardianTime;
+    return true;
 }
 
 Messages Leadership::add_follower(const JobNode& node, const JobNodes& nodes) {
@@ -188,10 +189,11 @@ Takeover Leadership::take_over(const JobNodes& nodes, TimePoint now) {
     // coordinator, and then have their grace.
     const auto size = static_cast<std::size_t>(members_->size);
     const bool all_dead = seated.size() + dead_.size() >= size;
+    const TimePoint killed = now + Aftermath::kKillTime;
     const TimePoint latest =
-        all_dead ? now : lost_to_all_.value_or(now) + std::chrono::milliseconds(members_->grace_ms);
+        all_dead ? killed : lost_to_all_.value_or(now) + Aftermath::lost_grace(members_->grace_ms);
     lost_to_all_.reset();
-    if (seated.size() < size) takeover.workers_gone = std::max(now, latest) + Aftermath::kKillTime;
+    if (seated.size() < size) takeover.workers_gone = std::max(killed, latest);
     return takeover;
 }
 
@@ -300,6 +302,7 @@ bool Leadership::holds_without_leavers(const JobNodes& nodes) const {
 // have done so since, the record may be begun anew where it was lost.
 void Leadership::begin_round(const Roster& roster, const RoundHistory& history, int round, TimePoint now) {
     lost_silently_ = false;
+    own_end_.reset();
     if (!options_->may_fail_over()) return;
     std::set<Quorum::Id> present;
     for (const auto& [rank, node] : roster.nodes()) present.insert(node.connection);

@@ -50,8 +50,9 @@ class Leadership {
 
     // Until then workers on this coordinator's own node may run if it stands still from now on; nothing: for ever.
     std::optional<TimePoint> lease_end(const HeartbeatWatch& heartbeats, bool stops) const;
-    // The round stops: the host's own workers end by then.
-    void limit_own_end(const Roster& roster, TimePoint now);
+    // The round stops, or stops already. True, once, if others may go on without those who are here: these end their workers
+    // as lost nodes do, also the host's own.
+    bool limit_own_end(const Roster& roster, TimePoint now);
     // The host's own agent says that it will stand still, or that it does no more.
     void suspend_own(bool is_suspended) { own_suspended_ = is_suspended; }
 

@@ -85,6 +85,10 @@ class Roster {
     Messages admit(ConnectionId from, const Hello& hello);
     // True if all are there who can come; else it sees to it that some are waited for only so long.
     bool gathers_all(TimePoint now);
+    // They are asked whether they are there: that may take until then.
+    void await_answers(TimePoint until) {
+        if (last_call_end_) last_call_end_ = std::max(*last_call_end_, until);
+    }
     // The nodes get their places.
     void end_gathering();
     // Why those that are seated cannot run this job together.

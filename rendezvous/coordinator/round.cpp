@@ -182,7 +182,7 @@ Failure Round::tell(const JobNode& node, Failure failure) {
     return failures_.tell(node.hello.node_rank, std::move(failure));
 }
 
-Messages Round::stop(Failure cause, Roster& roster, TimePoint now) {
+Messages Round::stop(Failure cause, Roster& roster, TimePoint now, bool is_awaited) {
     uptime_ = std::chrono::duration_cast<std::chrono::milliseconds>(now - start_);
     cause_ = std::move(cause);
     awaited_ = 0;
@@ -190,7 +190,7 @@ Messages Round::stop(Failure cause, Roster& roster, TimePoint now) {
         roster.run_of(node).ended = !node.connected;
         if (node.connected) ++awaited_;
     }
-    return to_all(roster.nodes(), Stop{number_, *cause_});
+    return to_all(roster.nodes(), Stop{number_, *cause_, is_awaited});
 }
 
 Messages Round::suspect(const JobNode& node, const WorkerDying& dying, const JobNodes& nodes) {

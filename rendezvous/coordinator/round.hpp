@@ -55,6 +55,9 @@ class ExitWait {
     // When somebody has to be asked, or is no longer waited for.
     std::optional<TimePoint> deadline() const { return deadline_; }
     bool is_due(TimePoint now) const { return deadline_ && now >= *deadline_; }
+    void postpone(TimePoint::duration standstill) {
+        if (deadline_) *deadline_ += standstill;
+    }
 
     // The nodes are asked now; by node rank all ranks that each of them has.
     void ask(std::map<int, StillRunning> all, TimePoint now);
@@ -144,7 +147,7 @@ class Round {
     // A node's first failure. Returns it with what else is known of it.
     Failure tell(const JobNode& node, Failure failure);
     // The nodes stop their workers. Nobody is awaited where all are lost: see has_ended().
-    Messages stop(Failure cause, Roster& roster, TimePoint now);
+    Messages stop(Failure cause, Roster& roster, TimePoint now, bool is_awaited = false);
     bool has_ended() const { return awaited_ == 0; }
     // A worker ends before the first failure was told; its death goes to the other agents.
     Messages suspect(const JobNode& node, const WorkerDying& dying, const JobNodes& nodes);
@@ -167,6 +170,7 @@ class Round {
     // --exit-wait: a rank has ended with 0; then the nodes are asked who still runs.
     void rank_succeeded(int rank, TimePoint now) { exit_wait_.ended(rank, now); }
     std::optional<TimePoint> exit_wait_deadline() const { return exit_wait_.deadline(); }
+    void postpone_exit_wait(TimePoint::duration standstill) { exit_wait_.postpone(standstill); }
     bool is_exit_wait_due(TimePoint now) const { return exit_wait_.is_due(now); }
     bool asks_who_runs() const { return exit_wait_.is_asking(); }
     Messages ask_who_runs(const JobNodes& nodes, TimePoint now);

@@ -13,9 +13,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <future>
+#include <memory>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -119,7 +124,11 @@ bool is_loopback_address(const std::string& address) {
     return !error && parsed.is_loopback();
 }
 
-std::variant<std::vector<std::string>, std::string> resolve_host(const std::string& host) {
+namespace {
+
+using Resolved = std::variant<std::vector<std::string>, std::string>;
+
+Resolved ask_resolver(const std::string& host) {
     addrinfo hints{};
     hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
@@ -134,6 +143,30 @@ std::variant<std::vector<std::string>, std::string> resolve_host(const std::stri
             addresses.push_back(address);
     }
     return addresses;
+}
+
+}  // namespace
+
+std::variant<std::vector<std::string>, std::string> resolve_host(const std::string& host,
+                                                                 std::chrono::milliseconds timeout) {
+    boost::system::error_code is_name;
+    boost::asio::ip::make_address(host, is_name);
+    if (!is_name) return ask_resolver(host);
+    const auto answer = std::make_shared<std::promise<Resolved>>();
+    auto told = answer->get_future();
+    std::thread asking;
+    try {
+        asking = start_without_signals([answer, host] { answer->set_value(ask_resolver(host)); });
+    } catch (const std::system_error&) {
+        return ask_resolver(host);
+    }
+    if (told.wait_for(timeout) == std::future_status::timeout) {
+        asking.detach();
+        return fmt::format("its name server has not answered within {} s",
+                           std::chrono::duration<double>(timeout).count());
+    }
+    asking.join();
+    return told.get();
 }
 
 namespace {

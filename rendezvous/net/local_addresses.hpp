@@ -51,9 +51,13 @@ std::string addresses_text(const std::vector<LocalAddress>& addresses);
 // True for 127.0.0.0/8 and ::1; false for what is no numeric address.
 bool is_loopback_address(const std::string& address);
 
-// Resolves what a name stands for here: numeric addresses, each once; or the resolver's sentence why there are none. May
-// take as long as the resolver's own limits.
-std::variant<std::vector<std::string>, std::string> resolve_host(const std::string& host);
+// A name server that does not answer takes the resolver's own time, several times over; nobody here waits for longer than this.
+inline constexpr std::chrono::seconds kResolverTimeout{10};
+
+// Resolves what a name stands for here: numeric addresses, each once; or a sentence why there are none. A name is asked for by
+// a thread of its own, which is left to itself where it does not come back in time.
+std::variant<std::vector<std::string>, std::string> resolve_host(
+    const std::string& host, std::chrono::milliseconds timeout = kResolverTimeout);
 
 // ListenPlan says where node 0 listens for its job; it is decided before anything is started. Pure.
 //

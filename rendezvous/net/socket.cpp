@@ -364,27 +364,26 @@ asio::awaitable<void> accept_each(tcp::acceptor& acceptor, std::function<void(tc
     }
 }
 
-// It does not use Asio, whose resolver would start a thread in a program that is not ours.
+// It does not use Asio, whose resolver would keep a thread in a program that is not ours.
 int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout) {
     const Deadline deadline = Deadline::clock::now() + timeout;
+    const auto found = resolve_host(endpoint.host, timeout);
+    if (const auto* why = std::get_if<std::string>(&found))
+        fail(Errc::unreachable, fmt::format("cannot resolve {}: {}", endpoint.host, *why));
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
+    hints.ai_flags = AI_NUMERICHOST;
     const std::string port = std::to_string(endpoint.port);
-    if (int error = ::getaddrinfo(endpoint.host.c_str(), port.c_str(), &hints, &found); error != 0) {
-        const char* text = error == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(error);
-        fail(Errc::unreachable, fmt::format("cannot resolve {}: {}", endpoint.host, text));
-    }
-    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, &::freeaddrinfo);
-
-    int untried = 0;
-    for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) ++untried;
+    auto untried = static_cast<int>(std::get<0>(found).size());
     int last_error = EHOSTUNREACH;
-    for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next, --untried) {
+    for (const std::string& numeric : std::get<0>(found)) {
+        addrinfo* list = nullptr;
+        if (::getaddrinfo(numeric.c_str(), port.c_str(), &hints, &list) != 0) continue;
+        const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> address(list, &::freeaddrinfo);
         OwnedDescriptor fd(
             ::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
         // One that leads nowhere leaves the others their share of the time.
-        const Deadline turn = Deadline::clock::now() + time_until(deadline) / untried;
+        const Deadline turn = Deadline::clock::now() + time_until(deadline) / untried--;
         last_error = connect_one(*address, turn, fd);
         if (last_error != 0) continue;
         set_no_delay(fd.get());

@@ -169,6 +169,10 @@ std::vector<OptionRow> supervision_rows(CommandLine& line) {
          "At half of them all processes of a worker get SIGTERM.",
          seconds_into(line.grace_period), kTorchruns, whole_seconds(line.grace_period), "",
          shows("grace", of(line.grace_period, seconds_text)), "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
+        {"--lost-grace", "S",
+         "Seconds in which a node that has lost its coordinator ends its workers, SIGKILL included\n"
+         "At most --grace. The others wait for that before they go on without it.",
+         seconds_into(line.lost_grace), 0, whole_seconds(line.lost_grace)},
         {"--signals-to-handle", "NAMES", "Signals that are passed on to all workers and end the job",
          set_signals, kTorchruns, line.signals_text},
         {"--forward", "A,B=C",

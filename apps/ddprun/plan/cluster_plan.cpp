@@ -27,6 +27,7 @@ void add_said(const CommandLine& line, ClusterRequest& request, Fact fact, const
 
 ClusterRequest request_of(const CommandLine& line) {
     ClusterRequest request{.scheduler = line.scheduler,
+                           .least = line.elasticity.min_nodes.value_or(line.nnodes),
                            .one_node = line.nodes_said && line.nnodes == 1,
                            .numbered = line.rdzv_backend == RdzvBackend::fixed,
                            .adapts_tasks = line.adapt,
@@ -212,8 +213,9 @@ ClusterTable table_of(const CommandLine& line, const ClusterView& view) {
 
 ClusterPlan plan_cluster(CommandLine line, ClusterTable table) {
     if (!table.refusal.empty()) {
-        const bool is_said = line.origins.contains("--nnodes");
-        throw UsageError(table.refusal + (is_said ? rivals_text(table, Fact::nnodes) : ""));
+        const Claim* said = line.origins.contains("--nnodes") ? chosen(table, Fact::nnodes) : nullptr;
+        const bool is_told = said == nullptr || table.refusal.starts_with(said->value + " nodes by ");
+        throw UsageError(table.refusal + (is_told ? "" : rivals_text(table, Fact::nnodes)));
     }
     ClusterPlan plan{.line = std::move(line), .table = std::move(table), .is_derived = false};
     if (!plan.table.started_by.empty()) {

@@ -96,6 +96,14 @@ class Cases:
         job.wait_for_line("^up$", count=3)
         return job
 
+    def test_a_place_that_the_user_hands_on_to_all_tasks_is_where_they_meet(self):
+        job = self.launch(*self.layout(NODES, 1), *self.handing_on("MASTER_ADDR", NODES[0]), program("ddprun"), "sh", "-c", WHO,
+                          name=shutil.which(self.launcher))
+        self.assertEqual(job.wait(), 0, job.err())
+        self.assert_ranks(job.out(), NODES, 1)
+        self.assertEqual(set(re.findall(" at (.*) on ", job.out())), {NODES[0]})
+        self.assertRegex(job.err(), "they meet at a:[0-9]+ by MASTER_ADDR")
+
     # That nothing is left the base class sees.
     def test_an_agent_that_is_killed(self):
         job = self.begin()
@@ -116,6 +124,9 @@ class OpenMpi(Launchers, Cases):
     rank_variable = "OMPI_COMM_WORLD_RANK"
     one_per_node = "mpirun --map-by ppr:1:node"
 
+    def handing_on(self, name, value):
+        return ("-x", f"{name}={value}")
+
     def layout(self, nodes, tasks):
         hosts = ",".join(f"{node}:{tasks}" for node in nodes)
         return ("-mca", "plm_rsh_agent", self.remote_shell, "--host", hosts, "--map-by", f"ppr:{tasks}:node")
@@ -128,6 +139,9 @@ class Hydra(Launchers, Cases):
     one_per_node = "mpiexec -ppn 1"
     # It tells its tasks no place to meet at.
     said = ("--master-addr", NODES[0])
+
+    def handing_on(self, name, value):
+        return ("-genv", name, value)
 
     def layout(self, nodes, tasks):
         return ("-launcher", "ssh", "-launcher-exec", self.remote_shell, "-hosts", ",".join(nodes), "-ppn", tasks,

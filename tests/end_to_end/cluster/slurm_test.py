@@ -173,6 +173,11 @@ srun -N2 -w n2,n3 {program("ddprun")} sh -c '{WHO}'
         self.assertEqual(self.ranks(out), [(0, 2, 0), (1, 2, 0)])
         self.assertEqual(set(re.findall(r"at (\S+) on", out)), {"n2"})
 
+    def test_more_nodes_than_the_step_has_are_refused(self):
+        code, out, err = self.run_it("srun", "-N3", program("ddprun"), "--nnodes=4", "sh", "-c", WHO)
+        self.assertEqual((code, out), (USAGE, ""), err)
+        self.assertIn("4 nodes by --nnodes are more than 3 by SLURM_STEP_NUM_NODES, which is all that a Slurm step has", err)
+
     def test_tasks_that_are_workers_already(self):
         code, _, err = self.run_it("srun", "-N2", "--ntasks-per-node=2", program("ddprun"), "true")
         self.assertEqual(code, USAGE, err)

@@ -23,6 +23,7 @@ class FakeAgent final : public AgentControls {
     void suspend(std::function<void()>) override { ++suspended; }
     void window_changed() override { ++resized; }
     void time_is_over(const std::string& why) override { over.push_back(why); }
+    void worker_hangs(int local_rank, const std::string& why) override { hung.emplace_back(local_rank, why); }
     void send(const ControlMessage& message) override { sent.push_back(message); }
     void tell(const AgentNews& news) override { told.push_back(news); }
 
@@ -34,6 +35,7 @@ class FakeAgent final : public AgentControls {
     int suspended = 0;
     int resized = 0;
     std::vector<std::string> over;
+    std::vector<std::pair<int, std::string>> hung;  // by local rank, and why
     std::vector<ControlMessage> sent;
     std::vector<AgentNews> told;
 

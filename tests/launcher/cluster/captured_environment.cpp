@@ -33,7 +33,10 @@ void read_directive(CapturedEnvironment& captured, std::string& file, const std:
     else if (name == "@file")
         captured.view.files[file = first];
     else if (name == "@said")
-        captured.request.said.push_back({fact_of(first), {second, third, Belief::command_line}});
+        captured.request.said.push_back({fact_of(first), {second, third, Belief::command_line}}),
+            captured.request.least = first == "nodes" ? std::stoi(second) : captured.request.least;
+    else if (name == "@least")
+        captured.request.least = std::stoi(first);
     else if (name == "@scheduler")
         captured.request.scheduler = first;
     else if (name == "@one-node")

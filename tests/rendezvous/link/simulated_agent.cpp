@@ -134,16 +134,13 @@ void TakeoverWorld::lose(SimulatedAgent& agent, CoordinatorLoss loss) {
     if (loss.kind == CoordinatorLoss::Kind::given_up) {
         agent.succession.reset();
         agent.is_ending = true;
+        hasten(agent);
         return stop(agent);
     }
     const auto following = agent.memory->following();
     if (!following) return;
+    hasten(agent);
     stop(agent);
-    // Also if it stands still from now on.
-    if (!agent.hosts() && !was_alone && !agent.guard_is_final) {
-        agent.guard = time_of(agent) + kSimulatedGrace + 1s;
-        agent.guard_is_final = true;
-    }
     if (agent.succession) {
         if (loss.is_dead && was_led) agent.succession->note_gone(*agent.called);
         return;
@@ -232,7 +229,8 @@ void TakeoverWorld::take(SimulatedAgent& agent, const ControlMessage& message) {
         begin_round(agent, *ready);
         if (agent.lease) agent.lease->started(time_of(agent));
         say(agent, Heartbeat{});
-    } else if (std::holds_alternative<Stop>(message)) {
+    } else if (const auto* order = std::get_if<Stop>(&message)) {
+        if (order->is_awaited) hasten(agent);
         if (agent.said_gone && agent.round) say(agent, gone(agent.round->round, true));
         stop(agent);
     } else if (std::holds_alternative<Finish>(message) || std::holds_alternative<Refused>(message)) {
@@ -254,8 +252,16 @@ void TakeoverWorld::take(SimulatedAgent& agent, const ControlMessage& message) {
 void TakeoverWorld::stop(SimulatedAgent& agent) {
     if (!agent.workers || agent.stopping) return;
     agent.stopping = true;
-    agent.workers_end =
-        time_of(agent) + std::chrono::milliseconds(pick(0, static_cast<int>(kSimulatedGrace.count())));
+    const auto most = agent.last_moment ? kSimulatedLostGrace - Aftermath::kKillTime : kSimulatedGrace;
+    agent.workers_end = time_of(agent) + std::chrono::milliseconds(pick(0, static_cast<int>(most.count())));
+}
+
+// The guardian knows it, too, if the agent stands still from now on.
+void TakeoverWorld::hasten(SimulatedAgent& agent) {
+    if (!agent.workers || agent.last_moment) return;
+    const TimePoint now = time_of(agent);
+    agent.workers_end = std::min(agent.workers_end, now + kSimulatedLostGrace - Aftermath::kKillTime);
+    agent.last_moment = now + kSimulatedLostGrace - Aftermath::kGuardianTime;
 }
 
 }  // namespace ddprun

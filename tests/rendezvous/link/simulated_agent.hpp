@@ -12,7 +12,8 @@
 
 namespace ddprun {
 
-inline constexpr std::chrono::milliseconds kSimulatedGrace{3'000};
+inline constexpr std::chrono::milliseconds kSimulatedGrace{9'000};
+inline constexpr std::chrono::milliseconds kSimulatedLostGrace{3'000};
 inline constexpr std::chrono::seconds kSimulatedJoin{60};
 inline constexpr std::chrono::milliseconds kSimulatedHeartbeat{600};
 inline constexpr HeartbeatTerms kSimulatedTerms{kSimulatedHeartbeat};
@@ -55,6 +56,7 @@ struct SimulatedAgent {
     int epoch = 0;    // likewise
     bool workers = false, stopping = false, stubborn = false, killed = false, said_gone = true;
     TimePoint workers_end{};
+    std::optional<TimePoint> last_moment;  // the others may go on without it: then the guardian kills them
     bool signalled = false, finished = false, is_ending = false;
 
     bool hosts() const { return coordinator != nullptr && !is_gate; }

@@ -31,7 +31,7 @@ Hello TakeoverWorld::hello_of(const SimulatedAgent& agent) const {
     one.min_nodes = min_nodes_;
     one.host = "gpu" + std::to_string(agent.where.machine);
     one.pid = 100 + agent.where.life;
-    one.grace_ms = static_cast<int>(kSimulatedGrace.count());
+    one.grace_ms = static_cast<int>(kSimulatedLostGrace.count());
     one.meeting_address = one.host;
     one.meeting_port = port_of(agent.where);
     return one;
@@ -268,11 +268,12 @@ void TakeoverWorld::look_at_workers(SimulatedAgent& agent) {
     const bool agent_acts = agent.acts(now_);
     const bool ended = agent.stopping && time_of(agent) >= agent.workers_end &&
                        (agent_acts || !agent.stubborn || !agent.alive);
-    const bool is_over = agent.guard && time_of(agent) >= *agent.guard;
+    const bool is_final = agent.last_moment && time_of(agent) >= *agent.last_moment;
+    const bool is_over = is_final || (agent.guard && time_of(agent) >= *agent.guard);
     if (is_over && !agent.held_since) agent.held_since = time_of(agent);
     if (!is_over && std::exchange(agent.held_since, std::nullopt)) check_alone(agent);
     const bool killed =
-        is_over && (agent.guard_is_final || time_of(agent) >= *agent.held_since + kSimulatedHeartbeat);
+        is_over && (is_final || agent.guard_is_final || time_of(agent) >= *agent.held_since + kSimulatedHeartbeat);
     if (ended || killed) {
         agent.killed = !agent.stopping && agent.alive;
         agent.workers = false;
@@ -283,6 +284,7 @@ void TakeoverWorld::look_at_workers(SimulatedAgent& agent) {
 // Not while its guardian holds its workers, or will before they do anything.
 bool TakeoverWorld::works(const SimulatedAgent& agent) const {
     const bool is_over = (agent.guard && time_of(agent) >= *agent.guard) ||
+                         (agent.last_moment && time_of(agent) >= *agent.last_moment) ||
                          (!agent.alive && time_of(agent) >= agent.workers_end);
     return agent.workers && !agent.held_since && !(agent.stands_still(now_) && is_over);
 }
@@ -324,6 +326,7 @@ void TakeoverWorld::begin_round(SimulatedAgent& agent, const RoundReady& ready) 
     agent.held_since.reset();
     check_alone(agent);
     agent.stopping = agent.said_gone = false;
+    agent.last_moment.reset();
     agent.stubborn = pick(0, 2) == 0;
     agent.killed = false;
     if (agent.hosts()) agent.guard = agent.coordinator->lease_end();

@@ -86,6 +86,7 @@ class TakeoverWorld {
     void follow(SimulatedAgent& agent, const Lead& lead);
     void begin_round(SimulatedAgent& agent, const RoundReady& ready);
     void stop(SimulatedAgent& agent);
+    void hasten(SimulatedAgent& agent);
     void look_at_workers(SimulatedAgent& agent);
     bool works(const SimulatedAgent& agent) const;
     void check_alone(const SimulatedAgent& agent);

@@ -129,6 +129,9 @@ TEST_CASE("this machine's addresses are known, and a name's") {
     CHECK(std::get<Addresses>(resolve_host("127.0.0.1")) == Addresses{"127.0.0.1"});
     CHECK(std::get<Addresses>(resolve_host("::1")) == Addresses{"::1"});
     CHECK_FALSE(std::get<std::string>(resolve_host("no-such-host.invalid")).empty());
+    // Whatever the name server does.
+    CHECK(std::get<std::string>(resolve_host("no-such-host.invalid", std::chrono::milliseconds(0))) ==
+          "its name server has not answered within 0 s");
     for (const char* loopback : {"127.0.0.1", "127.0.1.1", "127.255.0.9", "::1"})
         CHECK(is_loopback_address(loopback));
     for (const char* other : {"128.0.0.1", "::2", "localhost", ""}) CHECK_FALSE(is_loopback_address(other));

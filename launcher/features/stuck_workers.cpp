@@ -1,0 +1,186 @@
+#include "launcher/features/stuck_workers.hpp"
+
+#include <fmt/core.h>
+
+#include <boost/asio/steady_timer.hpp>
+#include <filesystem>
+#include <sstream>
+#include <utility>
+
+#include "launcher/harmless_text.hpp"
+#include "launcher/process/process_table.hpp"
+#include "rendezvous/job/number_limits.hpp"
+#include "rendezvous/system/alive.hpp"
+#include "rendezvous/system/small_file.hpp"
+#include "rendezvous/system/split.hpp"
+#include "rendezvous/system/whole_number.hpp"
+
+namespace ddprun::inline launch {
+namespace {
+
+constexpr std::size_t kMaxMountFile = 4 * 1024 * 1024;
+constexpr std::size_t kMaxCallFile = 4096;
+constexpr int kLongestLimit = 365 * 24 * 3600;  // in seconds
+
+// Blanks and the like stand as \040 there.
+std::string unescaped(std::string_view text) {
+    std::string plain;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto number = text[i] == '\\' && i + 3 < text.size()
+                                ? whole_number<int>(text.substr(i + 1, 3), 0, 255, 8)
+                                : std::nullopt;
+        plain += number ? static_cast<char>(*number) : text[i];
+        if (number) i += 3;
+    }
+    return plain;
+}
+
+bool is_below(std::string_view path, std::string_view folder) {
+    if (!path.starts_with(folder)) return false;
+    return folder.ends_with('/') || path.size() == folder.size() || path[folder.size()] == '/';
+}
+
+std::uint64_t switches_in(std::string_view status) {
+    std::uint64_t sum = 0;
+    for (const std::string_view line : lines_of(status)) {
+        const auto end = line.find("ctxt_switches:\t");
+        if (end != std::string_view::npos)
+            sum += whole_number<std::uint64_t>(line.substr(line.find('\t') + 1)).value_or(0);
+    }
+    return sum;
+}
+
+}  // namespace
+
+std::optional<pid_t> StuckWorkers::see(const std::vector<WaitSight>& sights, TimePoint now) {
+    std::map<pid_t, Wait> waits;
+    std::optional<pid_t> stuck;
+    for (const WaitSight& sight : sights) {
+        if (sight.state != 'D') continue;
+        const auto before = waits_.find(sight.pid);
+        const bool is_same = before != waits_.end() && before->second.switches == sight.switches;
+        const Wait wait = is_same ? before->second : Wait{sight.switches, now};
+        if (!stuck && now - wait.since >= limit_) stuck = sight.pid;
+        waits.emplace(sight.pid, wait);
+    }
+    waits_ = std::move(waits);
+    return stuck;
+}
+
+std::optional<std::chrono::milliseconds> parse_stuck_limit(std::string_view text) {
+    const auto seconds = whole_number<int>(text, 1, kLongestLimit);
+    return seconds ? std::optional<std::chrono::milliseconds>(std::chrono::seconds(*seconds)) : std::nullopt;
+}
+
+// "36 35 98:0 / /data rw,noatime shared:1 - nfs4 server:/export rw": of several at one place the last is on top.
+std::string mount_of(std::string_view mountinfo, std::string_view path) {
+    std::string best, text;
+    for (const std::string_view line : lines_of(mountinfo)) {
+        std::istringstream words{std::string(line)};
+        std::string word, place, type, source;
+        for (int i = 0; i < 5; ++i) words >> place;
+        while (words >> word && word != "-") {}
+        words >> type >> source;
+        place = unescaped(place);
+        if (!words || place.size() < best.size() || !is_below(path, place)) continue;
+        best = place;
+        text = harmless_line(fmt::format("{} ({}, {})", place, type, unescaped(source)));
+    }
+    return text;
+}
+
+std::string awaited_mount(pid_t process, const std::string& proc) {
+    const std::string folder = fmt::format("{}/{}", proc, process);
+    // "0 0x3 0x7f… …": the number of the call, and its arguments; of those that wait for a file the first is its descriptor.
+    const auto call = read_small_file(folder + "/syscall", kMaxCallFile);
+    if (!call.has_value()) return {};
+    std::istringstream words{std::string(*call)};
+    std::string number, argument;
+    words >> number >> argument;
+    const auto descriptor =
+        argument.starts_with("0x")
+            ? whole_number<int>(std::string_view(argument).substr(2), 0, 1 << 20, 16)
+            : std::nullopt;
+    if (!descriptor) return {};
+    // The name of the link is the kernel's own, and waits for nobody.
+    std::error_code none;
+    const auto path = std::filesystem::read_symlink(fmt::format("{}/fd/{}", folder, *descriptor), none);
+    const auto mounts = read_small_file(folder + "/mountinfo", kMaxMountFile);
+    return none || !mounts.has_value() ? std::string() : mount_of(*mounts, path.native());
+}
+
+namespace {
+
+class StuckWatch final : public Feature {
+  public:
+    explicit StuckWatch(std::chrono::milliseconds limit) : limit_(limit) {}
+
+    void began(AgentControls& agent) override {
+        agent_ = &agent;
+        timer_.emplace(agent.executor());
+    }
+    void workers_run(const RoundReady&) override {
+        stuck_ = StuckWorkers(limit_);
+        look_later();
+    }
+    void round_over() override { timer_->cancel(); }
+    void agent_leaves() override { timer_.reset(); }
+
+  private:
+    // Nothing tells of a process that its state has not changed.
+    void look_later() {
+        timer_->expires_after(stuck_.pause());
+        timer_->async_wait(alive_.guard([this](const boost::system::error_code& cancelled) {
+            if (!cancelled) look();
+        }));
+    }
+
+    void look() {
+        std::vector<WaitSight> sights;
+        const std::vector<WorkerStatus> workers = agent_->status().workers;
+        for (const WorkerStatus& worker : workers) {
+            const auto process = worker.exit_code ? std::nullopt : read_process_stat(worker.pid);
+            if (!process || process->state != 'D') continue;
+            const auto status = read_small_file(fmt::format("/proc/{}/status", worker.pid), kMaxStatusFile);
+            sights.push_back({worker.pid, 'D', status.has_value() ? switches_in(*status) : 0});
+        }
+        const auto stuck = stuck_.see(sights, std::chrono::steady_clock::now());
+        for (const WorkerStatus& worker : workers) {
+            if (stuck == worker.pid) return tell(worker);
+        }
+        look_later();
+    }
+
+    void tell(const WorkerStatus& worker) {
+        const auto process = read_process_stat(worker.pid);
+        if (!process) return look_later();
+        const std::string place = describe_survivor(*process).wchan;
+        const std::string mount = awaited_mount(worker.pid);
+        agent_->worker_hangs(
+            worker.local_rank,
+            fmt::format("it has not come back from the kernel for {} s (state D{}{}; {})",
+                        std::chrono::duration_cast<std::chrono::seconds>(limit_).count(),
+                        place.empty() ? "" : " in " + place,
+                        mount.empty() ? "" : ", for a file of " + mount, kStuckVariable));
+    }
+
+    const std::chrono::milliseconds limit_;
+    AgentControls* agent_ = nullptr;
+    StuckWorkers stuck_{limit_};
+    std::optional<boost::asio::steady_timer> timer_;
+    Alive alive_;
+};
+
+}  // namespace
+
+std::unique_ptr<Feature> make_stuck_workers(FeatureInputs& inputs) {
+    const auto variable = inputs.options.environment.find(kStuckVariable);
+    if (variable == inputs.options.environment.end() || variable->second.empty()) return nullptr;
+    if (const auto limit = parse_stuck_limit(variable->second)) return std::make_unique<StuckWatch>(*limit);
+    if (variable->second != "0")
+        inputs.log.warn(fmt::format("{}={} is no number of seconds, and is passed over", kStuckVariable,
+                                    harmless_line(variable->second)));
+    return nullptr;
+}
+
+}  // namespace ddprun::inline launch
