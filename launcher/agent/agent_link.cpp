@@ -18,6 +18,7 @@
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
 
@@ -26,6 +27,8 @@ namespace {
 
 // A refusal may hold two commands.
 constexpr std::size_t kMaxRefusalShown = 1200;
+// The agent kills its workers itself, and the guardian only if it has not; by kKillTime the others go on.
+constexpr std::chrono::milliseconds kGuardianDelay = std::chrono::milliseconds(Coordinator::kKillTime) / 2;
 // Many numbers, and a few names of hosts.
 constexpr std::size_t kMaxStatusShown = 3000;
 
@@ -304,21 +307,11 @@ bool may_host(const LaunchOptions& options) {
     return options.hosting == Hosting::yes || options.hosting == Hosting::if_first;
 }
 
-AgentLink::AgentLink(AgentControls& agent, LaunchOptions& options, LauncherLog& log, JoinReporter& reporter,
-                     RendezvousLinkEvents events)
-    : agent_(agent), options_(options), log_(log), reporter_(reporter), events_(std::move(events)) {
-    events_.on_place_known = [this] {
-        options_.master = link_->place();
-        tell_place();
-        log_.debug(rendezvous_text(options_, link_->hosts()));
-    };
-}
-
 void AgentLink::make(bool wants_rank_ends) {
     wants_rank_ends_ = wants_rank_ends;
     Hello hello = hello_of(options_, wants_rank_ends);
     if (options_.nnodes > 1) hello.traits = node_traits(options_);
-    link_ = RendezvousLink::make(agent_.executor(), link_options_of(options_, std::move(hello)), events_);
+    link_ = RendezvousLink::make(agent_.executor(), link_options_of(options_, std::move(hello)), *this);
     host_if_due();
     log_.debug(rendezvous_text(options_, link_->hosts()));
 }
@@ -334,6 +327,12 @@ void AgentLink::host_if_due() {
         reporter_.port_taken(options_.master.port);
         log_.debug(error.what());
     }
+}
+
+void AgentLink::place_known() {
+    options_.master = link_->place();
+    tell_place();
+    log_.debug(rendezvous_text(options_, link_->hosts()));
 }
 
 void AgentLink::tell_place() { agent_.tell(PlaceKnown{options_.master, link_->hosts()}); }
@@ -355,10 +354,29 @@ void AgentLink::join() {
 void AgentLink::name_is_known(bool is_here) {
     options_.is_master_unresolved = false;
     log_.debug(fmt::format("{} can be resolved on this node now", options_.master.host));
-    if (link_->hosts() || !is_here || agent_.status().state != to_text(AgentState::joining)) return;
+    if (link_->hosts() || !is_here || observer_.state() != AgentState::joining) return;
     options_.hosting = Hosting::if_first;
     make(wants_rank_ends_);
     join_place();
+}
+
+WorkerStation AgentLink::begin_round(const RoundReady& round, WorkerNetwork& network) {
+    reporter_.end();
+    options_.master = link_->place();
+    if (link_->hosts()) agent_.runner().set_lease(lease_end_);
+    WorkerStation station = network.begin_round(options_, round, *link_);
+    station.host = host_name();
+    return station;
+}
+
+bool AgentLink::seek(const CoordinatorLoss& loss) {
+    if (!link_->seek(loss)) return false;
+    // The lease counts also if this process stands still from now on: another round may begin then.
+    const auto end = std::chrono::steady_clock::now() + options_.grace_period + kGuardianDelay;
+    if (!lease_end_ || !has_passed(lease_end_->at)) agent_.runner().set_lease(end);
+    log_.info("the nodes that are left choose another coordinator");
+    agent_.tell(CoordinatorLost{loss.cause});
+    return true;
 }
 
 void AgentLink::close() {
@@ -373,10 +391,10 @@ WorkerNetwork::WorkerNetwork(const boost::asio::any_io_executor& executor, const
     const auto remark = [executor, &log](const std::string& sentence) {
         boost::asio::post(executor, [&log, sentence] { log.info(sentence); });
     };
-    door_.emplace(StoreDoorOptions{.key = *options.key,
-                                   .spared_descriptors = launcher_descriptors(options.workers.size()),
-                                   .free_ports = free_ports_of(options),
-                                   .on_remark = remark});
+    door_ = StoreDoor::make({.key = *options.key,
+                             .spared_descriptors = launcher_descriptors(options.workers.size()),
+                             .free_ports = free_ports_of(options),
+                             .on_remark = remark});
 }
 
 WorkerStation WorkerNetwork::begin_round(LaunchOptions& options, const RoundReady& round,

@@ -63,7 +63,7 @@ void Coordinator::say(ConnectionId to, ControlMessage message, bool close_after)
 
 // Between two calls no more time has passed for certain than until the second one was due: if the clock of this machine
 // jumps ahead, those whose workers are given time have not had it.
-void Coordinator::witness(TimePoint now) {
+void Coordinator::look_at_clock(TimePoint now) {
     const auto due = next_deadline();
     last_call_ = now;
     heartbeats_.look(now);
@@ -73,7 +73,7 @@ void Coordinator::witness(TimePoint now) {
 }
 
 Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage& message, TimePoint now) {
-    witness(now);
+    look_at_clock(now);
     if (roster_.has_released(from)) return {};
     const JobNode* node = roster_.find(from);
     const auto queued = aftermath_.queue().find(from);
@@ -126,7 +126,7 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
 }
 
 Coordinator::Outbox Coordinator::closed(ConnectionId connection, TimePoint now, bool closed_there) {
-    witness(now);
+    look_at_clock(now);
     leave_queue(connection);
     roster_.forget_released(connection);
     if (const JobNode* node = roster_.find(connection)) lose(*node, Roster::Loss::closed, closed_there, now);
@@ -141,7 +141,7 @@ void Coordinator::lose(const JobNode& node, Roster::Loss loss, bool closed_there
     heartbeats_.remove(node.connection);
     const bool runs = state_ == CoordinatorState::running || state_ == CoordinatorState::stopping;
     if (runs && !node.run.is_gone) {
-        // A period more for what witness() cannot see: a jump that is shorter than that, or two clocks that differ.
+        // A period more for what look_at_clock() cannot see: a jump that is shorter than that, or two clocks that differ.
         const std::chrono::milliseconds grace(
             agent_is_dead ? 0 : node.hello.grace_ms + heartbeats_.terms().period().count());
         aftermath_.await_workers(now + grace + kKillTime);
@@ -171,7 +171,7 @@ void Coordinator::lose(const JobNode& node, Roster::Loss loss, bool closed_there
 }
 
 Coordinator::Outbox Coordinator::tick(TimePoint now) {
-    witness(now);
+    look_at_clock(now);
     if (state_ != CoordinatorState::over) {
         // Asks the agents whether they are there, and gives up those that have not said so for too long.
         HeartbeatWatch::Turn turn = heartbeats_.tick(now);
@@ -217,9 +217,9 @@ std::optional<Coordinator::TimePoint> Coordinator::next_deadline() const {
     if (gathers) at_latest(roster_.deadline());
     if (state_ == CoordinatorState::running && round_.exit_wait_deadline())
         at_latest(*round_.exit_wait_deadline());
-    const bool witnesses =
+    const bool looks =
         heartbeats_.terms().limit.count() > 0 && (aftermath_.workers_gone() || leadership_.awaits_notice());
-    if (witnesses) at_latest(last_call_ + heartbeats_.terms().period());
+    if (looks) at_latest(last_call_ + heartbeats_.terms().period());
     return deadline;
 }
 
