@@ -84,7 +84,8 @@ int run(ddprun::Call& call) {
     const auto end_by = [&call](const std::string& why, int code) {
         code == kExitUsage && !call.speaks_for_node() ? call.log().debug(why) : call.log().error(why);
         const bool is_one = call.exits_with_one() && code != kExitUsage;
-        if (auto& features = call.features()) features->fails(is_one ? 1 : code, why);
+        if (auto& features = call.features())
+            Features(features->all()).at(&Feature::launch_failed, is_one ? 1 : code, why);
         return code;
     };
     try {

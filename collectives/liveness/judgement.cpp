@@ -10,22 +10,22 @@
 namespace ddprun::inline detail {
 namespace {
 
-// Ranks by what they did. A deed is the rest of a sentence that begins with one rank's name: `called
+// Ranks by what they did. A predicate is the rest of a sentence that begins with one rank's name: `called
 // barrier() as call 7`, `has made 6 calls and left`.
 class Sides {
   public:
     struct Side {
-        std::string deed;
+        std::string predicate;
         std::vector<int> ranks;
     };
 
-    void add(int rank, const std::string& deed) {
-        const auto found =
-            std::find_if(sides_.begin(), sides_.end(), [&](const Side& side) { return side.deed == deed; });
+    void add(int rank, const std::string& predicate) {
+        const auto found = std::find_if(sides_.begin(), sides_.end(),
+                                        [&](const Side& side) { return side.predicate == predicate; });
         if (found != sides_.end()) {
             found->ranks.push_back(rank);
         } else {
-            sides_.push_back({deed, {rank}});
+            sides_.push_back({predicate, {rank}});
         }
     }
 
@@ -65,19 +65,19 @@ class Sides {
 
   private:
     static std::string sentence(const Side& side) {
-        if (side.ranks.size() == 1) return fmt::format("rank {} {}", side.ranks.front(), side.deed);
+        if (side.ranks.size() == 1) return fmt::format("rank {} {}", side.ranks.front(), side.predicate);
         constexpr std::string_view kOne = "has ";
-        const bool has = side.deed.starts_with(kOne);
+        const bool has = side.predicate.starts_with(kOne);
         return fmt::format("ranks {} {}{}", list_of_ranks(side.ranks), has ? "have " : "",
-                           side.deed.substr(has ? kOne.size() : 0));
+                           side.predicate.substr(has ? kOne.size() : 0));
     }
 
     std::vector<Side> sides_;
 };
 
-std::string deed_of_call(const Call& call) { return "called " + describe(call); }
+std::string predicate_of_call(const Call& call) { return "called " + describe(call); }
 
-std::string deed_of_absence(std::uint64_t calls_made) {
+std::string predicate_of_absence(std::uint64_t calls_made) {
     if (calls_made == 0) return "has called nothing yet";
     return fmt::format("has made {} call{}", calls_made, calls_made == 1 ? "" : "s");
 }
@@ -119,15 +119,16 @@ std::vector<int> late_peers(const std::vector<std::optional<Call>>& progress, st
 }
 
 // Says what a rank has done, towards `call`.
-std::string deed(const Call& theirs, const Call& call) {
+std::string predicate(const Call& theirs, const Call& call) {
     if (is_point_to_point(theirs.operation)) return "is at " + describe(theirs);
-    return theirs.sequence < call.sequence ? deed_of_absence(theirs.sequence) : deed_of_call(theirs);
+    return theirs.sequence < call.sequence ? predicate_of_absence(theirs.sequence)
+                                           : predicate_of_call(theirs);
 }
 
 Sides sides_of(const std::vector<std::optional<Call>>& progress, const Call& call) {
     Sides sides;
     for (std::size_t i = 0; i < progress.size(); ++i) {
-        sides.add(static_cast<int>(i), progress[i] ? deed(*progress[i], call) : "does not answer");
+        sides.add(static_cast<int>(i), progress[i] ? predicate(*progress[i], call) : "does not answer");
     }
     return sides;
 }
@@ -156,8 +157,8 @@ std::vector<int> minority(const Sides& sides, std::size_t world_size, const std:
 
 }  // namespace
 
-std::string deed_of_leaving(std::uint64_t calls_made) {
-    return (calls_made == 0 ? "has called nothing" : deed_of_absence(calls_made)) + " and left";
+std::string predicate_of_leaving(std::uint64_t calls_made) {
+    return (calls_made == 0 ? "has called nothing" : predicate_of_absence(calls_made)) + " and left";
 }
 
 Verdict mismatch_verdict(int rank, const Call& call, int peer, const Call& theirs) {
@@ -174,29 +175,29 @@ std::optional<Verdict> judge_disagreement(const std::vector<Stand>& stands, std:
     std::vector<int> callers;
     std::vector<int> leavers;
     std::size_t open = 0;
-    std::string first_deed;
+    std::string first_predicate;
     bool calls_differ = false;
     for (std::size_t i = 0; i < stands.size(); ++i) {
         const Stand& stand = stands[i];
         const int rank = static_cast<int>(i);
-        std::string deed;
+        std::string predicate;
         if (stand.left_after && *stand.left_after < sequence) {
-            deed = deed_of_leaving(*stand.left_after);
+            predicate = predicate_of_leaving(*stand.left_after);
             leavers.push_back(rank);
         } else if (stand.call.operation != Operation::none) {
-            deed = deed_of_call(stand.call);
-            calls_differ = calls_differ || (!callers.empty() && deed != first_deed);
-            if (callers.empty()) first_deed = deed;
+            predicate = predicate_of_call(stand.call);
+            calls_differ = calls_differ || (!callers.empty() && predicate != first_predicate);
+            if (callers.empty()) first_predicate = predicate;
             callers.push_back(rank);
         } else {
             // A rank that has left after that call made it, but cannot be asked any more which one that was.
             if (stand.left_after) continue;
             ++open;
-            all.add(rank, stand.last ? deed_of_absence(stand.last->sequence) : "does not answer");
+            all.add(rank, stand.last ? predicate_of_absence(stand.last->sequence) : "does not answer");
             continue;
         }
-        all.add(rank, deed);
-        known.add(rank, deed);
+        all.add(rank, predicate);
+        known.add(rank, predicate);
     }
     if (known.count() < 2 || callers.empty()) return std::nullopt;
     const Sides::Side* largest = known.largest();

@@ -19,7 +19,7 @@
 namespace ddprun::inline detail {
 
 // Says what a rank did that left after so many calls, as the rest of a sentence that begins with its name.
-std::string deed_of_leaving(std::uint64_t calls_made);
+std::string predicate_of_leaving(std::uint64_t calls_made);
 
 // That two ranks called different things at the same place in the order of their calls.
 Verdict mismatch_verdict(int rank, const Call& call, int peer, const Call& theirs);

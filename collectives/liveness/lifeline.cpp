@@ -119,6 +119,125 @@ bool LinkAcceptor::hear_proof(Unidentified& connection, std::vector<Accepted>& a
     return false;
 }
 
+void RingNeighbours::add(TcpLink link, const std::vector<Notice>& first) {
+    neighbours_.push_back({std::move(link), {}});
+    for (const Notice& notice : first) send(neighbours_.back(), notice);
+}
+
+void RingNeighbours::add_descriptors(std::vector<pollfd>& descriptors) const {
+    for (const Neighbour& neighbour : neighbours_)
+        descriptors.push_back({neighbour.link.descriptor(), POLLIN, 0});
+}
+
+std::vector<int> RingNeighbours::hear(const std::function<void(const Notice&, int peer)>& on_notice) {
+    std::vector<int> lost;
+    std::erase_if(neighbours_, [&](Neighbour& neighbour) {
+        if (read_from(neighbour, on_notice)) return false;
+        lost.push_back(neighbour.link.peer());
+        return true;
+    });
+    return lost;
+}
+
+// False when the connection is over.
+bool RingNeighbours::read_from(Neighbour& neighbour,
+                               const std::function<void(const Notice&, int peer)>& on_notice) {
+    std::array<std::byte, 4096> buffer;
+    try {
+        iovec part{buffer.data(), buffer.size()};
+        while (const std::size_t count = neighbour.link.read_some({&part, 1})) {
+            neighbour.reader.add(std::span(buffer).first(count));
+            while (const auto notice = neighbour.reader.next()) on_notice(*notice, neighbour.link.peer());
+            if (neighbour.reader.broken()) return false;
+        }
+    } catch (const LinkLost&) {
+        return false;
+    }
+    return true;
+}
+
+void RingNeighbours::send(const Notice& notice, int except) {
+    for (Neighbour& neighbour : neighbours_) {
+        if (neighbour.link.peer() != except) send(neighbour, notice);
+    }
+}
+
+void RingNeighbours::send(Neighbour& neighbour, const Notice& notice) {
+    std::string bytes = encode(notice);
+    try {
+        iovec part{bytes.data(), bytes.size()};
+        // Notices are few and short, and the other end always reads; one that does not fit would tear the
+        // stream.
+        if (neighbour.link.write_some({&part, 1}) != bytes.size()) neighbour.link.shut_down();
+    } catch (const LinkLost&) {
+        // The thread finds the same when it reads from this neighbour next.
+    }
+}
+
+Arrivals::Arrivals(const Membership& membership)
+    : membership_(membership),
+      lanes_(membership.lanes()),
+      data_came_(membership.members.size() * static_cast<std::size_t>(lanes_)) {}
+
+HelloAnswer Arrivals::judge(const LinkHello& hello, bool proven) const {
+    if (hello.round != membership_.round) return HelloAnswer::other_round;
+    if (hello.communicator != membership_.communicator) return HelloAnswer::other_communicator;
+    if (hello.nonce != membership_.nonce) return HelloAnswer::other_job;
+    const bool has_key = membership_.mesh_key.has_value();
+    if (hello.challenge.has_value() != has_key)
+        return has_key ? HelloAnswer::key_wanted : HelloAnswer::key_unknown;
+    const bool known =
+        hello.from >= 0 && hello.from < membership_.world_size() && hello.from != membership_.rank;
+    if (hello.to != membership_.rank || !known) return HelloAnswer::other_rank;
+    if (hello.channel == Channel::lifeline) {
+        if (hello.from != membership_.left()) return HelloAnswer::other_rank;
+        // A caller that has not proven the key does not hear either who has come already.
+        if (has_key && !proven) return HelloAnswer::prove;
+        return left_neighbour_came_ ? HelloAnswer::repeated : HelloAnswer::welcome;
+    }
+    if (hello.lane >= lanes_) return HelloAnswer::other_lane;
+    if (has_key && !proven) return HelloAnswer::prove;
+    return data_came_[data_index(hello)] ? HelloAnswer::repeated : HelloAnswer::welcome;
+}
+
+std::size_t Arrivals::data_index(const LinkHello& hello) const {
+    return static_cast<std::size_t>(hello.from) * static_cast<std::size_t>(lanes_) + hello.lane;
+}
+
+std::optional<TcpLink> Arrivals::admit(LinkAcceptor::Accepted accepted) {
+    // Two of a kind can be judged in one turn of the acceptor; the second is dropped here.
+    if (accepted.hello.channel == Channel::lifeline) {
+        if (std::exchange(left_neighbour_came_, true)) return std::nullopt;
+        return std::move(accepted.link);
+    }
+    const std::size_t index = data_index(accepted.hello);
+    if (!data_came_[index]) data_.push_back({std::move(accepted.link), accepted.hello.lane});
+    data_came_[index] = true;
+    return std::nullopt;
+}
+
+std::optional<TcpLink> Arrivals::take_data(int peer, int lane) {
+    const auto found = std::find_if(data_.begin(), data_.end(), [&](const Arrived& arrived) {
+        return arrived.link.peer() == peer && arrived.lane == lane;
+    });
+    if (found == data_.end()) return std::nullopt;
+    TcpLink link = std::move(found->link);
+    data_.erase(found);
+    return link;
+}
+
+bool Arrivals::may_bring_data(int peer, int lane) const {
+    return std::any_of(proving_.begin(), proving_.end(), [&](const LinkHello& hello) {
+        return hello.channel == Channel::data && hello.from == peer && hello.lane == lane;
+    });
+}
+
+bool Arrivals::note_proving(std::vector<LinkHello> proving) {
+    if (proving == proving_) return false;
+    proving_ = std::move(proving);
+    return true;
+}
+
 Verdict inherited_verdict(const Verdict& of_parent, std::span<const int> ranks) {
     Verdict verdict{of_parent.code, {}, "the communicator that was split ended: " + of_parent.text};
     for (const int culprit : of_parent.culprits) {
@@ -132,16 +251,19 @@ Verdict inherited_verdict(const Verdict& of_parent, std::span<const int> ranks) 
 Lifeline::Lifeline(const Membership& membership, TcpListener listener, const Origin& origin)
     : membership_(membership),
       death_news_(origin.death_news),
-      lanes_(membership.lanes()),
       family_(origin.parent != nullptr ? origin.parent->family_ : std::make_shared<Family>()),
       ranks_in_parent_(origin.ranks),
       parent_(origin.parent),
       mutex_(family_->mutex),
       acceptor_(
-          std::move(listener), [this](const LinkHello& hello, bool proven) { return judge(hello, proven); },
+          std::move(listener),
+          [this](const LinkHello& hello, bool proven) {
+              const std::lock_guard lock(mutex_);
+              return arrivals_.judge(hello, proven);
+          },
           membership.mesh_key),
       state_(membership.rank, membership.world_size(), membership.own_numbers),
-      data_came_(membership.members.size() * static_cast<std::size_t>(lanes_)) {
+      arrivals_(membership) {
     for (int rank = 0; rank < membership.world_size(); ++rank) {
         const auto place = static_cast<std::size_t>(rank);
         processes_.push_back(parent_ != nullptr ? parent_->processes_[ranks_in_parent_[place]] : rank);
@@ -166,7 +288,7 @@ Lifeline::~Lifeline() {
 
 void Lifeline::add_neighbour(TcpLink link) {
     const std::lock_guard lock(mutex_);
-    greet(std::move(link));
+    ring_.add(std::move(link), state_.for_new_neighbour());
     wake_thread_.signal();
 }
 
@@ -181,24 +303,6 @@ std::optional<Verdict> Lifeline::verdict_of_parent() const {
     const auto verdict = parent_ != nullptr ? parent_->verdict() : std::nullopt;
     if (!verdict) return std::nullopt;
     return inherited_verdict(*verdict, ranks_in_parent_);
-}
-
-std::optional<TcpLink> Lifeline::take_data(int peer, int lane) {
-    const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(arrived_data_.begin(), arrived_data_.end(), [&](const Arrived& arrived) {
-        return arrived.link.peer() == peer && arrived.lane == lane;
-    });
-    if (found == arrived_data_.end()) return std::nullopt;
-    TcpLink link = std::move(found->link);
-    arrived_data_.erase(found);
-    return link;
-}
-
-bool Lifeline::may_bring_data(int peer, int lane) const {
-    const std::lock_guard lock(mutex_);
-    return std::any_of(proving_.begin(), proving_.end(), [&](const LinkHello& hello) {
-        return hello.channel == Channel::data && hello.from == peer && hello.lane == lane;
-    });
 }
 
 void Lifeline::on_news(std::function<void()> hook) {
@@ -267,9 +371,7 @@ void Lifeline::run() {
             const std::lock_guard lock(mutex_);
             if (stopping_) return;
         }
-        for (auto& accepted : acceptor_.turn(Deadline::clock::now())) admit(std::move(accepted));
-        // This comes before it is heard who has left: their proofs may come later than the news of that.
-        note_proving();
+        accept();
         serve_neighbours();
         serve_lost_lives();
     }
@@ -279,71 +381,26 @@ std::vector<pollfd> Lifeline::descriptors() const {
     std::vector<pollfd> polled{{wake_thread_.descriptor(), POLLIN, 0}};
     acceptor_.add_descriptors(polled);
     const std::lock_guard lock(mutex_);
-    for (const Neighbour& neighbour : neighbours_) polled.push_back({neighbour.link.descriptor(), POLLIN, 0});
+    ring_.add_descriptors(polled);
     return polled;
 }
 
-HelloAnswer Lifeline::judge(const LinkHello& hello, bool proven) {
+void Lifeline::accept() {
+    auto accepted = acceptor_.turn(Deadline::clock::now());
     const std::lock_guard lock(mutex_);
-    if (hello.round != membership_.round) return HelloAnswer::other_round;
-    if (hello.communicator != membership_.communicator) return HelloAnswer::other_communicator;
-    if (hello.nonce != membership_.nonce) return HelloAnswer::other_job;
-    const bool has_key = membership_.mesh_key.has_value();
-    if (hello.challenge.has_value() != has_key)
-        return has_key ? HelloAnswer::key_wanted : HelloAnswer::key_unknown;
-    const bool known =
-        hello.from >= 0 && hello.from < membership_.world_size() && hello.from != membership_.rank;
-    if (hello.to != membership_.rank || !known) return HelloAnswer::other_rank;
-    if (hello.channel == Channel::lifeline) {
-        if (hello.from != membership_.left()) return HelloAnswer::other_rank;
-        // A caller that has not proven the key does not hear either who has come already.
-        if (has_key && !proven) return HelloAnswer::prove;
-        return left_neighbour_came_ ? HelloAnswer::repeated : HelloAnswer::welcome;
+    for (auto& one : accepted) {
+        if (auto left = arrivals_.admit(std::move(one)))
+            ring_.add(std::move(*left), state_.for_new_neighbour());
     }
-    if (hello.lane >= lanes_) return HelloAnswer::other_lane;
-    if (has_key && !proven) return HelloAnswer::prove;
-    return data_came_[data_index(hello)] ? HelloAnswer::repeated : HelloAnswer::welcome;
-}
-
-std::size_t Lifeline::data_index(const LinkHello& hello) const {
-    return static_cast<std::size_t>(hello.from) * static_cast<std::size_t>(lanes_) + hello.lane;
-}
-
-void Lifeline::admit(LinkAcceptor::Accepted accepted) {
-    const std::lock_guard lock(mutex_);
-    // Two of a kind can be judged in one turn of the acceptor; the second is dropped here.
-    if (accepted.hello.channel == Channel::lifeline) {
-        if (std::exchange(left_neighbour_came_, true)) return;
-        greet(std::move(accepted.link));
-    } else {
-        const std::size_t index = data_index(accepted.hello);
-        if (data_came_[index]) return;
-        data_came_[index] = true;
-        arrived_data_.push_back({std::move(accepted.link), accepted.hello.lane});
-    }
-    tell_news();
-}
-
-void Lifeline::note_proving() {
-    std::vector<LinkHello> proving = acceptor_.proving();
-    const std::lock_guard lock(mutex_);
-    if (proving == proving_) return;
-    proving_ = std::move(proving);
-    tell_news();
-}
-
-void Lifeline::greet(TcpLink link) {
-    neighbours_.push_back({std::move(link), {}});
-    for (const Notice& notice : state_.for_new_neighbour()) send(neighbours_.back(), notice);
+    // This comes before it is heard who has left: their proofs may come later than the news of that.
+    if (arrivals_.note_proving(acceptor_.proving()) || !accepted.empty()) tell_news();
 }
 
 void Lifeline::serve_neighbours() {
     const std::lock_guard lock(mutex_);
-    std::vector<int> lost;
-    std::erase_if(neighbours_, [&](Neighbour& neighbour) {
-        if (read_from(neighbour)) return false;
-        lost.push_back(neighbour.link.peer());
-        return true;
+    const std::vector<int> lost = ring_.hear([this](const Notice& notice, int peer) {
+        carry_out(state_.heard(notice, peer));
+        tell_news();
     });
     for (const int peer : lost) judge_loss(peer, kConnectionsClosed);
     if (!lost.empty()) tell_news();
@@ -366,24 +423,6 @@ void Lifeline::judge_loss(int rank, std::string_view how) {
     carry_out(cause ? state_.declare(*cause) : state_.lost(rank, how));
 }
 
-bool Lifeline::read_from(Neighbour& neighbour) {
-    std::array<std::byte, 4096> buffer;
-    try {
-        iovec part{buffer.data(), buffer.size()};
-        while (const std::size_t count = neighbour.link.read_some({&part, 1})) {
-            neighbour.reader.add(std::span(buffer).first(count));
-            while (const auto notice = neighbour.reader.next()) {
-                carry_out(state_.heard(*notice, neighbour.link.peer()));
-                tell_news();
-            }
-            if (neighbour.reader.broken()) return false;
-        }
-    } catch (const LinkLost&) {
-        return false;
-    }
-    return true;
-}
-
 void Lifeline::tell_observer() {
     if (observer_ == nullptr || observer_knows_ || !state_.verdict()) return;
     observer_knows_ = true;
@@ -393,11 +432,7 @@ void Lifeline::tell_observer() {
 void Lifeline::carry_out(const LifelineState::Sendings& sendings) {
     if (state_.verdict()) withdraw_death_news();
     tell_observer();
-    for (const auto& sending : sendings) {
-        for (Neighbour& neighbour : neighbours_) {
-            if (neighbour.link.peer() != sending.except) send(neighbour, sending.notice);
-        }
-    }
+    for (const auto& sending : sendings) ring_.send(sending.notice, sending.except);
     tell_family();
 }
 
@@ -424,18 +459,6 @@ void Lifeline::mark_dead(int process) {
                         {rank},
                         accuse(rank, Charge::died) + ": a communicator that has it, too, ended by that"}));
     tell_news();
-}
-
-void Lifeline::send(Neighbour& neighbour, const Notice& notice) {
-    std::string bytes = encode(notice);
-    try {
-        iovec part{bytes.data(), bytes.size()};
-        // Notices are few and short, and the other end always reads; one that does not fit would tear the
-        // stream.
-        if (neighbour.link.write_some({&part, 1}) != bytes.size()) neighbour.link.shut_down();
-    } catch (const LinkLost&) {
-        // The thread finds the same when it reads from this neighbour next.
-    }
 }
 
 }  // namespace ddprun::inline detail

@@ -151,15 +151,83 @@ class EndObserver {
     ~EndObserver() = default;
 };
 
+// The connections by which a rank's ring neighbours tell it, and are told. Owned by a lifeline and under its lock; pure of
+// decisions.
+class RingNeighbours {
+  public:
+    // A neighbour that comes is told these first.
+    void add(TcpLink link, const std::vector<Notice>& first);
+    void add_descriptors(std::vector<pollfd>& descriptors) const;
+    // Reads what has come, and tells of each notice and who said it. Returns those whose connection is over.
+    std::vector<int> hear(const std::function<void(const Notice&, int peer)>& on_notice);
+    // To all but that one.
+    void send(const Notice& notice, int except);
+    bool empty() const { return neighbours_.empty(); }
+
+  private:
+    struct Neighbour {
+        TcpLink link;
+        NoticeReader reader;
+    };
+
+    static bool read_from(Neighbour& neighbour,
+                          const std::function<void(const Notice&, int peer)>& on_notice);
+    static void send(Neighbour& neighbour, const Notice& notice);
+
+    std::vector<Neighbour> neighbours_;
+};
+
+// Who has dialled a rank, of those that may, and the data connections that came so and were not taken yet. Owned by a lifeline
+// and under its lock; pure of decisions about anything else.
+class Arrivals {
+  public:
+    explicit Arrivals(const Membership& membership);
+
+    // Says what a caller is answered; `proven`: it has the mesh's key.
+    HelloAnswer judge(const LinkHello& hello, bool proven) const;
+    // Takes in who was welcome. Returns the connection of the left neighbour, if it is that.
+    std::optional<TcpLink> admit(LinkAcceptor::Accepted accepted);
+    // See the lifeline.
+    std::optional<TcpLink> take_data(int peer, int lane);
+    bool may_bring_data(int peer, int lane) const;
+    bool has_left_neighbour() const { return left_neighbour_came_; }
+    // Callers that have still to prove that they are these, see LinkAcceptor; false if nothing has changed.
+    bool note_proving(std::vector<LinkHello> proving);
+
+  private:
+    struct Arrived {
+        TcpLink link;
+        int lane = 0;
+    };
+
+    // Returns where data_came_ counts the connection that says this.
+    std::size_t data_index(const LinkHello& hello) const;
+
+    const Membership& membership_;
+    const int lanes_;
+    bool left_neighbour_came_ = false;
+    std::vector<bool> data_came_;
+    std::vector<Arrived> data_;
+    std::vector<LinkHello> proving_;
+};
+
 class Lifeline : private DeathNews::Listener {
+  public:
     // Handles what a member function of the state returns. (It stands here since its type is deduced.)
     template <class Member, class... Arguments>
     auto state(Member member, Arguments... arguments) const {
         const std::lock_guard lock(mutex_);
         return std::invoke(member, state_, arguments...);
     }
+    // Carries out what it returns.
+    template <class Member, class... Arguments>
+    void change(Member member, const Arguments&... arguments) {
+        const std::lock_guard lock(mutex_);
+        carry_out(std::invoke(member, state_, arguments...));
+        // That may have decided it.
+        if (state_.verdict()) tell_news();
+    }
 
-  public:
     // Starts the thread. `membership` is borrowed.
     Lifeline(const Membership& membership, TcpListener listener, const Origin& origin = {});
     // Closes all connections; without leave() the others take this rank for dead.
@@ -171,7 +239,7 @@ class Lifeline : private DeathNews::Listener {
     // True once the left neighbour has dialled this rank.
     bool has_left_neighbour() const {
         const std::lock_guard lock(mutex_);
-        return left_neighbour_came_;
+        return arrivals_.has_left_neighbour();
     }
 
     // The communicator is made: from now on its family hears of deaths in it. (Before, who leaves looks dead.)
@@ -182,9 +250,15 @@ class Lifeline : private DeathNews::Listener {
 
     // The data connection that `peer` has dialled to this rank as its `lane`, given away once; none while it
     // has not.
-    std::optional<TcpLink> take_data(int peer, int lane);
+    std::optional<TcpLink> take_data(int peer, int lane) {
+        const std::lock_guard lock(mutex_);
+        return arrivals_.take_data(peer, lane);
+    }
     // Somebody says that he dials as that, and has not proven it yet.
-    bool may_bring_data(int peer, int lane) const;
+    bool may_bring_data(int peer, int lane) const {
+        const std::lock_guard lock(mutex_);
+        return arrivals_.may_bring_data(peer, lane);
+    }
 
     // Becomes readable when anything below may have changed; take_news() makes it unreadable again.
     int news_descriptor() const noexcept { return news_.descriptor(); }
@@ -204,12 +278,8 @@ class Lifeline : private DeathNews::Listener {
     std::optional<std::uint64_t> left_after(int rank) const {
         return state(&LifelineState::left_after, rank);
     }
-    int left_before(std::uint64_t sequence) const { return state(&LifelineState::left_before, sequence); }
     std::vector<std::optional<Call>> progress() const { return state(&LifelineState::progress); }
-    bool all_answered() const { return state(&LifelineState::all_answered); }
     void inquire() { change(&LifelineState::inquire); }
-    void ask(std::uint32_t round) { change(&LifelineState::ask, round); }
-    void suspect(std::uint64_t sequence) { change(&LifelineState::suspect, sequence); }
     void leave() { change(&LifelineState::leave); }
     // Both end the communicator, telling everybody, and return the verdict that holds: an earlier one, or this.
     Verdict conclude(std::uint64_t sequence, const Verdict& otherwise);
@@ -217,27 +287,10 @@ class Lifeline : private DeathNews::Listener {
     // False once no other rank can be heard on the ring any more.
     bool hears_others() const {
         const std::lock_guard lock(mutex_);
-        return !neighbours_.empty();
+        return !ring_.empty();
     }
 
   private:
-    struct Neighbour {
-        TcpLink link;
-        NoticeReader reader;
-    };
-    struct Arrived {
-        TcpLink link;
-        int lane = 0;
-    };
-
-    // Carries out what it returns.
-    template <class Member, class... Arguments>
-    void change(Member member, const Arguments&... arguments) {
-        const std::lock_guard lock(mutex_);
-        carry_out(std::invoke(member, state_, arguments...));
-        // That may have decided it.
-        if (state_.verdict()) tell_news();
-    }
     void life_lost(std::uint64_t life) override;
 
     void run();
@@ -246,15 +299,7 @@ class Lifeline : private DeathNews::Listener {
     void serve_lost_lives();
     // Ends the communicator unless the rank had left.
     void judge_loss(int rank, std::string_view how);
-    // False when the connection is over.
-    bool read_from(Neighbour& neighbour);
-    void admit(LinkAcceptor::Accepted accepted);
-    void greet(TcpLink link);
-    // `proven`: the caller has the mesh's key.
-    HelloAnswer judge(const LinkHello& hello, bool proven);
-    void note_proving();
-    // Returns where data_came_ counts the connection that says this.
-    std::size_t data_index(const LinkHello& hello) const;
+    void accept();
     void tell_news() const;
     void tell_observer();
     // Lets the family know of deaths.
@@ -263,11 +308,9 @@ class Lifeline : private DeathNews::Listener {
     void mark_dead(int process);
     // Lets the observer know of a verdict that is new, and the agent, then sends.
     void carry_out(const LifelineState::Sendings& sendings);
-    static void send(Neighbour& neighbour, const Notice& notice);
 
     const Membership& membership_;
     const std::shared_ptr<DeathNews> death_news_;  // null: no agent tells of deaths
-    const int lanes_;
     const std::shared_ptr<Family> family_;
     const std::vector<int> ranks_in_parent_;
     std::vector<int> processes_;  // by rank; see Family
@@ -277,11 +320,8 @@ class Lifeline : private DeathNews::Listener {
     std::mutex& mutex_;      // the family's; guards everything below but the thread itself
     LinkAcceptor acceptor_;  // the thread's alone
     LifelineState state_;
-    std::vector<Neighbour> neighbours_;
-    bool left_neighbour_came_ = false;
-    std::vector<bool> data_came_;
-    std::vector<Arrived> arrived_data_;
-    std::vector<LinkHello> proving_;         // see LinkAcceptor
+    RingNeighbours ring_;
+    Arrivals arrivals_;
     std::vector<std::uint64_t> lost_lives_;  // heard of, not yet judged
     std::function<void()> hook_;
     EndObserver* observer_ = nullptr;

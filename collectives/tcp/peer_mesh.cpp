@@ -146,7 +146,7 @@ void PeerMesh::wait(std::span<const Awaited> awaited, const Operation& operation
 void PeerMesh::throw_if_ended(const Operation& operation) {
     if (const auto verdict = lifeline_.verdict()) throw error_of(*verdict, operation.call);
     if (is_point_to_point(operation.call.operation)) return;
-    if (const int peer = lifeline_.left_before(operation.call.sequence); peer >= 0)
+    if (const int peer = lifeline_.state(&LifelineState::left_before, operation.call.sequence); peer >= 0)
         fail_left(peer, operation);
 }
 
@@ -158,7 +158,7 @@ Deadline PeerMesh::run_wait_schedule(const std::vector<int>& awaited, const Oper
     const auto now = Clock::now();
     if (now < schedule_->next()) return schedule_->next();
     if (schedule_->takes_question(now) && !is_point_to_point(call.operation))
-        lifeline_.ask(schedule_->round());
+        lifeline_.change(&LifelineState::ask, schedule_->round());
     if (schedule_->takes_inquiry(now)) lifeline_.inquire();
     if (schedule_->takes_notice(now)) {
         const auto notice = notice_of_wait(lifeline_.progress(), call, rank(), awaited,
@@ -273,8 +273,9 @@ void PeerMesh::fail_lost(const LinkLost& lost, const Operation& operation) {
 
 void PeerMesh::fail_left(int peer, const Operation& operation) {
     const auto sequence = lifeline_.left_after(peer).value_or(0);
-    const Verdict verdict{
-        CollectiveErrorCode::peer_left, {peer}, fmt::format("rank {} {}", peer, deed_of_leaving(sequence))};
+    const Verdict verdict{CollectiveErrorCode::peer_left,
+                          {peer},
+                          fmt::format("rank {} {}", peer, predicate_of_leaving(sequence))};
     const bool concerns_all = operation.call.sequence > 0 && !is_point_to_point(operation.call.operation);
     if (concerns_all) fail_disagreement(operation.call.sequence, verdict, operation);
     fail(verdict, operation);
@@ -291,7 +292,7 @@ void PeerMesh::fail_mismatch(const Call& call, int peer, const Call& theirs, con
 void PeerMesh::fail_disagreement(std::uint64_t sequence, const Verdict& otherwise,
                                  const Operation& operation) {
     const Deadline deadline = Clock::now() + kJudgementTimeout;
-    lifeline_.suspect(sequence);
+    lifeline_.change(&LifelineState::suspect, sequence);
     while (!lifeline_.verdict() && lifeline_.hears_others() && wait_for_news(deadline)) {
     }
     throw error_of(lifeline_.conclude(sequence, otherwise), operation.call);
@@ -300,7 +301,8 @@ void PeerMesh::fail_disagreement(std::uint64_t sequence, const Verdict& otherwis
 void PeerMesh::inquire(const Operation& operation) {
     lifeline_.inquire();
     const Deadline deadline = Clock::now() + kAnswerTimeout;
-    while (!lifeline_.all_answered() && wait_for_news(deadline)) throw_if_ended(operation);
+    while (!lifeline_.state(&LifelineState::all_answered) && wait_for_news(deadline))
+        throw_if_ended(operation);
     throw_if_ended(operation);
 }
 

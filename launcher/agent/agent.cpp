@@ -11,10 +11,8 @@
 #include "launcher/agent/job_knowledge.hpp"
 #include "launcher/agent/round_workers.hpp"
 #include "launcher/guardian/guardian.hpp"
-#include "launcher/harmless_text.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_text.hpp"
-#include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/machine.hpp"
@@ -28,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kFinishTimeout{30};
 constexpr std::chrono::seconds kGoodbyeTimeout{5};  // of the host, for the other agents' once the job is over
 
-class Agent final : public AgentControls, public RoundObserver {
+class Agent final : public AgentControls, public AgentLinkObserver, public RoundObserver {
   public:
     Agent(LaunchOptions options, LauncherLog& log, const Features& features, const RunnerMaker& make_runner)
         : options_(std::move(options)),
@@ -36,9 +34,7 @@ class Agent final : public AgentControls, public RoundObserver {
           features_(features),
           runner_(make_runner(context_.get_executor(), [this](const std::string& what) { log_.warn(what); })),
           timer_(context_),
-          reporter_(log_, JoinStatus(Clock::now(), JoinStatus::kFirstTroubleDelay, options_.join_timeout,
-                                     JoinStatus::advice_to(options_))),
-          link_(*this, options_, log_, reporter_, link_events()) {}
+          link_(*this, *this, options_, log_) {}
     ~Agent() {
         features_.at(&Feature::agent_leaves);
         if (pump_) close_output();
@@ -64,7 +60,12 @@ class Agent final : public AgentControls, public RoundObserver {
     boost::asio::any_io_executor executor() override { return context_.get_executor(); }
     const LaunchOptions& options() const override { return options_; }
     ProcessRunner& runner() override { return *runner_; }
-    AgentStatus status() const override { return job_.status(machine_.state(), workers()); }
+    OutputPump& pump() override { return *pump_; }
+    RendezvousLink& link() override { return *link_; }
+    RoundWorkers* round() override { return round_ ? &*round_ : nullptr; }
+    AgentStatus status() const override {
+        return job_.status(machine_.state(), round_ ? round_->status() : std::vector<WorkerStatus>());
+    }
     void say(LogLevel level, const std::string& line) override {
         level == LogLevel::debug  ? log_.debug(line)
         : level == LogLevel::info ? log_.info(line)
@@ -74,30 +75,11 @@ class Agent final : public AgentControls, public RoundObserver {
         log_.info(job_.notice_of(signal, machine_.state(), options_));
         handle(job_.learn_signal(signal, impatient));
     }
-    void suspend(std::function<void()> stop) override {
-        tell(Suspended{});
-        if (round_) round_->freeze();
-        link_->suspend([this, stop = std::move(stop)] {
-            stop();
-            if (round_) round_->thaw();
-            tell(Resumed{});
-            link_->resume();
-        });
-    }
-    void window_changed() override {
-        pump_->window_changed();
-        if (round_) round_->window_changed();
-    }
     void time_is_over(const std::string& why) override { handle(job_.learn_time_is_over(why)); }
     void worker_hangs(int local_rank, const std::string& why) override { round_->hangs(local_rank, why); }
     void send(const ControlMessage& message) override { link_->send(message); }
     void tell(const AgentNews& news) override { features_.at(&Feature::learnt, news); }
 
-    std::vector<WorkerStatus> workers() const {
-        return round_ ? round_->status() : std::vector<WorkerStatus>();
-    }
-    // Before the first round there are none.
-    const RoundWorkers* last_round() const { return round_ ? &*round_ : nullptr; }
     // Ends the pump, and with it the log's way through it; returns what was lost.
     std::vector<std::string> close_output() {
         auto losses = pump_->stop();
@@ -114,125 +96,55 @@ class Agent final : public AgentControls, public RoundObserver {
     void workers_gone(const std::vector<UnkillableWorker>& unkillable) override {
         for (const UnkillableWorker& worker : unkillable)
             log_.error(to_string(worker) + " does not end even by SIGKILL; this node needs attention");
-        last_moment_.reset();
-        tell_lease();
+        link_.workers_gone();
         send_ends();
         handle(round_->ledger().all_zero() && unkillable.empty() ? AgentEvent::workers_succeeded
                                                                  : AgentEvent::workers_gone);
     }
 
-    // The link calls these: what comes from the coordinator, and what happens to the way to it.
-    RendezvousLinkEvents link_events() {
-        return {.client = {.on_message = [this](const ControlMessage& message) { hear(message); },
-                           .on_trouble = [this](const std::string& cause) { reporter_.trouble(cause); },
-                           .on_lost = [this](const CoordinatorLoss& loss) { lose(loss); },
-                           .on_lease =
-                               [this](const auto& end) {
-                                   lease_end_ = end;
-                                   tell_lease();
-                               }},
-                .on_led = [this] { be_led(); },
-                .has_workers =
-                    [this] {
-                        return machine_.state() == AgentState::stopping_leaderless ||
-                               machine_.state() == AgentState::running;
-                    },
-                .on_leading =
-                    [this] {
-                        log_.info("this node leads the job now");
-                        tell(TookOver{});
-                    },
-                .on_place_known = {},
-                .on_election_trouble =
-                    [this](const std::string& cause) { reporter_.etcd_trouble(cause, link_->hosts()); },
-                .on_unelected = [this](const std::string& why) { refuse(JoinStatus::not_elected(why)); },
-                .on_guests_gone = [this] { handle(AgentEvent::guests_gone); },
-                .on_host_failed =
-                    [this](const auto& why) {
-                        hasten();
-                        refuse(JoinStatus::host_failed(why));
-                    },
-                .on_news = [this](const std::string& text) { log_.info(text); },
-                .on_step = [this](const std::string& text) { log_.debug(text); }};
-    }
-    // This agent never becomes part of the job, or the job ends, for this reason.
-    void refuse(const Refused& why) { handle(job_.learn_refusal(why)); }
-    // A new coordinator knows of this node what it is told here.
-    void be_led() {
+    // The link says what comes from the coordinator, and what happens to the way to it (AgentLinkObserver).
+    AgentState state() const override { return machine_.state(); }
+    void refuse(const Refused& why) override { handle(job_.learn_refusal(why)); }
+    void be_led() override {
         tell(LedAgain{});
         if (machine_.state() == AgentState::seeking) send_ends();
         handle(AgentEvent::led);
         if (job_.signal() != 0) send(*job_.message_for(AgentAction::tell_signal));
     }
-
+    void hear(const ControlMessage& message) override {
+        features_.at(&Feature::heard, message);
+        if (round_) round_->hear(message);
+        if (const auto* round = std::get_if<RoundReady>(&message)) options_.node_rank = round->group_rank;
+        if (const auto* asked = std::get_if<WhoRuns>(&message))
+            send(still_running_of(asked->round, status().workers));
+        if (const auto* restarting = std::get_if<Restarting>(&message)) {
+            log_.warn(to_text(*restarting));
+            await_finish(std::chrono::milliseconds(restarting->delay_ms));
+        }
+        if (const auto event = job_.learn(message)) handle(*event);
+    }
     void send_ends() {
         for (RankEnds& ends : as_messages(job_.round().round, round_->ledger().ends())) send(std::move(ends));
     }
 
-    void hear(const ControlMessage& message) {
-        features_.at(&Feature::heard, message);
-        reporter_.hear(message);
-        std::visit([this](const auto& one) { obey(one); }, message);
-        if (const auto event = job_.learn(message)) handle(*event);
-    }
-    void obey(const RoundReady& round) { options_.node_rank = round.group_rank; }
-    void obey(const NoticeSignal& notice) {
-        if (round_) round_->signal_all(notice.signal);
-    }
-    void obey(const PeerDying& dying) {
-        if (round_) round_->peer_died(dying);
-    }
-    void obey(const Stop& stop) {
-        if (stop.is_awaited) hasten();
-    }
-    void obey(const WhoRuns& asked) { send(still_running_of(asked.round, workers())); }
-    void obey(const Restarting& restarting) {
-        // No report follows that would show the last words of a rank which is kept off the screen.
-        const auto own = round_ ? round_->ledger().failure() : std::nullopt;
-        if (own && own->rank == witness_of(restarting.cause)) pump_->replay_stderr(own->local_rank);
-        log_.warn(to_text(restarting));
-        await_finish(std::chrono::milliseconds(restarting.delay_ms));
-    }
-    void obey(const auto&) {}
-
     // The coordinator was lost. While this node joins it tries again, unless that is hopeless; later the workers stop, and
     // another coordinator is looked for where the job may have one.
-    void lose(const CoordinatorLoss& loss) {
-        if (loss.kind == CoordinatorLoss::Kind::unreached) return refuse(reporter_.given_up(loss.cause));
-        const bool is_guest = machine_.state() == AgentState::rejoining && link_->may_retry_members();
-        if (machine_.state() == AgentState::joining || is_guest) {
-            const auto refused = reporter_.met(loss, link_->hosts());
+    void lose(const CoordinatorLoss& loss) override {
+        JoinReporter& reporter = link_.reporter();
+        if (loss.kind == CoordinatorLoss::Kind::unreached) return refuse(reporter.given_up(loss.cause));
+        const bool waits_for_place = machine_.state() == AgentState::rejoining && link_->may_retry_members();
+        if (machine_.state() == AgentState::joining || waits_for_place) {
+            const auto refused = reporter.met(loss, link_->hosts());
             if (refused) return refuse(*refused);
-            reporter_.trouble(loss.cause);
+            reporter.trouble(loss.cause);
         } else {
-            if (job_.learn_loss(loss, options_)) reporter_.tell_loss(*job_.first_failure());
-            hasten();
-            if (link_->seek(loss)) return seek(loss.cause);
+            if (job_.learn_loss(loss, options_)) reporter.tell_loss(*job_.first_failure());
+            if (link_.seek(loss)) return handle(AgentEvent::leader_lost);
         }
-        handle(is_guest ? AgentEvent::place_lost : AgentEvent::connection_lost);
+        handle(waits_for_place ? AgentEvent::place_lost : AgentEvent::connection_lost);
     }
 
-    // The others may go on without this node, and count on the end of its workers, also if this process stands still from now
-    // on. Its last moment is for the kernel, and for the guardian where the agent does not kill them.
-    void hasten() {
-        if (!round_ || round_->is_over() || last_moment_) return;
-        const auto grace = Aftermath::lost_grace(options_.grace_when_lost().count());
-        last_moment_ = Clock::now() + grace - Aftermath::kGuardianTime;
-        tell_lease();
-        round_->hasten(grace - Aftermath::kKillTime);
-    }
-    void tell_lease() {
-        const bool is_first = last_moment_ && (!lease_end_ || *last_moment_ < lease_end_->at);
-        runner_->set_lease(is_first ? LeaseEnd(*last_moment_) : lease_end_);
-    }
-
-    void seek(const std::string& cause) {
-        log_.info("the nodes that are left choose another coordinator");
-        tell(CoordinatorLost{cause});
-        handle(AgentEvent::leader_lost);
-    }
-
-    void handle(AgentEvent event) {
+    void handle(AgentEvent event) override {
         const AgentState before = machine_.state();
         const AgentAction action = machine_.handle(event);
         log_.debug(transition_text(before, event, machine_.state()));
@@ -246,7 +158,7 @@ class Agent final : public AgentControls, public RoundObserver {
             case AgentAction::none:
             case AgentAction::report_success: break;
             case AgentAction::join_again: return link_->join();
-            case AgentAction::remind: reporter_.look(); return await_reminder();
+            case AgentAction::remind: link_.reporter().look(); return await_reminder();
             case AgentAction::await_place: return await_reminder();
             case AgentAction::start_workers: return start_workers();
             case AgentAction::report_failure:
@@ -265,20 +177,16 @@ class Agent final : public AgentControls, public RoundObserver {
             case AgentAction::report: return report();
             case AgentAction::await_goodbye:
                 return link_->close([this] { handle(AgentEvent::goodbye_said); });
-            case AgentAction::await_guests: return await_guests();
+            case AgentAction::await_others: return await_others();
             case AgentAction::end: return link_->withdraw([this] { context_.stop(); });
         }
     }
 
     void start_workers() {
         timer_.cancel();
-        reporter_.end();
         const RoundReady& round = job_.round();
-        options_.master = link_->place();
-        WorkerStation station = network_->begin_round(options_, round, *link_);
-        if (link_->hosts()) runner_->set_lease(lease_end_);
-        station.host = host_name();
-        round_.emplace(executor(), *runner_, *pump_, options_, round, std::move(station), features_, *this);
+        round_.emplace(executor(), *runner_, *pump_, options_, round, link_.begin_round(round, *network_),
+                       features_, *this);
         log_.debug(fmt::format("round {} of job {}", round.round, round.job_id));
         round_->start();
         if (machine_.state() == AgentState::running) features_.at(&Feature::workers_run, round);
@@ -303,7 +211,7 @@ class Agent final : public AgentControls, public RoundObserver {
                      AgentEvent::finish_timed_out);
     }
 
-    void await_reminder() { set_deadline(reporter_.next_look(), AgentEvent::reminder_due); }
+    void await_reminder() { set_deadline(link_.reporter().next_look(), AgentEvent::reminder_due); }
 
     // The machine waits for something else, but no longer than this.
     void set_deadline(Deadline deadline, AgentEvent event) {
@@ -327,13 +235,13 @@ class Agent final : public AgentControls, public RoundObserver {
     // Fixes the exit code and says why the job ended.
     void report() {
         for (const std::string& loss : close_output()) log_.error(loss);
-        exit_code_ = end_job(job_.ending(), options_, last_round(), log_, features_);
+        exit_code_ = end_job(job_.ending(), options_, round(), log_, features_);
         handle(AgentEvent::reported);
     }
 
-    void await_guests() {
-        if (!job_.has_last_word() || link_->is_over()) return handle(AgentEvent::guests_gone);
-        set_deadline(Clock::now() + kGoodbyeTimeout, AgentEvent::guests_gone);
+    void await_others() {
+        if (!job_.has_last_word() || link_->is_over()) return handle(AgentEvent::others_left);
+        set_deadline(Clock::now() + kGoodbyeTimeout, AgentEvent::others_left);
     }
 
     boost::asio::io_context context_{1};
@@ -344,13 +252,10 @@ class Agent final : public AgentControls, public RoundObserver {
     JobKnowledge job_{unix_time_now_ms()};
     std::unique_ptr<ProcessRunner> runner_;
     boost::asio::steady_timer timer_;
-    JoinReporter reporter_;
     std::optional<OutputPump> pump_;     // the launcher's own lines go between the workers'
     std::optional<RoundWorkers> round_;  // the last one
     std::optional<WorkerNetwork> network_;
     AgentLink link_;
-    std::optional<LeaseEnd> lease_end_;               // as the link says
-    std::optional<Clock::time_point> last_moment_;    // see hasten()
     int exit_code_ = kExitInternal;
 };
 

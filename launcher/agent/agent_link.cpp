@@ -9,16 +9,20 @@
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <utility>
+#include <variant>
 
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/agent/node_traits.hpp"
+#include "launcher/agent/round_workers.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/control/control_text.hpp"
+#include "rendezvous/coordinator/aftermath.hpp"
 #include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/number_text.hpp"
@@ -344,21 +348,11 @@ bool may_host(const LaunchOptions& options) {
     return options.hosting == Hosting::yes || options.hosting == Hosting::if_first;
 }
 
-AgentLink::AgentLink(AgentControls& agent, LaunchOptions& options, LauncherLog& log, JoinReporter& reporter,
-                     RendezvousLinkEvents events)
-    : agent_(agent), options_(options), log_(log), reporter_(reporter), events_(std::move(events)) {
-    events_.on_place_known = [this] {
-        options_.master = link_->place();
-        tell_place();
-        log_.debug(rendezvous_text(options_, link_->hosts()));
-    };
-}
-
 void AgentLink::make(bool wants_rank_ends) {
     wants_rank_ends_ = wants_rank_ends;
     Hello hello = hello_of(options_, wants_rank_ends);
     if (options_.nnodes > 1) hello.traits = node_traits(options_);
-    link_ = RendezvousLink::make(agent_.executor(), link_options_of(options_, std::move(hello)), events_);
+    link_ = RendezvousLink::make(agent_.executor(), link_options_of(options_, std::move(hello)), *this);
     host_if_due();
     log_.debug(rendezvous_text(options_, link_->hosts()));
 }
@@ -374,6 +368,12 @@ void AgentLink::host_if_due() {
         reporter_.port_taken(options_.master.port);
         log_.debug(error.what());
     }
+}
+
+void AgentLink::place_known() {
+    options_.master = link_->place();
+    tell_place();
+    log_.debug(rendezvous_text(options_, link_->hosts()));
 }
 
 void AgentLink::tell_place() { agent_.tell(PlaceKnown{options_.master, link_->hosts()}); }
@@ -395,10 +395,54 @@ void AgentLink::join() {
 void AgentLink::name_is_known(bool is_here) {
     options_.is_master_unresolved = false;
     log_.debug(fmt::format("{} can be resolved on this node now", options_.master.host));
-    if (link_->hosts() || !is_here || agent_.status().state != to_text(AgentState::joining)) return;
+    if (link_->hosts() || !is_here || observer_.state() != AgentState::joining) return;
     options_.hosting = Hosting::if_first;
     make(wants_rank_ends_);
     join_place();
+}
+
+WorkerStation AgentLink::begin_round(const RoundReady& round, WorkerNetwork& network) {
+    reporter_.end();
+    options_.master = link_->place();
+    if (link_->hosts()) agent_.runner().set_lease(lease_end_);
+    WorkerStation station = network.begin_round(options_, round, *link_);
+    station.host = host_name();
+    return station;
+}
+
+void AgentLink::hear(const ControlMessage& message) {
+    reporter_.hear(message);
+    if (const auto* stop = std::get_if<Stop>(&message); stop != nullptr && stop->is_awaited) hasten();
+    observer_.hear(message);
+}
+
+// The others may go on without this node, and count on the end of its workers, also if this process stands still from now
+// on. Its last moment is for the kernel, and for the guardian where the agent does not kill them.
+void AgentLink::hasten() {
+    RoundWorkers* round = agent_.round();
+    if (round == nullptr || round->is_over() || last_moment_) return;
+    const auto grace = Aftermath::lost_grace(options_.grace_when_lost().count());
+    last_moment_ = std::chrono::steady_clock::now() + grace - Aftermath::kGuardianTime;
+    tell_lease();
+    round->hasten(grace - Aftermath::kKillTime);
+}
+
+void AgentLink::workers_gone() {
+    last_moment_.reset();
+    tell_lease();
+}
+
+void AgentLink::tell_lease() {
+    const bool is_first = last_moment_ && (!lease_end_ || *last_moment_ < lease_end_->at);
+    agent_.runner().set_lease(is_first ? LeaseEnd(*last_moment_) : lease_end_);
+}
+
+bool AgentLink::seek(const CoordinatorLoss& loss) {
+    hasten();
+    if (!link_->seek(loss)) return false;
+    log_.info("the nodes that are left choose another coordinator");
+    agent_.tell(CoordinatorLost{loss.cause});
+    return true;
 }
 
 void AgentLink::close() {
@@ -413,10 +457,10 @@ WorkerNetwork::WorkerNetwork(const boost::asio::any_io_executor& executor, const
     const auto remark = [executor, &log](const std::string& sentence) {
         boost::asio::post(executor, [&log, sentence] { log.info(sentence); });
     };
-    door_.emplace(StoreDoorOptions{.key = *options.key,
-                                   .spared_descriptors = launcher_descriptors(options.workers.size()),
-                                   .free_ports = free_ports_of(options),
-                                   .on_remark = remark});
+    door_ = StoreDoor::make({.key = *options.key,
+                             .spared_descriptors = launcher_descriptors(options.workers.size()),
+                             .free_ports = free_ports_of(options),
+                             .on_remark = remark});
 }
 
 WorkerStation WorkerNetwork::begin_round(LaunchOptions& options, const RoundReady& round,

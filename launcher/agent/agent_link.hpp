@@ -195,21 +195,51 @@ bool speaks_for_all(const LaunchOptions& options);
 // True if this agent hosts the coordinator, provided that it is the first to do so.
 bool may_host(const LaunchOptions& options);
 
-class AgentLink {
+class WorkerNetwork;
+
+// The agent is told by its link what concerns its job; from the executor.
+class AgentLinkObserver {
   public:
-    // All of these outlive it. `options` are told where this agent hosts. `events` are the link's, but for on_place_known.
-    AgentLink(AgentControls& agent, LaunchOptions& options, LauncherLog& log, JoinReporter& reporter,
-              RendezvousLinkEvents events);
+    virtual void hear(const ControlMessage& message) = 0;
+    virtual void lose(const CoordinatorLoss& loss) = 0;
+    // This agent never becomes part of the job, or the job ends, for this reason.
+    virtual void refuse(const Refused& why) = 0;
+    virtual void handle(AgentEvent event) = 0;
+    // A new coordinator knows of this node what it is told now.
+    virtual void be_led() = 0;
+    virtual AgentState state() const = 0;
+
+  protected:
+    ~AgentLinkObserver() = default;
+};
+
+class AgentLink : private LinkObserver {
+  public:
+    // All of these outlive it. `options` are told where this agent hosts.
+    AgentLink(AgentControls& agent, AgentLinkObserver& observer, LaunchOptions& options, LauncherLog& log)
+        : agent_(agent),
+          observer_(observer),
+          options_(options),
+          log_(log),
+          reporter_(log, JoinStatus(std::chrono::steady_clock::now(), JoinStatus::kFirstTroubleDelay,
+                                    options.join_timeout, JoinStatus::advice_to(options))) {}
 
     // It comes first of all; `wants_rank_ends`: see Hello. It hosts the coordinator where that is due, and throws then as
     // RendezvousLink::host() does, unless another process has the port that may be its job's coordinator: it joins that.
     void make(bool wants_rank_ends);
     RendezvousLink* operator->() { return &*link_; }
     RendezvousLink& operator*() { return *link_; }
+    JoinReporter& reporter() { return reporter_; }
 
     // Tells where the coordinator is, and joins. If the name of that place is not known here yet, it waits for that, too:
     // this node may host all the same, or once the name is its own.
     void join();
+    // Returns where the workers of a round find the store. While the coordinator is here they run as long as its lease does.
+    WorkerStation begin_round(const RoundReady& round, WorkerNetwork& network);
+    // The coordinator was lost: true if the link looks for another one, while the workers end.
+    bool seek(const CoordinatorLoss& loss);
+    // No worker of this node is left.
+    void workers_gone();
     // The job is over here.
     void close();
 
@@ -218,15 +248,48 @@ class AgentLink {
     void join_place();
     void tell_place();
     void name_is_known(bool is_here);
+    void hasten();
+    void tell_lease();
+
+    void hear(const ControlMessage& message) override;
+    void trouble(const std::string& cause) override { reporter_.trouble(cause); }
+    void lost(const CoordinatorLoss& loss) override { observer_.lose(loss); }
+    void lease_moves(const std::optional<LeaseEnd>& end) override {
+        lease_end_ = end;
+        tell_lease();
+    }
+    void be_led() override { observer_.be_led(); }
+    bool has_workers() const override {
+        return observer_.state() == AgentState::stopping_leaderless ||
+               observer_.state() == AgentState::running;
+    }
+    void leads() override {
+        log_.info("this node leads the job now");
+        agent_.tell(TookOver{});
+    }
+    void place_known() override;
+    void election_trouble(const std::string& cause) override {
+        reporter_.etcd_trouble(cause, link_->hosts());
+    }
+    void unelected(const std::string& why) override { observer_.refuse(JoinStatus::not_elected(why)); }
+    void others_left() override { observer_.handle(AgentEvent::others_left); }
+    void host_failed(const std::string& what) override {
+        hasten();
+        observer_.refuse(JoinStatus::host_failed(what));
+    }
+    void say(const std::string& text) override { log_.info(text); }
+    void step(const std::string& text) override { log_.debug(text); }
 
     AgentControls& agent_;
+    AgentLinkObserver& observer_;
     LaunchOptions& options_;
     LauncherLog& log_;
-    JoinReporter& reporter_;
-    RendezvousLinkEvents events_;
+    JoinReporter reporter_;
     bool wants_rank_ends_ = false;
     std::unique_ptr<RendezvousLink> link_;
     std::optional<LateName> late_name_;
+    std::optional<LeaseEnd> lease_end_;                                 // as the link says
+    std::optional<std::chrono::steady_clock::time_point> last_moment_;  // see hasten()
 };
 
 // The store is at its own place or, as the job's host has chosen, at this agent's door to it; so it is for the workers of
@@ -250,7 +313,7 @@ class WorkerNetwork {
     Endpoint store_of(const RoundReady& round, const RendezvousLink& link, const Endpoint& host);
 
     LauncherLog& log_;
-    std::optional<StoreDoor> door_;
+    std::unique_ptr<StoreDoor> door_;
     std::vector<std::string> named_;  // variables that are not the user's
     std::string said_;
     std::string remarked_;

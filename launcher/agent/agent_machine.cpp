@@ -93,8 +93,8 @@ struct AgentTable {
         {draining_output, E::output_shown,      A::report,         reporting},
         {draining_output, E::interrupted_again, A::report,         reporting},
         {reporting,       E::reported,          A::await_goodbye,  saying_goodbye},
-        {saying_goodbye,  E::goodbye_said,      A::await_guests,   awaiting_guests},
-        {awaiting_guests, E::guests_gone,       A::end,            done},
+        {saying_goodbye,  E::goodbye_said,      A::await_others,   awaiting_others},
+        {awaiting_others, E::others_left,       A::end,            done},
     };
     // clang-format on
 };

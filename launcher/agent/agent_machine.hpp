@@ -14,7 +14,7 @@
 //   draining_output  the job is over here; what the workers printed is being shown
 //   reporting        why the job ended is being shown and written down
 //   saying_goodbye   the connection to the coordinator is being closed
-//   awaiting_guests  the other agents read how the job ended from the coordinator that this one hosts
+//   awaiting_others  the other agents read how the job ended from the coordinator that this one hosts
 //   done             nothing left to do
 //
 // Legal changes are the rows of the table in agent_machine.cpp; an event that has no row in a state is no news
@@ -41,11 +41,11 @@ enum class AgentState {
     draining_output,
     reporting,
     saying_goodbye,
-    awaiting_guests,
+    awaiting_others,
     done,
 };
 BOOST_DESCRIBE_ENUM(AgentState, joining, running, draining, stopping, stopping_alone, stopping_leaderless,
-                    seeking, leaving, rejoining, draining_output, reporting, saying_goodbye, awaiting_guests,
+                    seeking, leaving, rejoining, draining_output, reporting, saying_goodbye, awaiting_others,
                     done)
 
 enum class AgentEvent {
@@ -68,12 +68,12 @@ enum class AgentEvent {
     output_shown,       // all of it, or the console takes no more
     reported,
     goodbye_said,  // or there was nobody to say it to
-    guests_gone,   // there is none, or none left, or they take too long
+    others_left,   // there is none, or none left, or they take too long
 };
 BOOST_DESCRIBE_ENUM(AgentEvent, round_ready, reminder_due, place_awaited, refused, connection_lost,
                     leader_lost, place_lost, led, workers_succeeded, worker_failed, workers_gone,
                     stop_ordered, finish_ordered, signal_received, interrupted_again, finish_timed_out,
-                    output_shown, reported, goodbye_said, guests_gone)
+                    output_shown, reported, goodbye_said, others_left)
 
 enum class AgentAction {
     none,
@@ -91,7 +91,7 @@ enum class AgentAction {
     leave,           // close the connection, and show what is left of the output
     report,          // why the job ended
     await_goodbye,
-    await_guests,
+    await_others,
     end,
 };
 
@@ -107,7 +107,7 @@ class AgentMachine {
 };
 
 inline constexpr int kAgentStates = static_cast<int>(AgentState::done) + 1;
-inline constexpr int kAgentEvents = static_cast<int>(AgentEvent::guests_gone) + 1;
+inline constexpr int kAgentEvents = static_cast<int>(AgentEvent::others_left) + 1;
 
 inline std::string_view to_text(AgentState state) { return name_of_value(state); }
 inline std::string_view to_text(AgentEvent event) { return name_of_value(event); }

@@ -3,10 +3,11 @@
 // the agent knows none of them by name.
 //
 //   moment          when
+//   unfit           --check: before there is an agent, the feature may say why this node is to take no part
 //   began           the agent is there, and nothing has been started; what it throws ends the launcher
 //   heard           the coordinator says something, of which the agent has done nothing yet
 //   learnt          something happened that the coordinator does not say
-//   round_begins    before the workers of a round start: the feature adds variables for them; what it throws fails the round
+//   round_begins    before the workers of a round start: the feature adds what they get; what it throws fails the round
 //   workers_run     all workers of this node were started; what it throws ends the launcher
 //   worker_failed   a worker of this node failed: the feature says why if it knows
 //   round_over      no worker of this node is left, nor anything that they have started
@@ -36,7 +37,14 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/agent_status.hpp"
 
+namespace ddprun::inline job {
+class RendezvousLink;
+}
+
 namespace ddprun::inline launch {
+
+class OutputPump;
+class RoundWorkers;
 
 // The coordinator and the store are at this place; `hosted`: this agent hosts them, and listens there from now on.
 struct PlaceKnown {
@@ -84,6 +92,10 @@ BOOST_DESCRIBE_STRUCT(TookOver, (), ())
 struct LedAgain {};
 BOOST_DESCRIBE_STRUCT(LedAgain, (), ())
 
+// The user wants the launcher to stand still (Ctrl-Z), or its terminal has another size (SIGWINCH).
+struct StopTyped {};
+struct WindowChanged {};
+
 // The workers are about to stand still (Ctrl-Z), or go on again.
 struct Suspended {};
 struct Resumed {};
@@ -109,7 +121,7 @@ BOOST_DESCRIBE_STRUCT(TimerExpired, (), (round, rank, local_rank, pid, scope, le
 
 using AgentNews =
     std::variant<PlaceKnown, StateChanged, SignalSent, SignalReceived, TimeWarning, CoordinatorLost, TookOver,
-                 LedAgain, Suspended, Resumed, WorkerEnded, TimerExpired>;
+                 LedAgain, StopTyped, WindowChanged, Suspended, Resumed, WorkerEnded, TimerExpired>;
 
 // How loud a line is, as LauncherLog has it.
 enum class LogLevel { debug, info, warn };
@@ -120,14 +132,13 @@ class AgentControls {
     virtual boost::asio::any_io_executor executor() = 0;
     virtual const LaunchOptions& options() const = 0;
     virtual ProcessRunner& runner() = 0;
+    virtual OutputPump& pump() = 0;
+    virtual RendezvousLink& link() = 0;
+    virtual RoundWorkers* round() = 0;  // the last one; nullptr before the first
     virtual AgentStatus status() const = 0;
     virtual void say(LogLevel level, const std::string& line) = 0;
     // The launcher was sent this signal, which ends the job; `impatient`: by a user who does not want to wait any more.
     virtual void end_by(int signal, bool impatient) = 0;
-    // This process stops by `stop` once the workers stand still (Ctrl-Z); they go on when that returns (fg).
-    virtual void suspend(std::function<void()> stop) = 0;
-    // The terminal has another size.
-    virtual void window_changed() = 0;
     // The job's time is over, for this reason: it ends as by SIGTERM.
     virtual void time_is_over(const std::string& why) = 0;
     // A worker of this node has failed, though it has not ended; `why` is a sentence.
@@ -141,10 +152,18 @@ class AgentControls {
     ~AgentControls() = default;
 };
 
-// Features add these to the environment of all workers of a round.
-struct WorkerVariables {
+// The launcher's own streams, for the rank of --tty.
+struct LauncherStreams {
+    std::optional<GivenDescriptor> terminal;  // in place of the launcher's, if its input is one
+    bool output_is_terminal = false;
+    bool error_is_terminal = false;
+};
+
+// Features give these to the workers of a round.
+struct RoundAdditions {
     Environment unless_set = {};  // a variable that the user has set stays as it is
     Environment over = {};        // these are over the user's
+    LauncherStreams launcher = {};
 };
 
 // The features of a launcher are made from this, once its options and this machine are known.
@@ -156,6 +175,7 @@ struct FeatureInputs {
     std::chrono::steady_clock::time_point options_read;  // when the command line was understood
     std::optional<std::uint16_t> health_port = {};       // of TORCHELASTIC_HEALTH_CHECK_PORT
     std::optional<AppendedFile> event_log = {};          // of --events; whoever writes it takes it
+    bool checks_node = false;                            // --check
 };
 
 class Feature {
@@ -165,10 +185,11 @@ class Feature {
     // True if the result given to ended() is to have the ends of the ranks of all nodes, which the coordinator then sends.
     virtual bool wants_all_ranks() const { return false; }
 
+    virtual std::optional<std::string> unfit() { return std::nullopt; }
     virtual void began(AgentControls&) {}
     virtual void heard(const ControlMessage&) {}
     virtual void learnt(const AgentNews&) {}
-    virtual void round_begins(const RoundReady&, WorkerVariables&) {}
+    virtual void round_begins(const RoundReady&, RoundAdditions&) {}
     virtual void workers_run(const RoundReady&) {}
     virtual void worker_failed(Failure&) {}
     virtual void round_over() {}
@@ -200,6 +221,13 @@ class Features {
         bool wanted = false;
         for (const Feature* one : all_) wanted = wanted || one->wants_all_ranks();
         return wanted;
+    }
+    // Returns the first reason; empty: the node is fit.
+    std::string unfit() const {
+        for (Feature* one : all_) {
+            if (auto why = one->unfit()) return *why;
+        }
+        return {};
     }
     // Calls this moment of each: features.at(&Feature::learnt, news).
     template <typename Moment, typename... Arguments>

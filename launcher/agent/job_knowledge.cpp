@@ -33,7 +33,7 @@ Complaint write_own_error_file(const Failure& cause, const LaunchOptions& option
                                const RoundWorkers* workers) {
     if (options.own_error_file.empty() || cause.kind != Failure::Kind::worker_failed) return {};
     const auto own = workers != nullptr ? workers->ledger().failure() : std::nullopt;
-    const bool ours = own && own->rank == witness_of(cause);
+    const bool ours = own && own->rank == reporter_of(cause);
     return write_root_cause(options.own_error_file, cause, ours ? workers->error_file_text(own->rank) : "");
 }
 

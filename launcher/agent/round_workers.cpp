@@ -151,12 +151,7 @@ RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, Process
       features_(features),
       observer_(observer),
       ledger_(options.node_rank, station_.host, place, file_state(options.progress_file)),
-      group_(
-          executor, runner,
-          {.on_end = [this](const WorkerEnd& end) { ended(end); },
-           .on_all_gone = [this](const auto& unkillable) { group_gone(unkillable); },
-           .on_grace = [this](const GraceNotice& notice) { observer_.say(LogLevel::info, to_text(notice)); }},
-          options.signal_scope) {}
+      group_(executor, runner, *this, options.signal_scope) {}
 
 void RoundWorkers::start() {
     oom_before_ = read_oom_counters(oom_sources());
@@ -176,19 +171,17 @@ void RoundWorkers::start() {
                           fmt::format("rank {} of {} on {}: {}", worker.rank, place_.world_size,
                                       node_text(place_.group_rank, station_.host), place));
     }
-    if (relay_) relay_->start();
     if (refused) return fail(ledger_.refused(*refused, unix_time_now_ms()));
     // After the workers that have ended already: if all have, there is nobody to watch.
     boost::asio::post(executor_, alive_.guard([this] {
-        if (watch_ && group_.running() > 0) watch_->start();
+        if (watch_ && !group_.running_workers().empty()) watch_->start();
     }));
 }
 
 void RoundWorkers::tell_traces() {
     LauncherTraces traces{.modes_before = {}, .modes_set = {}, .folder = pump_.temporary_folder()};
     features_.at(&Feature::add_to, traces);
-    has_pipe_ = !traces.pipe.empty();
-    if (relay_) relay_->add_to(traces);
+    has_traces_ = !traces.pipe.empty() || !traces.modes_set.empty();
     runner_.set_traces(traces);
 }
 
@@ -203,9 +196,7 @@ void RoundWorkers::prepare() {
                        .is_alone = options_.nnodes == 1});
     station_.mesh_key = mesh_key_of(options_, place_);
     if (!pump_.log_folder().empty()) observer_.say(LogLevel::debug, "logs: " + pump_.log_folder());
-    if (local_rank_of_tty(options_, place_) && ::isatty(STDIN_FILENO) != 0)
-        relay_.emplace(executor_, STDIN_FILENO);
-    features_.at(&Feature::round_begins, place_, station_.variables);
+    features_.at(&Feature::round_begins, place_, station_.added);
     tell_traces();
     watch_ =
         LifeWatch::make(executor_, static_cast<int>(options_.workers.size()), [this] { look_for_deaths(); });
@@ -232,12 +223,6 @@ std::optional<WorkerStartFailure> RoundWorkers::start_group() {
 }
 
 std::optional<WorkerStartFailure> RoundWorkers::start_some(int first, int end) {
-    LauncherStreams launcher;
-    if (relay_) {
-        launcher = {.terminal = GivenDescriptor{relay_->worker_end()},
-                    .output_is_terminal = ::isatty(STDOUT_FILENO) != 0,
-                    .error_is_terminal = ::isatty(STDERR_FILENO) != 0};
-    }
     // The workers' ends of the streams; closed here once the workers have them.
     const std::vector<WorkerStreams> streams = pump_.open(first, place_.base_rank + first, end - first);
     std::vector<WorkerSpec> specs;
@@ -249,9 +234,19 @@ std::optional<WorkerStartFailure> RoundWorkers::start_some(int first, int end) {
         station.error_file = own.error_file;
         station.standard_output = own.standard_output();
         station.standard_error = own.standard_error();
-        specs.push_back(place_worker(options_, place_, local_rank, station, launcher));
+        specs.push_back(place_worker(options_, place_, local_rank, station));
     }
     return group_.start_all(specs);
+}
+
+void RoundWorkers::hear(const ControlMessage& message) {
+    if (const auto* notice = std::get_if<NoticeSignal>(&message)) group_.signal_all(notice->signal);
+    const auto* dying = std::get_if<PeerDying>(&message);
+    if (dying != nullptr && watch_ && dying->round == place_.round) watch_->announce(dying->life);
+    // No report follows that would show the last words of a rank which is kept off the screen.
+    const auto* restarting = std::get_if<Restarting>(&message);
+    const auto own = restarting != nullptr ? ledger_.failure() : std::nullopt;
+    if (own && own->rank == reporter_of(restarting->cause)) pump_.replay_stderr(own->local_rank);
 }
 
 void RoundWorkers::stop(int signal) {
@@ -358,9 +353,8 @@ void RoundWorkers::gather_evidence(Failure& failure) {
 void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
     unkillable_ = unkillable;
     watch_.reset();
-    if (relay_) relay_->finish();
     features_.at(&Feature::round_over);
-    if (relay_ || has_pipe_) tell_traces();
+    if (has_traces_) tell_traces();
     for (std::size_t i = 0; i < options_.workers.size(); ++i) {
         ++open_steps_;
         pump_.finish(static_cast<int>(i), alive_.guard([this] { step_done(); }));

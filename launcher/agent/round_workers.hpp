@@ -23,7 +23,6 @@
 #include "launcher/agent/worker_group.hpp"
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/output/output_pump.hpp"
-#include "launcher/output/worker_channel.hpp"
 #include "launcher/process/process_runner.hpp"
 #include "launcher/report/failure_cause.hpp"
 #include "rendezvous/control/control_message.hpp"
@@ -107,7 +106,7 @@ class RoundObserver {
     ~RoundObserver() = default;
 };
 
-class RoundWorkers {
+class RoundWorkers : private GroupObserver {
   public:
     // `station`: what all workers of this node have in common; the key of their mesh is made here.
     RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner, OutputPump& pump,
@@ -120,7 +119,6 @@ class RoundWorkers {
     // any case, and may destroy this.
     void start();
 
-    void signal_all(int signal) { group_.signal_all(signal); }
     void stop(int signal);
     void hasten(std::chrono::milliseconds most) { group_.hasten(most); }
     bool is_over() const { return open_steps_ == 0; }
@@ -130,15 +128,9 @@ class RoundWorkers {
     void freeze() { group_.freeze(); }
     void thaw() { group_.thaw(); }
 
-    // A life was lost on another node, perhaps in another round.
-    void peer_died(const PeerDying& dying) {
-        if (watch_ && dying.round == place_.round) watch_->announce(dying.life);
-    }
-
-    // The launcher's terminal has another size (SIGWINCH).
-    void window_changed() {
-        if (relay_) relay_->window_changed();
-    }
+    // Does what the coordinator says to the workers: a signal of the user's, a life that was lost on another node (perhaps in
+    // another round), the last words of the failed that are to be on the screen.
+    void hear(const ControlMessage& message);
 
     // See WorkerGroup.
     bool nothing_left() const { return group_.nothing_left(); }
@@ -162,10 +154,11 @@ class RoundWorkers {
     void look_for_deaths();
     std::vector<int> settle();
     void tell_ending(const std::vector<int>& ranks);
-    void ended(const WorkerEnd& end);
+    void ended(const WorkerEnd& end) override;
+    void group_gone(const std::vector<UnkillableWorker>& unkillable) override;
+    void grace_passed(const GraceNotice& notice) override { observer_.say(LogLevel::info, to_text(notice)); }
     void fail(const Failure& failure);
     void gather_evidence(Failure& failure);
-    void group_gone(const std::vector<UnkillableWorker>& unkillable);
     void step_done();
 
     boost::asio::any_io_executor executor_;
@@ -177,10 +170,9 @@ class RoundWorkers {
     const Features& features_;
     RoundObserver& observer_;
     RoundLedger ledger_;
-    std::optional<TerminalRelay> relay_;  // while the rank of --tty is here and we have a terminal
     WorkerGroup group_;
     std::unique_ptr<LifeWatch> watch_;  // while there are workers, where the system lets us
-    bool has_pipe_ = false;             // a feature has made one for these workers
+    bool has_traces_ = false;           // of a feature, while there are workers
     OomCounters oom_before_;
     std::vector<std::string> error_files_;         // by local rank
     std::map<int, std::string> error_file_texts_;  // by rank, of those that failed

@@ -46,9 +46,9 @@ std::string to_text(const GraceNotice& notice) {
 }
 
 WorkerGroup::WorkerGroup(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
-                         WorkerGroupEvents events, SignalScope scope, Duration kill_timeout)
+                         GroupObserver& observer, SignalScope scope, Duration kill_timeout)
     : runner_(runner),
-      events_(std::move(events)),
+      observer_(observer),
       scope_(scope),
       half_timer_(executor),
       grace_timer_(executor),
@@ -57,16 +57,17 @@ WorkerGroup::WorkerGroup(const boost::asio::any_io_executor& executor, ProcessRu
 // The runner still reaps what is killed here.
 WorkerGroup::~WorkerGroup() {
     if (!killing_) signal_all(SIGKILL, SignalScope::group);
+    for (const Worker& worker : workers_) {
+        if (worker.phase != Worker::Phase::gone) runner_.forget(worker.pid);
+    }
 }
 
 std::optional<WorkerStartFailure> WorkerGroup::start_all(const std::vector<WorkerSpec>& specs) {
     check(!killing_ && !sweeping_, "a worker group that ends starts nobody");
-    const std::size_t before = workers_.size();
-    workers_.reserve(before + specs.size());
+    workers_.reserve(workers_.size() + specs.size());
     std::optional<WorkerStartFailure> failure;
     const auto now = std::chrono::steady_clock::now();
-    auto results =
-        runner_.start_all(specs, [this, before](std::size_t index) { return events_of(before + index); });
+    auto results = runner_.start_all(specs, *this);
     for (std::size_t i = 0; i < results.size(); ++i) {
         const WorkerSpec& spec = specs[i];
         if (auto* refused = std::get_if<StartFailure>(&results[i])) {
@@ -118,11 +119,6 @@ void WorkerGroup::kill_now() {
     begin_sweep();
 }
 
-std::size_t WorkerGroup::running() const {
-    return std::count_if(workers_.begin(), workers_.end(),
-                         [](const Worker& worker) { return worker.phase == Worker::Phase::running; });
-}
-
 std::vector<WorkerStatus> WorkerGroup::running_workers() const {
     std::vector<WorkerStatus> found;
     for (const Worker& worker : workers_) {
@@ -151,15 +147,14 @@ void WorkerGroup::cancel_timers() {
 void WorkerGroup::half_over() {
     const GraceNotice notice = notice_of_grace(false);
     signal_all(SIGTERM, SignalScope::again);
-    if (auto on_grace = events_.on_grace) on_grace(notice);
+    observer_.grace_passed(notice);
 }
 
 void WorkerGroup::grace_over() {
     grace_over_ = true;
     const GraceNotice notice = notice_of_grace(true);
     kill_now();
-    auto on_grace = events_.on_grace;
-    if (on_grace && grace_period_.count() > 0) on_grace(notice);
+    if (grace_period_.count() > 0) observer_.grace_passed(notice);
 }
 
 GraceNotice WorkerGroup::notice_of_grace(bool is_over) const {
@@ -174,14 +169,17 @@ GraceNotice WorkerGroup::notice_of_grace(bool is_over) const {
     return notice;
 }
 
-WorkerEvents WorkerGroup::events_of(std::size_t index) {
-    return {.on_exit = alive_.guard([this, index](const ExitStatus& status) { on_exit(index, status); }),
-            .on_group_gone = alive_.guard([this, index] { on_group_gone(index); }),
-            .on_use = alive_.guard([this, index](const ResourceUse& use) { workers_[index].use = use; })};
+// A number may be one's again who is gone.
+WorkerGroup::Worker& WorkerGroup::worker_of(pid_t pid) {
+    const auto worker = std::find_if(workers_.begin(), workers_.end(), [pid](const Worker& one) {
+        return one.phase != Worker::Phase::gone && one.pid == pid;
+    });
+    check(worker != workers_.end(), "a runner reports workers of the group only");
+    return *worker;
 }
 
-void WorkerGroup::on_exit(std::size_t index, const ExitStatus& status) {
-    Worker& worker = workers_[index];
+void WorkerGroup::worker_exited(pid_t pid, const ExitStatus& status) {
+    Worker& worker = worker_of(pid);
     worker.phase = Worker::Phase::ended;
     const bool in_a_stop = stopping_ || killing_;
     // In the grace period, the leftovers are asked to end, too, and may take their time.
@@ -196,12 +194,11 @@ void WorkerGroup::on_exit(std::size_t index, const ExitStatus& status) {
     end.outlasted_grace = grace_over_ && signaled != nullptr && signaled->signal == SIGKILL;
     end.wall_time = std::chrono::steady_clock::now() - worker.started;
     end.use = worker.use;
-    // Copied, because the callback may destroy the group and with it the events.
-    if (auto on_end = events_.on_end) on_end(end);
+    observer_.ended(end);
 }
 
-void WorkerGroup::on_group_gone(std::size_t index) {
-    workers_[index].phase = Worker::Phase::gone;
+void WorkerGroup::worker_group_gone(pid_t pid) {
+    worker_of(pid).phase = Worker::Phase::gone;
     if (all_gone()) begin_sweep();
 }
 
@@ -226,7 +223,7 @@ void WorkerGroup::finish(const SweepResult& result) {
         if (worker.phase != Worker::Phase::gone) runner_.forget(worker.pid);
         worker.phase = Worker::Phase::gone;
     }
-    if (auto on_all_gone = events_.on_all_gone) on_all_gone(unkillable);
+    observer_.group_gone(unkillable);
 }
 
 bool WorkerGroup::all_gone() const {

@@ -93,15 +93,19 @@ struct UnkillableWorker : Survivor {
 // "rank 3, pid 77 (python3, state D in nfs_wait)," to be followed by "does not end even by SIGKILL".
 std::string to_string(const UnkillableWorker& worker);
 
-struct WorkerGroupEvents {
-    std::function<void(const WorkerEnd&)> on_end;
+class GroupObserver {
+  public:
+    virtual void ended(const WorkerEnd& end) = 0;
     // Nothing of the group is left but these; normally none.
-    std::function<void(const std::vector<UnkillableWorker>&)> on_all_gone;
+    virtual void group_gone(const std::vector<UnkillableWorker>& unkillable) = 0;
     // Half the grace period, or all of it, has passed, and these are still there.
-    std::function<void(const GraceNotice&)> on_grace = [](const GraceNotice&) {};
+    virtual void grace_passed(const GraceNotice& notice) = 0;
+
+  protected:
+    ~GroupObserver() = default;
 };
 
-class WorkerGroup {
+class WorkerGroup : private WorkerObserver {
   public:
     using Duration = std::chrono::milliseconds;
 
@@ -109,14 +113,14 @@ class WorkerGroup {
     // server).
     static constexpr Duration kKillTimeout = std::chrono::seconds(15);
 
-    WorkerGroup(const boost::asio::any_io_executor& executor, ProcessRunner& runner, WorkerGroupEvents events,
+    WorkerGroup(const boost::asio::any_io_executor& executor, ProcessRunner& runner, GroupObserver& observer,
                 SignalScope scope = SignalScope::automatic, Duration kill_timeout = kKillTimeout);
     WorkerGroup(const WorkerGroup&) = delete;
     WorkerGroup& operator=(const WorkerGroup&) = delete;
     ~WorkerGroup();
 
     // Starts all of these workers, or says which one could not be started; the ones before it are then killed at once.
-    // In both cases on_all_gone comes later, also if nothing was started at all. Further workers may be started in the same
+    // In both cases group_gone() comes later, also if nothing was started at all. Further workers may be started in the same
     // turn of the executor, as long as none was refused.
     std::optional<WorkerStartFailure> start_all(const std::vector<WorkerSpec>& specs);
 
@@ -137,14 +141,13 @@ class WorkerGroup {
     // Kills everything now.
     void kill_now();
 
-    // Instead of further starts: kills what was started. on_all_gone comes later in any case.
+    // Instead of further starts: kills what was started. group_gone() comes later in any case.
     void give_up_starting();
 
     // All gone, and the kernel says that nothing is left that a worker had started.
     bool nothing_left() const { return nothing_left_; }
 
     // Workers that have not ended.
-    std::size_t running() const;
     std::vector<WorkerStatus> running_workers() const;
 
   private:
@@ -166,15 +169,16 @@ class WorkerGroup {
     void half_over();
     void grace_over();
     GraceNotice notice_of_grace(bool is_over) const;
-    WorkerEvents events_of(std::size_t index);
-    void on_exit(std::size_t index, const ExitStatus& status);
-    void on_group_gone(std::size_t index);
+    void worker_used(pid_t worker, const ResourceUse& use) override { worker_of(worker).use = use; }
+    void worker_exited(pid_t worker, const ExitStatus& status) override;
+    void worker_group_gone(pid_t worker) override;
+    Worker& worker_of(pid_t pid);
     void begin_sweep();
     void finish(const SweepResult& result);
     bool all_gone() const;
 
     ProcessRunner& runner_;
-    WorkerGroupEvents events_;
+    GroupObserver& observer_;
     const SignalScope scope_;
     boost::asio::steady_timer half_timer_;
     boost::asio::steady_timer grace_timer_;

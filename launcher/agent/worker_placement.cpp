@@ -93,7 +93,7 @@ std::vector<std::string> argv_of_worker(const LaunchOptions& options, const Wrap
 }
 
 WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, int local_rank,
-                        const WorkerStation& station, const LauncherStreams& launcher) {
+                        const WorkerStation& station) {
     const WorkerIdentity identity = identity_of(options, round, local_rank, station);
     const WorkerPlan& plan = plan_of_worker(options, identity.rank, local_rank);
     Environment environment = options.environment;
@@ -102,8 +102,8 @@ WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, i
         if (variable.names(identity.rank, local_rank)) environment[variable.name] = variable.value;
     }
     environment["TORCHELASTIC_ERROR_FILE"] = station.error_file;
-    environment.insert(station.variables.unless_set.begin(), station.variables.unless_set.end());
-    for (const auto& [name, value] : station.variables.over) environment[name] = value;
+    environment.insert(station.added.unless_set.begin(), station.added.unless_set.end());
+    for (const auto& [name, value] : station.added.over) environment[name] = value;
 
     WorkerSpec spec;
     spec.argv = argv_of_worker(options, {identity.rank, local_rank, station.host});
@@ -118,7 +118,7 @@ WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, i
     spec.open_files = options.open_files;
     const StandardInput& input = options.standard_input;
     if (input.all || input.rank == identity.rank) spec.standard_input = Stdio::inherit;
-    if (options.tty_rank == identity.rank) lend_streams(spec, launcher);
+    if (options.tty_rank == identity.rank) lend_streams(spec, station.added.launcher);
     return spec;
 }
 

@@ -6,7 +6,7 @@
 //   WorkerPlan::additions        devices and threads of this local rank
 //   LaunchOptions::rank_variables  of this rank
 //   TORCHELASTIC_ERROR_FILE      where it may write why it failed; empty if nobody reads it
-//   WorkerStation::variables     of the features, as --local-cache and the watchdog
+//   WorkerStation::added         by the features, as --local-cache and the watchdog
 //   worker_env.hpp               its place in the round
 //
 // It also knows the ranks that an option names and the job does not have: a typing error that would have no effect.
@@ -29,9 +29,9 @@ struct WorkerStation {
     std::string host_addr = {};  // of node 0, as programs here reach it; empty: LaunchOptions::master's
     std::string address;         // of the node, see WorkerIdentity
     std::optional<SecretKey> mesh_key = std::nullopt;
-    std::string life;                // see WorkerIdentity
-    std::string error_file;          // empty: none
-    WorkerVariables variables = {};  // of the features
+    std::string life;           // see WorkerIdentity
+    std::string error_file;     // empty: none
+    RoundAdditions added = {};  // by the features
     StreamTarget standard_output = Stdio::null;
     StreamTarget standard_error = Stdio::null;
 };
@@ -40,13 +40,6 @@ struct WorkerStation {
 // that there is none; but a single node has one at random. Throws as SecretKey::fresh() does.
 std::optional<SecretKey> mesh_key_of(const LaunchOptions& options, const RoundReady& round);
 
-// The launcher's own streams, for the rank of --tty.
-struct LauncherStreams {
-    std::optional<GivenDescriptor> terminal;  // in place of the launcher's, if its input is one
-    bool output_is_terminal = false;
-    bool error_is_terminal = false;
-};
-
 // Returns what --program names for this rank, or else its entry of LaunchOptions::workers.
 const WorkerPlan& plan_of_worker(const LaunchOptions& options, int rank, int local_rank);
 
@@ -54,7 +47,7 @@ const WorkerPlan& plan_of_worker(const LaunchOptions& options, int rank, int loc
 std::vector<std::string> argv_of_worker(const LaunchOptions& options, const WrapPlace& place);
 
 WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, int local_rank,
-                        const WorkerStation& station, const LauncherStreams& launcher);
+                        const WorkerStation& station);
 
 // Returns the rank of --tty by its local number; nothing if it is not on this node.
 std::optional<int> local_rank_of_tty(const LaunchOptions& options, const RoundReady& round);

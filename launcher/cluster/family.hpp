@@ -139,9 +139,8 @@ struct Family {
     Belief belief;
     std::variant<ToldNames, TaskNames, HostFileNames, FamilyReader> reader;
     std::string_view signs;  // the variables that are its signs, for a message
-    // They name the variables of the family, between blanks; with an asterisk all that begin so. run.json keeps them.
-    std::string_view variables;
-    // These speak of one step, one process or one host, and go to no other host.
+    // These variables, between blanks and with an asterisk all that begin so, speak of one step, one process or one host, and go
+    // to no other host.
     std::string_view bound = {};
     // The variables with the path of a file that the reader asks for; "NAME=PATH" is a file that is there where NAME is set.
     std::string_view files = {};
@@ -155,8 +154,6 @@ std::optional<FamilyFacts> read_family(const Family& family, const ClusterView& 
 // Returns the paths of the files that a reader may ask for.
 std::vector<std::string> cluster_files(const Environment& environment);
 
-// These say whether a family reads the variable, and whether it is bound to the host, the step or the process that it is set for.
-bool is_cluster_variable(std::string_view name);
 bool is_bound_to_step(std::string_view name);
 
 // Says whether the name is one of the patterns, between blanks; one that ends with an asterisk stands for all that begin so.

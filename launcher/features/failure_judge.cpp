@@ -109,9 +109,7 @@ std::optional<std::string> FailureJudge::start(const Question& question) {
                           .local_rank = question.local_rank,
                           .standard_input = GivenDescriptor{input.get()},
                           .standard_output = GivenDescriptor{writer.get()}};
-    const auto result =
-        runner_.start(spec, {.on_exit = alive_.guard([this](const ExitStatus& status) { ended(status); }),
-                             .on_group_gone = [] {}});
+    const auto result = runner_.start(spec, *this);
     if (const auto* failure = std::get_if<StartFailure>(&result)) return failure->text;
     pid_ = std::get<Started>(result).pid;
     boost::system::error_code ignored;  // What was open before has been read.
@@ -136,9 +134,11 @@ bool FailureJudge::read_some() {
     return true;
 }
 
-void FailureJudge::ended(const ExitStatus& status) {
+void FailureJudge::worker_exited(pid_t program, const ExitStatus& status) {
     timer_.cancel();
-    runner_.signal_worker(std::exchange(pid_, 0), SIGKILL, SignalScope::group);
+    pid_ = 0;
+    runner_.signal_worker(program, SIGKILL, SignalScope::group);
+    runner_.forget(program);
     // The program said before its end what is in the pipe by now.
     read_some();
     boost::system::error_code ignored;  // Whatever it is, nothing more is read.

@@ -47,7 +47,7 @@ std::string to_json(const FailureQuestion& question, const Failure& failure);
 // nothing for another one. The round is the caller's to fill in.
 std::optional<Judgement> parse_answer(std::string_view said);
 
-class FailureJudge {
+class FailureJudge : private WorkerObserver {
   public:
     // The program may run so long.
     static constexpr std::chrono::seconds kOnFailureTimeout{10};
@@ -79,7 +79,8 @@ class FailureJudge {
     std::optional<std::string> start(const Question& question);
     void listen();
     bool read_some();
-    void ended(const ExitStatus& status);
+    void worker_exited(pid_t program, const ExitStatus& status) override;
+    void worker_group_gone(pid_t) override {}
     void answer(const Judgement& judgement, const std::string& trouble);
 
     ProcessRunner& runner_;

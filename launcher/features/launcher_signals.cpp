@@ -1,5 +1,3 @@
-#include "launcher/features/launcher_signals.hpp"
-
 #include <signal.h>
 #include <unistd.h>
 
@@ -7,21 +5,12 @@
 #include <boost/asio/signal_set.hpp>
 #include <optional>
 
+#include "launcher/features/features.hpp"
 #include "launcher/interrupts.hpp"
 #include "launcher/process/signal_delivery.hpp"
 
 namespace ddprun::inline launch {
 namespace {
-
-// As the shell expects it, which can then continue this process; without such a shell it does not stop at all.
-void stop_this_process() {
-    struct sigaction by_default = {};
-    struct sigaction ours = {};
-    by_default.sa_handler = SIG_DFL;
-    ::sigaction(SIGTSTP, &by_default, &ours);
-    ::raise(SIGTSTP);
-    ::sigaction(SIGTSTP, &ours, nullptr);
-}
 
 class LauncherSignals final : public Feature {
   public:
@@ -65,7 +54,7 @@ class LauncherSignals final : public Feature {
     }
 
     void take(int signal) {
-        if (signal == SIGWINCH) agent_->window_changed();
+        if (signal == SIGWINCH) agent_->tell(WindowChanged{});
         const LaunchOptions& options = agent_->options();
         const auto forward = options.forwarded_signals.find(signal);
         const bool goes_on = forward != options.forwarded_signals.end();
@@ -77,7 +66,7 @@ class LauncherSignals final : public Feature {
                 NoticeSignal{round_, forward->second, options.requeue_signals.contains(signal)});
         const auto& ending = options.terminating_signals;
         const bool ends = std::find(ending.begin(), ending.end(), signal) != ending.end();
-        if (signal == SIGTSTP && !ends) return agent_->suspend(stop_this_process);
+        if (signal == SIGTSTP && !ends) return agent_->tell(StopTyped{});
         if (!ends) {
             agent_->say(LogLevel::warn, unexpected_text(signal));
             return agent_->time_is_over(unexpected_text(signal));

@@ -60,8 +60,8 @@ class LocalCacheFeature final : public Feature {
                     "--local-cache: {} is on no file system of this machine; TMPDIR may name another folder",
                     cache_->folder().parent_path().string()));
     }
-    void round_begins(const RoundReady&, WorkerVariables& variables) override {
-        if (cache_) variables.unless_set.merge(cache_->variables());
+    void round_begins(const RoundReady&, RoundAdditions& added) override {
+        if (cache_) added.unless_set.merge(cache_->variables());
     }
 
   private:

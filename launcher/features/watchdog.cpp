@@ -441,9 +441,9 @@ bool stops_workers(AgentState state) {
 class WatchdogFeature final : public Feature {
   public:
     void began(AgentControls& agent) override { agent_ = &agent; }
-    void round_begins(const RoundReady& place, WorkerVariables& variables) override {
+    void round_begins(const RoundReady& place, RoundAdditions& added) override {
         watchdog_.emplace(*agent_, place.round);
-        variables.over[kTimerFileVariable] = watchdog_->path();
+        added.over[kTimerFileVariable] = watchdog_->path();
     }
     void learnt(const AgentNews& news) override {
         if (!watchdog_) return;

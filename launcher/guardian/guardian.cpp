@@ -95,7 +95,7 @@ class Standstill {
 };
 
 // Guardian obeys the agent. Everything happens on its only thread.
-class Guardian {
+class Guardian : private WorkerObserver {
   public:
     Guardian(GuardianChannel channel, const WorkerLease& lease, std::optional<JobCgroup> cgroup)
         : channel_(std::move(channel)),
@@ -210,19 +210,15 @@ class Guardian {
 
     void start_worker(const WorkerSpec& spec) {
         refused_ = false;
-        // Its number is known to the events before any of them can come.
-        auto pid = std::make_shared<pid_t>(0);
-        auto result = runner_.start(spec, {[this, pid](const ExitStatus& status) {
-                                               send(WorkerExited{*pid, status});
-                                           },
-                                           [this, pid] { send(GroupGone{*pid}); },
-                                           [this, pid](const ResourceUse& use) {
-                                               send(WorkerUse{*pid, use});
-                                           }});
+        auto result = runner_.start(spec, *this);
         if (auto* failure = std::get_if<StartFailure>(&result)) return refuse(std::move(*failure));
-        *pid = std::get<Started>(result).pid;
         send(std::get<Started>(result));
     }
+    void worker_used(pid_t worker, const ResourceUse& use) override { send(WorkerUse{worker, use}); }
+    void worker_exited(pid_t worker, const ExitStatus& status) override {
+        send(WorkerExited{worker, status});
+    }
+    void worker_group_gone(pid_t worker) override { send(GroupGone{worker}); }
 
     // An agent that was stopped (Ctrl-Z) reads later; until then what it must know is kept. It is no more
     // than the ends of the workers that it started.

@@ -103,14 +103,12 @@ class GuardianRunner final : public ProcessRunner {
         if (cgroup_) cgroup_->remove();
     }
 
-    StartResult start(const WorkerSpec& spec, WorkerEvents events) override {
-        auto results = start_all({&spec, 1}, [&events](std::size_t) { return std::move(events); });
-        return std::move(results.front());
+    StartResult start(const WorkerSpec& spec, WorkerObserver& observer) override {
+        return std::move(start_all({&spec, 1}, observer).front());
     }
 
     // Orders some starts ahead, so that the guardian and the agent work side by side.
-    std::vector<StartResult> start_all(std::span<const WorkerSpec> specs,
-                                       const std::function<WorkerEvents(std::size_t)>& events_of) override {
+    std::vector<StartResult> start_all(std::span<const WorkerSpec> specs, WorkerObserver& observer) override {
         std::vector<StartResult> results;
         std::optional<StartFailure> unsent;  // the last one that was ordered
         std::size_t ordered = 0;
@@ -124,7 +122,7 @@ class GuardianRunner final : public ProcessRunner {
             StartResult result = answered < ordered ? await_answer(specs[answered]) : std::move(*unsent);
             if (refused) continue;
             refused = std::holds_alternative<StartFailure>(result);
-            if (!refused) add_worker(std::get<Started>(result), specs[answered], events_of(answered));
+            if (!refused) add_worker(std::get<Started>(result), specs[answered], observer);
             results.push_back(std::move(result));
         }
         // Events that came along are told from the executor.
@@ -171,6 +169,11 @@ class GuardianRunner final : public ProcessRunner {
     }
 
   private:
+    struct WorkerRow {
+        WorkerObserver* observer;
+        bool has_exited = false;
+    };
+
     void listen() {
         socket_.async_wait(asio::posix::stream_descriptor::wait_read,
                            alive_.guard([this](const boost::system::error_code& error) {
@@ -210,8 +213,8 @@ class GuardianRunner final : public ProcessRunner {
         return answer;
     }
 
-    void add_worker(const Started& started, const WorkerSpec& spec, WorkerEvents events) {
-        workers_.emplace(started.pid, std::move(events));
+    void add_worker(const Started& started, const WorkerSpec& spec, WorkerObserver& observer) {
+        workers_.emplace(started.pid, WorkerRow{&observer});
         if (cgroup_) cgroup_->note(spec.local_rank, started.in_own_cgroup);
     }
 
@@ -271,7 +274,7 @@ class GuardianRunner final : public ProcessRunner {
                 report_exit(exited->worker, exited->status);
             } else if (const auto* used = std::get_if<WorkerUse>(&event)) {
                 const auto worker = workers_.find(used->worker);
-                if (worker != workers_.end()) worker->second.on_use(used->use);
+                if (worker != workers_.end()) worker->second.observer->worker_used(used->worker, used->use);
             } else if (const auto* gone = std::get_if<GroupGone>(&event)) {
                 report_gone(gone->worker);
             } else {
@@ -283,14 +286,13 @@ class GuardianRunner final : public ProcessRunner {
     void report_exit(pid_t pid, const ExitStatus& status) {
         const auto worker = workers_.find(pid);
         if (worker == workers_.end()) return;
-        // It is copied, because the callback may forget the worker.
-        const auto on_exit = std::exchange(worker->second.on_exit, {});
-        if (on_exit) on_exit(status);
+        if (!std::exchange(worker->second.has_exited, true))
+            worker->second.observer->worker_exited(pid, status);
     }
 
     void report_gone(pid_t pid) {
         auto worker = workers_.extract(pid);
-        if (!worker.empty()) worker.mapped().on_group_gone();
+        if (!worker.empty()) worker.mapped().observer->worker_group_gone(pid);
     }
 
     void report_swept(const SweepResult& result) {
@@ -314,7 +316,7 @@ class GuardianRunner final : public ProcessRunner {
         cleaned_up_ = true;
         if (on_lost_) on_lost_(lost_);
         std::set<pid_t> ended;
-        for (const auto& [pid, events] : workers_) ended.insert(pid);
+        for (const auto& [pid, row] : workers_) ended.insert(pid);
         for (const Survivor& survivor : result.survivors) ended.erase(survivor.pid);
         for (const pid_t pid : ended) {
             report_exit(pid, Signaled{SIGKILL, false});
@@ -342,7 +344,7 @@ class GuardianRunner final : public ProcessRunner {
     GuardianChannel channel_{OwnedDescriptor()};
     asio::posix::stream_descriptor socket_;
     asio::steady_timer sweep_timer_;  // for the answer to it
-    std::map<pid_t, WorkerEvents> workers_;
+    std::map<pid_t, WorkerRow> workers_;
     std::deque<StartResult> answers_;  // to the starts that are under way
     std::deque<GuardianEvent> inbox_;
     std::function<void(const SweepResult&)> sweep_done_;

@@ -1,11 +1,9 @@
 #include "launcher/jobs/run_record.hpp"
 
 #include <algorithm>
-#include <array>
 #include <concepts>
 #include <string>
 
-#include "launcher/cluster/cluster_table.hpp"
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 
@@ -17,6 +15,8 @@ namespace json = boost::json;
 constexpr std::string_view kRunKind = "ddprun run";
 constexpr int kRunSchema = 1;
 constexpr std::size_t kMaxRunDepth = 8;
+// By this a job finds its processes.
+constexpr std::string_view kJobVariable = "DDPRUN_RUN_ID";
 
 struct RunRules : JsonRules {
     static std::string text(const std::string& text, std::size_t) { return valid_utf8(text); }
@@ -54,18 +54,6 @@ bool can_be_executed(const RunRecord& record) {
            std::none_of(record.environment.begin(), record.environment.end(), is_bad);
 }
 
-// These decide wherever the launcher is started, within a worker, too. With an asterisk: all that begin so.
-constexpr std::string_view kOwn =
-    "DDPRUN_* PET_* TORCHELASTIC_LOG_LINE_* TORCHELASTIC_HEALTH_* TORCH_ELASTIC_* CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES "
-    "ROCR_VISIBLE_DEVICES ZE_AFFINITY_MASK CUDA_DEVICE_ORDER OMP_NUM_THREADS PYTHON_EXEC VIRTUAL_ENV";
-
-// A worker gets these by the names of options, or beside them (worker_env.hpp, and the devices).
-constexpr std::string_view kGivenToWorkers =
-    "DDPRUN_RUN_ID DDPRUN_ROUND DDPRUN_RESTART_REASON DDPRUN_MASTER_ADDR DDPRUN_NODE_ADDR DDPRUN_MESH_KEY DDPRUN_LIFE "
-    "DDPRUN_DEVICE DDPRUN_NIC";
-
-bool is_own(std::string_view name) { return matches_pattern(name, kOwn); }
-
 }  // namespace
 
 std::string to_json(const RunRecord& record) {
@@ -100,29 +88,16 @@ std::size_t newest_run(const std::vector<RunRecord>& records, const std::string&
     return static_cast<std::size_t>((best == records.end() ? newest : best) - records.begin());
 }
 
-bool is_deciding(std::string_view name) { return is_own(name) || is_cluster_variable(name); }
-
-Environment deciding_variables(const Environment& environment) {
-    const bool is_inside = is_in_worker(environment);
-    Environment deciding;
-    for (const auto& [name, value] : environment) {
-        const bool decides =
-            is_inside ? is_own(name) && !matches_pattern(name, kGivenToWorkers) : is_deciding(name);
-        if (decides && !is_secret_name(name)) deciding.emplace(name, value);
-    }
-    return deciding;
+Environment without_secrets(Environment environment) {
+    std::erase_if(environment, [](const auto& variable) { return is_secret_name(variable.first); });
+    return environment;
 }
 
-Environment as_recorded(Environment own, const Environment& recorded) {
-    const bool is_inside = is_in_worker(own);
-    std::erase_if(own, [is_inside](const auto& entry) {
-        const std::string& name = entry.first;
-        // An outer job's own marks are how it finds what it has to end.
-        return is_deciding(name) && !is_secret_name(name) &&
-               !(is_inside && matches_pattern(name, kGivenToWorkers));
-    });
-    for (const auto& [name, value] : recorded) own[name] = value;
-    return own;
+Environment as_recorded(const Environment& own, Environment recorded) {
+    for (const auto& [name, value] : own) {
+        if (is_secret_name(name) || name == kJobVariable) recorded[name] = value;
+    }
+    return recorded;
 }
 
 }  // namespace ddprun::inline launch

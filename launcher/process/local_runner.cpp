@@ -25,17 +25,17 @@ constexpr std::chrono::milliseconds kDestructionTimeout{1000};
 }  // namespace
 
 struct LocalRunner::Child {
-    Child(SessionLauncher::Process&& started, WorkerEvents&& reports)
+    Child(SessionLauncher::Process&& started, WorkerObserver& told_of_it)
         : process(std::move(started)),
           pid(process.id()),
           ending(process.get_executor()),
-          events(std::move(reports)) {}
+          observer(told_of_it) {}
 
     SessionLauncher::Process process;
     const pid_t pid;
     // This one stands beside the process's own, which reports an end only when nobody can ask any more what was used.
     boost::asio::posix::stream_descriptor ending;
-    WorkerEvents events;
+    WorkerObserver& observer;
     bool exited = false;
     ToldProcesses told;
     int leftover_signal = 0;  // what is left gets this one; 0 for none
@@ -93,14 +93,13 @@ OwnProcesses& LocalRunner::processes() {
     return processes_;
 }
 
-std::variant<Started, StartFailure> LocalRunner::start(const WorkerSpec& spec, WorkerEvents events) {
+std::variant<Started, StartFailure> LocalRunner::start(const WorkerSpec& spec, WorkerObserver& observer) {
     const int cgroup = cgroup_ ? cgroup_->open_worker(spec.local_rank) : -1;
     auto result = launcher_(executor_, spec, cgroup);
     if (cgroup >= 0) ::close(cgroup);
     if (auto* failure = std::get_if<StartFailure>(&result)) return std::move(*failure);
     processes_.forget();
-    auto child =
-        std::make_shared<Child>(std::get<SessionLauncher::Process>(std::move(result)), std::move(events));
+    auto child = std::make_shared<Child>(std::get<SessionLauncher::Process>(std::move(result)), observer);
     children_.emplace(child->pid, child);
     wait_for_end(child);
     if (cgroup_) cgroup_->note(spec.local_rank, launcher_.used_cgroup());
@@ -157,7 +156,7 @@ void LocalRunner::wait_for_end(const std::shared_ptr<Child>& child) {
                                  if (child->abandoned) return;
                                  const auto use = error ? std::nullopt : use_of_ended(child->pid);
                                  child->ending.close();
-                                 if (use) child->events.on_use(*use);
+                                 if (use) child->observer.worker_used(child->pid, *use);
                                  wait_for_exit(child);
                              });
 }
@@ -170,7 +169,7 @@ void LocalRunner::wait_for_exit(const std::shared_ptr<Child>& child) {
         processes_.forget();
         const ExitStatus status = decode_wait_status(child->process.native_exit_code());
         sweeper_.reap();
-        child->events.on_exit(status);
+        child->observer.worker_exited(child->pid, status);
         if (child->abandoned) return;
         if (!awaits_leftovers_) next_look_ = kFirstLook;
         look_at_group(child);
@@ -181,7 +180,7 @@ void LocalRunner::look_at_group(const std::shared_ptr<Child>& child) {
     if (!processes().has_group(child->pid)) {
         child->abandoned = true;
         children_.erase(child->pid);
-        child->events.on_group_gone();
+        child->observer.worker_group_gone(child->pid);
         return finish_sweep();
     }
     if (child->leftover_signal != 0)

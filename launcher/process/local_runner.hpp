@@ -43,7 +43,7 @@ class LocalRunner final : public ProcessRunner {
     // Reaps orphans that have ended. An owner who hears of SIGCHLD calls it; otherwise they wait for the next sweep.
     void children_changed();
 
-    std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) override;
+    std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerObserver& observer) override;
     void signal_worker(pid_t worker, int signal, SignalScope scope) override;
     void sweep(std::chrono::milliseconds timeout, std::function<void(const SweepResult&)> done) override;
     void forget(pid_t worker) override;

@@ -105,15 +105,22 @@ struct StartFailure {
 };
 BOOST_DESCRIBE_STRUCT(StartFailure, (), (error_number, text, exit_code))
 
-// A runner reports these of a started worker. The first two come once, in this order, from the executor and never from
-// inside a call of the runner's own functions; calling the runner from inside them is allowed.
-struct WorkerEvents {
+// A runner reports this of each worker that was started for the observer, which outlives the worker or has the runner forget
+// it. The end and the group's end come once, in this order, from the executor and never from inside a call of the runner's own
+// functions; calling the runner from inside them is allowed.
+class WorkerObserver {
+  public:
+    // The worker has used this of the machine. It comes before worker_exited(), and not where the system does not say.
+    virtual void worker_used(pid_t worker, const ResourceUse& use) {
+        static_cast<void>(worker), static_cast<void>(use);
+    }
     // The worker itself ended and was reaped. Other processes of its process group may still be there.
-    std::function<void(const ExitStatus&)> on_exit;
+    virtual void worker_exited(pid_t worker, const ExitStatus& status) = 0;
     // No process of its process group is left.
-    std::function<void()> on_group_gone;
-    // It tells what the worker has used of the machine, before on_exit; it does not come where the system does not say.
-    std::function<void(const ResourceUse&)> on_use = [](const ResourceUse&) {};
+    virtual void worker_group_gone(pid_t worker) = 0;
+
+  protected:
+    ~WorkerObserver() = default;
 };
 
 // A sweep names no more processes than this; a machine with more of them needs attention all the same.
@@ -137,22 +144,20 @@ class ProcessRunner {
 
     using StartResult = std::variant<Started, StartFailure>;
 
-    virtual StartResult start(const WorkerSpec& spec, WorkerEvents events) = 0;
+    virtual StartResult start(const WorkerSpec& spec, WorkerObserver& observer) = 0;
 
-    // Starts them in order, up to the first that cannot be started, and returns the results up to that one. events_of is
-    // asked for the events of each by its place.
-    virtual std::vector<StartResult> start_all(std::span<const WorkerSpec> specs,
-                                               const std::function<WorkerEvents(std::size_t)>& events_of) {
+    // Starts them in order, up to the first that cannot be started, and returns the results up to that one.
+    virtual std::vector<StartResult> start_all(std::span<const WorkerSpec> specs, WorkerObserver& observer) {
         std::vector<StartResult> results;
-        for (std::size_t i = 0; i < specs.size(); ++i) {
-            results.push_back(start(specs[i], events_of(i)));
+        for (const WorkerSpec& spec : specs) {
+            results.push_back(start(spec, observer));
             if (std::holds_alternative<StartFailure>(results.back())) break;
         }
         return results;
     }
 
     // Sends the signal to those of the worker's process group that the scope says, also when the worker
-    // itself has ended; SIGKILL, SIGSTOP and SIGCONT always to all. After on_group_gone, and where nothing is
+    // itself has ended; SIGKILL, SIGSTOP and SIGCONT always to all. After worker_group_gone(), and where nothing is
     // left to receive it, nothing happens.
     virtual void signal_worker(pid_t worker, int signal, SignalScope scope) = 0;
 

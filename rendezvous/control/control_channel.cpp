@@ -167,13 +167,13 @@ asio::awaitable<bool> ControlSession::run(std::function<void(const ControlMessag
     bool is_readable = true;
     while (is_readable && socket_.is_open()) {
         while (!hears_no_more_) {
-            auto message = frames.next();
-            if (!message) {
+            const auto message = frames.next();
+            if (frames.is_broken()) {
                 close();  // Not an agent of ours; the coordinator treats it as a closed connection.
                 co_return false;
             }
-            if (!*message) break;
-            on_message(**message);
+            if (!message) break;
+            on_message(*message);
         }
         boost::system::error_code error;
         co_await socket_.async_wait(asio::ip::tcp::socket::wait_read,

@@ -14,7 +14,7 @@
 // and Judgement comes back.
 //
 // The conversation with one that would take over: Hello (with Following) → Welcome → (Lead → (RankEnds* → WorkersGone)? → Follow)+, and
-// then as above from Stop on. Abdicated ends it, and the agent looks for another one. JobMoved is the only word of one
+// then as above from Stop on. SteppedDown ends it, and the agent looks for another one. JobMoved is the only word of one
 // that tells a coordinator which still gathers that its job runs elsewhere.
 #pragma once
 
@@ -437,15 +437,15 @@ struct Lead {
 BOOST_DESCRIBE_STRUCT(Lead, (), (epoch))
 
 // This one is no coordinator any more, or does not become one.
-struct Abdicated {
+struct SteppedDown {
     std::string reason;
     int epoch = 0;  // of the MemberList that the next are of
     int round = 0;
     std::vector<int> gone;  // members that have left the job, this one's node among them
 };
-BOOST_DESCRIBE_STRUCT(Abdicated, (), (reason, epoch, round, gone))
-constexpr std::size_t limit_of(Of<&Abdicated::gone>) { return kMaxMembersListed; }
-constexpr NumberRange range_of(Of<&Abdicated::gone>) { return kNodeRange; }
+BOOST_DESCRIBE_STRUCT(SteppedDown, (), (reason, epoch, round, gone))
+constexpr std::size_t limit_of(Of<&SteppedDown::gone>) { return kMaxMembersListed; }
+constexpr NumberRange range_of(Of<&SteppedDown::gone>) { return kNodeRange; }
 
 // The agent of this member is dead.
 struct MemberGone {
@@ -459,7 +459,7 @@ constexpr NumberRange range_of(Of<&MemberGone::group_rank>) { return kNodeRange;
 using ControlMessage =
     std::variant<Hello, WorkersSucceeded, WorkerFailed, WorkerDying, AgentSignalled, WorkersGone, RankEnds,
                  NoticeSignal, Heartbeat, Suspended, RankSucceeded, StillRunning, Judgement, LeaseOver,
-                 Goodbye, Follow, JobMoved, Welcome, Lead, Abdicated, MemberGone, MemberList, GivenUp,
+                 Goodbye, Follow, JobMoved, Welcome, Lead, SteppedDown, MemberGone, MemberList, GivenUp,
                  Refused, PeerRefused, NodesDiffer, Waiting, Parked, RoundReady, PeerDying, WhoRuns, Remark,
                  JudgeFailure, Stop, Restarting, Finish>;
 

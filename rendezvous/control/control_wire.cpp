@@ -56,7 +56,7 @@ constexpr std::array<std::string_view, std::variant_size_v<ControlMessage>> kTyp
                                                                                           "job_moved",
                                                                                           "welcome",
                                                                                           "lead",
-                                                                                          "abdicated",
+                                                                                          "stepped_down",
                                                                                           "member_gone",
                                                                                           "member_list",
                                                                                           "given_up",
@@ -106,7 +106,7 @@ SharedFrames encode_ends(const std::vector<RankEnds>& messages) {
     return std::make_shared<const std::vector<std::string>>(std::move(frames));
 }
 
-boost::system::result<ControlMessage> decode_control(std::string_view text) {
+std::optional<ControlMessage> decode_control(std::string_view text) {
     // A program's path may be any bytes.
     const auto object = parse_json_object(text, kMaxControlDepth, true);
     const json::value* type = object ? object->if_contains("type") : nullptr;
@@ -117,26 +117,25 @@ boost::system::result<ControlMessage> decode_control(std::string_view text) {
         if (take_members<ControlRules>(*object, members)) message = std::move(members);
     });
     if (!message && type != nullptr && *type == "hello") message = foreign_hello(*object);
-    if (!message) return make_error_code(Errc::protocol_violation);
-    return std::move(*message);
+    return message;
 }
 
-boost::system::result<bool> has_first_message(std::string_view said) {
+std::optional<bool> has_first_message(std::string_view said) {
     if (said.size() < kLengthBytes) return false;
     const std::size_t length = load_u32(said.data());
-    if (length == 0 || length > kMaxFirstFrame - kLengthBytes) return Errc::limit_exceeded;
+    if (length == 0 || length > kMaxFirstFrame - kLengthBytes) return std::nullopt;
     return said.size() >= kLengthBytes + length;
 }
 
-boost::system::result<std::optional<ControlMessage>> ControlFrames::next() {
-    if (buffer_.size() < kLengthBytes) return std::optional<ControlMessage>();
+std::optional<ControlMessage> ControlFrames::next() {
+    if (is_broken_ || buffer_.size() < kLengthBytes) return std::nullopt;
     const std::size_t length = load_u32(buffer_.data());
-    if (length == 0 || length > kMaxControlFrame) return make_error_code(Errc::limit_exceeded);
-    if (buffer_.size() < kLengthBytes + length) return std::optional<ControlMessage>();
+    is_broken_ = length == 0 || length > kMaxControlFrame;
+    if (is_broken_ || buffer_.size() < kLengthBytes + length) return std::nullopt;
     auto message = decode_control(std::string_view(buffer_).substr(kLengthBytes, length));
-    if (!message) return message.error();
+    is_broken_ = !message;
     buffer_.erase(0, kLengthBytes + length);
-    return std::optional<ControlMessage>(std::move(*message));
+    return message;
 }
 
 }  // namespace ddprun::inline job

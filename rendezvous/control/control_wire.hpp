@@ -10,7 +10,6 @@
 // refused.
 #pragma once
 
-#include <boost/system/result.hpp>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -36,25 +35,25 @@ using SharedEnds = std::shared_ptr<const std::vector<RankEnds>>;
 using SharedFrames = std::shared_ptr<const std::vector<std::string>>;
 SharedFrames encode_ends(const std::vector<RankEnds>& messages);
 
-// The message of one frame's JSON; Errc::protocol_violation if it is none. Of a Hello that another version of
+// The message of one frame's JSON; nothing if it is none. Of a Hello that another version of
 // ddprun has said in its own way there are version, run_id, host and pid.
-boost::system::result<ControlMessage> decode_control(std::string_view text);
+std::optional<ControlMessage> decode_control(std::string_view text);
 
-// Whether the first frame is whole in what an agent has said behind the magic; Errc::limit_exceeded: it will be too long, or
-// is none.
-boost::system::result<bool> has_first_message(std::string_view said);
+// Whether the first frame is whole in what an agent has said behind the magic; nothing: it will be too long, or is none.
+std::optional<bool> has_first_message(std::string_view said);
 
 // Cuts a stream of bytes into frames. The owner reads the socket and feeds it; it holds at most one frame and one read.
 class ControlFrames {
   public:
     void append(std::string_view bytes) { buffer_.append(bytes); }
 
-    // The next whole message, nothing if more bytes are needed, or an error after which the connection is
-    // useless.
-    boost::system::result<std::optional<ControlMessage>> next();
+    // The next whole message, or nothing: more bytes are needed, or the connection is useless.
+    std::optional<ControlMessage> next();
+    bool is_broken() const { return is_broken_; }
 
   private:
     std::string buffer_;
+    bool is_broken_ = false;
 };
 
 }  // namespace ddprun::inline job

@@ -219,7 +219,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         const bool begins_late = is_in_doubt() && std::holds_alternative<RoundReady>(message);
         if (begins_late) send(Heartbeat{Heartbeat::kAskMe});
         const bool is_end =
-            std::holds_alternative<GivenUp>(message) || std::holds_alternative<Abdicated>(message);
+            std::holds_alternative<GivenUp>(message) || std::holds_alternative<SteppedDown>(message);
         if (begins_late || (!waiting_.empty() && !is_end)) return waiting_.push_back(message);
         take(message);
     }
@@ -242,8 +242,8 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         } else if (const auto* given_up = std::get_if<GivenUp>(&message)) {
             loss_ = given_up_loss(lease_, given_up->reason);
         } else {
-            if (const auto* abdicated = std::get_if<Abdicated>(&message))
-                loss_ = {CoordinatorLoss::Kind::left, abdicated->reason};
+            if (const auto* stepped_down = std::get_if<SteppedDown>(&message))
+                loss_ = {CoordinatorLoss::Kind::left, stepped_down->reason};
             events_.on_message(message);
         }
     }

@@ -11,6 +11,8 @@ namespace ddprun::inline job {
 
 namespace {
 
+constexpr std::uint64_t kJitterRange = 2'147'483'646;  // of Lehmer's generator
+
 bool contains(const std::vector<CodeRange>& ranges, int code) {
     return std::any_of(ranges.begin(), ranges.end(),
                        [&](const CodeRange& range) { return code >= range.first && code <= range.last; });
@@ -87,7 +89,7 @@ Aftermath::Aftermath(SharedOptions options)
     : options_(std::move(options)),
       exclusion_(options_->elasticity.exclude_after),
       policy_(options_->restarts),
-      random_(options_->jitter_seed) {}
+      random_(options_->jitter_seed % kJitterRange + 1) {}
 
 const JobNode* Aftermath::queued(const Hello& hello) const {
     const auto before = std::find_if(queue_.begin(), queue_.end(), [&hello](const auto& entry) {
@@ -218,7 +220,9 @@ Aftermath::Verdict Aftermath::settle(const std::optional<Judgement>& judgement, 
                                      const Round& round) {
     Verdict verdict;
     const Failure& cause = *round.cause();
-    const double jitter = std::uniform_real_distribution<double>(0, 1)(random_);
+    // It is good enough to spread delays.
+    random_ = random_ * 48'271 % (kJitterRange + 1);
+    const double jitter = static_cast<double>(random_ - 1) / kJitterRange;
     RestartPolicy::RoundResult result{cause,
                                       round.uptime(),
                                       round.progressed(),

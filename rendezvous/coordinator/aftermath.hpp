@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -194,7 +193,7 @@ class Aftermath {
     Exclusion exclusion_;
     RestartPolicy policy_;
     RestartPolicy::Decision decision_;
-    std::minstd_rand random_;
+    std::uint64_t random_;  // the state of a generator, never 0
     bool is_cancelled_ = false;
     bool resizing_ = false;  // what follows is no restart
     int resize_count_ = 0;

@@ -63,7 +63,7 @@ void Coordinator::say(ConnectionId to, ControlMessage message, bool close_after)
 
 // Between two calls no more time has passed for certain than until the second one was due: if the clock of this machine
 // jumps ahead, those who are asked, and those whose workers are given time, have not had it.
-void Coordinator::witness(TimePoint now) {
+void Coordinator::look_at_clock(TimePoint now) {
     const auto due = next_deadline();
     last_call_ = now;
     if (!due || now <= *due) return;
@@ -78,7 +78,7 @@ void Coordinator::witness(TimePoint now) {
 }
 
 Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage& message, TimePoint now) {
-    witness(now);
+    look_at_clock(now);
     if (roster_.has_released(from)) return {};
     const JobNode* node = roster_.find(from);
     const auto queued = aftermath_.queue().find(from);
@@ -131,7 +131,7 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
 }
 
 Coordinator::Outbox Coordinator::closed(ConnectionId connection, TimePoint now, bool closed_there) {
-    witness(now);
+    look_at_clock(now);
     leave_queue(connection);
     roster_.forget_released(connection);
     if (const JobNode* node = roster_.find(connection)) lose(*node, Roster::Loss::closed, closed_there, now);
@@ -179,7 +179,7 @@ void Coordinator::lose(const JobNode& node, Roster::Loss loss, bool closed_there
 }
 
 Coordinator::Outbox Coordinator::tick(TimePoint now) {
-    witness(now);
+    look_at_clock(now);
     if (state_ != CoordinatorState::over) {
         // Asks the agents whether they are there, and gives up those that have not said so for too long.
         HeartbeatWatch::Turn turn = heartbeats_.tick(now);
@@ -225,11 +225,11 @@ std::optional<Coordinator::TimePoint> Coordinator::next_deadline() const {
     if (gathers) at_latest(roster_.deadline());
     if (state_ == CoordinatorState::running && round_.exit_wait_deadline())
         at_latest(*round_.exit_wait_deadline());
-    const bool witnesses =
+    const bool looks =
         heartbeats_.terms().limit.count() > 0 &&
         (heartbeats_.next_deadline() || aftermath_.workers_gone() || leadership_.awaits_notice());
     // A jump that is shorter than that nobody sees, and it is less than what agents act before.
-    if (witnesses) at_latest(last_call_ + heartbeats_.terms().margin());
+    if (looks) at_latest(last_call_ + heartbeats_.terms().margin());
     return deadline;
 }
 

@@ -103,7 +103,7 @@ class Coordinator {
     void say(Messages messages);
     void say(ConnectionId to, ControlMessage message, bool close_after = false);
 
-    void witness(TimePoint now);
+    void look_at_clock(TimePoint now);
     void watch(ConnectionId from, const Hello& hello, TimePoint now);
     void excuse(const JobNode& node);
     void look_for_doubt(TimePoint now);

@@ -13,7 +13,7 @@ namespace {
 // It has workers of a round of another coordinator's, and comes again when they are gone.
 bool has_workers_left(const Hello& hello) { return hello.following && hello.following->has_workers; }
 
-Abdicated others_went_on() { return {.reason = "the others have gone on"}; }
+SteppedDown others_went_on() { return {.reason = "the others have gone on"}; }
 
 std::int64_t seconds(std::chrono::milliseconds time) {
     return std::chrono::duration_cast<std::chrono::seconds>(time).count();
@@ -201,10 +201,10 @@ void Coordinator::act(AftermathAction action, const Occasion& occasion) {
             return aftermath_.note_obstacle(
                 "etcd does not say whether another node leads the job (--rdzv-backend)");
         case AftermathAction::take_over: return take_over(now);
-        case AftermathAction::abdicate: {
+        case AftermathAction::step_down: {
             // The host's own agent leaves, or nobody follows. Those who are left look for another coordinator.
-            const Abdicated word =
-                leadership_.abdication(roster_.nodes(), round_.has_run(), aftermath_.obstacle());
+            const SteppedDown word =
+                leadership_.stepping_down(roster_.nodes(), round_.has_run(), aftermath_.obstacle());
             if (round_.has_run()) release_leavers();
             return say(to_everybody(roster_.nodes(), aftermath_.queue(), word, true));
         }
@@ -254,7 +254,7 @@ void Coordinator::admit_follower(ConnectionId from, const Hello& hello, TimePoin
     });
     if (before != nodes.end()) {
         const ConnectionId other = before->second.connection;
-        say(other, Abdicated{.reason = "this agent came again"}, true);
+        say(other, SteppedDown{.reason = "this agent came again"}, true);
         roster_.remove_follower(before->second);
         leadership_.remove_follower(other);
         heartbeats_.remove(other);

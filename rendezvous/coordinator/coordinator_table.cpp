@@ -36,7 +36,7 @@ struct CoordinatorTable {
         {electing,  E::node_lost,         A::forget_follower, electing},
         {electing,  E::ended_node_lost,   A::forget_follower, electing},
         {electing,  E::elected,           A::take_over,      stopping},
-        {electing,  E::election_over,     A::abdicate,       over},
+        {electing,  E::election_over,     A::step_down,       over},
 
         {running,   E::hello,             A::enqueue,        running},
         {running,   E::job_moved,         A::tell_other_group, running},
@@ -96,7 +96,7 @@ struct CoordinatorTable {
         {pausing,   E::nodes_missing,     A::await_return,   awaiting_return},
         {pausing,   E::record_wanted,     A::record,         recording},
         {pausing,   E::quorum_lost,       A::finish,         over},
-        {pausing,   E::host_leaves,       A::abdicate,       over},
+        {pausing,   E::host_leaves,       A::step_down,       over},
         {pausing,   E::restart_refused,   A::finish,         over},
 
         {awaiting_return, E::hello,           A::enqueue,      awaiting_return},

@@ -134,7 +134,7 @@ enum class AftermathAction : std::uint8_t {
     await_return,   // of those who are not
     record,         // the round that would be next
     take_over,      // the job as it is
-    abdicate,
+    step_down,
     abort,   // the job ends, for this reason
     finish,  // say how the job ended
 };

@@ -32,21 +32,21 @@ void place_at(Failure& failure, const RankEnd& end) {
 }
 
 // The rank has failed by itself, but its last words are not known here.
-Failure own_failure(const RankEnd& end, const Failure& witness, const Accusation& accusation) {
+Failure own_failure(const RankEnd& end, const Failure& reporter, const Accusation& accusation) {
     Failure failure{.kind = Failure::Kind::worker_failed};
     place_at(failure, end);
     failure.exit_code = end.exit_code;
     failure.signal = end.signal;
     failure.core_dumped = end.core_dumped;
-    failure.unix_time_ms = witness.unix_time_ms;
-    failure.message = fmt::format("rank {} says: {}", witness.rank, accusation.sentence);
+    failure.unix_time_ms = reporter.unix_time_ms;
+    failure.message = fmt::format("rank {} says: {}", reporter.rank, accusation.sentence);
     return failure;
 }
 
-Failure laid_on(const RankEnd& end, const Failure& witness, const Accusation& accusation) {
-    Failure failure = witness;
+Failure laid_on(const RankEnd& end, const Failure& reporter, const Accusation& accusation) {
+    Failure failure = reporter;
     place_at(failure, end);
-    failure.witness = witness.rank;
+    failure.witness = reporter.rank;
     failure.accusation = report_of(accusation.charge);
     failure.testimony = accusation.sentence;
     return failure;
@@ -236,12 +236,12 @@ std::optional<Accusation> accusation_of(const Failure& failure) {
 }
 
 Failure culprit_of(const Failure& first, const std::vector<const Failure*>& known, const EndOfRank& end_of) {
-    const Failure* witness = &first;
+    const Failure* reporter = &first;
     std::set<int> blamed;
     for (;;) {
-        const auto accusation = accusation_of(*witness);
-        if (!accusation || accusation->rank == witness->rank) return *witness;
-        blamed.insert(witness->rank);
+        const auto accusation = accusation_of(*reporter);
+        if (!accusation || accusation->rank == reporter->rank) return *reporter;
+        blamed.insert(reporter->rank);
         const int rank = accusation->rank;
         if (blamed.contains(rank)) return first;
         const auto own = std::find_if(known.begin(), known.end(),
@@ -249,15 +249,15 @@ Failure culprit_of(const Failure& first, const std::vector<const Failure*>& know
         if (own != known.end()) {
             const auto further = accusation_of(**own);
             if (is_about_end(accusation->charge) || (further && further->rank != rank)) {
-                witness = *own;
+                reporter = *own;
                 continue;
             }
         }
         const auto end = end_of(rank);
-        if (!end) return *witness;
+        if (!end) return *reporter;
         const bool failed = end->manner == RankEnd::Manner::failed;
-        return failed && is_about_end(accusation->charge) ? own_failure(*end, *witness, *accusation)
-                                                          : laid_on(*end, *witness, *accusation);
+        return failed && is_about_end(accusation->charge) ? own_failure(*end, *reporter, *accusation)
+                                                          : laid_on(*end, *reporter, *accusation);
     }
 }
 

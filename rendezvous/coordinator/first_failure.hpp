@@ -77,8 +77,10 @@ using EndOfRank = std::function<std::optional<RankEnd>(int rank)>;
 // is believed where they blame each other in a circle.
 Failure culprit_of(const Failure& first, const std::vector<const Failure*>& known, const EndOfRank& end_of);
 
-// The rank whose exit code and words a worker's failure has: its own, or the witness's.
-inline int witness_of(const Failure& failure) { return failure.witness < 0 ? failure.rank : failure.witness; }
+// The rank whose exit code and words a worker's failure has: its own, or that of the one which reports it.
+inline int reporter_of(const Failure& failure) {
+    return failure.witness < 0 ? failure.rank : failure.witness;
+}
 
 class FirstFailure {
   public:

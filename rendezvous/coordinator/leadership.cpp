@@ -208,8 +208,8 @@ void Leadership::note_missing(const JobNodes& nodes) {
     wish_->record.epoch = members_->epoch;
 }
 
-Abdicated Leadership::abdication(const JobNodes& nodes, bool has_run, const std::string& reason) const {
-    Abdicated word{.reason = reason, .epoch = members_->epoch, .round = members_->round};
+SteppedDown Leadership::stepping_down(const JobNodes& nodes, bool has_run, const std::string& reason) const {
+    SteppedDown word{.reason = reason, .epoch = members_->epoch, .round = members_->round};
     if (!has_run) return word;
     word.reason = "the node that hosted the coordinator leaves the job";
     for (const auto& [rank, node] : nodes) {

@@ -103,7 +103,7 @@ class Leadership {
     // The job is over for all.
     void finish() { wish_.reset(); }
     // This one is no coordinator any more, or does not become one.
-    Abdicated abdication(const JobNodes& nodes, bool has_run, const std::string& reason) const;
+    SteppedDown stepping_down(const JobNodes& nodes, bool has_run, const std::string& reason) const;
     // The job is elsewhere, or another group of its nodes. True if that is no news.
     bool note_moved(const JobMoved& moved) { return std::exchange(moved_, moved).has_value(); }
     const JobMoved& moved() const { return *moved_; }

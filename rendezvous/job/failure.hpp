@@ -46,10 +46,10 @@ struct Failure {
     std::string hint;                     // what is known beyond that, for example of the kernel's OOM killer
     std::vector<std::string> last_lines;  // of its stderr, at most kMaxLastLines
     // Where the worker did not fail by itself, but another did because of it, see first_failure.hpp: the rank of
-    // that one, else -1. All from exit_code to hint, and the last lines, are then the witness's.
+    // that one, else -1. All from exit_code to hint, and the last lines, are then that one's.
     int witness = -1;
-    std::string accusation;  // "does not answer"; empty without a witness
-    std::string testimony;   // the witness's own words; empty without one
+    std::string accusation;  // "does not answer"; empty without one
+    std::string testimony;   // that one's own words; empty without one
 };
 BOOST_DESCRIBE_STRUCT(Failure, (),
                       (kind, node_rank, host, rank, local_rank, pid, exit_code, signal, core_dumped,

@@ -78,9 +78,9 @@ void JobMemory::learn(const ControlMessage& message) {
         if (restarting->resize > 0) following_->resizes = restarting->resize;
     } else if (const auto* gone = std::get_if<MemberGone>(&message)) {
         if (following_->last.version() == std::pair(gone->epoch, gone->round)) note_gone(gone->group_rank);
-    } else if (const auto* abdicated = std::get_if<Abdicated>(&message)) {
-        if (following_->last.version() != std::pair(abdicated->epoch, abdicated->round)) return;
-        for (const int rank : abdicated->gone) note_gone(rank);
+    } else if (const auto* stepped_down = std::get_if<SteppedDown>(&message)) {
+        if (following_->last.version() != std::pair(stepped_down->epoch, stepped_down->round)) return;
+        for (const int rank : stepped_down->gone) note_gone(rank);
     }
 }
 
@@ -432,7 +432,7 @@ void PortSearch::call_next() {
         if (cancelled || has_ended_) return;
         const auto now = CoordinatorClient::TimePoint::clock::now();
         if (now >= options_.deadline)
-            return events_.client.on_lost({CoordinatorLoss::Kind::unreached, walk_.text()});
+            return events_.observer.lost({CoordinatorLoss::Kind::unreached, walk_.text()});
         is_heard_ = is_passed_ = false;
         events_.call({.coordinator = place(),
                       .hello = options_.hello,
@@ -473,7 +473,7 @@ void PortSearch::pass() {
     boost::asio::post(pause_.get_executor(), [this, life = std::weak_ptr(life_)] {
         if (!life.expired() && is_passed_) events_.drop();
     });
-    if (walk_.has_ended_round()) events_.client.on_trouble(walk_.text());
+    if (walk_.has_ended_round()) events_.observer.trouble(walk_.text());
     call_next();
 }
 

@@ -24,6 +24,36 @@
 
 namespace ddprun::inline job {
 
+// A link, and its searches, tell their agent this, from the executor.
+class LinkObserver {
+  public:
+    // These four mean what the events of CoordinatorClient do. lost() comes only where seek() is to be asked, or has not helped.
+    virtual void hear(const ControlMessage& message) = 0;
+    virtual void trouble(const std::string& cause) = 0;
+    virtual void lost(const CoordinatorLoss& loss) = 0;
+    virtual void lease_moves(const std::optional<LeaseEnd>& end) = 0;
+    // A coordinator takes over, and is to hear of this agent's workers before it is told that the agent follows.
+    virtual void be_led() = 0;
+    // Workers of the round that ended may be left.
+    virtual bool has_workers() const = 0;
+    // This agent hosts the coordinator that leads the job from now on.
+    virtual void leads() = 0;
+    // It is known by an election where the coordinator is; this agent hosts it or not.
+    virtual void place_known() = 0;
+    // These two mean what on_trouble and on_failed of EtcdElection do.
+    virtual void election_trouble(const std::string& cause) = 0;
+    virtual void unelected(const std::string& why) = 0;
+    // The coordinator that this agent hosts has no other agent any more.
+    virtual void others_left() = 0;
+    // It cannot be relied upon any more, for this reason: the job is to end.
+    virtual void host_failed(const std::string& what) = 0;
+    virtual void say(const std::string& text) = 0;   // to the user
+    virtual void step(const std::string& text) = 0;  // for --verbose
+
+  protected:
+    ~LinkObserver() = default;
+};
+
 // An agent keeps in mind of its round what it would tell a coordinator that takes over, and until when its workers may run
 // where it hosts. Pure.
 
@@ -250,7 +280,7 @@ struct PortSearchEvents {
     // The job is not at that port: end that call.
     std::function<void()> drop;
     // Trouble is reported after each round, and that the coordinator was not reached when the deadline has passed.
-    CoordinatorClientEvents client;
+    LinkObserver& observer;
 };
 
 // PortSearch calls, or hosts, where PortWalk says. Owned and used by RendezvousLink, on the agent's thread, as long as the agent

@@ -35,67 +35,58 @@ class MeetingPlace {
     // another job. Anew if it was another address before. Where the system refuses nobody can meet there, and what is
     // wrong is returned, once; else nothing.
     std::string open(const boost::asio::any_io_executor& executor, const std::string& address,
-                     const FreePorts& free_ports);
+                     const FreePorts& free_ports) {
+        if (address == address_ && !acceptors_.empty()) return {};
+        acceptors_.clear();
+        address_ = address;
+        ListenPlan plan;
+        boost::system::error_code no_address;
+        const auto parsed = boost::asio::ip::make_address(address, no_address);
+        if (no_address) return {};
+        if (!parsed.is_loopback() || parsed.is_v6()) plan.addresses.push_back(address);
+        try {
+            acceptors_ = listen_tcp(executor, plan, 0, free_ports);
+            take_silent(false);
+        } catch (const boost::system::system_error& error) {
+            if (std::exchange(trouble_, error.what()) != error.what()) return trouble_;
+        }
+        return {};
+    }
 
     // Writes into this agent's first message where the others are to call; port 0: nowhere.
-    void tell_in(Hello& hello) const;
+    void tell_in(Hello& hello) const {
+        hello.meeting_address = address_;
+        hello.meeting_port = acceptors_.empty() ? 0 : acceptors_.front().local_endpoint().port();
+    }
 
     // The listening sockets once more, for who hosts there.
-    std::vector<OwnedDescriptor> sockets();
+    std::vector<OwnedDescriptor> sockets() {
+        take_silent(true);
+        std::vector<OwnedDescriptor> copies;
+        for (auto& acceptor : acceptors_)
+            copies.emplace_back(::fcntl(acceptor.native_handle(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+        return copies;
+    }
 
   private:
-    void take_silent(bool do_so);
+    // As long as nobody answers, who says nothing has no place in the queue; an agent speaks first.
+    void take_silent(bool do_so) {
+        const int seconds = do_so ? 0 : std::numeric_limits<int>::max();
+        for (auto& acceptor : acceptors_)
+            ::setsockopt(acceptor.native_handle(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof seconds);
+    }
 
     std::string address_;
     std::string trouble_;
     std::vector<boost::asio::ip::tcp::acceptor> acceptors_;
 };
 
-std::string MeetingPlace::open(const boost::asio::any_io_executor& executor, const std::string& address,
-                               const FreePorts& free_ports) {
-    if (address == address_ && !acceptors_.empty()) return {};
-    acceptors_.clear();
-    address_ = address;
-    ListenPlan plan;
-    boost::system::error_code no_address;
-    const auto parsed = boost::asio::ip::make_address(address, no_address);
-    if (no_address) return {};
-    if (!parsed.is_loopback() || parsed.is_v6()) plan.addresses.push_back(address);
-    try {
-        acceptors_ = listen_tcp(executor, plan, 0, free_ports);
-        take_silent(false);
-    } catch (const boost::system::system_error& error) {
-        if (std::exchange(trouble_, error.what()) != error.what()) return trouble_;
-    }
-    return {};
-}
-
-void MeetingPlace::tell_in(Hello& hello) const {
-    hello.meeting_address = address_;
-    hello.meeting_port = acceptors_.empty() ? 0 : acceptors_.front().local_endpoint().port();
-}
-
-// As long as nobody answers, who says nothing has no place in the queue; an agent speaks first.
-void MeetingPlace::take_silent(bool do_so) {
-    const int seconds = do_so ? 0 : std::numeric_limits<int>::max();
-    for (auto& acceptor : acceptors_)
-        ::setsockopt(acceptor.native_handle(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof seconds);
-}
-
-std::vector<OwnedDescriptor> MeetingPlace::sockets() {
-    take_silent(true);
-    std::vector<OwnedDescriptor> copies;
-    for (auto& acceptor : acceptors_)
-        copies.emplace_back(::fcntl(acceptor.native_handle(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-    return copies;
-}
-
 class Link final : public RendezvousLink {
   public:
-    Link(const asio::any_io_executor& executor, RendezvousLinkOptions options, RendezvousLinkEvents events)
+    Link(const asio::any_io_executor& executor, RendezvousLinkOptions options, LinkObserver& observer)
         : executor_(executor),
           options_(std::move(options)),
-          events_(std::move(events)),
+          observer_(observer),
           place_(options_.place),
           join_time_(options_.join_deadline - TimePoint::clock::now()),
           memory_(options_.hello.node_rank),
@@ -107,7 +98,9 @@ class Link final : public RendezvousLink {
 
     void host() override {
         const auto host_here = [this](const Endpoint& here) { serve(options_.server_options(here)); };
-        port_search_ ? port_search_->host(host_here, events_.on_step) : host_here(place_);
+        port_search_
+            ? port_search_->host(host_here, [this](const std::string& text) { observer_.step(text); })
+            : host_here(place_);
         if (!server_) return;
         // A machine may have no 127.0.0.1.
         const Endpoint own = server_->own_endpoint();
@@ -179,13 +172,13 @@ class Link final : public RendezvousLink {
             };
         };
         RendezvousServerEvents events;
-        events.on_over = here([this] { guests_gone(); });
+        events.on_over = here([this] { others_left(); });
         events.on_lease = here([this](const RoundLease& lease) {
             host_lease_.learn(lease);
-            events_.client.on_lease(lease.end);
+            observer_.lease_moves(lease.end);
         });
-        events.on_remark = here([this](const std::string& sentence) { events_.on_news(sentence); });
-        events.on_failed = here([this](const std::string& what) { events_.on_host_failed(what); });
+        events.on_remark = here([this](const std::string& sentence) { observer_.say(sentence); });
+        events.on_failed = here([this](const std::string& what) { observer_.host_failed(what); });
         // An agent that comes back by now shall not begin the job anew.
         if (leader_search_.is_on()) events.on_elected = here([this] { tell_old_place(); });
         if (election_)
@@ -196,7 +189,7 @@ class Link final : public RendezvousLink {
         host_lease_ = {};
         server_ = std::make_unique<RendezvousServer>(std::move(options), events);
     }
-    void guests_gone() { retires_ ? leader_search_.step() : events_.on_guests_gone(); }
+    void others_left() { retires_ ? leader_search_.step() : observer_.others_left(); }
 
     void join_here() {
         if (seeks_port()) return port_search_->call_next();
@@ -217,7 +210,7 @@ class Link final : public RendezvousLink {
             retires_ = false;
         };
         steps.go_to = [this](const Succession::Step& next) { go_to(next); };
-        steps.give_up = [this](const CoordinatorLoss& loss) { events_.client.on_lost(loss); };
+        steps.give_up = [this](const CoordinatorLoss& loss) { observer_.lost(loss); };
         if (options_.election)
             steps.claim = [this](const Following& own, TimePoint deadline) {
                 election_->claim(own.last, own.dead, deadline);
@@ -231,7 +224,7 @@ class Link final : public RendezvousLink {
     }
     PortSearchEvents port_search_events() {
         return {[this](const CoordinatorClientOptions& call_there) { call(call_there); },
-                [this] { client_.reset(); }, events_.client};
+                [this] { client_.reset(); }, observer_};
     }
     void call(CoordinatorClientOptions options) {
         place_ = options.coordinator;
@@ -245,7 +238,7 @@ class Link final : public RendezvousLink {
         options.on_connected = [this](Hello& hello, const std::string& local_address) {
             if (!options_.failover || hosts()) return;
             const auto trouble = meeting_place_.open(executor_, local_address, options_.free_ports);
-            if (!trouble.empty()) events_.on_news("this node cannot lead the job after its host: " + trouble);
+            if (!trouble.empty()) observer_.say("this node cannot lead the job after its host: " + trouble);
             meeting_place_.tell_in(hello);
         };
         client_ = std::make_unique<CoordinatorClient>(
@@ -254,13 +247,12 @@ class Link final : public RendezvousLink {
                                     .on_trouble =
                                         [this](const std::string& cause) {
                                             if (seeks_port() && port_search_->takes_trouble(cause)) return;
-                                            if (!leader_search_.is_on())
-                                                return events_.client.on_trouble(cause);
-                                            events_.on_step("no coordinator there: " + cause);
+                                            if (!leader_search_.is_on()) return observer_.trouble(cause);
+                                            observer_.step("no coordinator there: " + cause);
                                             leader_search_.go_on();
                                         },
                                     .on_lost = [this](const CoordinatorLoss& loss) { lose(loss); },
-                                    .on_lease = events_.client.on_lease});
+                                    .on_lease = [this](const auto& end) { observer_.lease_moves(end); }});
         client_->join();
     }
 
@@ -285,9 +277,9 @@ class Link final : public RendezvousLink {
         if (seeks_port() && port_search_->takes(loss)) return;
         const bool retries = retried_ > 0 && loss.kind == CoordinatorLoss::Kind::unreached;
         if (retries && TimePoint::clock::now() < options_.join_deadline)
-            return events_.client.on_lost({CoordinatorLoss::Kind::broken, loss.cause});
-        if (!leader_search_.is_on() || leader_search_.follows()) return events_.client.on_lost(loss);
-        events_.on_step("no coordinator there: " + loss.cause);
+            return observer_.lost({CoordinatorLoss::Kind::broken, loss.cause});
+        if (!leader_search_.is_on() || leader_search_.follows()) return observer_.lost(loss);
+        observer_.step("no coordinator there: " + loss.cause);
         leader_search_.pass_over(loss);
     }
 
@@ -297,7 +289,7 @@ class Link final : public RendezvousLink {
         const auto* ready = std::get_if<RoundReady>(&message);
         if (ready != nullptr && hosts() && host_lease_.has_ended(ready->round, TimePoint::clock::now())) {
             client_.reset();
-            return events_.client.on_lost({CoordinatorLoss::Kind::given_up, HostLease::kEnded});
+            return observer_.lost({CoordinatorLoss::Kind::given_up, HostLease::kEnded});
         }
         memory_.learn(message);
         if (const auto* lead = std::get_if<Lead>(&message)) return follow(*lead);
@@ -307,12 +299,12 @@ class Link final : public RendezvousLink {
             std::holds_alternative<Restarting>(message) || std::holds_alternative<Parked>(message);
         if (leader_search_.is_on() && has_place) found();
         if (has_place) retried_ = 0;
-        events_.client.on_message(message);
+        observer_.hear(message);
     }
 
     void follow(const Lead& lead) {
         if (!leader_search_.may_follow(lead.epoch)) return;
-        if (leader_search_.follow()) events_.on_led();
+        if (leader_search_.follow()) observer_.be_led();
         client_->send(Follow{lead.epoch});
     }
 
@@ -321,7 +313,7 @@ class Link final : public RendezvousLink {
         if (leader_search_.called().value_or(LeaderSearch::kNobody) != LeaderSearch::kNobody)
             memory_.learn_leader(leader_search_.own(), *leader_search_.called());
         leader_search_.end();
-        if (hosts()) events_.on_leading();
+        if (hosts()) observer_.leads();
     }
 
     void tell_old_place() {
@@ -345,19 +337,19 @@ class Link final : public RendezvousLink {
                 .on_host = [this](const Endpoint& host) { meet(host, false); },
                 .on_trouble =
                     [this](const std::string& cause) {
-                        if (!leader_search_.is_on()) return events_.on_election_trouble(cause);
+                        if (!leader_search_.is_on()) return observer_.election_trouble(cause);
                         if (std::exchange(trouble_, cause) != cause)
-                            events_.on_news("who leads the job next, etcd decides: " + cause);
+                            observer_.say("who leads the job next, etcd decides: " + cause);
                     },
                 .on_failed =
                     [this](const std::string& why) {
-                        leader_search_.is_on() ? leader_search_.fail(why) : events_.on_unelected(why);
+                        leader_search_.is_on() ? leader_search_.fail(why) : observer_.unelected(why);
                     },
                 .on_record =
                     [this](const RecordNews& news) {
                         if (news.kind == RecordNews::Kind::trouble && std::exchange(waits_for_record_, false))
-                            events_.on_news("the job goes on when etcd says that no other node leads it: " +
-                                            news.cause);
+                            observer_.say("the job goes on when etcd says that no other node leads it: " +
+                                          news.cause);
                         if (hosts()) server_->learn(news);
                     }};
     }
@@ -375,7 +367,7 @@ class Link final : public RendezvousLink {
         gate_.reset();
         place_ = host;
         if (is_elected) this->host();
-        events_.on_place_known();
+        observer_.place_known();
         if (is_elected) election_->publish(place_);
         if (!is_known) client_.reset();
         join_here();
@@ -386,11 +378,11 @@ class Link final : public RendezvousLink {
         if (next.kind == Succession::Kind::host) host_next();
         place_ = meeting_place_of(next.member);
         if (election_ && hosts()) election_->publish(place_);
-        events_.on_step(fmt::format("{} node {} ({}) at {}", hosts() ? "would lead the job as" : "calls",
-                                    next.member.group_rank, next.member.host, to_string(place_)));
+        observer_.step(fmt::format("{} node {} ({}) at {}", hosts() ? "would lead the job as" : "calls",
+                                   next.member.group_rank, next.member.host, to_string(place_)));
         Hello hello = options_.hello;
         hello.following = leader_search_.own();
-        hello.following->has_workers = events_.has_workers();
+        hello.following->has_workers = observer_.has_workers();
         const HeartbeatTerms terms{std::chrono::milliseconds(leader_search_.own().last.heartbeat_ms)};
         // Its own coordinator says nothing before the election is over.
         const std::chrono::milliseconds election =
@@ -413,7 +405,7 @@ class Link final : public RendezvousLink {
         if (election_ && server_) election_->release();
         if (server_) gate_ = std::move(server_);
         if (port_search_) port_search_->end();
-        events_.on_news(fmt::format("the job runs already; its coordinator is at {}", to_string(place_)));
+        observer_.say(fmt::format("the job runs already; its coordinator is at {}", to_string(place_)));
         asio::post(executor_, [this, life = std::weak_ptr(life_)] {
             if (life.expired() || is_closing_) return;
             client_.reset();
@@ -423,7 +415,7 @@ class Link final : public RendezvousLink {
 
     asio::any_io_executor executor_;
     RendezvousLinkOptions options_;
-    RendezvousLinkEvents events_;
+    LinkObserver& observer_;
     Endpoint place_;
     TimePoint::duration join_time_;  // from the first call on
     JobMemory memory_;
@@ -435,7 +427,7 @@ class Link final : public RendezvousLink {
     std::shared_ptr<EtcdElection> election_;
     std::size_t retried_ = 0;  // places where a node without a voice has called, since it heard from one
     bool is_closing_ = false;
-    bool retires_ = false;  // the server's guests are being told that it does not lead
+    bool retires_ = false;  // the server's agents are being told that it does not lead
     HostLease host_lease_;
     std::unique_ptr<RendezvousServer> server_;
     std::unique_ptr<RendezvousServer> gate_;  // at the job's old address, says where it is from then on
@@ -447,9 +439,8 @@ class Link final : public RendezvousLink {
 }  // namespace
 
 std::unique_ptr<RendezvousLink> RendezvousLink::make(const asio::any_io_executor& executor,
-                                                     RendezvousLinkOptions options,
-                                                     RendezvousLinkEvents events) {
-    return std::make_unique<Link>(executor, std::move(options), std::move(events));
+                                                     RendezvousLinkOptions options, LinkObserver& observer) {
+    return std::make_unique<Link>(executor, std::move(options), observer);
 }
 
 }  // namespace ddprun::inline job

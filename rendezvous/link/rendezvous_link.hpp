@@ -31,42 +31,20 @@ struct RendezvousLinkOptions {
     std::function<RendezvousServerOptions(const Endpoint& here)> server_options;
 };
 
-struct RendezvousLinkEvents {
-    // They mean what those of CoordinatorClient do. on_lost comes only where seek() is to be asked, or has not helped.
-    CoordinatorClientEvents client;
-    // A coordinator takes over, and is to hear of this agent's workers before it is told that the agent follows.
-    std::function<void()> on_led;
-    // Workers of the round that ended may be left.
-    std::function<bool()> has_workers;
-    // This agent hosts the coordinator that leads the job from now on.
-    std::function<void()> on_leading;
-    // It is known by an election where the coordinator is; this agent hosts it or not.
-    std::function<void()> on_place_known;
-    // These two mean what on_trouble and on_failed of EtcdElection do.
-    std::function<void(const std::string& cause)> on_election_trouble;
-    std::function<void(const std::string& why)> on_unelected;
-    // The coordinator that this agent hosts has no guests any more.
-    std::function<void()> on_guests_gone;
-    // It cannot be relied upon any more, for this reason: the job is to end.
-    std::function<void(const std::string& what)> on_host_failed;
-    std::function<void(const std::string&)> on_news;  // for the user
-    std::function<void(const std::string&)> on_step;  // for --verbose
-};
-
 class RendezvousLink {
   public:
     // A new coordinator may take so much longer to answer than its members take to notice the loss of the old one.
     static constexpr std::chrono::milliseconds kAnswerTime{2'000};
 
     static std::unique_ptr<RendezvousLink> make(const boost::asio::any_io_executor& executor,
-                                                RendezvousLinkOptions options, RendezvousLinkEvents events);
+                                                RendezvousLinkOptions options, LinkObserver& observer);
     virtual ~RendezvousLink() = default;
 
     // Hosts the coordinator (throws as RendezvousServer does) from here on; not if another agent on this machine does so
     // at one of several ports.
     virtual void host() = 0;
     virtual bool hosts() const = 0;
-    // No guest is left at the coordinator that this agent hosts, or it hosts none.
+    // No other agent is left at the coordinator that this agent hosts, or it hosts none.
     virtual bool is_over() const = 0;
     // Says where the coordinator is, and the store.
     virtual Endpoint place() const = 0;
@@ -74,10 +52,10 @@ class RendezvousLink {
     virtual Endpoint own_endpoint() const = 0;
 
     virtual void join() = 0;
-    // After on_lost. True if the link looks for another coordinator: then on_led follows, or on_lost.
+    // After lost(). True if the link looks for another coordinator: then on_led follows, or on_lost.
     virtual bool seek(const CoordinatorLoss& loss) = 0;
 
-    // After on_lost, before seek(). This agent has no voice in who leads the job next, but knows of members who have: join()
+    // After lost(), before seek(). This agent has no voice in who leads the job next, but knows of members who have: join()
     // calls at one after the other, for as long as it might have taken to join at first.
     virtual bool may_retry_members() const = 0;
 

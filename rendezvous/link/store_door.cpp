@@ -295,30 +295,121 @@ void rethrow_at_door(const std::exception_ptr& error) {
     if (error) std::rethrow_exception(error);
 }
 
-}  // namespace
-
 // DoorService has the door's port and its connection to node 0, which is made when the first worker of a round comes. What
 // is private happens on the door's thread, or while there is none.
-class DoorService {
+class DoorService final : public StoreDoor {
   public:
     // Workers wait so long while node 0 cannot be reached; then they are hung up on, and may come again.
     static constexpr std::chrono::seconds kLinkTimeout{30};
 
-    explicit DoorService(StoreDoorOptions options);
-    ~DoorService();
+    // The port has a number of its own, not that of the job's: another agent on this machine may be about to listen there.
+    explicit DoorService(StoreDoorOptions options)
+        : options_(std::move(options)),
+          acceptors_(listen_tcp(context_.get_executor(), ListenPlan{}, 0, options_.free_ports)),
+          gate_(::geteuid()),
+          limit_(options_.spared_descriptors),
+          clients_(context_.get_executor(), output_) {}
+    ~DoorService() override {
+        context_.stop();
+        if (thread_.joinable()) thread_.join();
+        if (output_.link) output_.link->close();
+    }
 
-    Endpoint endpoint() const;
-    void begin_round(const Endpoint& coordinator);
+    Endpoint endpoint() const override {
+        const tcp::endpoint bound = acceptors_.front().local_endpoint();
+        return {bound.address().to_string(), bound.port()};
+    }
+    void begin_round(const Endpoint& coordinator) override {
+        asio::post(context_, [this, coordinator] { take_round(coordinator); });
+        if (thread_.joinable()) return;
+        for (tcp::acceptor& acceptor : acceptors_) {
+            asio::co_spawn(context_,
+                           accept_each(acceptor, [this](tcp::socket socket) { take(std::move(socket)); }),
+                           rethrow_at_door);
+        }
+        thread_ = start_serving(context_, {});
+    }
 
   private:
-    void take_round(const Endpoint& coordinator);
-    void take(tcp::socket socket);
-    void want_link();
-    asio::awaitable<void> connect(int round);
-    asio::awaitable<bool> connect_once(int round, std::chrono::milliseconds timeout);
-    void use(tcp::socket socket, const NoiseKeys& keys);
-    void drop_all();
-    void remark(const std::optional<std::string>& sentence) const;
+    void take_round(const Endpoint& coordinator) {
+        drop_all();
+        coordinator_ = coordinator;
+        is_connecting_ = false;
+        ++round_;
+    }
+
+    // A caller that is turned away is closed here.
+    void take(tcp::socket socket) {
+        if (!coordinator_) return;
+        if (!limit_.has_room(clients_.size())) return remark(limit_.tell_full());
+        boost::system::error_code error;
+        const CallerGate::Caller caller{owners_.of(socket), socket.remote_endpoint(error).address()};
+        remark(gate_.tell_untold(caller));
+        if (gate_.judge(caller) != CallerGate::Pass::everything)
+            return remark(gate_.tell_turned_away(caller));
+        clients_.add(OwnedDescriptor(socket.release()));
+        want_link();
+    }
+
+    void want_link() {
+        if (output_.link || std::exchange(is_connecting_, true)) return;
+        asio::co_spawn(context_.get_executor(), connect(round_), rethrow_at_door);
+    }
+
+    // It tries until there is a link, the time is over, or another round has begun.
+    asio::awaitable<void> connect(int round) {
+        using Clock = std::chrono::steady_clock;
+        const auto deadline = Clock::now() + kLinkTimeout;
+        asio::steady_timer pause(context_.get_executor());
+        for (auto length = kFirstLinkPause;; length = std::min(2 * length, kLongestLinkPause)) {
+            const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+            if (left.count() <= 0) break;
+            if (co_await connect_once(round, left) || round != round_) co_return;
+            pause.expires_after(std::min(length, left));
+            co_await pause.async_wait(asio::use_awaitable);
+            if (round != round_) co_return;
+        }
+        is_connecting_ = false;
+        drop_all();
+    }
+
+    asio::awaitable<bool> connect_once(int round, std::chrono::milliseconds timeout) {
+        try {
+            tcp::socket socket = co_await async_connect_tcp(*coordinator_, timeout);
+            if (round != round_) co_return false;
+            const SealedCall::Result result =
+                co_await call_sealed(socket, SealedPurpose::store, options_.key);
+            if (round != round_ || result.proof != Proof::given) co_return false;
+            use(std::move(socket), *result.keys);
+            co_return true;
+        } catch (const boost::system::system_error&) {
+            // It is tried again, and what the agent cannot reach it tells itself.
+            co_return false;
+        }
+    }
+
+    void use(tcp::socket socket, const NoiseKeys& keys) {
+        is_connecting_ = false;
+        output_.link = std::make_shared<SealedLink>(
+            std::move(socket), SealedRecords(keys), std::string(),
+            SealedLinkEvents{.on_text = [this](std::string_view plain) { return clients_.take(plain); },
+                             .on_room = [this] { clients_.has_room(); },
+                             .on_over = [this] { drop_all(); }});
+        output_.link->text() += std::exchange(output_.early, {});
+        output_.link->start();
+        if (std::exchange(output_.is_missed, false)) clients_.has_room();
+    }
+
+    // The clients see it as if the store had hung up on each of them; the next one gets another link.
+    void drop_all() {
+        if (output_.link) output_.link->close();
+        output_ = {};
+        clients_.clear();
+    }
+
+    void remark(const std::optional<std::string>& sentence) const {
+        if (sentence && options_.on_remark) options_.on_remark(*sentence);
+    }
 
     asio::io_context context_{1};
     StoreDoorOptions options_;
@@ -334,121 +425,10 @@ class DoorService {
     std::thread thread_;
 };
 
-// The port has a number of its own, not that of the job's: another agent on this machine may be about to listen there.
-DoorService::DoorService(StoreDoorOptions options)
-    : options_(std::move(options)),
-      acceptors_(listen_tcp(context_.get_executor(), ListenPlan{}, 0, options_.free_ports)),
-      gate_(::geteuid()),
-      limit_(options_.spared_descriptors),
-      clients_(context_.get_executor(), output_) {}
+}  // namespace
 
-DoorService::~DoorService() {
-    context_.stop();
-    if (thread_.joinable()) thread_.join();
-    if (output_.link) output_.link->close();
+std::unique_ptr<StoreDoor> StoreDoor::make(StoreDoorOptions options) {
+    return std::make_unique<DoorService>(std::move(options));
 }
-
-Endpoint DoorService::endpoint() const {
-    const tcp::endpoint bound = acceptors_.front().local_endpoint();
-    return {bound.address().to_string(), bound.port()};
-}
-
-void DoorService::begin_round(const Endpoint& coordinator) {
-    asio::post(context_, [this, coordinator] { take_round(coordinator); });
-    if (thread_.joinable()) return;
-    for (tcp::acceptor& acceptor : acceptors_) {
-        asio::co_spawn(context_,
-                       accept_each(acceptor, [this](tcp::socket socket) { take(std::move(socket)); }),
-                       rethrow_at_door);
-    }
-    thread_ = start_serving(context_, {});
-}
-
-void DoorService::take_round(const Endpoint& coordinator) {
-    drop_all();
-    coordinator_ = coordinator;
-    is_connecting_ = false;
-    ++round_;
-}
-
-// A caller that is turned away is closed here.
-void DoorService::take(tcp::socket socket) {
-    if (!coordinator_) return;
-    if (!limit_.has_room(clients_.size())) return remark(limit_.tell_full());
-    boost::system::error_code error;
-    const CallerGate::Caller caller{owners_.of(socket), socket.remote_endpoint(error).address()};
-    remark(gate_.tell_untold(caller));
-    if (gate_.judge(caller) != CallerGate::Pass::everything) return remark(gate_.tell_turned_away(caller));
-    clients_.add(OwnedDescriptor(socket.release()));
-    want_link();
-}
-
-void DoorService::remark(const std::optional<std::string>& sentence) const {
-    if (sentence && options_.on_remark) options_.on_remark(*sentence);
-}
-
-void DoorService::want_link() {
-    if (output_.link || std::exchange(is_connecting_, true)) return;
-    asio::co_spawn(context_.get_executor(), connect(round_), rethrow_at_door);
-}
-
-// It tries until there is a link, the time is over, or another round has begun.
-asio::awaitable<void> DoorService::connect(int round) {
-    using Clock = std::chrono::steady_clock;
-    const auto deadline = Clock::now() + kLinkTimeout;
-    asio::steady_timer pause(context_.get_executor());
-    for (auto length = kFirstLinkPause;; length = std::min(2 * length, kLongestLinkPause)) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-        if (left.count() <= 0) break;
-        if (co_await connect_once(round, left) || round != round_) co_return;
-        pause.expires_after(std::min(length, left));
-        co_await pause.async_wait(asio::use_awaitable);
-        if (round != round_) co_return;
-    }
-    is_connecting_ = false;
-    drop_all();
-}
-
-asio::awaitable<bool> DoorService::connect_once(int round, std::chrono::milliseconds timeout) {
-    try {
-        tcp::socket socket = co_await async_connect_tcp(*coordinator_, timeout);
-        if (round != round_) co_return false;
-        const SealedCall::Result result = co_await call_sealed(socket, SealedPurpose::store, options_.key);
-        if (round != round_ || result.proof != Proof::given) co_return false;
-        use(std::move(socket), *result.keys);
-        co_return true;
-    } catch (const boost::system::system_error&) {
-        // It is tried again, and what the agent cannot reach it tells itself.
-        co_return false;
-    }
-}
-
-void DoorService::use(tcp::socket socket, const NoiseKeys& keys) {
-    is_connecting_ = false;
-    output_.link = std::make_shared<SealedLink>(
-        std::move(socket), SealedRecords(keys), std::string(),
-        SealedLinkEvents{.on_text = [this](std::string_view plain) { return clients_.take(plain); },
-                         .on_room = [this] { clients_.has_room(); },
-                         .on_over = [this] { drop_all(); }});
-    output_.link->text() += std::exchange(output_.early, {});
-    output_.link->start();
-    if (std::exchange(output_.is_missed, false)) clients_.has_room();
-}
-
-// The clients see it as if the store had hung up on each of them; the next one gets another link.
-void DoorService::drop_all() {
-    if (output_.link) output_.link->close();
-    output_ = {};
-    clients_.clear();
-}
-
-StoreDoor::StoreDoor(StoreDoorOptions options)
-    : service_(std::make_unique<DoorService>(std::move(options))) {}
-
-StoreDoor::~StoreDoor() = default;
-
-Endpoint StoreDoor::endpoint() const { return service_->endpoint(); }
-
-void StoreDoor::begin_round(const Endpoint& coordinator) { service_->begin_round(coordinator); }
 
 }  // namespace ddprun::inline job

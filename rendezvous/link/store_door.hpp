@@ -31,24 +31,19 @@ struct StoreDoorOptions {
     std::function<void(const std::string& sentence)> on_remark;
 };
 
-class DoorService;
-
 class StoreDoor {
   public:
     // Listens; throws as listen_tcp does.
-    explicit StoreDoor(StoreDoorOptions options);
+    static std::unique_ptr<StoreDoor> make(StoreDoorOptions options);
     // Hangs up on everybody.
-    ~StoreDoor();
+    virtual ~StoreDoor() = default;
 
     // Says where the workers of this node find it.
-    Endpoint endpoint() const;
+    virtual Endpoint endpoint() const = 0;
 
     // Workers of a new round may come, whose store is at the coordinator's place; those of the one before are hung up on.
     // Before the first one nobody is served.
-    void begin_round(const Endpoint& coordinator);
-
-  private:
-    std::unique_ptr<DoorService> service_;
+    virtual void begin_round(const Endpoint& coordinator) = 0;
 };
 
 }  // namespace ddprun::inline job

@@ -186,8 +186,8 @@ asio::awaitable<void> turn_away(tcp::socket& socket) {
     }
 }
 
-// Tells whether it has said enough; an error: it never will.
-boost::system::result<bool> is_complete(const AgentEntry& entry) {
+// Tells whether it has said enough; nothing: it never will.
+std::optional<bool> is_complete(const AgentEntry& entry) {
     if (entry.is_door) return !entry.first_bytes.empty();
     return has_first_message(entry.first_bytes);
 }

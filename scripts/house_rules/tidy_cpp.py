@@ -67,11 +67,16 @@ def name_of(head):
     return match.group(1) if match else head.strip()[:40]
 
 
+NAMED_CLASS = re.compile(
+    r"\b(?:class|struct|union|enum)\s+(?:class\s+|alignas\([^()]*\)\s*|\[\[\w+\]\]\s*)*(\w+(?:::\w+)*)")
+
+
 class Scan:
-    """One walk over code_only text; fills `functions`, `variables` and `types`."""
+    """One walk over code_only text; fills `functions`, `variables`, `types` and, by class, `members`: its functions that have
+    a body in it or outside of it."""
 
     def __init__(self, code):
-        self.functions, self.variables, self.types = [], [], []
+        self.functions, self.variables, self.types, self.members = [], [], [], []
         stack, head, head_line, line, parens = [("namespace", "", (1, 1), 0)], "", 1, 1, 0
         for char in code:
             kind = stack[-1][0]
@@ -94,6 +99,7 @@ class Scan:
                     head = ""
                 if opened == "function" and stack[-1][0] != "function":
                     self.functions.append((name_of(opening), first, body, line))
+                    self.note_member(name_of(opening), first, [above for kind, above, _, _ in stack if kind == "class"])
                 continue
             parens += (char == "(") - (char == ")")
             if char == ";" and parens <= 0:
@@ -107,6 +113,12 @@ class Scan:
                 if head.strip() in ("public:", "private:", "protected:"):
                     head = ""
 
+
+    def note_member(self, name, line, classes):
+        names = [named.group(1) for named in map(NAMED_CLASS.search, classes) if named]
+        owner = "::".join([*names, *name.split("::")[:-1]])
+        if owner:
+            self.members.append((owner, line, bool(names)))
 
     def note_type(self, head, line, outer):
         """A class, struct, union or enumeration that is defined here: its namespaces and name; not what no other file can
@@ -123,6 +135,11 @@ class Scan:
 @functools.lru_cache(maxsize=None)
 def scan(code):
     return Scan(code)
+
+
+def members(code):
+    """Every function with a body that belongs to a class, as (class, line, whether that is inside of the class)."""
+    return scan(code).members
 
 
 def types(code):

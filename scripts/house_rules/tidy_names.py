@@ -5,7 +5,7 @@ Two types of one name in one namespace share their destructor where both rooms a
 
 import re
 
-from tidy_cpp import code_only, functions, types
+from tidy_cpp import code_only, members, types
 
 # The rooms, as beginnings of paths, the longest that fits counts; what the collectives show is in ddprun itself.
 NAMESPACES = {
@@ -65,14 +65,16 @@ def one_type(tree):
 
 
 def class_size(tree):
-    """How many member functions a class defines outside of its body."""
-    members = {}
+    """How many member functions a class defines, in its body and outside of it. A class of a source has its functions there."""
+    counted = {}
     for path, text in sorted(tree.items()):
-        if namespace_of(path) is not None and path.endswith((".cpp", ".hpp")):
-            for name, first, _ in functions(code_only(text)):
-                owner = name.rpartition("::")[0]
-                if owner:
-                    members.setdefault((namespace_of(path), owner), []).append((path, first))
-    for (_, owner), places in members.items():
+        if namespace_of(path) is None or not path.endswith((".cpp", ".hpp")):
+            continue
+        found = members(code_only(text))
+        local = {owner for owner, _, is_inside in found if is_inside and path.endswith(".cpp")}
+        for owner, line, _ in found:
+            home = path if owner in local else namespace_of(path)
+            counted.setdefault((home, owner), []).append((path, line))
+    for (_, owner), places in counted.items():
         if len(places) > MAX_MEMBER_FUNCTIONS:
             yield *places[0], f"{owner}: {len(places)} member functions, the stop is {MAX_MEMBER_FUNCTIONS}: split it by what it owns"

@@ -43,8 +43,8 @@ WINGS = {
     "launcher/doctor": ("launcher", "launcher/cluster", "launcher/plan", "launcher/process"),
     "launcher/agent": ("launcher", "launcher/cluster", "launcher/plan", "launcher/process", "launcher/guardian",
                        "launcher/output", "launcher/report"),
-    "launcher/jobs": ("launcher", "launcher/cluster", "launcher/process"),
-    "launcher/features": ("launcher", "launcher/process", "launcher/output", "launcher/agent", "launcher/jobs"),
+    "launcher/jobs": ("launcher", "launcher/process"),
+    "launcher/features": ("launcher", "launcher/process", "launcher/output", "launcher/doctor", "launcher/agent", "launcher/jobs"),
     "launcher/start": ("launcher", "launcher/cluster", "launcher/process", "launcher/output", "launcher/agent"),
 
     "collectives/values": (),

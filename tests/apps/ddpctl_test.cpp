@@ -70,9 +70,10 @@ TEST_CASE("ddpctl: what is run again") {
     CHECK(rerun.argv == Words{"torchrun", "--log-dir=l", "echo", "a b"});
     CHECK(rerun.directory == "/data/it's");
     CHECK(rerun.environment ==
-          Environment{{"HOME", "/h"}, {"SLURM_JOB_ID", "7"}, {"PET_NNODES", "1"}, {"DDPRUN_SECRET", "s"}});
-    CHECK(rerun.line ==
-          R"(cd '/data/it'\''s' && env -u DDPRUN_QUIET PET_NNODES=1 /opt/bin/ddprun --log-dir=l echo 'a b')");
+          Environment{{"SLURM_JOB_ID", "7"}, {"PET_NNODES", "1"}, {"DDPRUN_SECRET", "s"}});
+    CHECK(
+        rerun.line ==
+        R"(cd '/data/it'\''s' && env -u DDPRUN_QUIET -u HOME PET_NNODES=1 /opt/bin/ddprun --log-dir=l echo 'a b')");
     CHECK(rerun_of(record, record.environment).line ==
           R"(cd '/data/it'\''s' && /opt/bin/ddprun --log-dir=l echo 'a b')");
 }

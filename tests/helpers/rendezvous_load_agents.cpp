@@ -120,7 +120,7 @@ asio::awaitable<void> ScriptedAgent::run() {
         const std::size_t size = co_await socket_->async_read_some(asio::buffer(bytes), asio::use_awaitable);
         frames.append({bytes.data(), size});
         for (;;) {
-            const auto message = frames.next().value();
+            const auto message = frames.next();
             if (!message) break;
             if (!std::holds_alternative<Heartbeat>(*message)) {
                 ++load_.received;

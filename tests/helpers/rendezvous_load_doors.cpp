@@ -125,10 +125,10 @@ void load_doors(const Endpoint& server, int count) {
     std::vector<std::unique_ptr<StoreDoor>> doors;
     std::string ports;
     for (int number = 0; number < count; ++number) {
-        doors.push_back(std::make_unique<StoreDoor>(StoreDoorOptions{
-            .key = load_secret(), .spared_descriptors = 0, .on_remark = [](const std::string& sentence) {
-                std::cerr << sentence << std::endl;
-            }}));
+        doors.push_back(StoreDoor::make(
+            {.key = load_secret(), .spared_descriptors = 0, .on_remark = [](const std::string& sentence) {
+                 std::cerr << sentence << std::endl;
+             }}));
         doors.back()->begin_round(server);
         ports += fmt::format(" port{}={}", number, doors.back()->endpoint().port);
     }

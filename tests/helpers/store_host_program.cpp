@@ -25,9 +25,9 @@ void serve_until_end_of_input(std::uint16_t port) {
 void serve_door() {
     const SecretKey key = SecretKey::fresh();
     const RendezvousServer server({.coordinator = {.job_id = "job", .nnodes = 2}, .key = key});
-    StoreDoor door({.key = key});
-    door.begin_round(server.own_endpoint());
-    serve_until_end_of_input(door.endpoint().port);
+    const auto door = StoreDoor::make({.key = key});
+    door->begin_round(server.own_endpoint());
+    serve_until_end_of_input(door->endpoint().port);
 }
 
 }  // namespace

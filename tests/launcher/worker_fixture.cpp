@@ -101,8 +101,7 @@ void run_until(boost::asio::io_context& context, const std::function<bool()>& co
 
 StubRun::StubRun(const WorkerSpec& spec) {
     StdoutToPipe pipe;
-    auto result = runner_.start(
-        spec, {[this](const ExitStatus& status) { status_ = status; }, [this] { gone_ = true; }});
+    auto result = runner_.start(spec, observer_);
     if (auto* failure = std::get_if<StartFailure>(&result)) throw std::runtime_error(failure->text);
     pid_ = std::get<Started>(result).pid;
     out_.emplace(pipe.take_reader());

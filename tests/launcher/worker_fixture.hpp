@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/process/local_runner.hpp"
@@ -74,6 +75,24 @@ class TemporaryFolder {
     std::filesystem::path path_;
 };
 
+// Calls these for a worker. Outlives it.
+struct CallingObserver final : WorkerObserver {
+    using Exited = std::function<void(const ExitStatus&)>;
+    using Used = std::function<void(const ResourceUse&)>;
+
+    CallingObserver(
+        Exited on_exited, std::function<void()> on_gone, Used on_used = [](const ResourceUse&) {})
+        : exited(std::move(on_exited)), gone(std::move(on_gone)), used(std::move(on_used)) {}
+
+    void worker_exited(pid_t, const ExitStatus& status) override { exited(status); }
+    void worker_group_gone(pid_t) override { gone(); }
+    void worker_used(pid_t, const ResourceUse& use) override { used(use); }
+
+    Exited exited;
+    std::function<void()> gone;
+    Used used;
+};
+
 // A blueprint that runs worker_stub with these words, in this process's environment.
 WorkerSpec stub_spec(std::vector<std::string> modes);
 
@@ -95,6 +114,8 @@ class StubRun {
 
   private:
     boost::asio::io_context context_{1};
+    CallingObserver observer_{[this](const ExitStatus& status) { status_ = status; },
+                              [this] { gone_ = true; }};
     LocalRunner runner_{context_.get_executor()};
     std::optional<LineReader> out_;
     pid_t pid_ = 0;

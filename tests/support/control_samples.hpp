@@ -100,7 +100,7 @@ inline std::vector<ControlMessage> sample_messages() {
             JobMoved{"0.1.0", "none", 4, 2, 77, "10.0.0.2", 29500},
             Welcome{5000, "10.0.0.2"},
             Lead{3},
-            Abdicated{"no majority", 1, 2, {0, 2}},
+            SteppedDown{"no majority", 1, 2, {0, 2}},
             MemberGone{1, 2, 1},
             sample_members(),
             GivenUp{"no heartbeat for 5 s"},

@@ -35,8 +35,4 @@ bool is_doctors_job(const std::vector<std::string>& program);
 // Says what doctor looks at on this node.
 LookRequest doctor_request(const Environment& environment, const std::string& log_dir);
 
-// Looks at what is quick to see of this node, where this launch is about to start: neither names nor Python are asked for.
-// The limit of open files is still that which the launcher was given.
-NodeReport check_node(const LaunchOptions& options);
-
 }  // namespace ddprun::inline app

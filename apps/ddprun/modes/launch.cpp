@@ -44,27 +44,18 @@ RunRecord own_record(const Call& call) {
     record.called = call.called();
     record.words = call.words();
     record.directory = fs::current_path().string();
-    record.environment = deciding_variables(current_environment());
+    record.environment = without_secrets(current_environment());
     record.version = DDPRUN_VERSION;
     record.host = host_name();
     record.start_unix_ms = unix_time_now_ms();
     return record;
 }
 
-void add_outcome(const LaunchOptions& options, RunRecord& record) {
-    record.run_id = options.run_id;
-    record.nnodes = options.nnodes;
-    record.workers = static_cast<int>(options.workers.size());
-    record.master_addr = options.master.host;
-    record.master_port = options.master.port;
-}
-
 // Returns the record, or why there is none. An agent that a starter has started has the starter's own record, which may be empty: its own words
 // would start that agent alone.
-std::variant<RunRecord, std::string> record_of(const LaunchOptions& options, Call& call) try {
+std::variant<RunRecord, std::string> record_of(Call& call) try {
     auto record = call.relay() ? parse_run_record(call.relay()->run_record) : own_record(call);
     if (!record) return kTooLong;
-    add_outcome(options, *record);
     return *std::move(record);
 } catch (const fs::filesystem_error& error) {
     return error.what();
@@ -90,7 +81,7 @@ std::string run_record_of(const Call& call) {
 // Returns what writes run.json when the run's own folder below --log-dir has been made; nothing without --log-dir.
 RunFolderWork run_file_work(const LaunchOptions& options, Call& call) {
     if (!options.output.files || options.output.log_dir.empty()) return {};
-    return [made = record_of(options, call)](const RunFolder& folder) -> std::optional<std::string> {
+    return [made = record_of(call)](const RunFolder& folder) -> std::optional<std::string> {
         const fs::path path = fs::path(folder.path) / std::string(kRunFile);
         const auto* record = std::get_if<RunRecord>(&made);
         const std::string trouble =
@@ -103,7 +94,7 @@ RunFolderWork run_file_work(const LaunchOptions& options, Call& call) {
 
 // Two processes return from detach(): the one that goes back to the shell, and the launcher that goes on.
 int run_detached(const LaunchOptions& options, const std::vector<std::string>& words,
-                 LaunchFeatures& features, LauncherLog& log) {
+                 std::vector<Feature*> features, LauncherLog& log) {
     const auto jobs = make_jobs_folder({current_environment(), ::geteuid()});
     prune_jobs(jobs);
     const auto folder = make_starting_folder(jobs);
@@ -117,7 +108,7 @@ int run_detached(const LaunchOptions& options, const std::vector<std::string>& w
         throw;
     }
     if (detached.exit_code) {
-        features.go_on_elsewhere();
+        Features(features).at(&Feature::goes_on_elsewhere);
         // A launcher that was killed could not do it.
         if (*detached.exit_code != 0) remove_starting_folder(folder);
         return *detached.exit_code;
@@ -125,9 +116,8 @@ int run_detached(const LaunchOptions& options, const std::vector<std::string>& w
     std::vector<std::string> command{"ddprun"};
     command.insert(command.end(), words.begin(), words.end());
     DetachedJob job(folder, options, std::move(command), std::move(*room), std::move(detached.starter));
-    std::vector<Feature*> all = features.all();
-    all.insert(all.begin(), &job);
-    return run_agent(options, log, all);
+    features.insert(features.begin(), &job);
+    return run_agent(options, log, features);
 }
 
 void tell_remarks(const CommandLine& line, LauncherLog& log) {
@@ -151,18 +141,6 @@ void check_files(const LaunchOptions& options, const PathFacts& known) {
     if (options.etcd && options.etcd->tls) {
         if (const auto wrong = complaint_about(*options.etcd->tls)) throw UsageError(*wrong);
     }
-}
-
-// Looks at this node for --check. Returns the first problem, if there are any; all have been said then.
-std::string problem_by_check(const LaunchOptions& options, LauncherLog& log) {
-    std::string first;
-    for (const Finding& finding : check_node(options).findings) {
-        if (finding.state == FindingState::warning) log.debug("--check: " + line_of(finding));
-        if (finding.state != FindingState::problem) continue;
-        log.error("--check: " + line_of(finding));
-        if (first.empty()) first = line_of(finding);
-    }
-    return first;
 }
 
 // The others of the job can be told if it has a coordinator by now: etcd elects one among those that take part.
@@ -213,7 +191,7 @@ void tell_of_launch(const ClusterPlan& plan, const LaunchOptions& options, const
 
 // Ends a launch that has told nobody but its user.
 int end_unstarted(const LaunchOptions& options, Call& call, int code, const std::string& why) {
-    call.features()->fails(options.exits_with_one ? 1 : code, why);
+    Features(call.features()->all()).at(&Feature::launch_failed, options.exits_with_one ? 1 : code, why);
     return code;
 }
 
@@ -232,7 +210,7 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
     LauncherLog& log = call.log();
     LaunchOptions options = resolve_launch(line, facts);
     if (is_doctors_job(line.program)) options.entry_name = "ddprun doctor";
-    call.features()->launch_known(options, line.rdzv_backend);
+    call.features()->launch_known(options, line);
     if (line.dry_run) {
         tell_of_launch(plan, options, "", log);
         return show_dry_run(options, line.json);
@@ -245,7 +223,7 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
         return end_unstarted(options, call, fault->exit_code, fault->text);
     }
     tell_of_launch(plan, options, advice, log);
-    if (line.check) options.unfit = problem_by_check(options, log);
+    options.unfit = Features(call.features()->all()).unfit();
     if (!options.unfit.empty()) return run_unfit(std::move(options), call);
     options.open_files = raise_open_files();
     options.in_run_folder = run_file_work(options, call);
@@ -255,7 +233,7 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
             "be neither found nor ended");
     if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
     if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
-    if (line.detach) return run_detached(options, call.words(), *call.features(), log);
+    if (line.detach) return run_detached(options, call.words(), call.features()->all(), log);
     return run_with(std::move(options), call);
 }
 

@@ -38,14 +38,15 @@ LaunchFeatures::LaunchFeatures(const CommandLine& line, const PathFacts& known,
     event_log_ = value_or_throw<UsageError>(open_appended_file("--events", filled_path(line.events, known)));
 }
 
-void LaunchFeatures::launch_known(const LaunchOptions& options, RdzvBackend backend) {
+void LaunchFeatures::launch_known(const LaunchOptions& options, const CommandLine& line) {
     FeatureInputs inputs{.options = options,
                          .log = log_,
-                         .rdzv_backend = backend_name(backend),
+                         .rdzv_backend = backend_name(line.rdzv_backend),
                          .start = start_,
                          .options_read = options_read_,
                          .health_port = health_port_,
-                         .event_log = std::exchange(event_log_, std::nullopt)};
+                         .event_log = std::exchange(event_log_, std::nullopt),
+                         .checks_node = line.check};
     features_ = make_features(inputs);
 }
 
@@ -53,14 +54,6 @@ std::vector<Feature*> LaunchFeatures::all() const {
     std::vector<Feature*> features;
     for (const auto& feature : features_) features.push_back(feature.get());
     return features;
-}
-
-void LaunchFeatures::fails(int exit_code, std::string_view reason) {
-    for (const auto& feature : features_) feature->launch_failed(exit_code, reason);
-}
-
-void LaunchFeatures::go_on_elsewhere() {
-    for (const auto& feature : features_) feature->goes_on_elsewhere();
 }
 
 Call::Call(std::string called, std::vector<std::string> words, LauncherLog& log)

@@ -29,15 +29,10 @@ class LaunchFeatures {
                    std::chrono::steady_clock::time_point start, LauncherLog& log);
 
     // This machine was looked at, and this is the launch.
-    void launch_known(const LaunchOptions& options, RdzvBackend backend);
+    void launch_known(const LaunchOptions& options, const CommandLine& line);
 
     // Returns the features that there are, which the agent tells of what happens.
     std::vector<Feature*> all() const;
-
-    // The launcher ends so before an agent has.
-    void fails(int exit_code, std::string_view reason);
-    // Another process, of --detach, goes on; this one's have nothing to say.
-    void go_on_elsewhere();
 
   private:
     std::chrono::steady_clock::time_point start_;

@@ -79,18 +79,16 @@ std::vector<LateInput> late_inputs(const LaunchOptions& options) {
              [](Inputs& inputs) { ++inputs.options.master.port; }});
     if (!is_alone) add_of_nodes(options, late);
     if (options.timer_place)
-        late.push_back({timer_place_text(*options.timer_place), [](Inputs& inputs) {
-                            inputs.station.variables.over[kTimerFileVariable] = kAnother;
-                        }});
+        late.push_back({timer_place_text(*options.timer_place),
+                        [](Inputs& inputs) { inputs.station.added.over[kTimerFileVariable] = kAnother; }});
     if (options.local_cache)
-        late.push_back({"a folder made at the start", [](Inputs& inputs) {
-                            inputs.station.variables.unless_set = cache_variables(kAnother);
-                        }});
+        late.push_back({"a folder made at the start",
+                        [](Inputs& inputs) { inputs.station.added.unless_set = cache_variables(kAnother); }});
     return late;
 }
 
 Environment environment_of(const Inputs& inputs, int local_rank) {
-    return place_worker(inputs.options, inputs.round, local_rank, inputs.station, {}).environment;
+    return place_worker(inputs.options, inputs.round, local_rank, inputs.station).environment;
 }
 
 // The first round. What several nodes decide is changed as a late input.

@@ -35,7 +35,7 @@ std::vector<E> all_events() {
 }
 
 // What an agent that leaves hears, if nobody disturbs it.
-const std::vector<E> kEnd = {E::refused, E::output_shown, E::reported, E::goodbye_said, E::guests_gone};
+const std::vector<E> kEnd = {E::refused, E::output_shown, E::reported, E::goodbye_said, E::others_left};
 
 }  // namespace
 
@@ -46,8 +46,8 @@ TEST_CASE("the lives of an agent") {
               {E::finish_ordered, A::leave, S::draining_output},
               {E::output_shown, A::report, S::reporting},
               {E::reported, A::await_goodbye, S::saying_goodbye},
-              {E::goodbye_said, A::await_guests, S::awaiting_guests},
-              {E::guests_gone, A::end, S::done}});
+              {E::goodbye_said, A::await_others, S::awaiting_others},
+              {E::others_left, A::end, S::done}});
     }
     SECTION("the coordinator is not there yet, or restarts while nodes gather") {
         walk({{E::connection_lost, A::join_again, S::joining},
@@ -176,15 +176,15 @@ TEST_CASE("the lives of an agent that loses its coordinator") {
 
 TEST_CASE("the end goes its way, once, whatever else happens") {
     walk({{E::refused, A::leave, S::draining_output},
-          {E::guests_gone, A::none, S::draining_output},  // nobody waits for them yet
+          {E::others_left, A::none, S::draining_output},  // nobody waits for them yet
           {E::signal_received, A::none, S::draining_output},
           {E::interrupted_again, A::report, S::reporting},  // nobody reads the output
           {E::output_shown, A::none, S::reporting},
           {E::reported, A::await_goodbye, S::saying_goodbye},
           {E::interrupted_again, A::none, S::saying_goodbye},
-          {E::goodbye_said, A::await_guests, S::awaiting_guests},
-          {E::signal_received, A::none, S::awaiting_guests},
-          {E::guests_gone, A::end, S::done}});
+          {E::goodbye_said, A::await_others, S::awaiting_others},
+          {E::signal_received, A::none, S::awaiting_others},
+          {E::others_left, A::end, S::done}});
 }
 
 TEST_CASE("the coordinator is lost, and another one takes over") {
@@ -263,7 +263,7 @@ TEST_CASE("whatever happened before: workers that run are stopped, and the agent
                 case A::end: CHECK(machine.state() == S::done); break;
                 case A::report:
                 case A::await_goodbye:
-                case A::await_guests:
+                case A::await_others:
                 case A::none:
                 case A::join_again:
                 case A::await_place:

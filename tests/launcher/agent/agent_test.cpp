@@ -7,7 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <csignal>
 
-#include "launcher/features/launcher_signals.hpp"
+#include "launcher/features/features.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 #include "tests/launcher/agent/worker_group_fixture.hpp"
 #include "tests/support/catch.hpp"
@@ -20,8 +20,8 @@ class ObedientRunner final : public ProcessRunner {
   public:
     explicit ObedientRunner(boost::asio::any_io_executor executor) : executor_(std::move(executor)) {}
 
-    std::variant<Started, StartFailure> start(const WorkerSpec&, WorkerEvents events) override {
-        workers_.push_back(std::move(events));
+    std::variant<Started, StartFailure> start(const WorkerSpec&, WorkerObserver& observer) override {
+        workers_.push_back(&observer);
         return Started{pid_of(workers_.size() - 1)};
     }
     void signal_worker(pid_t worker, int signal, SignalScope) override {
@@ -38,12 +38,13 @@ class ObedientRunner final : public ProcessRunner {
 
     // Once.
     void end(std::size_t worker, ExitStatus status) {
-        if (!workers_.at(worker).on_exit) return;
-        boost::asio::post(executor_, [events = std::exchange(workers_[worker], {}), status] {
-            events.on_use({1, 2, 3, 4});
-            events.on_exit(status);
-            events.on_group_gone();
-        });
+        if (workers_.at(worker) == nullptr) return;
+        boost::asio::post(
+            executor_, [observer = std::exchange(workers_[worker], nullptr), pid = pid_of(worker), status] {
+                observer->worker_used(pid, {1, 2, 3, 4});
+                observer->worker_exited(pid, status);
+                observer->worker_group_gone(pid);
+            });
     }
 
   private:
@@ -51,7 +52,7 @@ class ObedientRunner final : public ProcessRunner {
     static pid_t pid_of(std::size_t worker) { return worker % 2 == 0 ? ::getpid() : ::getppid(); }
 
     boost::asio::any_io_executor executor_;
-    std::vector<WorkerEvents> workers_;
+    std::vector<WorkerObserver*> workers_;  // those that have not ended
 };
 
 // Writes down what it is told.

@@ -137,7 +137,7 @@ TEST_CASE("what keeps a round from starting is a failure, and the round ends") {
 TEST_CASE("signals and stops reach the group") {
     Round round;
     round.workers->start();
-    round.workers->signal_all(SIGUSR1);
+    round.workers->hear(NoticeSignal{.round = 3, .signal = SIGUSR1});
     round.workers->freeze();
     round.workers->thaw();
     round.workers->kill_now();

@@ -26,11 +26,11 @@ class FakeRunner final : public ProcessRunner {
   public:
     static constexpr pid_t kFirstPid = 1000;
 
-    std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) override {
+    std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerObserver& observer) override {
         if (spec.argv.front() == "refused")
             return StartFailure{ENOENT, "cannot start 'refused'", kExitNotFound};
         started_specs.push_back(spec);
-        workers_.push_back(std::move(events));
+        workers_.push_back(&observer);
         return Started{pid_of(workers_.size() - 1)};
     }
     // "0 SIGTERM leader", without the scope for signals that go to all in any case.
@@ -44,11 +44,18 @@ class FakeRunner final : public ProcessRunner {
         log.push_back("sweep " + std::to_string(patience.count()));
         swept_ = std::move(done);
     }
-    void forget(pid_t worker) override { log.push_back(name_of(worker) + " forgotten"); }
+    void forget(pid_t worker) override {
+        log.push_back(name_of(worker) + " forgotten");
+        workers_.at(std::stoul(name_of(worker))) = nullptr;
+    }
     std::filesystem::path worker_cgroup(int) const override { return {}; }
 
-    void exit(std::size_t worker, ExitStatus status) { workers_.at(worker).on_exit(status); }
-    void gone(std::size_t worker) { workers_.at(worker).on_group_gone(); }
+    void exit(std::size_t worker, ExitStatus status) {
+        if (WorkerObserver* observer = workers_.at(worker)) observer->worker_exited(pid_of(worker), status);
+    }
+    void gone(std::size_t worker) {
+        if (WorkerObserver* observer = workers_.at(worker)) observer->worker_group_gone(pid_of(worker));
+    }
     void swept(const SweepResult& result = {}) { std::exchange(swept_, {})(result); }
     std::size_t started() const { return workers_.size(); }
 
@@ -68,7 +75,7 @@ class FakeRunner final : public ProcessRunner {
         return std::to_string(worker);
     }
 
-    std::vector<WorkerEvents> workers_;
+    std::vector<WorkerObserver*> workers_;  // nullptr: forgotten
     std::function<void(const SweepResult&)> swept_;
 };
 
@@ -84,22 +91,22 @@ inline std::vector<WorkerSpec> specs(std::size_t count) {
 
 // A group, what it reported, and a runner of either kind.
 template <typename Runner>
-class GroupRun {
+class GroupRun : public GroupObserver {
   public:
     template <typename... Arguments>
     explicit GroupRun(SignalScope scope, WorkerGroup::Duration kill_timeout, Arguments&&... arguments)
         : runner(std::forward<Arguments>(arguments)...),
-          group(std::in_place, context.get_executor(), runner,
-                WorkerGroupEvents{[this](const WorkerEnd& end) {
-                                      ends.push_back(end);
-                                      if (on_end) on_end(end);
-                                  },
-                                  [this](const std::vector<UnkillableWorker>& left) {
-                                      unkillable = left;
-                                      ++all_gone;
-                                  },
-                                  [this](const GraceNotice& notice) { notices.push_back(to_text(notice)); }},
-                scope, kill_timeout) {}
+          group(std::in_place, context.get_executor(), runner, *this, scope, kill_timeout) {}
+
+    void ended(const WorkerEnd& end) override {
+        ends.push_back(end);
+        if (on_end) on_end(end);
+    }
+    void group_gone(const std::vector<UnkillableWorker>& left) override {
+        unkillable = left;
+        ++all_gone;
+    }
+    void grace_passed(const GraceNotice& notice) override { notices.push_back(to_text(notice)); }
 
     // Runs until nothing of the group is left.
     void finish() {
@@ -125,8 +132,8 @@ struct FakeRun : GroupRun<FakeRunner> {
 // LocalRunner needs the executor, which is a member of the same object.
 struct OwnRunner : ProcessRunner {
     std::optional<LocalRunner> local;
-    std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) override {
-        return local->start(spec, std::move(events));
+    std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerObserver& observer) override {
+        return local->start(spec, observer);
     }
     void signal_worker(pid_t worker, int signal, SignalScope scope) override {
         local->signal_worker(worker, signal, scope);

@@ -16,9 +16,9 @@ using namespace std::chrono_literals;
 TEST_CASE("each end is reported once, with its rank, and all gone once at the end") {
     FakeRun run;
     CHECK_FALSE(run.group->start_all(specs(2)).has_value());
-    CHECK(run.group->running() == 2);
+    CHECK(run.group->running_workers().size() == 2);
     run.runner.exit(1, Exited{0});
-    CHECK(run.group->running() == 1);
+    CHECK(run.group->running_workers().size() == 1);
     run.runner.gone(1);
     CHECK(run.all_gone == 0);
     run.runner.exit(0, Signaled{SIGSEGV, true});
@@ -139,7 +139,8 @@ TEST_CASE("the group may be destroyed by its own callback") {
     run.group->start_all(specs(2));
     run.on_end = [&](const WorkerEnd&) { run.group.reset(); };
     run.runner.exit(0, Exited{1});
-    CHECK(run.runner.take_log() == Lines{"0 SIGKILL", "0 SIGKILL", "1 SIGKILL"});
+    CHECK(run.runner.take_log() ==
+          Lines{"0 SIGKILL", "0 SIGKILL", "1 SIGKILL", "0 forgotten", "1 forgotten"});
     run.runner.gone(0);
     run.runner.exit(1, Signaled{SIGKILL, false});
     run.runner.gone(1);

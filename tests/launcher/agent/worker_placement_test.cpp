@@ -39,9 +39,10 @@ RoundReady second_round() {
     return round;
 }
 
-WorkerSpec place(const LaunchOptions& options, int local_rank, const WorkerStation& station = {},
+WorkerSpec place(const LaunchOptions& options, int local_rank, WorkerStation station = {},
                  const LauncherStreams& launcher = {}) {
-    return place_worker(options, second_round(), local_rank, station, launcher);
+    station.added.launcher = launcher;
+    return place_worker(options, second_round(), local_rank, station);
 }
 
 }  // namespace
@@ -89,7 +90,7 @@ TEST_CASE("nothing of an outer job is left, whatever this one does not say") {
     for (const char* name : {"DDPRUN_LIFE", "DDPRUN_MESH_KEY", "DDPRUN_NODE_ADDR"})
         CHECK_FALSE(environment.contains(name));
     const LaunchOptions options = options_of_node();
-    const WorkerSpec first_round = place_worker(options, RoundReady{}, 0, {}, {});
+    const WorkerSpec first_round = place_worker(options, RoundReady{}, 0, {});
     CHECK_FALSE(first_round.environment.contains("DDPRUN_RESTART_REASON"));
 }
 
@@ -126,8 +127,7 @@ TEST_CASE(
     options.environment["TORCHELASTIC_TIMER_FILE"] = "/outer";
     const Environment caches{{"TRITON_CACHE_DIR", "/node/triton"}, {"CUDA_CACHE_PATH", "/node/cuda"}};
     const Environment own =
-        place(options, 0,
-              {.variables = {.unless_set = caches, .over = {{"TORCHELASTIC_TIMER_FILE", "/timers"}}}})
+        place(options, 0, {.added = {.unless_set = caches, .over = {{"TORCHELASTIC_TIMER_FILE", "/timers"}}}})
             .environment;
     CHECK(own.at("TRITON_CACHE_DIR") == "/mine");
     CHECK(own.at("CUDA_CACHE_PATH") == "/node/cuda");

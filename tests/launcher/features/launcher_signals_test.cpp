@@ -1,4 +1,4 @@
-#include "launcher/features/launcher_signals.hpp"
+#include "launcher/features/features.hpp"
 
 #include <signal.h>
 
@@ -73,13 +73,13 @@ TEST_CASE("what a signal means to the job") {
     }
     SECTION("the terminal has another size, which is no event") {
         launched.send(SIGWINCH);
-        CHECK(agent.resized == 1);
-        CHECK(agent.told.empty());
+        CHECK(agent.count<WindowChanged>() == 1);
+        CHECK(agent.count<SignalReceived>() == 0);
         CHECK(agent.ended_by.empty());
     }
     SECTION("Ctrl-Z makes it stand still") {
         launched.send(SIGTSTP);
-        CHECK(agent.suspended == 1);
+        CHECK(agent.count<StopTyped>() == 1);
         CHECK(agent.ended_by.empty());
     }
 }
@@ -89,7 +89,7 @@ TEST_CASE("a signal that ends a job may be SIGTSTP, too") {
     launched.agent.given.terminating_signals = {SIGTSTP};
     launched.send(SIGTSTP);
     CHECK(launched.agent.ended_by == Ends{{SIGTSTP, false}});
-    CHECK(launched.agent.suspended == 0);
+    CHECK(launched.agent.count<StopTyped>() == 0);
 }
 
 TEST_CASE("the launcher hears signals until it leaves, and is not ended by one that comes then") {

@@ -56,7 +56,7 @@ struct TimerWatch {
             agent.now.workers.push_back({.rank = rank, .local_rank = rank, .pid = pid});
         }
         watchdog->began(agent);
-        WorkerVariables variables;
+        RoundAdditions variables;
         watchdog->round_begins({}, variables);
         path = variables.over.at(kTimerFileVariable);
     }

@@ -51,9 +51,7 @@ class GuardedRun {
 
     std::variant<Started, StartFailure> start(const WorkerSpec& spec) {
         StdoutToPipe pipe;
-        auto result =
-            runner->start(spec, {[this](const ExitStatus& status) { events.push_back(to_string(status)); },
-                                 [this] { events.push_back("gone"); }});
+        auto result = runner->start(spec, observer);
         out.emplace(pipe.take_reader());
         return result;
     }
@@ -76,6 +74,8 @@ class GuardedRun {
 
     boost::asio::io_context context{1};
     Lines events;
+    CallingObserver observer{[this](const ExitStatus& status) { events.push_back(to_string(status)); },
+                             [this] { events.push_back("gone"); }};
     std::optional<LineReader> out;
     std::unique_ptr<ProcessRunner> runner;
 };

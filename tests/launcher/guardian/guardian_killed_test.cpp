@@ -92,7 +92,8 @@ TEST_CASE("nothing is left when the agent is killed, nor when it is killed with 
             if (agent == 0) {
                 boost::asio::io_context context;
                 const auto runner = make_guardian(context.get_executor(), 1, {}, kNoCgroup);
-                runner->start(stub_spec({"setsid-grandchild", "daemon", "ignore-term"}), {});
+                CallingObserver silent{[](const ExitStatus&) {}, [] {}};
+                runner->start(stub_spec({"setsid-grandchild", "daemon", "ignore-term"}), silent);
                 context.run();
                 ::_exit(1);
             }

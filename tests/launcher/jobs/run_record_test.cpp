@@ -15,13 +15,8 @@ RunRecord some_run() {
     record.version = "0.1.0";
     record.host = "n1";
     record.start_unix_ms = 1'714'559'500'000;
-    record.run_id = "none";
     record.job_id = "none-1f";
-    record.nnodes = 2;
     record.node_rank = -1;
-    record.workers = 2;
-    record.master_addr = "n1";
-    record.master_port = 29500;
     return record;
 }
 
@@ -44,6 +39,25 @@ TEST_CASE("a run record says whether it is known byte for byte") {
         spoil(record);
         CHECK_FALSE(parse_run_record(to_json(record))->is_exact);
     }
+}
+
+TEST_CASE("an environment is recorded without secrets, and is the one of the run that follows") {
+    Environment told{{"PATH", "/bin"}, {"SLURM_JOB_ID", "7"}, {"PET_NNODES", "2"}};
+    Environment all = told;
+    for (const char* name :
+         {"DDPRUN_SECRET", "DDPRUN_SECRET_FILE", "DDPRUN_MESH_KEY", "PET_Password", "SLURM_JWT",
+          "OMPI_MCA_orte_precondition_transports", "SM_API_TOKEN", "WANDB_API_KEY"})
+        all[name] = "x";
+    CHECK(without_secrets(all) == told);
+    // This shell's variables are not mixed with the run's, but for its own secrets and the job that it is in.
+    const Environment own{
+        {"HOME", "/h"}, {"SLURM_NODEID", "3"}, {"DDPRUN_SECRET", "s"}, {"DDPRUN_RUN_ID", "outer-1"}};
+    told["DDPRUN_RUN_ID"] = "outer-0";
+    Environment again = told;
+    again["DDPRUN_SECRET"] = "s";
+    again["DDPRUN_RUN_ID"] = "outer-1";
+    CHECK(as_recorded(own, told) == again);
+    CHECK(as_recorded({}, told) == told);
 }
 
 TEST_CASE("what is no run record is none") {

@@ -114,13 +114,13 @@ pid_t PumpRun::start(int local_rank, std::vector<std::string> modes) {
     spec.standard_error = streams.standard_error();
     error_files[local_rank] = streams.error_file;
     ++unfinished_;
-    WorkerEvents events;
-    events.on_exit = [](const ExitStatus&) {};
-    events.on_group_gone = [this, local_rank] {
-        ++gone;
-        pump_->finish(local_rank, [this] { --unfinished_; });
-    };
-    const auto result = runner_.start(spec, std::move(events));
+    CallingObserver& observer =
+        observers_.emplace_back([](const ExitStatus&) {},
+                                [this, local_rank] {
+                                    ++gone;
+                                    pump_->finish(local_rank, [this] { --unfinished_; });
+                                });
+    const auto result = runner_.start(spec, observer);
     if (const auto* failure = std::get_if<StartFailure>(&result)) throw std::runtime_error(failure->text);
     return std::get<Started>(result).pid;
 }

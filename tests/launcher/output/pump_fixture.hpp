@@ -7,6 +7,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <condition_variable>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -112,6 +113,7 @@ class PumpRun {
     OwnedDescriptor err_writer_;
     boost::asio::io_context context_{1};
     boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+    std::deque<CallingObserver> observers_;
     LocalRunner runner_;
     std::optional<OutputPump> pump_;
     int unfinished_ = 0;

@@ -51,13 +51,13 @@ TEST_CASE("the group is gone only when the last process of it has ended, the wor
     boost::asio::io_context context;
     LocalRunner runner(context.get_executor());
     Lines events;
+    CallingObserver observer{[&](const ExitStatus& status) { events.push_back(to_string(status)); },
+                             [&] { events.push_back("gone"); }};
     std::optional<LineReader> out;
     {
         StdoutToPipe pipe;
-        auto result =
-            runner.start(stub_spec({"fork", "wait-for-file", go, "say", "last", "end", "exit", "5"}),
-                         {[&](const ExitStatus& status) { events.push_back(to_string(status)); },
-                          [&] { events.push_back("gone"); }});
+        auto result = runner.start(
+            stub_spec({"fork", "wait-for-file", go, "say", "last", "end", "exit", "5"}), observer);
         REQUIRE(std::holds_alternative<Started>(result));
         out.emplace(pipe.take_reader());
     }
@@ -78,13 +78,12 @@ TEST_CASE("before a worker's end is told, what it has used is") {
     LocalRunner runner(context.get_executor());
     Lines events;
     ResourceUse used;
-    const auto result =
-        runner.start(stub_spec({"hold", "64", "exit", "5"}),
-                     {[&](const ExitStatus& status) { events.push_back(to_string(status)); }, [] {},
-                      [&](const ResourceUse& use) {
-                          events.push_back("used");
-                          used = use;
-                      }});
+    CallingObserver observer{[&](const ExitStatus& status) { events.push_back(to_string(status)); }, [] {},
+                             [&](const ResourceUse& use) {
+                                 events.push_back("used");
+                                 used = use;
+                             }};
+    const auto result = runner.start(stub_spec({"hold", "64", "exit", "5"}), observer);
     REQUIRE(std::holds_alternative<Started>(result));
     run_until(context, [&] { return events.size() == 2; });
     CHECK(events == Lines{"used", "exit code 5"});
@@ -100,7 +99,8 @@ TEST_CASE("a failed start is a value, and reports nothing later") {
     WorkerSpec spec = stub_spec({});
     spec.argv = {"./no/such/program"};
     bool reported = false;
-    auto result = runner.start(spec, {[&](const ExitStatus&) { reported = true; }, [&] { reported = true; }});
+    CallingObserver observer{[&](const ExitStatus&) { reported = true; }, [&] { reported = true; }};
+    auto result = runner.start(spec, observer);
     REQUIRE(std::holds_alternative<StartFailure>(result));
     CHECK(std::get<StartFailure>(result).exit_code == kExitNotFound);
     context.run();
@@ -113,8 +113,8 @@ TEST_CASE("a forgotten worker gives the executor no work any more") {
     bool reported = false;
     StdoutToPipe pipe;
     LocalRunner runner(context.get_executor());
-    auto result = runner.start(stub_spec({"ready-then-wait"}),
-                               {[&](const ExitStatus&) { reported = true; }, [&] { reported = true; }});
+    CallingObserver observer{[&](const ExitStatus&) { reported = true; }, [&] { reported = true; }};
+    auto result = runner.start(stub_spec({"ready-then-wait"}), observer);
     REQUIRE(std::holds_alternative<Started>(result));
     const pid_t pid = std::get<Started>(result).pid;
     runner.forget(pid);
@@ -128,14 +128,13 @@ TEST_CASE("a forgotten worker gives the executor no work any more") {
 TEST_CASE("the runner's end kills and reaps everything, without a word") {
     std::optional<LineReader> out;
     bool reported = false;
+    CallingObserver observer{[&](const ExitStatus&) { reported = true; }, [&] { reported = true; }};
     boost::asio::io_context context;
     {
         StdoutToPipe pipe;
         LocalRunner runner(context.get_executor());
         for (int i = 0; i < 3; ++i) {
-            auto result =
-                runner.start(stub_spec({"fork", "ignore-term", "end", "ignore-term"}),
-                             {[&](const ExitStatus&) { reported = true; }, [&] { reported = true; }});
+            auto result = runner.start(stub_spec({"fork", "ignore-term", "end", "ignore-term"}), observer);
             REQUIRE(std::holds_alternative<Started>(result));
         }
         out.emplace(pipe.take_reader());

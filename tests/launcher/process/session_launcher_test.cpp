@@ -303,10 +303,11 @@ TEST_CASE("a launcher without stdin and stderr still starts workers and reports 
     ::close(STDERR_FILENO);
     auto missing = SessionLauncher{}(context.get_executor(), nowhere);
     bool gone = false;
+    CallingObserver observer{[](const auto&) {}, [&gone] { gone = true; }};
     std::optional<LineReader> out;
     {
         StdoutToPipe pipe;
-        runner.start(stub_spec({"fds", "print-stdin"}), {[](const auto&) {}, [&gone] { gone = true; }});
+        runner.start(stub_spec({"fds", "print-stdin"}), observer);
         out.emplace(pipe.take_reader());
     }
     const Lines lines = out->rest();

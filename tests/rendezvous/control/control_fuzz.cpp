@@ -44,12 +44,12 @@ std::vector<std::string> said_in(std::string_view stream, std::size_t piece) {
         stream.remove_prefix(next.size());
         for (;;) {
             const auto message = frames.next();
-            if (!message) {
-                said.push_back(message.error().message());
+            if (frames.is_broken()) {
+                said.push_back("broken");
                 return said;
             }
-            if (!*message) break;
-            said.push_back(encode_control(**message));
+            if (!message) break;
+            said.push_back(encode_control(*message));
         }
     }
     return said;

@@ -37,7 +37,7 @@ TEST_CASE("whatever a control message holds comes back, and no part of it does")
         const auto back = decode_control(text);
         REQUIRE(back.has_value());
         REQUIRE(*back == message);
-        REQUIRE(decode_control(text.substr(0, values.below(text.size()))).has_error());
+        REQUIRE_FALSE(decode_control(text.substr(0, values.below(text.size()))).has_value());
     }
 }
 
@@ -50,11 +50,11 @@ TEST_CASE("a control message without one of its members, or with another type th
             INFO(object << " without " << member.key());
             auto less = object;
             less.erase(member.key());
-            CHECK(decode_control(boost::json::serialize(less)).has_error());
+            CHECK_FALSE(decode_control(boost::json::serialize(less)).has_value());
             if (member.key() == "following") continue;  // which may be nobody
             auto other = object;
             other[member.key()] = nullptr;
-            CHECK(decode_control(boost::json::serialize(other)).has_error());
+            CHECK_FALSE(decode_control(boost::json::serialize(other)).has_value());
         }
     }
 }
@@ -73,10 +73,10 @@ TEST_CASE("control frames come through any segmentation") {
             frames.append(std::string_view(stream).substr(at, count));
             at += count;
             for (;;) {
-                auto next = frames.next();
-                REQUIRE(next.has_value());
-                if (!*next) break;
-                received.push_back(**next);
+                const auto next = frames.next();
+                REQUIRE_FALSE(frames.is_broken());
+                if (!next) break;
+                received.push_back(*next);
             }
         }
         CHECK(received == sample_messages());
@@ -109,9 +109,7 @@ TEST_CASE("what is no control message is refused") {
     };
     for (const std::string& text : bad) {
         INFO(text);
-        auto decoded = decode_control(text);
-        REQUIRE_FALSE(decoded.has_value());
-        CHECK(decoded.error() == Errc::protocol_violation);
+        CHECK_FALSE(decode_control(text).has_value());
     }
     CHECK(decode_control(R"({"type":"goodbye","newer_member":[1,2]})").has_value());
 }
@@ -140,7 +138,7 @@ TEST_CASE("an agent's first message fits the frame that is heard of one who is n
     CHECK(has_first_message(said).value());
     CHECK_FALSE(has_first_message(said.substr(0, said.size() - 1)).value());
     CHECK_FALSE(has_first_message("").value());
-    CHECK(has_first_message(std::string("\xfd\xff\0\0", 4)).has_error());
+    CHECK_FALSE(has_first_message(std::string("\xfd\xff\0\0", 4)).has_value());
     CHECK_FALSE(has_first_message(std::string("\xfc\xff\0\0", 4)).value());
     static_assert(kMaxFirstFrame == 0x10000);
 }
@@ -148,12 +146,14 @@ TEST_CASE("an agent's first message fits the frame that is heard of one who is n
 TEST_CASE("limits of control frames hold when bytes arrive") {
     ControlFrames zero;
     zero.append(std::string(4, '\0'));
-    CHECK(zero.next().error() == Errc::limit_exceeded);
+    CHECK_FALSE(zero.next().has_value());
+    CHECK(zero.is_broken());
 
     ControlFrames huge;
     huge.append(std::string("\x01\x00\x10\x00", 4));  // kMaxControlFrame + 1, and not one byte more has come
     static_assert(kMaxControlFrame == 0x100000);
-    CHECK(huge.next().error() == Errc::limit_exceeded);
+    CHECK_FALSE(huge.next().has_value());
+    CHECK(huge.is_broken());
 
     const std::string text(kMaxControlText + 1, 'x');
     CHECK_FALSE(decode_control(R"({"type":"refused","exit_code":1,"reason":")" + text + "\"}").has_value());
@@ -235,7 +235,7 @@ TEST_CASE("mutated control frames never do more than be refused") {
         ControlFrames frames;
         frames.append(frame);
         auto next = frames.next();
-        if (next && *next) CHECK(decode_control(json_of(encode_control(**next))).has_value());
+        if (next) CHECK(decode_control(json_of(encode_control(*next))).has_value());
     }
 }
 

@@ -129,9 +129,9 @@ TEST_CASE("the lives of a job whose nodes come and go") {
               {E::all_ended, A::decide, S::stopping},
               {E::was_decided, A::go_on_pausing, S::pausing},
               {E::pause_over, A::begin_again, S::pausing},
-              {E::host_leaves, A::abdicate, S::over}},
+              {E::host_leaves, A::step_down, S::over}},
              S::electing);
-        walk({{E::election_over, A::abdicate, S::over}}, S::electing);
+        walk({{E::election_over, A::step_down, S::over}}, S::electing);
         walk({{E::all_joined, A::start_round, S::running},
               {E::job_moved, A::tell_other_group, S::running},
               {E::quorum_lost, A::stop_all, S::stopping},

@@ -59,7 +59,7 @@ TEST_CASE("the words of a failed worker name the culprit, and its exit code stay
     CHECK(culprit.testimony == late(2));
     CHECK(culprit.last_lines == std::vector<std::string>{"start", late(2)});
     CHECK(to_text(culprit) == "rank 2 on node 1 (gpu): does not answer, says rank 0 (exit code 1)");
-    CHECK(witness_of(culprit) == 0);
+    CHECK(reporter_of(culprit) == 0);
     CHECK(judge({failed(0, {kCallText + "rank 1 is at barrier() as call 6"})}).accusation == "has not come");
 }
 

@@ -172,9 +172,9 @@ TEST_CASE("a coordinator that steps down names the members that are gone") {
     Led led(3);
     led.lose(1, true);
     led.roster.note_leaving(led.roster.nodes().at(0), 15);
-    const Abdicated word = led.leadership.abdication(led.roster.nodes(), true, "");
+    const SteppedDown word = led.leadership.stepping_down(led.roster.nodes(), true, "");
     CHECK(word.gone == std::vector<int>{0, 1});
-    CHECK(led.leadership.abdication(led.roster.nodes(), false, "why").reason == "why");
+    CHECK(led.leadership.stepping_down(led.roster.nodes(), false, "why").reason == "why");
 }
 
 TEST_CASE(

@@ -42,7 +42,7 @@ std::string text_of(const ControlMessage& message) {
                                           one.message.empty() ? "" : ", ", one.message);
                    },
                    [](const Lead& one) { return fmt::format("follow me, epoch {}", one.epoch); },
-                   [](const Abdicated& one) { return "no coordinator: " + one.reason; },
+                   [](const SteppedDown& one) { return "no coordinator: " + one.reason; },
                    [](const MemberGone& one) { return fmt::format("rank {} is dead", one.group_rank); },
                    [](const GivenUp& one) { return "given up: " + one.reason; },
                    [](const Refused& one) { return "refused: " + one.reason; },

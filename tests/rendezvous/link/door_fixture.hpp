@@ -13,9 +13,11 @@ namespace ddprun {
 
 class DoorFixture {
   public:
-    DoorFixture() : door_({.key = key_, .on_remark = [this](const std::string& text) { remark_ = text; }}) {
+    DoorFixture()
+        : door_(StoreDoor::make(
+              {.key = key_, .on_remark = [this](const std::string& text) { remark_ = text; }})) {
         host(0);
-        door_.begin_round(place());
+        door_->begin_round(place());
     }
 
     void host(std::uint16_t port) {
@@ -30,8 +32,8 @@ class DoorFixture {
     Endpoint place() const { return server_->own_endpoint(); }
 
     const SecretKey& key() const { return key_; }
-    StoreDoor& door() { return door_; }
-    RawClient client() const { return RawClient(door_.endpoint().port); }
+    StoreDoor& door() { return *door_; }
+    RawClient client() const { return RawClient(door_->endpoint().port); }
     // At the store itself.
     RawClient neighbour() const { return RawClient(server_->port()); }
     // Of the door; only when its thread has said it, and says nothing more.
@@ -41,7 +43,7 @@ class DoorFixture {
     SecretKey key_ = SecretKey::fresh();
     std::optional<RendezvousServer> server_;
     std::string remark_;
-    StoreDoor door_;
+    std::unique_ptr<StoreDoor> door_;
 };
 
 }  // namespace ddprun

@@ -184,7 +184,7 @@ void TakeoverWorld::receive(SimulatedAgent& agent, const ControlMessage& message
     const bool is_in_doubt = agent.lease && agent.lease->is_in_doubt(time_of(agent));
     const bool is_at_once = std::holds_alternative<Heartbeat>(message) ||
                             std::holds_alternative<GivenUp>(message) ||
-                            std::holds_alternative<Abdicated>(message);
+                            std::holds_alternative<SteppedDown>(message);
     const bool begins_late = is_in_doubt && std::holds_alternative<RoundReady>(message);
     if (begins_late) say(agent, Heartbeat{Heartbeat::kAskMe});
     if (begins_late || (!agent.waiting.empty() && !is_at_once)) return agent.waiting.push_back(message);
@@ -242,8 +242,8 @@ void TakeoverWorld::take(SimulatedAgent& agent, const ControlMessage& message) {
         agent.is_gate = agent.coordinator != nullptr;
         hang_up(agent);
         agent.next_step = time_of(agent);
-    } else if (const auto* abdicated = std::get_if<Abdicated>(&message)) {
-        lose(agent, {CoordinatorLoss::Kind::left, abdicated->reason});
+    } else if (const auto* stepped_down = std::get_if<SteppedDown>(&message)) {
+        lose(agent, {CoordinatorLoss::Kind::left, stepped_down->reason});
     } else if (const auto* given_up = std::get_if<GivenUp>(&message)) {
         lose(agent, {CoordinatorLoss::Kind::given_up, given_up->reason});
     }

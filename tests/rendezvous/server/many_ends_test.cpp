@@ -63,7 +63,7 @@ class StuckAgent {
     RoundReady await_round() {
         ControlFrames frames;
         for (;;) {
-            const auto message = frames.next().value();
+            const auto message = frames.next();
             if (message && std::holds_alternative<RoundReady>(*message))
                 return std::get<RoundReady>(*message);
             if (message) continue;

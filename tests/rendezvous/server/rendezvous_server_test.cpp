@@ -41,8 +41,8 @@ class RawPeer {
     std::optional<ControlMessage> hear() {
         for (;;) {
             auto message = frames_.next();
-            REQUIRE(message.has_value());
-            if (*message) return **message;
+            REQUIRE_FALSE(frames_.is_broken());
+            if (message) return message;
             std::string bytes = read();
             if (bytes.empty()) return std::nullopt;
             frames_.append(bytes);
