@@ -43,6 +43,8 @@ SecretKey derived_key(std::string_view parent, std::initializer_list<std::string
 }  // namespace
 
 std::variant<std::string, std::string_view> parse_secret(std::string_view text) {
+    constexpr std::string_view kEditorsMark = "\xef\xbb\xbf";
+    if (text.starts_with(kEditorsMark)) text.remove_prefix(kEditorsMark.size());
     const std::size_t begin = text.find_first_not_of(kAround);
     if (begin == text.npos) return std::string_view("is empty");
     text = text.substr(begin, text.find_last_not_of(kAround) + 1 - begin);
