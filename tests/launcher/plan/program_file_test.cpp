@@ -93,4 +93,59 @@ TEST_CASE("what the system would run: a binary behind all links, or an interpret
     }
 }
 
+TEST_CASE("a first line that names a launcher is for Python, by whatever way it gets there") {
+    const TemporaryFolder folder;
+    const std::string at = (folder.path() / "script").string();
+    const std::string link = (folder.path() / "launch-it").string();
+    fs::create_symlink("/proc/self/exe", link);
+    const auto look = [&](const std::string& line, const std::string& called = "") {
+        write_program(at, line + "\nprint(1)\n");
+        return look_at_program(called.empty() ? at : called, at);
+    };
+    for (const std::string& line :
+         {std::string("#!/usr/bin/env -S ddprun --nproc-per-node=1"), std::string("#!ddprun"),
+          std::string("#! /opt/bin/torchrun --x"), "#!" + link,
+          std::string("#!/usr/bin/env -SA=B ddprun-launch"), std::string("#!/usr/bin/env -S uv run ddprun"),
+          std::string("#!/usr/bin/env -S python -m torch.distributed.run")}) {
+        CAPTURE(line);
+        CHECK(look(line).starts_launcher);
+        CHECK(look(line).is_for_python);
+        CHECK(look(line).python_path.empty());
+        CHECK(look(line, "script").python_path == at);
+        CHECK(look_at_program(at, "").is_for_python);
+    }
+    for (const char* line :
+         {"#!/bin/sh", "#!/opt/ddprun/bin/julia", "#!/usr/bin/env my-ddprun", "#!/usr/bin/python3"}) {
+        CAPTURE(line);
+        CHECK_FALSE(look(line).starts_launcher);
+        CHECK_FALSE(look(line).is_for_python);
+    }
+    // The word alone makes no Python of a file that cannot be executed.
+    write_program(at, "#!/opt/python-tools/bin/julia\n");
+    CHECK_FALSE(look_at_program(at, "").is_for_python);
+    write_program(at, "#!/usr/bin/env -S uv run --script python3\n");
+    CHECK(look_at_program(at, "").is_for_python);
+}
+
+TEST_CASE("a carriage return that is a part of the interpreter's name, and one that is not") {
+    const TemporaryFolder folder;
+    const std::string at = (folder.path() / "script").string();
+    const auto look = [&](const std::string& line) {
+        write_program(at, line + "\r\n");
+        return look_at_program(at, at);
+    };
+    CHECK(look("#!/bin/bash").lost_interpreter == "/bin/bash");
+    CHECK(look("#! /bin/bash").lost_interpreter == "/bin/bash");
+    CHECK(look("#!/bin/bash ").lost_interpreter.empty());
+    CHECK(look("#!/usr/bin/env bash").lost_interpreter == "bash");
+    CHECK(look("#!/bin/bash -e").lost_interpreter.empty());
+    CHECK(look("#!/usr/bin/env -S perl -w").lost_interpreter.empty());
+    CHECK(look("echo").lost_interpreter.empty());
+    for (const char* line : {"#!/usr/bin/python3", "#!/usr/bin/env python3"}) {
+        CHECK(look(line).is_for_python);
+        CHECK(look(line).lost_interpreter.empty());
+    }
+    CHECK_FALSE(look("#!/usr/bin/env -S python3 -u").is_for_python);
+}
+
 }  // namespace ddprun
