@@ -119,6 +119,12 @@ bool is_loopback_address(const std::string& address) {
     return !error && parsed.is_loopback();
 }
 
+bool is_wildcard(const std::string& address) {
+    boost::system::error_code error;
+    const auto parsed = boost::asio::ip::make_address(address, error);
+    return address == "*" || (!error && parsed.is_unspecified());
+}
+
 std::variant<std::vector<std::string>, std::string> resolve_host(const std::string& host) {
     addrinfo hints{};
     hints.ai_family = AF_UNSPEC;
