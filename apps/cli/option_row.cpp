@@ -8,6 +8,10 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "rendezvous/system/small_file.hpp"
 
 #include "rendezvous/system/whole_number.hpp"
 
@@ -48,8 +52,9 @@ ConfigFile read_config_file(const std::string& path, const std::vector<OptionGro
     if (!file.is_open() || file.bad())
         throw BadValue(fmt::format("cannot be read: {}", std::strerror(errno)));
     file.clear();
+    std::istringstream text(edited_text({std::istreambuf_iterator<char>(file), {}}));
     ConfigFile config{path, {}};
-    for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(file)) {
+    for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {
         // A section's begin and end.
         if (item.name == "++" || item.name == "--") continue;
         const OptionRow& row = row_named(item.fullname(), groups);
@@ -86,8 +91,10 @@ void add_told(const OptionRow& row, ToldValue value, std::vector<ToldValue>& tol
 void add_variables(const OptionRow& row, const Environment& environment, std::vector<ToldValue>& told) {
     for (const std::string& name : comma_separated(variable_of(row) + "," + other_variables_of(row))) {
         const auto entry = environment.find(name);
-        if (entry != environment.end() && !entry->second.empty())
-            add_told(row, {{entry->second}, {OptionSource::variable, name}}, told);
+        if (entry == environment.end()) continue;
+        // A file of variables may have been edited on Windows.
+        std::string value = entry->second.substr(0, entry->second.find_last_not_of('\r') + 1);
+        if (!value.empty()) add_told(row, {{std::move(value)}, {OptionSource::variable, name}}, told);
     }
 }
 

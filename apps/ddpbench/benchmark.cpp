@@ -8,7 +8,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <new>
 #include <numeric>
@@ -235,8 +237,17 @@ class Bench {
 
 std::string backend_text(const Communicator& communicator) {
     const auto device = device_of(communicator);
-    if (!device) return "cpu";
-    return fmt::format("nccl, rank 0 on CUDA device {} ({})", device->device(), device->device_name());
+    const bool alone = communicator.world_size() == 1;
+    const std::string how = alone ? ", one rank alone" : "";
+    if (device)
+        return fmt::format("nccl{}, rank 0 on CUDA device {} ({}); --backend cpu measures memory of the host",
+                           how, device->device(), device->device_name());
+    // The driver itself is not asked: that takes a while, and it might be stuck.
+    std::error_code none;
+    const bool has_gpu = std::filesystem::exists("/dev/nvidiactl", none) ||
+                         std::filesystem::exists("/dev/dxg", none) ||
+                         std::getenv("DDPRUN_CUDA_LIBRARY") != nullptr;
+    return "cpu" + how + (has_gpu ? ": memory of the host; --backend nccl measures this node's GPUs" : "");
 }
 
 std::vector<BenchRow> run_benchmark(Communicator& communicator, const BenchOptions& options,

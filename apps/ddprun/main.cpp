@@ -71,7 +71,7 @@ std::string one_line(std::string text) {
 
 // Asio's text about a descriptor that could not be had names its own parts, and no remedy.
 std::string sentence_of(const boost::system::system_error& error) {
-    const std::string remedy = ddprun::open_files_remedy(error.code().value());
+    const std::string remedy = ddprun::limit_remedy(error.code().value());
     if (error.code() != boost::system::errc::too_many_files_open) return error.what();
     if (dynamic_cast<const ddprun::Error*>(&error) == nullptr)
         return "no descriptor is left for the launcher" + remedy + ": " + error.code().message();

@@ -71,7 +71,7 @@ std::string CudaDriver::text_of(CudaResult result) const {
     return text;
 }
 
-void CudaDriver::require(CudaResult result, const std::string& what) const {
+void CudaDriver::require(CudaResult result, std::string_view what) const {
     if (result == CudaResult::success) return;
     throw CollectiveError(CollectiveErrorCode::system,
                           fmt::format("{}: the CUDA driver says: {}", what, text_of(result)));

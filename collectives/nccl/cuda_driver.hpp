@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace ddprun::inline detail {
 
@@ -131,7 +132,7 @@ struct CudaDriver {
     static std::shared_ptr<const CudaDriver> open(const std::string& path);
 
     // Throws CollectiveError, code `system`, naming `what`, unless the result is success.
-    void require(CudaResult result, const std::string& what) const;
+    void require(CudaResult result, std::string_view what) const;
     // "out of memory", or the number where the driver has no text.
     std::string text_of(CudaResult result) const;
 
@@ -211,7 +212,7 @@ class CudaPrimaryContext {
 
     // Calls a function of the driver with the context current. Throws as CudaDriver::require().
     template <class Function, class... Arguments>
-    void call(const std::string& what, Function CudaDriver::*function, Arguments... arguments) const {
+    void call(std::string_view what, Function CudaDriver::*function, Arguments... arguments) const {
         const CudaScope scope(*this);
         driver_->require((driver().*function)(arguments...), what);
     }

@@ -302,7 +302,10 @@ class NcclBackend final : public Backend {
             refuse(operation, fmt::format("{} is not among NCCL's operations", name_of(task.call.reduce)));
         if (task.call.compression != Compression::none) refuse(operation, "NCCL does not compress");
         const auto stream = task.stream != nullptr ? static_cast<CudaStream>(task.stream) : stream_;
-        refuse_capture(task.call, stream);
+        // One for all that is asked of the driver here: each costs as much as the question itself.
+        const CudaScope scope(*context_);
+        // Nobody else has the communicator's own stream.
+        if (stream != stream_) refuse_capture(task.call, stream);
         const auto now = Deadline::clock::now();
         const auto make_work = [&](const Task& whose) {
             return make_in_process<NcclWork>(events_, watch_.over(), whose, now,
@@ -321,7 +324,8 @@ class NcclBackend final : public Backend {
             const auto result = enqueue_in(stream, counted);
             if (result == NcclResult::success) {
                 const CudaEvent event = events_->take();
-                context_->call("recording a CUDA event", &CudaDriver::event_record, event, stream);
+                context_->driver().require(context_->driver().event_record(event, stream),
+                                           "recording a CUDA event");
                 work->launched(event);
             } else if (result) {
                 watch_.failed(*result);
@@ -339,7 +343,6 @@ class NcclBackend final : public Backend {
 
     // Throws invalid_argument, before anything is counted: the stream takes no operation as it is.
     void refuse_capture(const Call& call, CudaStream stream) const {
-        const CudaScope scope(*context_);
         const CudaDriver& driver = context_->driver();
         auto status = CudaCaptureStatus::none;
         if (const CudaResult result = driver.stream_is_capturing(stream, &status);
@@ -382,7 +385,6 @@ class NcclBackend final : public Backend {
     // An all_to_all in place has its input copied: NCCL has none.
     const void* copy_of_input(CudaStream stream, const Task& task) {
         const std::size_t bytes = bytes_of(task) * static_cast<std::size_t>(peers_->world_size());
-        const CudaScope scope(*context_);
         if (copies_.empty() || copies_.back().size() < bytes) {
             copies_.emplace_back(context_, bytes);
         } else if (copy_user_) {

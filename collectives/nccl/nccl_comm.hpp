@@ -27,6 +27,7 @@
 #include "collectives/call/backend.hpp"
 #include "collectives/nccl/cuda_driver.hpp"
 #include "collectives/wire/event.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun::inline detail {
 
@@ -42,9 +43,15 @@ namespace ddprun::inline detail {
 // non-blocking communicators only, which nccl_comm.hpp does not make.
 inline constexpr int kMinNcclVersion = 21900;
 
+// Finds the libnccl.so.2 that a Python package has brought along (nvidia/nccl/lib in a folder of packages); empty: none. In
+// this order: the folders of PYTHONPATH; those of the interpreter that is `program` (argv[0] of this process), of PYTHON_EXEC, of
+// VIRTUAL_ENV, of CONDA_PREFIX, and of the first python3 on PATH; the user's own and the machine's. Of several versions of Python
+// the newest. Runs no interpreter.
+std::string packaged_nccl(const Environment& environment, const std::string& program);
+
 struct NcclLibrary {
-    // Opens `path`, or if it is empty the system's libnccl.so.2. Throws CollectiveError with code `system` if
-    // there is none, it is too old, or it lacks a function.
+    // Opens `path`, or if it is empty the system's libnccl.so.2, or else the one of a Python package. Throws CollectiveError with
+    // code `system` if there is none, it is too old, or it lacks a function.
     static std::shared_ptr<const NcclLibrary> open(const std::string& path);
 
     const SharedLibrary library;
@@ -141,8 +148,8 @@ class NcclComm {
     // Returns what NCCL says of the making; nothing while it goes on.
     std::optional<NcclResult> made() const;
 
-    // Runs body(handle) when no other thread is inside NCCL. Nothing once the end has begun. What body()
-    // returns means nothing if the communicator has been aborted meanwhile.
+    // Runs body(handle) when no other thread is inside NCCL; the caller has a CudaScope, which may be for more than one call.
+    // Nothing once the end has begun. What body() returns means nothing if the communicator has been aborted meanwhile.
     template <class Body>
     std::optional<NcclResult> call(Body body) {
         const NcclHandle handle = core_->enter();
@@ -200,11 +207,10 @@ class NcclComm {
 
     // Call it between enter() and leave().
     struct Visit {
-        explicit Visit(Core& entered) : core(entered), scope(*entered.context) {}
+        explicit Visit(Core& entered) : core(entered) {}
         ~Visit() { core.leave(); }
 
         Core& core;
-        const CudaScope scope;
     };
 
     std::shared_ptr<Core> core_;

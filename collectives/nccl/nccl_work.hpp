@@ -36,7 +36,7 @@ class CudaEventPool {
     }
 
     const CudaPrimaryContext& context() const noexcept { return *context_; }
-    // Throws CollectiveError, code `system`.
+    // The caller has a CudaScope. Throws CollectiveError, code `system`.
     CudaEvent take() {
         {
             const std::lock_guard lock(mutex_);
@@ -47,7 +47,8 @@ class CudaEventPool {
             }
         }
         CudaEvent event = nullptr;
-        context_->call("making a CUDA event", &CudaDriver::event_create, &event, kCudaEventDisableTiming);
+        context_->driver().require(context_->driver().event_create(&event, kCudaEventDisableTiming),
+                                   "making a CUDA event");
         return event;
     }
 
@@ -113,22 +114,16 @@ class NcclWork final : public WorkState {
         const State now = state_;
         if (now != State::running) return now != State::launching;
         const CudaScope scope(events_->context());
-        const CudaResult result = events_->context().driver().event_query(event_);
-        if (result != CudaResult::success) {
-            if (result != CudaResult::not_ready) event_result_ = result;
-            return false;
-        }
-        // Looked at after the event: aborting begins after `over`.
-        if (over_->load()) return state_ != State::running;
-        auto before = State::running;
-        state_.compare_exchange_strong(before, State::done);
-        return true;
+        return look();
     }
 
     bool wait_until(Deadline deadline) override {
-        for (int looks = 0; !ended(); ++looks) {
+        if (state_ == State::done || state_ == State::failed) return true;
+        // One for all looks, as this thread does nothing else meanwhile.
+        const CudaScope scope(events_->context());
+        for (int looks = 0; !look(); ++looks) {
             const bool spins = looks < kSpins;
-            if ((!spins || looks % kSpinsPerLook == 0) && has_passed(deadline)) return ended();
+            if ((!spins || looks % kSpinsPerLook == 0) && has_passed(deadline)) return look();
             if (spins) continue;
             if (looks < kSpins + kNcclYields) {
                 std::this_thread::yield();
@@ -153,6 +148,22 @@ class NcclWork final : public WorkState {
     }
 
   private:
+    // As ended(); the caller has a CudaScope.
+    bool look() {
+        const State now = state_;
+        if (now != State::running) return now != State::launching;
+        const CudaResult result = events_->context().driver().event_query(event_);
+        if (result != CudaResult::success) {
+            if (result != CudaResult::not_ready) event_result_ = result;
+            return false;
+        }
+        // Looked at after the event: aborting begins after `over`.
+        if (over_->load()) return state_ != State::running;
+        auto before = State::running;
+        state_.compare_exchange_strong(before, State::done);
+        return true;
+    }
+
     static std::vector<int> peers_of(const Task& task) {
         if (!is_point_to_point(task.call.operation)) return {};
         if (!task.members) return {task.call.root};

@@ -95,7 +95,10 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
     }
     void workers_gone(const std::vector<UnkillableWorker>& unkillable) override {
         for (const UnkillableWorker& worker : unkillable)
-            log_.error(to_string(worker) + " does not end even by SIGKILL; this node needs attention");
+            log_.error(to_string(worker) +
+                       (worker.foreign_uid < 0 ? " does not end even by SIGKILL"
+                                               : " belongs to another user, so this one may not end it") +
+                       "; this node needs attention");
         link_.workers_gone();
         send_ends();
         handle(round_->ledger().all_zero() && unkillable.empty() ? AgentEvent::workers_succeeded

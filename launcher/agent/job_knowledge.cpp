@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -74,10 +75,17 @@ void complete(JobEnding& ending, const LaunchOptions& options, const RoundWorker
         return;
     }
     const auto launcher = read_process_stat(::getpid());
-    for (const Survivor& survivor :
-         find_survivors(ending.round.job_id, launcher ? launcher->start_time : 0)) {
-        ending.survivors.push_back(to_string(survivor));
+    auto survivors = find_survivors(ending.round.job_id, launcher ? launcher->start_time : 0);
+    // The search goes by an environment, which processes change and another user's do not show.
+    for (const Survivor& known :
+         workers != nullptr ? workers->unkillable() : std::vector<UnkillableWorker>()) {
+        const auto is_it = [&known](const Survivor& found) { return found.pid == known.pid; };
+        const auto now =
+            known.pid == 0 ? ProcessStat{} : read_process_stat(known.pid).value_or(ProcessStat{.state = 'X'});
+        if (!now.ended() && std::none_of(survivors.begin(), survivors.end(), is_it))
+            survivors.push_back(known);
     }
+    for (const Survivor& survivor : survivors) ending.survivors.push_back(to_string(survivor));
 }
 
 // The host says the same on the screen that all nodes share; but only this node knows what is left on it.

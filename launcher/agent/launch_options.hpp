@@ -38,8 +38,9 @@ struct WorkerPlan {
     Environment additions;  // over the inherited environment: devices, OMP_NUM_THREADS
     CpuList cpus;           // as WorkerSpec has these two
     int memory_node = -1;
-    std::string place;          // where that is, in words; empty where nobody asks
-    bool sees_one_gpu = false;  // of several that the node has, by --gpu-bind
+    std::string place;            // where that is, in words; empty where nobody asks
+    bool sees_one_gpu = false;    // of several that the node has, by --gpu-bind
+    bool is_beyond_gpus = false;  // its local rank is none of theirs
 };
 
 // The ranks that --program names run this, in place of LaunchOptions::workers.

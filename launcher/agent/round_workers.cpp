@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,9 +49,14 @@ std::string file_state(const std::string& path) {
 
 HintFacts hint_facts(const LaunchOptions& options, const Failure& failure) {
     const WorkerPlan& plan = plan_of_worker(options, failure.rank, failure.local_rank);
+    rlimit locked{};
     return {.interpreter = options.interpreter,
             .sees_one_gpu = plan.sees_one_gpu && !options.virtual_local_rank,
-            .shared_memory = shared_memory_room()};
+            .shared_memory = shared_memory_room(),
+            .is_beyond_gpus = plan.is_beyond_gpus,
+            .nccl_is_quiet = find_variable(options.environment, "NCCL_DEBUG") == nullptr,
+            .locks_memory_to_a_limit =
+                ::getrlimit(RLIMIT_MEMLOCK, &locked) != 0 || locked.rlim_cur != RLIM_INFINITY};
 }
 
 }  // namespace

@@ -134,6 +134,8 @@ class RoundWorkers : private GroupObserver {
 
     // See WorkerGroup.
     bool nothing_left() const { return group_.nothing_left(); }
+    // What the last sweep could not end.
+    const std::vector<UnkillableWorker>& unkillable() const { return unkillable_; }
     // When workers_gone() comes, its failure() is complete; and it may be another one then than workers_fail() told of.
     const RoundLedger& ledger() const { return ledger_; }
     WorkersGone gone() const;

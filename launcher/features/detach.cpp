@@ -163,7 +163,7 @@ class Starter {
             std::holds_alternative<Exited>(*status_))
             show(fmt::format(
                 "{}the launcher ended with {} before the workers ran, and nothing of what it said could be "
-                "written to its output; is that disk full? (see XDG_RUNTIME_DIR)\n",
+                "written to its output; is that disk full? (see DDPRUN_JOBS_DIR)\n",
                 kLauncherMark, to_string(*status_)));
         if (std::holds_alternative<Signaled>(*status_))
             show(fmt::format("{}the launcher ended by {} before the workers ran\n", kLauncherMark,
@@ -339,9 +339,8 @@ ReservedFile::ReservedFile(const std::filesystem::path& path, std::size_t bytes)
     const int error_number = file_ ? take_room(file_.get(), bytes) : errno;
     if (error_number == 0) return;
     if (file_) ::unlink(path.c_str());
-    fail_errno(error_number,
-               fmt::format("no room for {} bytes of a detached job in '{}' (see XDG_RUNTIME_DIR)", bytes,
-                           path.parent_path().string()));
+    fail_errno(error_number, fmt::format("no room for {} bytes of a detached job in '{}' (see {})", bytes,
+                                         path.parent_path().string(), kJobsVariable));
 }
 
 void ReservedFile::grow(std::size_t bytes) { take_room(file_.get(), bytes); }

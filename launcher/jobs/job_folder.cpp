@@ -16,9 +16,7 @@
 #include "launcher/process/descriptors.hpp"
 #include "launcher/process/process_table.hpp"
 #include "rendezvous/codec/json_codec.hpp"
-#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
-#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline launch {
@@ -110,94 +108,47 @@ namespace fs = std::filesystem;
 
 constexpr mode_t kPrivate = 0700;
 constexpr mode_t kOthers = 077;
-constexpr mode_t kOthersWrite = 022;
-constexpr std::size_t kMaxPointer = 4096;
-
 std::string shown(const fs::path& path) { return "'" + harmless_line(path.string()) + "'"; }
 
 void refuse(const fs::path& folder, const std::string& why) {
     fail(Errc::refused,
-         fmt::format("{} cannot hold detached jobs: {}; remove it, or set XDG_RUNTIME_DIR to a "
-                     "folder of your own",
-                     shown(folder), why));
-}
-
-fs::path named(const JobsPlace& place, const char* variable) {
-    const auto value = place.environment.find(variable);
-    const fs::path path = value == place.environment.end() ? "" : value->second;
-    return path.is_absolute() ? path : fs::path();
-}
-
-std::optional<fs::path> runtime_folder(const JobsPlace& place) {
-    const fs::path runtime = named(place, "XDG_RUNTIME_DIR");
-    struct stat info {};
-    const bool is_own = !runtime.empty() && ::stat(runtime.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
-                        info.st_uid == place.uid;
-    return is_own ? std::optional(runtime / "ddprun") : std::nullopt;
+         fmt::format("{} cannot hold detached jobs: {}; remove it, or set {} to a folder of your own",
+                     shown(folder), why, kJobsVariable));
 }
 
 fs::path usual_folder(const JobsPlace& place) { return place.shared / fmt::format("ddprun-{}", place.uid); }
 
-bool is_taken(const fs::path& folder, uid_t uid) {
+std::vector<fs::path> folders_in(const fs::path& folder) {
+    std::vector<fs::path> found;
+    std::error_code none;
+    for (fs::directory_iterator entry(folder, none), end; !none && entry != end; entry.increment(none)) {
+        std::error_code vanished;
+        if (fs::is_directory(entry->symlink_status(vanished))) found.push_back(entry->path());
+    }
+    return found;
+}
+
+bool is_private(const fs::path& folder, uid_t uid) {
     struct stat info {};
-    return ::lstat(folder.c_str(), &info) == 0 && info.st_uid != uid;
+    return ::lstat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == uid &&
+           (info.st_mode & kOthers) == 0;
 }
 
-// Returns the folder that the pointer is in; empty without a home.
-fs::path config_folder(const JobsPlace& place) {
-    if (const fs::path config = named(place, "XDG_CONFIG_HOME"); !config.empty()) return config / "ddprun";
-    const fs::path home = named(place, "HOME");
-    return home.empty() ? home : home / ".config" / "ddprun";
-}
-
-fs::path pointer_of(const JobsPlace& place) { return config_folder(place) / ("jobs-folder-" + host_name()); }
-
-bool is_own(const fs::path& path, mode_t kind, mode_t forbidden, uid_t uid) {
-    struct stat info {};
-    return ::lstat(path.c_str(), &info) == 0 && (info.st_mode & S_IFMT) == kind && info.st_uid == uid &&
-           (info.st_mode & forbidden) == 0;
-}
-
-// Returns the folder that was made beside the one that somebody else has; nothing if it is gone, as after a reboot, or if what
-// names it, or itself, may be another user's work.
-std::optional<fs::path> pointed_folder(const JobsPlace& place) {
-    const fs::path config = config_folder(place);
-    if (config.empty() || !is_own(config, S_IFDIR, kOthersWrite, place.uid) ||
-        !is_own(pointer_of(place), S_IFREG, kOthers, place.uid))
-        return std::nullopt;
-    auto text = read_small_file(pointer_of(place), kMaxPointer);
-    if (!text || !text->ends_with('\n')) return std::nullopt;
-    text->pop_back();
-    return is_own(*text, S_IFDIR, kOthers, place.uid) ? std::optional<fs::path>(*text) : std::nullopt;
-}
-
-[[noreturn]] void cannot_point(const boost::system::error_code& why, const JobsPlace& place) {
-    throw Error(
-        why, fmt::format("{} is another user's, and where detached jobs are instead cannot be written to {}: "
-                         "{}; set XDG_RUNTIME_DIR to a folder of your own",
-                         shown(usual_folder(place)), shown(pointer_of(place)), why.message()));
+// Returns the folder that was made beside the usual one; empty: none is there, as after a reboot. Nobody else can make one that
+// is this user's.
+fs::path folder_beside(const JobsPlace& place) {
+    const std::string begin = usual_folder(place).filename().string() + "-";
+    fs::path first;
+    for (const fs::path& folder : folders_in(place.shared)) {
+        const bool is_one = folder.filename().string().starts_with(begin) && is_private(folder, place.uid);
+        if (is_one && (first.empty() || folder < first)) first = folder;
+    }
+    return first;
 }
 
 fs::path make_beside(const JobsPlace& place) {
-    const fs::path config = config_folder(place);
-    if (config.empty())
-        refuse(usual_folder(place),
-               "it is another user's, and without HOME none beside it could be found again");
-    std::error_code trouble;
-    fs::create_directories(config.parent_path(), trouble);
-    if (!trouble && ::mkdir(config.c_str(), kPrivate) != 0 && errno != EEXIST)
-        trouble = {errno, std::system_category()};
-    if (!trouble && !is_own(config, S_IFDIR, kOthersWrite, place.uid))
-        trouble = {EPERM, std::system_category()};
-    if (trouble) cannot_point(trouble, place);
     std::string folder = usual_folder(place).string() + "-XXXXXX";
     if (::mkdtemp(folder.data()) == nullptr) fail_errno(errno, "cannot make " + shown(folder));
-    // A file there with permissions for others would not be believed.
-    ::unlink(pointer_of(place).c_str());
-    if (const auto error = replace_file(pointer_of(place), folder + "\n")) {
-        ::rmdir(folder.c_str());
-        cannot_point(error, place);
-    }
     return folder;
 }
 
@@ -261,24 +212,19 @@ std::string ids_of(const std::vector<const Job*>& jobs) {
     return text;
 }
 
-std::vector<fs::path> folders_in(const fs::path& folder) {
-    std::vector<fs::path> found;
-    std::error_code none;
-    for (fs::directory_iterator entry(folder, none), end; !none && entry != end; entry.increment(none)) {
-        std::error_code vanished;
-        if (fs::is_directory(entry->symlink_status(vanished))) found.push_back(entry->path());
-    }
-    return found;
-}
-
 bool is_starting(const fs::path& folder) { return folder.filename().string().front() == '.'; }
 
 }  // namespace
 
 fs::path find_jobs_folder(const JobsPlace& place) {
-    if (const auto folder = runtime_folder(place)) return *folder;
-    if (const auto folder = pointed_folder(place)) return *folder;
-    return is_taken(usual_folder(place), place.uid) ? fs::path() : usual_folder(place);
+    const std::string* named = find_variable(place.environment, kJobsVariable);
+    if (named != nullptr && !named->empty()) return fs::absolute(*named) / "ddprun";
+    const fs::path usual = usual_folder(place);
+    struct stat info {};
+    const bool is_there = ::lstat(usual.c_str(), &info) == 0;
+    if (is_there && info.st_uid == place.uid) return usual;
+    const fs::path beside = folder_beside(place);
+    return beside.empty() && !is_there ? usual : beside;
 }
 
 fs::path make_jobs_folder(const JobsPlace& place) {

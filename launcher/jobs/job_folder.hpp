@@ -1,10 +1,9 @@
 // The folders of detached jobs: where they are, who may see them, what is in them, which of them are kept. Used by ddprun
 // (writes) and ddpctl (reads); blocking, short.
 //
-// They are in $XDG_RUNTIME_DIR/ddprun if the variable is set and its folder is the user's, else in /tmp/ddprun-UID. Anybody
-// can make that one before. Then the jobs are in /tmp/ddprun-UID-XXXXXX, and where that is stands in
-// $XDG_CONFIG_HOME/ddprun/jobs-folder-HOST (~/.config): a home is often the same on many machines, and /tmp is not. That
-// file is believed if it is the user's alone, and the folder as well.
+// They are in $DDPRUN_JOBS_DIR/ddprun, else in /tmp/ddprun-UID. Anybody can make that one before; then the jobs are in a folder
+// /tmp/ddprun-UID-XXXXXX, which is known by its owner. Neither goes with the session that has started a job, as $XDG_RUNTIME_DIR
+// does, and every shell of the user's finds them: cron's, su's and sudo's, too.
 //
 //   <jobs folder>/<id>/output       what the workers and the launcher print
 //                      job.json     JobRecord: whose launcher it is
@@ -88,6 +87,9 @@ struct JobsPlace {
     uid_t uid = 0;  // the effective one
     std::filesystem::path shared = "/tmp";
 };
+
+// It names where the user wants the jobs folder.
+inline constexpr char kJobsVariable[] = "DDPRUN_JOBS_DIR";
 
 // Says where the jobs are; the folder need not be there. An empty path: somebody else has taken the name, and this user has never
 // had a detached job beside that.

@@ -39,7 +39,7 @@ WorkerChannel open_terminal(int like) {
 WorkerChannel make_pipe_channel(int size) {
     WorkerChannel channel;
     if (!make_pipe(channel.reader, channel.writer))
-        fail_errno(errno, "cannot make a pipe for a worker's output" + open_files_remedy(errno));
+        fail_errno(errno, "cannot make a pipe for a worker's output" + limit_remedy(errno));
     ::fcntl(channel.writer.get(), F_SETPIPE_SZ, size);
     set_nonblocking(channel.reader.get());
     return channel;

@@ -117,12 +117,30 @@ NodeDevices by_one_mask(const Mask& mask, const NodeGpus& node, GpuVendor vendor
     if (!order_known) {
         for (VisibleGpu& gpu : counted) gpu.place.reset();
     }
-    if (!mask.value) return devices_of(std::move(counted), mask, node.source);
+    if (!mask.value) {
+        NodeDevices devices = devices_of(std::move(counted), mask, node.source);
+        devices.uncounted = node.uncounted;
+        return devices;
+    }
     const auto entries = mask_entries(*mask.value, vendor);
     NodeDevices devices = devices_of(behind(entries, counted, node.gpus), mask, mask.text());
     // Tiles may be counted in place of devices.
     if (vendor != GpuVendor::intel) devices.remark = remark_on(mask, entries, node);
     return devices;
+}
+
+// Level Zero's devices are the tiles, in the order of their cards; with COMPOSITE the cards.
+NodeDevices intel_devices(const Environment& environment, NodeGpus node) {
+    const std::string* hierarchy = find_variable(environment, "ZE_FLAT_DEVICE_HIERARCHY");
+    if (hierarchy == nullptr || *hierarchy != "COMPOSITE") {
+        std::vector<Gpu> tiles;
+        for (const Gpu& gpu : node.gpus) {
+            if (gpu.tiles == 0) node.uncounted = "the tiles of its cards, each of which is a device,";
+            tiles.insert(tiles.end(), static_cast<std::size_t>(std::max(1, gpu.tiles)), gpu);
+        }
+        node.gpus = std::move(tiles);
+    }
+    return by_one_mask(find_mask(environment, kLevelZero), node, GpuVendor::intel, true);
 }
 
 NodeDevices amd_devices(const Environment& environment, const NodeGpus& node) {
@@ -190,9 +208,7 @@ NodeDevices find_devices(const Environment& environment, const NodeGpus& node) {
     NodeDevices devices;
     switch (vendor) {
         case GpuVendor::amd: devices = amd_devices(environment, node); break;
-        case GpuVendor::intel:
-            devices = by_one_mask(find_mask(environment, kLevelZero), node, vendor, true);
-            break;
+        case GpuVendor::intel: devices = intel_devices(environment, node); break;
         case GpuVendor::nvidia:
             devices = by_one_mask(find_mask(environment, kCuda), node, vendor, node.is_alike || by_address);
             break;
@@ -207,9 +223,9 @@ constexpr const char* kNone = "--gpu-bind none leaves the devices to the program
 
 const char* plural(int count) { return count == 1 ? "" : "s"; }
 
-// An inherited mask is that list already. Intel's tiles may be devices of their own, which nobody has counted here.
+// An inherited mask is that list already. Intel's are counted otherwise by programs that choose another hierarchy themselves.
 std::optional<std::string> list_of_all(const NodeDevices& devices) {
-    if (devices.mask || devices.vendor == GpuVendor::intel) return std::nullopt;
+    if (devices.mask || devices.vendor == GpuVendor::intel || !devices.uncounted.empty()) return std::nullopt;
     std::string list;
     for (const VisibleGpu& gpu : devices.gpus) list += (list.empty() ? "" : ",") + gpu.entry;
     return list;
@@ -227,6 +243,15 @@ std::string refusal(const BindingRequest& request) {
 }
 
 }  // namespace
+
+NodeDevices with_uncounted(NodeDevices devices, int workers) {
+    if (devices.uncounted.empty() || devices.count == 0 || workers <= devices.count) return devices;
+    // Which of them the counted ones are is not known either.
+    for (VisibleGpu& gpu : devices.gpus) gpu.place.reset();
+    for (; devices.count < workers; ++devices.count)
+        devices.gpus.push_back({std::to_string(devices.count), {}, std::to_string(devices.count)});
+    return devices;
+}
 
 std::optional<GpuBind> parse_gpu_bind(std::string_view text) {
     if (text == "auto") return GpuBind::automatic;

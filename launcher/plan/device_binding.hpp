@@ -8,7 +8,7 @@
 //   NVIDIA  CUDA_VISIBLE_DEVICES: indices, GPU-… and MIG-…
 //   AMD     ROCR_VISIBLE_DEVICES, and among what that leaves HIP_VISIBLE_DEVICES, or CUDA_VISIBLE_DEVICES where that
 //           is not set: indices and GPU-…; the latter two count as not set where they are empty
-//   Intel   ZE_AFFINITY_MASK: indices, and DEVICE.TILE
+//   Intel   ZE_AFFINITY_MASK: indices, and DEVICE.TILE. A tile is a device, unless ZE_FLAT_DEVICE_HIERARCHY is COMPOSITE.
 #pragma once
 
 #include <optional>
@@ -37,6 +37,7 @@ struct NodeDevices {
     std::string source;  // messages name it: "CUDA_VISIBLE_DEVICES=4,5" or "/dev/nvidia*"
     std::string variable = "CUDA_VISIBLE_DEVICES";  // shows a worker fewer of them
     std::vector<VisibleGpu> gpus;                   // so many as `count`
+    std::string uncounted;      // NodeGpus::uncounted, where no mask counts them; empty: `count` is right
     std::string contradiction;  // no program could see what two variables say; empty: none
     std::string remark;         // a mask names what the node does not have; empty: none
 };
@@ -47,6 +48,9 @@ std::vector<std::string> mask_entries(std::string_view mask, GpuVendor vendor = 
 // Finds what the variables let through of this node's GPUs. Where it has none, the variable that is set says whose they are
 // (on a machine whose GPUs cannot be seen).
 NodeDevices find_devices(const Environment& environment, const NodeGpus& node);
+
+// Where devices could not be counted, the user who wants more workers knows of more: returns so many.
+NodeDevices with_uncounted(NodeDevices devices, int workers);
 
 // GpuBind is the choice of --gpu-bind.
 enum class GpuBind {

@@ -60,7 +60,7 @@ CpuBindRequest cpu_request(const BindingRequest& devices, CpuBind bind, const No
     CpuBindRequest request{
         .bind = bind, .cpus = hardware.topology.cpus, .workers = devices.local_workers, .gpu_nodes = {}};
     if (devices.bind == GpuBind::none) return request;
-    for (const auto& place : places_of(hardware.devices))
+    for (const auto& place : places_of(devices.devices))
         request.gpu_nodes.push_back(node_of(place, hardware.topology));
     return request;
 }
@@ -79,13 +79,13 @@ int memory_node_of(const CpuList& cpus, const Topology& topology) {
 
 std::variant<NodePlacement, std::string> place_workers(BindingRequest devices, CpuBind bind,
                                                        const NodeHardware& hardware) {
-    devices.devices = hardware.devices;
+    devices.devices = with_uncounted(hardware.devices, devices.share_gpus ? 0 : devices.local_workers);
     if (std::string wrong = refuse_devices(devices); !wrong.empty()) return wrong;
     auto cpus = bind_cpus(cpu_request(devices, bind, hardware));
     if (auto* wrong = std::get_if<std::string>(&cpus)) return std::move(*wrong);
     const auto& bound = std::get<std::vector<CpuList>>(cpus);
     const std::vector<int> threads = threads_of(bound, hardware.usable_cpus);
-    const std::vector<std::string> nics = nearest_nics(places_of(hardware.devices), hardware.nics);
+    const std::vector<std::string> nics = nearest_nics(places_of(devices.devices), hardware.nics);
 
     NodePlacement node;
     bool misses_memory = false;
@@ -103,7 +103,7 @@ std::variant<NodePlacement, std::string> place_workers(BindingRequest devices, C
             misses_memory = misses_memory || memory_node >= 0;
         }
         if (!hardware.topology.cpus.empty())
-            worker.text = placement_text(worker.placement, hardware.devices, hardware.topology);
+            worker.text = placement_text(worker.placement, devices.devices, hardware.topology);
         node.workers.push_back(std::move(worker));
     }
     if (misses_memory)

@@ -3,14 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <fstream>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "launcher/first_line.hpp"
+#include "launcher/harmless_text.hpp"
 #include "launcher/plan/rank_command.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/split.hpp"
@@ -126,6 +126,11 @@ std::vector<std::string> behind_env(std::vector<std::string> words) {
     return {std::find_if_not(from, words.end(), is_no_program), words.end()};
 }
 
+std::vector<std::string> behind_envs(std::vector<std::string> words) {
+    while (!words.empty() && without_folders(words.front()) == "env") words = behind_env(std::move(words));
+    return words;
+}
+
 // A binary that is given such a word starts others, whatever its own name.
 bool is_for_starter(const std::string& word) {
     constexpr std::string_view kShells[] = {"sh", "bash", "dash", "zsh"};
@@ -136,7 +141,7 @@ bool is_for_starter(const std::string& word) {
 }  // namespace
 
 bool runs_python(std::vector<std::string> words) {
-    while (!words.empty() && without_folders(words.front()) == "env") words = behind_env(std::move(words));
+    words = behind_envs(std::move(words));
     return !words.empty() && is_python(words.front());
 }
 
@@ -151,50 +156,61 @@ ProgramKind kind_of(const std::vector<std::string>& words, const ProgramFile& fi
 
 namespace {
 
-constexpr std::size_t kBeginning = 256;  // the system reads no more of a first line
 constexpr std::string_view kZip = "PK\x03\x04";
-constexpr std::string_view kBinary =
-    "\x7f"
-    "ELF";
 
-std::string beginning_of(const std::filesystem::path& file) {
-    std::array<char, kBeginning> bytes{};
-    std::ifstream stream(file, std::ios::binary);
-    stream.read(bytes.data(), bytes.size());
-    return {bytes.data(), static_cast<std::size_t>(stream.gcount())};
+// Those by which this launcher, or the one that it stands in for, is called.
+constexpr std::string_view kLaunchers[] = {"ddprun", "ddprun-launch", "torchrun", "torch.distributed.run",
+                                           "torch.distributed.launch"};
+
+// The words of a first line, as env and a shell would part them, from what env starts on.
+std::vector<std::string> words_of(const FirstLine& line) {
+    std::vector<std::string> parted;
+    for (const std::string& word : behind_envs(line.words)) {
+        for (const std::string_view part : split_at(word, ' ')) {
+            if (!part.empty()) parted.emplace_back(part);
+        }
+    }
+    return parted;
 }
 
-bool names_other_interpreter(std::string_view beginning) {
-    if (!beginning.starts_with("#!")) return false;
-    return beginning.substr(0, beginning.find('\n')).find("python") == beginning.npos;
+// A program that such a line starts would start itself, and so on.
+bool names_launcher(const std::vector<std::string>& words) {
+    const auto is_launcher = [](const std::string& word) {
+        std::error_code ignored;
+        return contains(kLaunchers, without_folders(word)) ||
+               (word.starts_with('/') && std::filesystem::equivalent(word, "/proc/self/exe", ignored));
+    };
+    return std::any_of(words.begin(), words.end(), is_launcher);
 }
 
-// The system takes all behind the interpreter for one argument.
-std::vector<std::string> interpreter_of(std::string_view beginning) {
-    constexpr std::string_view kMark = "#!", kBlank = " \t\r";
-    if (!beginning.starts_with(kMark)) return {};
-    std::string_view line = trimmed(beginning.substr(kMark.size(), beginning.find('\n') - kMark.size()));
-    const auto blank = std::min(line.find_first_of(kBlank), line.size());
-    std::vector<std::string> words{std::string(line.substr(0, blank))};
-    const std::string_view argument = trimmed(line.substr(blank));
-    if (!argument.empty()) words.emplace_back(argument);
-    return words;
+// True if it is for another interpreter than Python, which a wrapper may start: "#!/usr/bin/env -S uv run python".
+bool names_other_interpreter(const std::vector<std::string>& words) {
+    return !words.empty() && std::none_of(words.begin(), words.end(), is_python) && !names_launcher(words);
 }
 
-// Why the system would not execute a file with this beginning, as far as that decides.
-std::optional<ProgramFault> fault_of(std::string_view beginning,
-                                     const std::vector<std::string>& interpreter) {
-    if (interpreter.empty()) return std::nullopt;
-    const auto end = beginning.find('\n');
-    if (end != beginning.npos && beginning.substr(0, end).ends_with('\r'))
+// The system finds no program of the name that such a line has in it.
+bool names_carriage_return(const FirstLine& line) {
+    if (!line.carriage_return || line.words.empty()) return false;
+    const std::string& last =
+        line.words.back();  // env takes a carriage return among several words for a blank
+    const bool is_envs = without_folders(line.words.front()) == "env" && !last.starts_with('-');
+    return line.words.size() == 1 || (is_envs && last.find_first_of(" \t") == std::string::npos);
+}
+
+// Returns why the system would not execute a file with this first line, as far as that decides.
+std::optional<ProgramFault> fault_of(const FirstLine& line, bool is_nobodys) {
+    if (line.words.empty()) return std::nullopt;
+    if (is_nobodys)
         return ProgramFault{
-            fmt::format("its first line ends with a carriage return{}", kCarriageReturnRemedy),
+            fmt::format(
+                "its first line names '{}' and a carriage return, which the system takes for a part of the name{}",
+                harmless_line(line.words.back()), kCarriageReturnRemedy),
             kExitNotExecutable};
     std::error_code ignored;
-    if (std::filesystem::exists(interpreter.front(), ignored)) return std::nullopt;
-    return ProgramFault{
-        fmt::format("its interpreter {}, which its first line names, does not exist", interpreter.front()),
-        kExitNotExecutable};
+    if (std::filesystem::exists(line.words.front(), ignored)) return std::nullopt;
+    return ProgramFault{fmt::format("its interpreter {}, which its first line names, does not exist",
+                                    harmless_line(line.words.front())),
+                        kExitNotExecutable};
 }
 
 // The same for a name to which no file belongs that can be executed.
@@ -220,15 +236,21 @@ ProgramFile look_at_program(const std::string& name, const std::string& executab
         found.is_for_python = std::filesystem::is_regular_file(file / "__main__.py", ignored);
     if (!std::filesystem::is_regular_file(file, ignored)) return found;
     const std::string beginning = beginning_of(file);
-    found.is_binary = beginning.starts_with(kBinary);
+    found.is_binary = is_binary(beginning);
+    const FirstLine line = first_line_of(beginning);
+    const std::vector<std::string> words = words_of(line);
     if (executable.empty()) {
         found.is_for_python =
-            beginning.starts_with(kZip) || (!found.is_binary && !names_other_interpreter(beginning));
+            beginning.starts_with(kZip) || (!found.is_binary && !names_other_interpreter(words));
         return found;
     }
-    found.is_for_python = !is_command && beginning.starts_with(kZip);
-    found.interpreter = interpreter_of(beginning);
-    found.fault = fault_of(beginning, found.interpreter);
+    found.starts_launcher = names_launcher(words);
+    const bool is_nobodys = names_carriage_return(line);
+    const bool python_only = beginning.starts_with(kZip) || (is_nobodys && runs_python(words));
+    found.is_for_python = found.starts_launcher || (!is_command && python_only);
+    if (is_command && found.is_for_python) found.python_path = executable;
+    found.interpreter = line.words;
+    found.fault = fault_of(line, is_nobodys);
     found.real_name = std::filesystem::canonical(file, ignored).filename().string();
     return found;
 }
@@ -302,6 +324,9 @@ std::string contradiction(const ProgramRequest& request) {
     if (request.run_path) return {};
     if (request.module && request.no_python) return "--no-python: contradicts --module (-m)";
     if (request.python && request.no_python) return "--no-python: contradicts --python";
+    if (request.no_python && request.file.starts_launcher)
+        return "--no-python: the first line of " + request.program +
+               " names this launcher, which would start itself without end";
     return {};
 }
 
@@ -309,11 +334,11 @@ std::string contradiction(const ProgramRequest& request) {
 
 std::variant<Program, std::string> choose_program(const ProgramRequest& request) {
     if (std::string error = contradiction(request); !error.empty()) return error;
+    const bool script = request.program.ends_with(".py") || request.python || request.file.is_for_python;
+    const bool by_python = request.run_path || (!request.no_python && (request.module || script));
     Program program;
     program.entry_name = request.program;
     program.substitutes_all = request.substitutes_all;
-    const bool script = request.program.ends_with(".py") || request.python || request.file.is_for_python;
-    const bool by_python = request.run_path || (!request.no_python && (request.module || script));
     const bool is_script = by_python && (request.run_path || !request.module);
     // Another one in Python's place may find it in a container.
     if (is_script && request.file.is_missing && runs_python({python_name(request.python_exec)})) {
@@ -329,7 +354,8 @@ std::variant<Program, std::string> choose_program(const ProgramRequest& request)
     } else if (request.module) {
         program.argv.emplace_back("-m");
     }
-    program.argv.push_back(request.program);
+    const bool elsewhere = by_python && !request.module && !request.file.python_path.empty();
+    program.argv.push_back(elsewhere ? request.file.python_path : request.program);
     if (!request.local_rank_option.empty())
         program.argv.push_back(request.local_rank_option + "=${local_rank}");
     program.argv.insert(program.argv.end(), request.arguments.begin(), request.arguments.end());

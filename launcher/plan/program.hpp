@@ -33,8 +33,10 @@ struct ProgramFile {
     bool is_for_python = false;         // nothing but Python could run it
     bool is_binary = false;             // the system runs it by itself
     std::vector<std::string>
-        interpreter;        // the words behind #! of its first line, as the system passes them on
-    std::string real_name;  // without folders, behind all links; empty: none can be executed
+        interpreter;               // the words behind #! of its first line, as the system passes them on
+    std::string real_name;         // without folders, behind all links; empty: none can be executed
+    bool starts_launcher = false;  // its first line names this launcher, by any of its names
+    std::string python_path;       // where Python finds what is on PATH and for Python
 };
 
 // True if they start Python: `python3.11 …`, also behind `env` with options and variables.
@@ -46,8 +48,10 @@ ProgramKind kind_of(const std::vector<std::string>& words, const ProgramFile& fi
 
 // Looks at what the user called `name`. `executable` is the file that execvp would take for it; empty: none. Reads the
 // beginning of the file. It is for Python, as torchrun would run it, where nothing else could:
-//   a folder with __main__.py, a zip archive (without a first line of its own for the system), and
-//   a file that cannot be executed, unless that is a binary or its first line names another interpreter ("#!/bin/sh").
+//   a folder with __main__.py, a zip archive (without a first line of its own for the system),
+//   a file that cannot be executed, unless that is a binary or its first line names another interpreter ("#!/bin/sh"),
+//   a script whose first line names this launcher ("#!/usr/bin/env -S ddprun"), which would start itself without end, and
+//   a Python script with Windows line ends, of which the system finds no interpreter.
 ProgramFile look_at_program(const std::string& name, const std::string& executable);
 
 // ProgramRequest is the command line's part of it.

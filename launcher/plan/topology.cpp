@@ -263,6 +263,16 @@ NodeGpus nvidia_gpus(const fs::path& root) {
     found.is_alike = models.size() <= 1;
     // A device that the driver does not list makes every number doubtful.
     if (found.gpus.size() != files.size()) found.gpus = std::vector<Gpu>(files.size());
+    // Of a card in parts a program sees one, unless it is told which; the launcher cannot know their names.
+    const fs::path capabilities = root / "proc/driver/nvidia/capabilities";
+    const auto is_in_parts = [&](const std::string& gpu) {
+        const auto parts = names_in(capabilities / gpu / "mig");
+        return std::any_of(parts.begin(), parts.end(),
+                           [](const std::string& name) { return name.starts_with("gi"); });
+    };
+    const auto cards = names_in(capabilities);
+    if (std::any_of(cards.begin(), cards.end(), is_in_parts))
+        found.source += ", in parts by MIG, which CUDA_VISIBLE_DEVICES=MIG-…,MIG-… names";
     return found;
 }
 
@@ -299,6 +309,20 @@ std::vector<Gpu> amd_gpus(const fs::path& root) {
     return gpus;
 }
 
+// Two drivers tell in different places.
+int tiles_of(const fs::path& device) {
+    const auto count = [](const fs::path& folder, std::string_view prefix) {
+        const auto names = names_in(folder);
+        return static_cast<int>(std::count_if(names.begin(), names.end(), [prefix](const std::string& name) {
+            return name.starts_with(prefix) && whole_number<int>(name.substr(prefix.size()), 0);
+        }));
+    };
+    int tiles = count(device, "tile");
+    for (const std::string& card : names_in(device / "drm"))
+        tiles = std::max(tiles, count(device / "drm" / card / "gt", "gt"));
+    return tiles;
+}
+
 std::vector<Gpu> intel_gpus(const fs::path& root) {
     constexpr std::string_view kIntel = "0x8086", kNoDisplay = "0x0380";
     if (!is_there(root / "dev/dri")) return {};
@@ -307,9 +331,19 @@ std::vector<Gpu> intel_gpus(const fs::path& root) {
     for (const std::string& address : names_in(devices)) {
         if (!text_in(devices / address / "class").starts_with(kNoDisplay)) continue;
         if (!text_in(devices / address / "vendor").starts_with(kIntel)) continue;
-        gpus.push_back({pci_place(root, address), ""});
+        gpus.push_back({pci_place(root, address), "", tiles_of(devices / address)});
     }
     return gpus;
+}
+
+// NVIDIA's driver is elsewhere on some platforms, with one device as a rule.
+NodeGpus other_gpus(const fs::path& root) {
+    for (const char* file : {"dev/dxg", "dev/nvhost-gpu", "dev/nvgpu"}) {
+        if (is_there(root / file))
+            return {GpuVendor::nvidia, std::vector<Gpu>(1), (root / file).string(), true,
+                    "the GPUs behind that file"};
+    }
+    return {GpuVendor::nvidia, {}, (root / "dev/nvidia*").string()};
 }
 
 }  // namespace
@@ -338,7 +372,7 @@ NodeGpus find_gpus(const fs::path& root) {
         return {GpuVendor::amd, std::move(gpus), (root / "dev/kfd").string()};
     if (auto gpus = intel_gpus(root); !gpus.empty())
         return {GpuVendor::intel, std::move(gpus), (root / "dev/dri").string()};
-    return found;
+    return other_gpus(root);
 }
 
 std::optional<std::string> parse_driver_version(std::string_view text) {

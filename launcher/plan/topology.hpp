@@ -72,6 +72,7 @@ enum class GpuVendor { nvidia, amd, intel };
 struct Gpu {
     std::optional<PciPlace> place;  // nothing where sysfs does not show it
     std::string uuid;               // "GPU-…", in the form in which masks name it; empty where unknown
+    int tiles = 1;  // Intel's parts, each a device of its own unless the user joins them; 0: unknown
 };
 
 struct NodeGpus {
@@ -80,12 +81,14 @@ struct NodeGpus {
     std::string source;  // messages name it: "/dev/nvidia*", "/dev/kfd"
     bool is_alike =
         true;  // all of one model; CUDA counts others fastest first, in an order that only it knows
+    // What of them cannot be counted here, in words: there may be more, so no number of workers is held against the user.
+    std::string uncounted = {};
 };
 
 // Finds the GPUs that the device files let through, in the order in which their runtime counts them: NVIDIA's by
 // /dev/nvidia<N>, in the order of their PCI addresses; AMD's by /dev/kfd and its topology, unless all there is are the
-// graphics of a processor; Intel's by /dev/dri, those that have no display (Data Center GPUs). The first of these counts that
-// the machine has; without any, there are none of NVIDIA.
+// graphics of a processor; Intel's by /dev/dri, those that have no display (Data Center GPUs), with their tiles. The first of these
+// counts that the machine has. Without any there may be one of NVIDIA's whose driver has another file (WSL, Jetson), or none.
 NodeGpus find_gpus(const std::filesystem::path& root = "/");
 
 // True for "nvidia0", not for "nvidiactl" or "nvidia-uvm".

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "rendezvous/system/quiet_thread.hpp"
+#include "rendezvous/system/resource_limits.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -33,10 +34,32 @@ std::size_t launcher_descriptors(std::size_t workers) noexcept {
     return least_descriptors(workers) + 2 * static_cast<std::size_t>(kStartsAtOnce);
 }
 
-std::string open_files_remedy(int error_number) {
+namespace {
+
+std::string soft_limit(int resource) {
     rlimit limit{};
-    if (error_number != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
-    return fmt::format(" (this process may have {}, ulimit -n)", limit.rlim_cur);
+    const bool is_limited = ::getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    return is_limited ? std::to_string(limit.rlim_cur) : "unlimited";
+}
+
+}  // namespace
+
+std::string limit_remedy(int error_number) {
+    const auto group = [](auto limit) { return limit ? std::to_string(*limit) : "unlimited"; };
+    switch (error_number) {
+        case EMFILE: return fmt::format(" (this process may have {}, ulimit -n)", soft_limit(RLIMIT_NOFILE));
+        case ENFILE: return " (the machine has no more, sysctl fs.file-max)";
+        case EAGAIN:
+            return fmt::format(
+                " (this user may have {} processes and threads, ulimit -u; this control group "
+                "{}, pids.max; the machine: sysctl kernel.threads-max, kernel.pid_max)",
+                soft_limit(RLIMIT_NPROC), group(process_limit()));
+        case ENOMEM:
+            return fmt::format(
+                " (this process may have {} KiB, ulimit -v is {}; sysctl vm.overcommit_memory)",
+                memory_limit() / 1024, soft_limit(RLIMIT_AS));
+        default: return {};
+    }
 }
 
 std::uint64_t raise_open_files() noexcept {

@@ -23,8 +23,9 @@ inline constexpr int kStartsAtOnce = 64;
 std::size_t least_descriptors(std::size_t workers) noexcept;
 std::size_t launcher_descriptors(std::size_t workers) noexcept;
 
-// Returns " (this process may have 1024, ulimit -n)" if the errno says that there are none left; else nothing.
-std::string open_files_remedy(int error_number);
+// Returns which limit an errno speaks of, what it is and how it is raised, such as " (this process may have 1024, ulimit -n)" of
+// descriptors, and likewise of processes and of memory; empty: of none.
+std::string limit_remedy(int error_number);
 
 // Raises the soft limit of this process to the hard one. Returns what it was; 0 if nothing was changed.
 std::uint64_t raise_open_files() noexcept;

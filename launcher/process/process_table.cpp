@@ -190,13 +190,15 @@ std::vector<ProcessStat> descendants(const std::vector<ProcessStat>& table, pid_
 Survivor describe_survivor(const ProcessStat& process, const std::string& proc) {
     std::string wchan = read_line(fmt::format("{}/{}/wchan", proc, process.pid));
     if (wchan == "0") wchan.clear();
-    return {process.pid, process.state, printable(std::move(wchan)), printable(process.command)};
+    return {process.pid, process.state, printable(std::move(wchan)), printable(process.command), -1};
 }
 
 std::string to_string(const Survivor& survivor) {
-    return fmt::format("pid {} ({}{}state {}{}{})", survivor.pid, survivor.command,
+    if (survivor.pid == 0 && !survivor.command.empty()) return survivor.command;
+    return fmt::format("pid {} ({}{}state {}{}{}{})", survivor.pid, survivor.command,
                        survivor.command.empty() ? "" : ", ", survivor.state,
-                       survivor.wchan.empty() ? "" : " in ", survivor.wchan);
+                       survivor.wchan.empty() ? "" : " in ", survivor.wchan,
+                       survivor.foreign_uid < 0 ? "" : fmt::format(", of uid {}", survivor.foreign_uid));
 }
 
 namespace {

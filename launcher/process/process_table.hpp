@@ -60,15 +60,18 @@ std::optional<std::vector<ProcessStat>> read_own_processes(const std::string& pr
 std::vector<ProcessStat> descendants(const std::vector<ProcessStat>& table, pid_t root,
                                      const std::vector<ProcessStat>& spared = {});
 
-// Survivor is a process that is still there although it was sent SIGKILL, described for a person who looks after the machine.
+// Survivor is a process that is still there although it was sent SIGKILL, or was not to be sent it, described for a person who looks
+// after the machine.
 struct Survivor {
     pid_t pid = 0;
     char state = '?';
     std::string
         wchan;  // the kernel function in which it waits; empty if it waits in none or the kernel hides it
     std::string command;  // as in ProcessStat, fit to be printed
+    // Its user, who is another one, so that the kernel lets nobody of ours signal it (a setuid program); -1: it may be signalled.
+    std::int64_t foreign_uid = -1;
 };
-BOOST_DESCRIBE_STRUCT(Survivor, (), (pid, state, wchan, command))
+BOOST_DESCRIBE_STRUCT(Survivor, (), (pid, state, wchan, command, foreign_uid))
 
 Survivor describe_survivor(const ProcessStat& process, const std::string& proc = "/proc");
 

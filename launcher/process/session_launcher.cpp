@@ -1,12 +1,15 @@
 #include "launcher/process/session_launcher.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <csignal>
@@ -14,6 +17,8 @@
 #include <cstring>
 #include <utility>
 
+#include "launcher/first_line.hpp"
+#include "launcher/harmless_text.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -214,40 +219,80 @@ void reap(pid_t pid) {
 StartFailure system_failure(const WorkerSpec& spec, const char* call, int error_number) {
     return {error_number,
             "cannot start '" + spec.argv.front() + "': " + call + ": " + std::strerror(error_number) +
-                open_files_remedy(error_number),
+                limit_remedy(error_number),
             kExitSystem};
 }
 
-bool exists(const std::vector<std::string>& paths) {
-    for (const std::string& path : paths) {
-        if (::access(path.c_str(), F_OK) == 0) return true;
-    }
-    return false;
+// Returns the first that is there; empty: none is.
+std::string existing(const std::vector<std::string>& paths) {
+    const auto exists = [](const std::string& path) { return ::access(path.c_str(), F_OK) == 0; };
+    const auto found = std::find_if(paths.begin(), paths.end(), exists);
+    return found == paths.end() ? std::string() : *found;
 }
 
-bool is_directory(const std::string& path) {
+// Says why the system may not execute a file that is there.
+std::string why_denied(const std::string& file) {
     struct stat entry {};
-    return ::stat(path.c_str(), &entry) == 0 && S_ISDIR(entry.st_mode);
+    struct statvfs mount {};
+    if (::stat(file.c_str(), &entry) != 0) return "permission denied (to one of its folders)";
+    if (S_ISDIR(entry.st_mode)) return "it is a directory";
+    if (::statvfs(file.c_str(), &mount) == 0 && (mount.f_flag & ST_NOEXEC) != 0)
+        return "permission denied (its file system is mounted noexec: put it elsewhere)";
+    if (::access(file.c_str(), X_OK) != 0) return "permission denied (it is not executable: chmod +x)";
+    const std::string runner = runner_of(beginning_of(file));
+    return runner.empty() ? "permission denied (by the system's security module?)"
+                          : "permission denied (its interpreter " + harmless_line(runner) + ")";
+}
+
+// The kernel says that a file is not there as well of the interpreter that it names.
+std::string why_no_interpreter(const std::string& file) {
+    std::string runner = runner_of(beginning_of(file));
+    const bool windows = runner.ends_with('\r');
+    if (windows) runner.pop_back();
+    std::string why = "its interpreter" + (runner.empty() ? "" : " " + harmless_line(runner)) +
+                      " (after #!, or of the binary) does not exist";
+    if (windows)
+        why +=
+            " with the carriage return behind its name: the file has Windows line ends (sed -i 's/\\r$//' FILE)";
+    return why;
+}
+
+// The kernel takes no string over 32 pages, and all of them a quarter of the stack at most.
+std::string why_too_long(const WorkerSpec& spec) {
+    std::size_t sum = 0, longest = 0;
+    std::string which;
+    const auto count = [&](std::size_t bytes, const std::string& name) {
+        sum += bytes + 1;
+        if (bytes > longest) which = name;
+        longest = std::max(longest, bytes);
+    };
+    for (std::size_t i = 0; i < spec.argv.size(); ++i)
+        count(spec.argv[i].size(), fmt::format("argument {}", i));
+    for (const auto& [name, value] : spec.environment)
+        count(name.size() + 1 + value.size(), "the variable " + harmless_line(name));
+    return fmt::format(
+        "{}: its arguments and environment have {} bytes, the longest is {} with {}; the system takes {} of one and "
+        "a quarter of ulimit -s, {} of all",
+        std::strerror(E2BIG), sum, which, longest, 32 * ::sysconf(_SC_PAGESIZE), ::sysconf(_SC_ARG_MAX));
 }
 
 StartFailure exec_failure(const WorkerSpec& spec, const std::vector<std::string>& candidates,
                           int error_number) {
     const std::string& name = spec.argv.front();
-    const auto failure = [&name, error_number](const char* why, int exit_code = kExitNotExecutable) {
+    const auto failure = [&name, error_number](const std::string& why, int exit_code = kExitNotExecutable) {
         return StartFailure{error_number, "cannot start '" + name + "': " + why, exit_code};
     };
     const bool searched = name.find('/') == std::string::npos;
+    const std::string file = existing(candidates);
     switch (error_number) {
         case ENOENT:
-            // The kernel says so as well when the file is there but not the interpreter that it names.
-            if (exists(candidates))
-                return failure("its interpreter (after #!, or of the binary) does not exist");
+            if (!file.empty()) return failure(why_no_interpreter(file));
             return failure(searched ? "not found on PATH" : "no such file", kExitNotFound);
-        case EACCES:
-            return failure(is_directory(name) ? "it is a directory"
-                                              : "permission denied (is it executable?)");
+        case EACCES: return failure(why_denied(file.empty() ? name : file));
         case ENOEXEC: return failure("it is a binary, but not for this kind of machine");
-        default: return failure(std::strerror(error_number));
+        case E2BIG: return failure(why_too_long(spec));
+        case ETXTBSY: return failure("it is being written by another process (lsof names it)");
+        default: return failure(std::strerror(error_number) + limit_remedy(error_number));
     }
 }
 
@@ -257,7 +302,11 @@ StartFailure child_failure(const WorkerSpec& spec, const PreparedExec& prepared,
                                       "/dev/null", "close_range"};
     if (report.step == ChildStep::exec) return exec_failure(spec, prepared.candidates(), report.error_number);
     check(report.step < ChildStep::exec, "a step of the child that does not exist");
-    return system_failure(spec, kCalls[static_cast<int>(report.step)], report.error_number);
+    StartFailure failure = system_failure(spec, kCalls[static_cast<int>(report.step)], report.error_number);
+    if (report.step == ChildStep::affinity && report.error_number == EINVAL)
+        failure.text += fmt::format(" (none of the CPUs {} to {} is among those that this process may use)",
+                                    spec.cpus.front(), spec.cpus.back());
+    return failure;
 }
 
 // Waits for exec, which closes the pipe, or for the report. Bounded: the child does nothing that waits.

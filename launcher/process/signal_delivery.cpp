@@ -232,20 +232,16 @@ std::string unexpected_text(int signal) {
 // A child of ours keeps its number until we reap it. The number of any other process may be given to a
 // stranger between the look and the signal: the descriptor holds on to one process, and a second look tells
 // whether it is the right one.
-void signal_process(const ProcessStat& process, int signal) {
-    if (process.parent == ::getpid()) {
-        ::kill(process.pid, signal);
-        return;
-    }
+int signal_process(const ProcessStat& process, int signal) {
+    const auto result_of = [](long call) { return call != 0 && errno == EPERM ? EPERM : 0; };
+    if (process.parent == ::getpid()) return result_of(::kill(process.pid, signal));
     const OwnedDescriptor held = open_process(process.pid);
-    if (!held && !means_no_pidfds(errno)) return;
+    if (!held && !means_no_pidfds(errno)) return 0;
     const auto again = read_process_stat(process.pid);
-    if (!again || again->start_time != process.start_time) return;
-    if (held) {
-        ::syscall(SYS_pidfd_send_signal, held.get(), signal, nullptr, 0);
-    } else {
-        ::kill(process.pid, signal);  // The kernel has nothing better; the look was a moment ago.
-    }
+    if (!again || again->start_time != process.start_time) return 0;
+    if (held) return result_of(::syscall(SYS_pidfd_send_signal, held.get(), signal, nullptr, 0));
+    return result_of(
+        ::kill(process.pid, signal));  // The kernel has nothing better; the look was a moment ago.
 }
 
 }  // namespace ddprun::inline launch

@@ -108,7 +108,7 @@ std::vector<int> unexpected_signals();
 // Says that one of them has come, and which options give it a meaning.
 std::string unexpected_text(int signal);
 
-// Sends the signal to just this process, be it our child or not.
-void signal_process(const ProcessStat& process, int signal);
+// Sends the signal to just this process, be it our child or not. Returns 0, or EPERM where it is another user's.
+int signal_process(const ProcessStat& process, int signal);
 
 }  // namespace ddprun::inline launch

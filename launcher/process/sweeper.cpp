@@ -1,6 +1,7 @@
 #include "launcher/process/sweeper.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -41,6 +42,11 @@ void reap_ended(const std::function<bool(pid_t)>& has_owner) {
     }
 }
 
+std::int64_t user_of(pid_t process) {
+    struct stat info {};
+    return ::stat(fmt::format("/proc/{}", process).c_str(), &info) == 0 ? std::int64_t{info.st_uid} : -1;
+}
+
 sigset_t child_signal() {
     sigset_t set;
     sigemptyset(&set);
@@ -76,11 +82,12 @@ class Sweeper::Attempt {
           deadline_(Clock::now() + timeout),
           blind_deadline_(Clock::now() + std::min(timeout, kBlindTimeout)) {}
 
-    // Sends SIGKILL to all that is alive. True if that was the last look: nothing is left, or the time is
-    // over.
+    // Sends SIGKILL to all that is alive. True if that was the last look: nothing is left, or only what may not be signalled,
+    // or the time is over.
     bool look() {
         kill_all();
-        return all_gone() || Clock::now() >= (sees_ ? deadline_ : blind_deadline_);
+        return all_gone() || (!living_.empty() && refused_.size() == living_.size()) ||
+               Clock::now() >= (sees_ ? deadline_ : blind_deadline_);
     }
 
     // Says how long to wait before the next look.
@@ -96,13 +103,19 @@ class Sweeper::Attempt {
         for (const ProcessStat& process : living_) {
             if (result.survivors.size() == kMaxSurvivors) break;
             result.survivors.push_back(describe_survivor(process));
+            if (refused_.contains(process.pid)) result.survivors.back().foreign_uid = user_of(process.pid);
         }
+        // As /proc is mounted, it may hide other users' processes (hidepid).
+        if (living_.empty() && sees_ && rules_.spared.empty() && !result.nothing_left)
+            result.survivors.push_back(
+                {.command = "a child that /proc does not show (hidepid?) and that has not ended"});
         return result;
     }
 
   private:
     void kill_all() {
         living_.clear();
+        const auto refused_before = std::exchange(refused_, {});
         reap_ended(rules_.has_owner);
         if (has_no_child()) return;
         const auto table = read_own_processes();
@@ -113,12 +126,14 @@ class Sweeper::Attempt {
         const auto sweeps_itself = [this](const ProcessStat& process) {
             return rules_.sweeps_itself && rules_.sweeps_itself(process.pid);
         };
-        const bool alone = std::all_of(living_.begin(), living_.end(), sweeps_itself);
+        const bool alone = std::all_of(living_.begin(), living_.end(), [&](const ProcessStat& process) {
+            return sweeps_itself(process) || refused_before.contains(process.pid);
+        });
         looks_at_it_alone_ = alone ? looks_at_it_alone_ + 1 : 0;
         for (const ProcessStat& process : living_) {
             // The first such look may have missed something, see all_gone().
             if (looks_at_it_alone_ <= 1 && sweeps_itself(process)) continue;
-            signal_process(process, SIGKILL);
+            if (signal_process(process, SIGKILL) == EPERM) refused_.insert(process.pid);
             const bool owned = rules_.has_owner && rules_.has_owner(process.pid);
             if (!owned) killed_.emplace(process.pid, process.start_time);
         }
@@ -142,6 +157,7 @@ class Sweeper::Attempt {
     int empty_looks_ = 0;
     int looks_at_it_alone_ = 0;  // one after the other
     std::vector<ProcessStat> living_;
+    std::set<pid_t> refused_;  // of them, at the last look
     std::set<std::pair<pid_t, std::uint64_t>> killed_;
 };
 

@@ -134,13 +134,19 @@ constexpr std::string_view kNoInterface =
 constexpr std::string_view kWrongDevice =
     "by --gpu-bind single a worker sees its own device only: use index $DDPRUN_DEVICE, not LOCAL_RANK, or "
     "run with --gpu-bind all";
+constexpr std::string_view kBeyondDevices =
+    "this node has fewer GPUs than workers: $DDPRUN_DEVICE is the index of the one that a worker shares, LOCAL_RANK is "
+    "beyond them";
+constexpr std::string_view kMachinesFiles =
+    "the machine has no more open files, for all of its users, see 'sysctl fs.file-nr fs.file-max'";
 constexpr std::string_view kOpenFiles =
     "too many files are open, see 'ulimit -n': raise it, or docker run --ulimit nofile=1048576";
 // Shared memory counts as full if a thirty-second part is free or less: the worker may have wanted more than that.
 constexpr std::int64_t kNearlyFull = 32;
 constexpr std::string_view kAskNccl = "NCCL says more with NCCL_DEBUG=WARN in the environment";
 
-// The first entry whose texts are all in the failure's words counts, so the more special ones come first.
+// The first entry whose texts are all in one line of the failure's words counts, so the more special ones come first. Each word is
+// used in other places, too: so a text is what one program says of one thing, with the fact that makes the hint true.
 struct Known {
     std::array<std::string_view, 2> texts;
     std::string_view hint;
@@ -152,19 +158,29 @@ constexpr Known kKnown[] = {
     {{"Error while creating shared memory segment", ""}, kSharedMemoryFull},
     {{"unhandled system error", "shm"}, kSharedMemoryFull},
     {{"unhandled system error", "shared memory"}, kSharedMemoryFull},
-    {{"Bus error", ""}, kBusError},
-    {{"out of shared memory", ""}, kSharedMemoryFull},
-    {{"Cannot allocate memory", "ibv_"}, kLockedMemory},
+    {{"by signal: Bus error", ""}, kBusError},
+    {{"Bus error (core dumped)", ""}, kBusError},
+    {{"Fatal Python error: Bus error", ""}, kBusError},
+    {{"workers are out of shared memory", ""}, kSharedMemoryFull},
+    {{"Cannot allocate memory", "ibv_"}, kLockedMemory, &HintFacts::locks_memory_to_a_limit},
     {{"no socket interface found", ""}, kNoInterface},
     {{"invalid device ordinal", ""}, kWrongDevice, &HintFacts::sees_one_gpu},
+    {{"invalid device ordinal", ""}, kBeyondDevices, &HintFacts::is_beyond_gpus},
+    {{"Too many open files in system", ""}, kMachinesFiles},
     {{"Too many open files", ""}, kOpenFiles},
-    {{"ncclSystemError", ""}, kAskNccl},
-    {{"unhandled system error", ""}, kAskNccl},
-    {{"unhandled cuda error", ""}, kAskNccl},
+    {{"ncclSystemError", ""}, kAskNccl, &HintFacts::nccl_is_quiet},
+    {{"unhandled system error", ""}, kAskNccl, &HintFacts::nccl_is_quiet},
+    {{"unhandled cuda error", ""}, kAskNccl, &HintFacts::nccl_is_quiet},
 };
 
-bool says(const Failure& failure, std::string_view text) {
-    const auto in = [text](const std::string& words) { return words.find(text) != std::string::npos; };
+// True if one line has all of the texts in it.
+bool says(const Failure& failure, const std::array<std::string_view, 2>& texts) {
+    const auto in = [&texts](const std::string& words) {
+        const auto lines = lines_of(words);
+        return std::any_of(lines.begin(), lines.end(), [&texts](std::string_view line) {
+            return line.find(texts[0]) != line.npos && line.find(texts[1]) != line.npos;
+        });
+    };
     return in(failure.error_message) || in(failure.traceback) ||
            std::any_of(failure.last_lines.begin(), failure.last_lines.end(), in);
 }
@@ -296,12 +312,10 @@ std::optional<Room> shared_memory_room() {
 std::string failure_hint(const Failure& failure, const HintFacts& facts) {
     if (failure.kind != Failure::Kind::worker_failed) return {};
     for (const Known& known : kKnown) {
-        const bool all = std::all_of(known.texts.begin(), known.texts.end(),
-                                     [&](std::string_view text) { return says(failure, text); });
-        if (all && (known.holds == nullptr || facts.*known.holds))
+        if (says(failure, known.texts) && (known.holds == nullptr || facts.*known.holds))
             return known.hint == kBusError ? bus_error_hint(facts.shared_memory) : std::string(known.hint);
     }
-    if (!facts.interpreter.empty() && says(failure, "ModuleNotFoundError"))
+    if (!facts.interpreter.empty() && says(failure, {"ModuleNotFoundError", ""}))
         return "the interpreter is " + facts.interpreter;
     return failure.signal == SIGBUS ? bus_error_hint(facts.shared_memory) : std::string();
 }

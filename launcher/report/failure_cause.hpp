@@ -106,6 +106,9 @@ struct HintFacts {
     // It is looked at when the worker has ended. Memory that the worker alone had is free again by then, so room is no
     // proof.
     std::optional<Room> shared_memory;
+    bool is_beyond_gpus = false;  // its local rank is none of its node's GPUs, which workers share
+    bool nccl_is_quiet = true;    // NCCL_DEBUG has not made it say more
+    bool locks_memory_to_a_limit = true;
 };
 
 // Makes one line for Failure::hint: what an end or a text that many users have met means, and how it is mended. It goes by the

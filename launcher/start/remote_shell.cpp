@@ -191,27 +191,32 @@ std::string filled_word(std::string_view word, ShellPlaces& places) {
 // ssh's, for all that goes wrong before there is a shell.
 constexpr int kSshFailed = 255;
 
+// The host's own shell and ddprun say some of these words, too: so a cause is what this program says before there is a shell.
 struct KnownCause {
     std::string_view words;
     std::string_view remedy;
+    bool is_srun = false;
 };
 // Trying again does not help there.
 constexpr std::array<KnownCause, 4> kKnownCauses{{
-    {"Permission denied",
+    {"Permission denied (",
      "ssh is not let ask for a password (BatchMode); set up a key, so that `ssh HOST true` works"},
     {"Host key verification failed",
      "ssh is not let ask whether to trust a new host (BatchMode); connect to it once by hand, or see "
      "ssh-keyscan"},
     {"Unable to create step",
      "a node may have other GPUs than its even share of the job's; ask for --gpus-per-node, or start ddprun by srun "
-     "--ntasks-per-node=1"},
+     "--ntasks-per-node=1",
+     true},
     {"Too many authentication failures", "name one key for this host in ~/.ssh/config (IdentitiesOnly)"},
 }};
 
-const KnownCause* known_cause(std::string_view line) {
-    const auto* found =
-        std::find_if(kKnownCauses.begin(), kKnownCauses.end(),
-                     [line](const KnownCause& cause) { return line.find(cause.words) != line.npos; });
+const KnownCause* known_cause(const RshEnd& end) {
+    const auto* exited = std::get_if<Exited>(&end.status);
+    const auto* found = std::find_if(kKnownCauses.begin(), kKnownCauses.end(), [&](const KnownCause& cause) {
+        const bool is_its_code = cause.is_srun || (exited != nullptr && exited->code == kSshFailed);
+        return is_its_code && end.last_line.find(cause.words) != std::string::npos;
+    });
     return found == kKnownCauses.end() ? nullptr : found;
 }
 
@@ -283,13 +288,13 @@ std::string rsh_failure_text(std::string_view target, std::string_view command, 
         fmt::format("{}: {} {}", target, command.substr(command.rfind('/') + 1), end_text(end.status));
     const std::string line = harmless_output_line(end.last_line);
     if (!line.empty()) text += ": " + line;
-    if (const KnownCause* cause = known_cause(line)) text += fmt::format(" ({})", cause->remedy);
+    if (const KnownCause* cause = known_cause(end)) text += fmt::format(" ({})", cause->remedy);
     return text;
 }
 
 bool is_worth_another(const RshEnd& end) {
     const auto* exited = std::get_if<Exited>(&end.status);
-    return exited != nullptr && exited->code == kSshFailed && known_cause(end.last_line) == nullptr;
+    return exited != nullptr && exited->code == kSshFailed && known_cause(end) == nullptr;
 }
 
 std::chrono::milliseconds pause_before_next(int failed, double chance) {

@@ -124,6 +124,12 @@ bool is_loopback_address(const std::string& address) {
     return !error && parsed.is_loopback();
 }
 
+bool is_wildcard(const std::string& address) {
+    boost::system::error_code error;
+    const auto parsed = boost::asio::ip::make_address(address, error);
+    return address == "*" || (!error && parsed.is_unspecified());
+}
+
 namespace {
 
 using Resolved = std::variant<std::vector<std::string>, std::string>;

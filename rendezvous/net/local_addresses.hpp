@@ -82,6 +82,9 @@ struct ListenRequest {
     std::vector<LocalAddress> own;  // of this machine
 };
 
+// True of what stands for all addresses of a machine where something listens: 0.0.0.0, ::, *. Nobody can be reached by it.
+bool is_wildcard(const std::string& address);
+
 // True if other machines reach what listens there.
 bool leads_out(const ListenPlan& plan);
 

@@ -89,6 +89,8 @@ std::string stretched(std::string_view secret, std::string_view run_id) {
 }  // namespace
 
 std::variant<std::string, std::string_view> parse_secret(std::string_view text) {
+    constexpr std::string_view kEditorsMark = "\xef\xbb\xbf";
+    if (text.starts_with(kEditorsMark)) text.remove_prefix(kEditorsMark.size());
     text = without_blanks(text);
     if (text.empty()) return std::string_view("is empty");
     if (text.size() > kMaxSecretText) return std::string_view("is longer than 1024 characters");

@@ -132,24 +132,34 @@ int usable_cpus(int cpus, std::optional<double> quota) {
     return std::max(1, static_cast<int>(usable));
 }
 
-std::optional<std::size_t> control_group_limit(
-    std::string_view own_groups, const std::function<std::optional<std::string>(const std::string&)>& read) {
+namespace {
+
+using ReadFile = std::function<std::optional<std::string>(const std::string&)>;
+
+// Where there is no limit version 2 says "max", and version 1 the largest number of pages.
+std::optional<std::size_t> least_in(const char* root, const std::optional<std::string>& folder,
+                                    const char* name, const ReadFile& read) {
+    if (!folder) return std::nullopt;
+    return tightest(root, *folder, [&](const fs::path& at) -> std::optional<std::size_t> {
+        const auto text = read(at / name);
+        const auto number = text ? parse_quota(*text) : std::nullopt;
+        if (!number || *number <= 0) return std::nullopt;
+        return static_cast<std::size_t>(*number);
+    });
+}
+
+}  // namespace
+
+std::optional<std::size_t> control_group_limit(std::string_view own_groups, const ReadFile& read) {
     const CgroupFolders folders = parse_cgroup_folders(own_groups);
-    std::optional<std::size_t> least;
-    const auto learn = [&](const char* root, const std::optional<std::string>& folder, const char* name) {
-        if (!folder) return;
-        const auto limit = tightest(root, *folder, [&](const fs::path& at) -> std::optional<std::size_t> {
-            // Where there is no limit version 2 says "max", and version 1 the largest number of pages.
-            const auto text = read(at / name);
-            const auto bytes = text ? parse_quota(*text) : std::nullopt;
-            if (!bytes || *bytes <= 0) return std::nullopt;
-            return static_cast<std::size_t>(*bytes);
-        });
-        if (limit) least = std::min(least.value_or(*limit), *limit);
-    };
-    learn("/sys/fs/cgroup", folders.unified, "memory.max");
-    learn("/sys/fs/cgroup/memory", folders.memory, "memory.limit_in_bytes");
-    return least;
+    const auto unified = least_in("/sys/fs/cgroup", folders.unified, "memory.max", read);
+    const auto memory = least_in("/sys/fs/cgroup/memory", folders.memory, "memory.limit_in_bytes", read);
+    return unified && memory ? std::min(unified, memory) : unified ? unified : memory;
+}
+
+std::optional<std::size_t> process_limit() {
+    const CgroupFolders folders = parse_cgroup_folders(read_cgroup_file("/proc/self/cgroup").value_or(""));
+    return least_in("/sys/fs/cgroup", folders.unified, "pids.max", read_cgroup_file);
 }
 
 std::size_t memory_limit() {

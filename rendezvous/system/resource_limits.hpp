@@ -53,4 +53,7 @@ std::size_t memory_limit();
 std::optional<std::size_t> control_group_limit(
     std::string_view own_groups, const std::function<std::optional<std::string>(const std::string&)>& read);
 
+// How many processes and threads the control groups of this process (version 2) let it have; nothing: no limit, or unknown.
+std::optional<std::size_t> process_limit();
+
 }  // namespace ddprun::inline base

@@ -193,6 +193,33 @@ bool concerns_name_only(const error_code& error) {
 
 }  // namespace
 
+namespace {
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+        text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+std::string edited_text(std::string text) {
+    constexpr std::string_view kMark = "\xef\xbb\xbf", kLittle = "\xff\xfe", kBig = "\xfe\xff";
+    const bool little = text.starts_with(kLittle);
+    if (little || text.starts_with(kBig)) {
+        std::string plain;
+        for (std::size_t at = kBig.size(); at + 1 < text.size(); at += 2) {
+            const char low = text[little ? at : at + 1], high = text[little ? at + 1 : at];
+            plain += high == 0 && low >= 0 ? low : '?';
+        }
+        text = std::move(plain);
+    }
+    if (text.starts_with(kMark)) text.erase(0, kMark.size());
+    replace_all(text, "\r\n", "\n");
+    replace_all(text, "\r", "\n");       // of old systems, and at the end
+    replace_all(text, "\xc2\xa0", " ");  // of what was copied from a page
+    return text;
+}
+
 boost::system::result<std::string> read_small_file(const fs::path& path, std::size_t max_bytes) {
     const OwnedDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (file.get() < 0) return last_error();

@@ -19,6 +19,10 @@ namespace ddprun::inline base {
 // is no regular file (a FIFO must not hold the launcher up), Errc::limit_exceeded for more than `max_bytes`.
 boost::system::result<std::string> read_small_file(const std::filesystem::path& path, std::size_t max_bytes);
 
+// Returns the text of a file that people have edited somewhere as this system writes texts: in UTF-8 without a mark at its
+// beginning (of UTF-16 what is ASCII, and '?'), with lines that end in a newline alone, and plain blanks. Pure.
+std::string edited_text(std::string text);
+
 // Puts the bytes at `path`: into a new file beside it, which is synced to the disk and then takes the name. It is for
 // its owner alone, but has the permissions of a file of ours whose place it takes.
 //

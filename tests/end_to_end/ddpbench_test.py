@@ -40,6 +40,13 @@ class Ddpbench(EndToEndTest):
         self.assertEqual(code, 2)
         self.assertIn("ddpbench: sendrecv needs two ranks", err)
 
+    def test_its_head_says_which_memory_was_measured_and_how_to_get_the_other(self):
+        words = ("all_reduce", "-b", "1K", "-e", "1K", "-n", "2")
+        for ranks, alone in ((1, ", one rank alone"), (2, "")):
+            code, out, err = self.bench(ranks, *words, env={"DDPRUN_CUDA_LIBRARY": "/a/driver"})
+            self.assertEqual((code, err), (0, ""))
+            self.assertIn(f"# backend cpu{alone}: memory of the host; --backend nccl measures this node's GPUs\n", out)
+
     def test_too_slow_is_a_failure(self):
         code, _, err = self.bench(2, "all_reduce", "-b", "1K", "-e", "1K", "-n", "2", env={"NCCL_TESTS_MIN_BW": "1e9"})
         self.assertEqual(code, 1)

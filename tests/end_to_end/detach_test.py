@@ -34,7 +34,7 @@ class DetachTest(EndToEndTest):
         self.addCleanup(folder.cleanup)
         self.runtime = folder.name
         self.jobs = os.path.join(folder.name, "ddprun")
-        self.environment["XDG_RUNTIME_DIR"] = folder.name
+        self.environment["DDPRUN_JOBS_DIR"] = folder.name
         self.go = os.path.join(folder.name, "go")
 
     def tearDown(self):
@@ -356,8 +356,8 @@ class OtherUsers(DetachTest):
         if subprocess.run([program("ddpctl"), "--version"], **stranger).returncode != 0:
             self.skipTest("skipped: nobody may not run ddpctl where it was built")
         done = subprocess.run([program("ddpctl"), "kill", job], **stranger)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("no job", done.stderr)
+        self.assertEqual(done.returncode, 71)
+        self.assertIn("it belongs to uid", done.stderr)
         self.assertEqual(self.status(job)["state"], "running")
 
 

@@ -284,7 +284,7 @@ class LogFile(OutputTest):
 
     def test_a_detached_job(self):
         path = os.path.join(self.folder, "launcher.log")
-        code, _, _ = self.run_job("--detach", "--log-file", path, "true", env={"XDG_RUNTIME_DIR": self.folder})
+        code, _, _ = self.run_job("--detach", "--log-file", path, "true", env={"DDPRUN_JOBS_DIR": self.folder})
         self.assertEqual(code, 0)
         deadline = time.monotonic() + HANG_GUARD
         while "draining_output" not in text_of(path) and time.monotonic() < deadline:

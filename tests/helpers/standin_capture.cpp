@@ -70,11 +70,13 @@ using namespace ddprun::standin;
 extern "C" {
 
 CudaResult cuThreadExchangeStreamCaptureMode(CudaCaptureMode* mode) {
+    count_call();
     std::swap(*mode, mode_of_thread());
     return CudaResult::success;
 }
 
 CudaResult cuStreamIsCapturing(CudaStream stream, CudaCaptureStatus* status) {
+    count_call();
     const std::lock_guard lock(captures().mutex);
     const auto found = find(captures().all, stream);
     *status = found == captures().all.end() ? CudaCaptureStatus::none

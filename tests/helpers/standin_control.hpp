@@ -27,6 +27,8 @@ int standin_living();
 void standin_let_go();
 // Waits until none is living.
 void standin_await_none_living();
+// What the calling thread has asked the driver so far for the sake of operations: contexts, capture modes, streams and events.
+int standin_driver_calls();
 // Waits until so many more events have been asked for.
 void standin_await_queries(int count);
 

@@ -47,6 +47,11 @@ CudaContext& current_context() {
     return context;
 }
 
+int& calls_of_thread() {
+    thread_local int calls = 0;
+    return calls;
+}
+
 Event& event_of(CudaEvent handle) { return *reinterpret_cast<Event*>(handle); }
 
 }  // namespace
@@ -106,6 +111,8 @@ bool is_device_memory(const void* data, std::size_t bytes) {
 
 bool has_context() { return current_context() != nullptr; }
 
+void count_call() { ++calls_of_thread(); }
+
 void break_next_event(CudaStream stream) {
     State& all = state();
     const std::lock_guard lock(all.mutex);
@@ -153,11 +160,13 @@ CudaResult cuDevicePrimaryCtxRetain(CudaContext* context, CudaDevice device) {
 CudaResult cuDevicePrimaryCtxRelease_v2(CudaDevice) { return CudaResult::success; }
 
 CudaResult cuCtxGetCurrent(CudaContext* context) {
+    count_call();
     *context = current_context();
     return CudaResult::success;
 }
 
 CudaResult cuCtxSetCurrent(CudaContext context) {
+    count_call();
     current_context() = context;
     return CudaResult::success;
 }
@@ -174,11 +183,13 @@ CudaResult cuStreamDestroy_v2(CudaStream stream) {
 }
 
 CudaResult cuStreamQuery(CudaStream stream) {
+    count_call();
     if (const CudaResult no = allowed_beside_captures(); no != CudaResult::success) return no;
     return stream_of(stream).idle() ? CudaResult::success : CudaResult::not_ready;
 }
 
 CudaResult cuStreamWaitEvent(CudaStream stream, CudaEvent handle, unsigned int) {
+    count_call();
     Event& event = event_of(handle);
     std::uint64_t wanted = 0;
     {
@@ -193,6 +204,7 @@ CudaResult cuStreamWaitEvent(CudaStream stream, CudaEvent handle, unsigned int) 
 }
 
 CudaResult cuEventCreate(CudaEvent* event, unsigned int) {
+    count_call();
     if (!has_context()) return kInvalidContext;
     *event = reinterpret_cast<CudaEvent>(new Event);
     return CudaResult::success;
@@ -204,6 +216,7 @@ CudaResult cuEventDestroy_v2(CudaEvent event) {
 }
 
 CudaResult cuEventRecord(CudaEvent handle, CudaStream stream) {
+    count_call();
     if (!has_context()) return kInvalidContext;
     Event& event = event_of(handle);
     std::uint64_t number = 0;
@@ -228,6 +241,8 @@ CudaResult cuEventRecord(CudaEvent handle, CudaStream stream) {
     return CudaResult::success;
 }
 
+int standin_driver_calls() { return calls_of_thread(); }
+
 void standin_await_queries(int count) {
     State& all = state();
     std::unique_lock lock(all.mutex);
@@ -235,6 +250,7 @@ void standin_await_queries(int count) {
 }
 
 CudaResult cuEventQuery(CudaEvent handle) {
+    count_call();
     const CudaResult beside_captures = allowed_beside_captures();
     {
         State& all = state();
@@ -258,6 +274,7 @@ CudaResult cuEventElapsedTime(float* milliseconds, CudaEvent begin, CudaEvent en
 }
 
 CudaResult cuMemAlloc_v2(CudaPointer* pointer, std::size_t bytes) {
+    count_call();
     if (!has_context()) return kInvalidContext;
     if (const CudaResult no = allowed_beside_captures(); no != CudaResult::success) return no;
     void* memory = std::malloc(bytes);

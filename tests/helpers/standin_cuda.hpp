@@ -41,6 +41,9 @@ bool is_device_memory(const void* data, std::size_t bytes);
 // Whether the calling thread has a context.
 bool has_context();
 
+// Counts a call of the calling thread, see standin_driver_calls().
+void count_call();
+
 // The next event recorded in the stream reports an error.
 void break_next_event(CudaStream stream);
 

@@ -312,4 +312,16 @@ TEST_CASE("nothing is written behind another user's link, or into his file where
     CHECK((error_of(others) == EPERM || error_of(others) == EACCES));
 }
 
+TEST_CASE("a text that was edited on another system is read as it is meant") {
+    using namespace std::string_literals;
+    CHECK(edited_text("a\nb") == "a\nb");
+    CHECK(edited_text("") == "");
+    CHECK(edited_text("\xef\xbb\xbf"s + "a\r\nb\r\n") == "a\nb\n");
+    CHECK(edited_text("a\rb\r") == "a\nb\n");
+    CHECK(edited_text("a\xc2\xa0"s + "b") == "a b");
+    CHECK(edited_text("\xff\xfe"s + "a\0\r\0\n\0"s + "\xac\x20"s + "b\0"s) == "a\n?b");
+    CHECK(edited_text("\xfe\xff"s + "\0a\0\n"s) == "a\n");
+    CHECK(edited_text("\xff\xfe"s + "a"s) == "");
+}
+
 }  // namespace ddprun

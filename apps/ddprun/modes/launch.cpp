@@ -195,6 +195,26 @@ int end_unstarted(const LaunchOptions& options, Call& call, int code, const std:
     return code;
 }
 
+// A worker that started the very launcher that has started it, with the same words, would do so again, and each of its workers:
+// a script that calls ddprun on itself, or a --wrap that stands in a file.
+void refuse_endless_start() {
+    if (!find_variable(current_environment(), "DDPRUN_RUN_ID")) return;
+    constexpr std::size_t kMaxWords = 4 * 1024 * 1024;
+    const auto read = [](const fs::path& process) { return read_small_file(process / "cmdline", kMaxWords); };
+    const auto own = read("/proc/self");
+    auto at = read_process_stat(::getppid());
+    for (; own && at && at->pid > 1; at = read_process_stat(at->parent)) {
+        const fs::path process = fmt::format("/proc/{}", at->pid);
+        std::error_code unknown;
+        if (!fs::equivalent(process / "exe", "/proc/self/exe", unknown)) continue;
+        if (const auto words = read(process); words && *words == *own)
+            throw UsageError(fmt::format(
+                "this is a worker of ddprun, process {}, that was started with the same words: its program starts the "
+                "launcher again, without end",
+                at->pid));
+    }
+}
+
 // A node with a problem that --check has found only tells the others so, where they can be told.
 int run_unfit(LaunchOptions options, Call& call) {
     if (!may_tell_others(options)) return end_unstarted(options, call, kExitSystem, options.unfit);
@@ -208,6 +228,7 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
     const ClusterPlan& plan = call.plan();
     const CommandLine& line = plan.line;
     LauncherLog& log = call.log();
+    refuse_endless_start();
     LaunchOptions options = resolve_launch(line, facts);
     if (is_doctors_job(line.program)) options.entry_name = "ddprun doctor";
     call.features()->launch_known(options, line);

@@ -10,6 +10,7 @@
 #include "apps/ddprun/options/launcher_words.hpp"
 #include "launcher/path_template.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 
 namespace ddprun::inline app {
 namespace {
@@ -218,6 +219,8 @@ void set_times(CommandLine& line) {
 
 // All nodes are this machine where no address is said, as torchrun has it. Under c10d and etcd only an explicit number counts.
 void set_nodes(CommandLine& line) {
+    // As if nothing was said: nobody is reached there.
+    if (is_wildcard(line.local_addr)) line.local_addr.clear();
     // Nobody else has to reach the node that is alone.
     if (line.nnodes == 1 && !line.master_addr && !line.local_addr.empty()) line.master_addr = line.local_addr;
     line.address_assumed = line.nnodes > 1 && !line.master_addr && !line.etcd;
@@ -363,6 +366,9 @@ void fill_node_rank(CommandLine& line) {
                                                           {"--events", line.events},
                                                           {"--result-file", line.result_file}};
     for (const auto& [flag, path] : paths) {
+        if (line.detach && path.starts_with("/run/user/"))
+            line.remarks.push_back(
+                fmt::format("{} {}: goes away with your last session, which the job outlives", flag, path));
         if (!names_node_rank(path)) continue;
         if (line.node_rank == kUnnumbered)
             refuse(line, fmt::format("{} {}", flag, path),

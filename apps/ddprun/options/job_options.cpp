@@ -157,7 +157,7 @@ std::vector<OptionRow> address_rows(CommandLine& line) {
     return {
         {"--master-addr", "HOST",
          "Address or name of node 0, as the other nodes reach it\n"
-         "Required for more than one node; on node 0 it must be one of that machine's own.",
+         "Required for more than one node; on node 0 it must be one of that machine's own, or 0.0.0.0 for all of them.",
          unless_standalone(line, into(line.master_addr, parse_master_addr)),
          kTorchruns | kAllNodes | kFindsNodes, line.master.host, "",
          shows(

@@ -18,7 +18,7 @@ std::optional<Auth> site_auth() {
     const auto text = read_small_file(kSiteFile, kMaxSiteFile);
     if (!text && text.error() == boost::system::errc::no_such_file_or_directory) return std::nullopt;
     if (!text) throw UsageError(std::string(kSiteFile) + ": " + text.error().message());
-    return value_or_throw<UsageError>(parse_site_auth(*text));
+    return value_or_throw<UsageError>(parse_site_auth(edited_text(*text)));
 }
 
 }  // namespace

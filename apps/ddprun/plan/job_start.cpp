@@ -142,7 +142,8 @@ std::vector<StartNode> nodes_of(const CommandLine& line, const StarterFacts& fac
 
 // Returns the address by which the others reach node 0.
 std::string master_of(const CommandLine& line, const std::vector<StartNode>& nodes) {
-    if (line.master_addr && line.origins.contains("--master-addr")) return *line.master_addr;
+    const bool is_said = line.master_addr && line.origins.contains("--master-addr");
+    if (is_said && !is_wildcard(*line.master_addr)) return *line.master_addr;
     std::string host = host_of(nodes.front().target);
     const auto other =
         std::find_if(nodes.begin(), nodes.end(), [](const StartNode& node) { return !node.is_here; });
@@ -213,7 +214,7 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
         throw UsageError(fmt::format("--hostfile {}: {}{}", line.start.host_file,
                                      why_unreadable(line.start.host_file, text.error()),
                                      origin_of(line, "--hostfile")));
-    facts.host_file_text = *text;
+    facts.host_file_text = edited_text(*text);
     return facts;
 }
 

@@ -16,6 +16,7 @@
 #include "launcher/start/start_tree.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/job/number_limits.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -45,8 +46,10 @@ int local_world_size(const CommandLine& line, const NodeFacts& facts) {
             devices.count > 0 ? fmt::format(", but others ({}), which gpu counts", devices.source) : ""));
     const bool asks_for_gpus = line.nproc_per_node == "gpu" || line.nproc_per_node == "xpu";
     if (asks_for_gpus && devices.count == 0)
-        throw UsageError(fmt::format("--nproc-per-node {}: this node has no GPU ({})", line.nproc_per_node,
-                                     devices.source));
+        throw UsageError(
+            fmt::format("--nproc-per-node {}: this node has no GPU that could be counted ({}, /dev/kfd, "
+                        "/dev/dri); give a number if it has",
+                        line.nproc_per_node, devices.source));
     if (asks_for_gpus) return devices.count;
     if (line.nproc_per_node == "cpu") return facts.hardware.usable_cpus;
     if (line.nproc_per_node == "auto") return devices.count > 0 ? devices.count : facts.hardware.usable_cpus;
@@ -112,7 +115,17 @@ BindingRequest binding_request(const CommandLine& line, const NodeFacts& facts, 
             .share_gpus = line.share_gpus,
             .local_workers = workers,
             .workers_source = workers_source(line),
-            .devices = facts.hardware.devices};
+            .devices = with_uncounted(facts.hardware.devices, line.share_gpus ? 0 : workers)};
+}
+
+// The user who leaves the number to the launcher hears that there may be more.
+std::string uncounted_devices(const CommandLine& line, const NodeFacts& facts) {
+    const NodeDevices& devices = facts.hardware.devices;
+    const bool by_number = !line.workers_by_gpus && whole_number<int>(line.nproc_per_node);
+    if (devices.uncounted.empty() || by_number || line.nproc_per_node == "cpu") return {};
+    return fmt::format(
+        "{} GPU{} ({}), but {} could not be counted: give --nproc-per-node a number if there are more",
+        devices.count, devices.count == 1 ? "" : "s", devices.source, devices.uncounted);
 }
 
 // WorkerPlans make what workers get over the environment that they inherit; not what that says already.
@@ -132,7 +145,8 @@ class WorkerPlans {
                 .memory_node = place.placement.memory_node,
                 .place = place.text,
                 .sees_one_gpu =
-                    bind_of(devices_.bind, program.kind) == GpuBind::single && devices_.devices.count > 1};
+                    bind_of(devices_.bind, program.kind) == GpuBind::single && devices_.devices.count > 1,
+                .is_beyond_gpus = devices_.devices.count > 0 && local_rank >= devices_.devices.count};
     }
 
     const std::string& remark() const { return placement_.remark; }
@@ -211,6 +225,31 @@ OwnAddress own_address_of(const CommandLine& line, const NodeFacts& facts, std::
                             .own = facts.addresses}));
 }
 
+bool means_all_addresses(const CommandLine& line) {
+    return line.master_addr && is_wildcard(*line.master_addr);
+}
+
+// Returns which of this node's addresses is told to its workers where the user means all: the one that was said, else the first
+// that leads out, IPv4 before IPv6. Only the node that hosts can mean its own.
+std::string address_for_all(const CommandLine& line, const OwnAddress& said, const NodeFacts& facts) {
+    const bool hosts = line.rdzv_backend == RdzvBackend::fixed ? line.node_rank == 0
+                                                               : line.rdzv_conf.is_host.value_or(false);
+    if (line.nnodes == 1) return "127.0.0.1";
+    if (!hosts)
+        throw UsageError(fmt::format(
+            "--master-addr {}: stands for all addresses of node 0, and there alone{}; the "
+            "other nodes need the one by which they reach it",
+            *line.master_addr, line.rdzv_backend == RdzvBackend::c10d ? ", with --rdzv-conf is_host=1" : ""));
+    if (!said.address.empty()) return said.address;
+    const auto find = [&](bool is_v6) {
+        return std::find_if(facts.addresses.begin(), facts.addresses.end(), [&](const LocalAddress& own) {
+            return !own.is_loopback && (own.address.find(':') != std::string::npos) == is_v6;
+        });
+    };
+    const auto v4 = find(false), found = v4 != facts.addresses.end() ? v4 : find(true);
+    return found != facts.addresses.end() ? found->address : "127.0.0.1";
+}
+
 // The machine hosts under c10d whose address the endpoint is, unless the user says who.
 Hosting hosting_of(const CommandLine& line, const NodeFacts& facts) {
     if (line.rdzv_backend != RdzvBackend::c10d || line.hosting == Hosting::yes) return line.hosting;
@@ -254,6 +293,7 @@ PortRange master_ports_of(const CommandLine& line) {
 ListenPlan listen_plan_of(const CommandLine& line, Hosting hosting, const NodeFacts& facts) {
     // Any agent may be elected.
     if (line.etcd) return {.any = true};
+    if (means_all_addresses(line)) return {.any = line.nnodes > 1};
     if (!facts.master || hosting == Hosting::no) return {.any = line.listen_any};
     return value_or_throw<UsageError>(plan_listening({.nnodes = line.nnodes,
                                                       .any = line.listen_any,
@@ -365,13 +405,14 @@ CommandLine resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     const Program program = program_of(line.program, line, facts);
 
     CommandLine resolved = line;
+    if (means_all_addresses(line)) resolved.master_addr = address_for_all(line, own_address, facts);
     LaunchOptions& options = resolved;
     options.environment = inherited_environment(line, facts);
     const WorkerPlans plans(line, facts, options.environment, workers);
     if (line.standalone) options.run_id = facts.fresh_id;
     options.standard_input = standard_input_of(line, facts);
     trust_as_told(options, facts);
-    options.master.host = line.master_addr.value_or(line.etcd ? "" : "127.0.0.1");
+    options.master.host = resolved.master_addr.value_or(line.etcd ? "" : "127.0.0.1");
     const PortRange master_ports = master_ports_of(line);
     options.master.port = master_ports.first;
     options.master_ports = master_ports.size();
@@ -403,8 +444,9 @@ CommandLine resolve_launch(const CommandLine& line, const NodeFacts& facts) {
         for (int local_rank = 0; local_rank < workers; ++local_rank)
             own.workers.push_back(plans.of(of_ranks, local_rank));
     }
-    for (const std::string& remark : {facts.hardware.devices.remark, gpu_difference(line, facts),
-                                      plans.remark(), facts.rank_order.complaint}) {
+    for (const std::string& remark :
+         {facts.hardware.devices.remark, gpu_difference(line, facts), uncounted_devices(line, facts),
+          plans.remark(), facts.rank_order.complaint}) {
         if (!remark.empty()) options.placement_remarks.push_back(remark);
     }
     if (line.workers_by_gpus && facts.hardware.devices.count == 0 && speaks_for_all(line))

@@ -92,7 +92,7 @@ RankOrder find_rank_order(const std::string& by, const Environment& environment,
     if (!text)
         throw UsageError(fmt::format("{}: neither node nor topology, and no file that can be read: {}",
                                      option, text.error().message()));
-    auto order = order_by_file(*text, host);
+    auto order = order_by_file(edited_text(*text), host);
     if (const auto* wrong = std::get_if<std::string>(&order))
         throw UsageError(fmt::format("{}: {}", option, *wrong));
     auto found = std::get<RankOrder>(std::move(order));
@@ -174,12 +174,15 @@ NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
 }
 
 ClusterView find_cluster_view(Environment environment) {
+    // A file of variables may have been edited on Windows.
+    for (auto& [name, value] : environment) value.erase(value.find_last_not_of('\r') + 1);
     ClusterView view{.environment = std::move(environment), .host_name = host_name()};
     for (const LocalAddress& own : local_addresses()) {
         if (!own.is_loopback) view.addresses.push_back(own.address);
     }
     for (const std::string& path : cluster_files(view.environment)) {
-        if (auto text = read_small_file(path, kMaxClusterFile)) view.files[path] = *std::move(text);
+        if (auto text = read_small_file(path, kMaxClusterFile))
+            view.files[path] = edited_text(*std::move(text));
     }
     return view;
 }

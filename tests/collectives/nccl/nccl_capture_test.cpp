@@ -1,5 +1,7 @@
 // The NCCL backend beside the capture of CUDA graphs, on the stand-in. Ranks are threads.
+#include <algorithm>
 #include <barrier>
+#include <functional>
 #include <latch>
 
 #include "collectives/group.hpp"
@@ -33,6 +35,34 @@ CudaResult end_capture(CudaStream stream) {
 }
 
 }  // namespace
+
+// It runs on machines without a GPU, where nobody can time a call: what one asks of the driver is what it costs over NCCL's own.
+TEST_CASE("a call asks the driver for no more than it needs") {
+    const StandIn standin;
+    CommunicatorOptions options;
+    options.device = 0;
+    Communicator comm = Communicator::connect("tcp://127.0.0.1:1", 0, 1, options);
+    const auto context = standin_context();
+    const CudaStream stream = new_stream(*context);
+    const CudaScope scope(*context);  // as a program that computes on the device has it
+    DeviceVector<float> numbers({1, 2, 3});
+    const auto asked = standin_function<decltype(standin_driver_calls)>("standin_driver_calls");
+    // The least of many: an event is made anew as long as the watch has not let go of an older one.
+    const auto calls_of = [&](const std::function<Work()>& start) {
+        int least = 1'000;
+        for (int i = 0; i < 200; ++i) {
+            const int before = asked();
+            Work work = start();
+            least = std::min(least, asked() - before);
+            work.wait();
+        }
+        return least;
+    };
+    // The context of this thread, its capture mode before and after, and an event to be recorded.
+    CHECK(calls_of([&] { return comm.async().all_reduce(numbers.span(), ReduceOp::sum); }) == 4);
+    // And whether a stream of the program's is being captured.
+    CHECK(calls_of([&] { return comm.async(stream).all_reduce(numbers.span(), ReduceOp::sum); }) == 5);
+}
 
 TEST_CASE("the stand-in forbids beside a capture what CUDA does") {
     const StandIn standin;

@@ -2,6 +2,10 @@
 #include "collectives/nccl/nccl_comm.hpp"
 
 #include <dlfcn.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "collectives/grad_buckets.hpp"
 #include "collectives/nccl/nccl_join.hpp"
@@ -35,6 +39,54 @@ TEST_CASE("a missing NCCL is named, with what was tried and what helps") {
           std::string::npos);
     CHECK(text.find("set DDPRUN_NCCL_LIBRARY to the path of a libnccl.so.2, or use DDPRUN_BACKEND=cpu") !=
           std::string::npos);
+}
+
+TEST_CASE("NCCL of a Python package is found by the interpreter's folders, in their order") {
+    namespace fs = std::filesystem;
+    const fs::path scratch = fs::temp_directory_path() / ("nccl_library_test." + std::to_string(::getpid()));
+    const auto put = [&](const std::string& folder) {
+        const fs::path library = scratch / folder / "nvidia/nccl/lib/libnccl.so.2";
+        fs::create_directories(library.parent_path());
+        fs::copy_file(DDPRUN_STANDIN_NCCL, library);
+        return library.string();
+    };
+    const auto python = [&](const std::string& folder) {
+        fs::create_directories(scratch / folder / "bin");
+        const fs::path program = scratch / folder / "bin/python3";
+        std::ofstream(program) << "#!/bin/sh\n";
+        return program.string();
+    };
+    const auto at = [&](const std::string& folder) { return (scratch / folder).string(); };
+    const std::string of_path = put("path/lib/python3.11/dist-packages");
+    put("path/lib/python3.9/site-packages");
+    python("path");
+    python("none");
+    const std::string of_venv = put("venv/lib/python3.11/site-packages");
+    const std::string of_conda = put("conda/lib/python3.13/site-packages");
+    const std::string of_base = put("base/lib/python3.12/site-packages");
+    const std::string of_user = put("home/.local/lib/python3.11/site-packages");
+    const std::string told = put("told");
+    // A virtual environment's interpreter is a link to the one that it is of.
+    fs::create_directories(scratch / "linked/bin");
+    fs::create_symlink(python("base"), scratch / "linked/bin/python3");
+
+    CHECK(packaged_nccl({{"PATH", at("none") + ":" + at("path/bin")}}, "") == of_path);
+    CHECK(packaged_nccl({{"PATH", at("path/bin")}, {"VIRTUAL_ENV", at("venv")}}, "") == of_venv);
+    CHECK(packaged_nccl({{"PATH", at("path/bin")}, {"CONDA_PREFIX", at("conda")}}, "") == of_conda);
+    CHECK(packaged_nccl({{"PATH", at("path/bin")}, {"PYTHON_EXEC", at("linked/bin/python3")}}, "") ==
+          of_base);
+    CHECK(packaged_nccl({{"VIRTUAL_ENV", at("venv")}}, at("linked/bin/python3")) == of_base);
+    CHECK(packaged_nccl({{"VIRTUAL_ENV", at("venv")}}, at("linked/bin/train")) == of_venv);
+    CHECK(packaged_nccl({{"VIRTUAL_ENV", at("venv")}, {"PYTHONPATH", "x:" + at("told")}}, "") == told);
+    CHECK(packaged_nccl({{"PATH", at("none/bin")}, {"HOME", at("home")}}, "") == of_user);
+
+    // The system's comes first, where it has one.
+    if (::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL) == nullptr) {
+        ::setenv("VIRTUAL_ENV", at("venv").c_str(), 1);
+        CHECK(NcclLibrary::open("")->library.path() == of_venv);
+        ::unsetenv("VIRTUAL_ENV");
+    }
+    fs::remove_all(scratch);
 }
 
 TEST_CASE("a missing driver is named, with what was tried and what helps") {

@@ -26,7 +26,7 @@ class Folders(EndToEndTest):
             self.skipTest(f"skipped: no mount namespaces here: {tried.stderr.strip()}")
 
     def script(self, text, size="64m"):
-        for name in ("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "TMPDIR"):
+        for name in ("DDPRUN_JOBS_DIR", "XDG_CONFIG_HOME", "TMPDIR"):
             self.environment.pop(name, None)
         begin = f"set -e; mount -t tmpfs -o size={size},mode=1777 none /tmp; mkdir /tmp/home; export HOME=/tmp/home\n"
         if support.BIN.startswith("/tmp/"):
@@ -83,7 +83,7 @@ class FullFolders(Folders):
                 truncate -s 0 /tmp/full
                 ls -A /tmp/ddprun-0""", size="1m")
             self.assertEqual((code, out), (0, "code 71"), err)
-            self.assertRegex(err, "^ddprun: [^\n]*XDG_RUNTIME_DIR[^\n]*$")
+            self.assertRegex(err, "^ddprun: [^\n]*DDPRUN_JOBS_DIR[^\n]*$")
 
 
 class VanishingFolders(EndToEndTest):

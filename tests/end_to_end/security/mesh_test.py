@@ -49,7 +49,7 @@ class MeshTest(EndToEndTest):
         self.port = free_port()
 
     def agent(self, rank, *words, nodes=2, **variables):
-        environment = {**os.environ, "XDG_CONFIG_HOME": self.folder.name, "XDG_RUNTIME_DIR": self.folder.name,
+        environment = {**os.environ, "XDG_CONFIG_HOME": self.folder.name, "DDPRUN_JOBS_DIR": self.folder.name,
                        "DDPRUN_MESH_KEY": "an-outer-jobs", "DDPRUN_NODE_ADDR": "10.9.8.7", **variables}
         launcher = Launcher([f"--nnodes={nodes}", f"--node-rank={rank}", "--master-addr=127.0.0.1",
                              f"--master-port={self.port}", *words], env=environment)
@@ -97,7 +97,7 @@ class MeshTest(EndToEndTest):
         self.assertEqual(first[1:], ("127.0.0.1", "127.0.0.1"))
 
     def test_the_key_is_not_in_what_a_detached_job_leaves(self):
-        environment = {**os.environ, "XDG_CONFIG_HOME": self.folder.name, "XDG_RUNTIME_DIR": self.folder.name}
+        environment = {**os.environ, "XDG_CONFIG_HOME": self.folder.name, "DDPRUN_JOBS_DIR": self.folder.name}
         told = os.path.join(self.folder.name, "told")
         os.mkfifo(told)
         started = subprocess.run([program("ddprun"), "--detach", "sh", "-c", f"{TELL} >{told}; exec sleep 1000"],

@@ -174,7 +174,7 @@ class SecretTest(EndToEndTest):
                 self.assertNotIn(SECRET, file.read())
 
     def test_a_detached_job_keeps_no_secret(self):
-        environment = {"XDG_CONFIG_HOME": self.folder.name, "XDG_RUNTIME_DIR": self.folder.name, "DDPRUN_SECRET": SECRET}
+        environment = {"XDG_CONFIG_HOME": self.folder.name, "DDPRUN_JOBS_DIR": self.folder.name, "DDPRUN_SECRET": SECRET}
         # It says its id, and goes, when the job has begun.
         command = ["sh", "-c", "env; cat /proc/$PPID/environ"]
         host = self.agent(0, "--detach", *command, **environment)

@@ -222,7 +222,7 @@ class Jobs(EventsTest):
 
     def test_of_a_detached_job_the_launcher_that_goes_on_writes(self):
         path, go = self.path("events"), self.path("go")
-        runtime = {"XDG_RUNTIME_DIR": self.folder}
+        runtime = {"DDPRUN_JOBS_DIR": self.folder}
         code, out, err = self.run_job("--detach", "--events", path, *worker("wait-for-file", go), env=runtime)
         self.assertEqual(code, 0, err)
         self.assertTrue(out)

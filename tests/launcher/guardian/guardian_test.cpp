@@ -75,8 +75,9 @@ TEST_CASE("what the kernel takes as arguments passes the guardian, and what it r
         REQUIRE(std::holds_alternative<StartFailure>(refused));
         CHECK(std::get<StartFailure>(refused).error_number == E2BIG);
         CHECK(std::get<StartFailure>(refused).exit_code == kExitNotExecutable);
-        CHECK(std::get<StartFailure>(refused).text ==
-              std::string("cannot start '") + DDPRUN_WORKER_STUB + "': Argument list too long");
+        CHECK_THAT(std::get<StartFailure>(refused).text,
+                   Catch::StartsWith(std::string("cannot start '") + DDPRUN_WORKER_STUB +
+                                     "': Argument list too long"));
     }
 }
 

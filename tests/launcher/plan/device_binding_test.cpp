@@ -160,4 +160,19 @@ TEST_CASE("the words of --gpu-bind") {
     CHECK_FALSE(parse_gpu_bind("").has_value());
 }
 
+TEST_CASE("a number is not refused where devices could not be counted") {
+    NodeDevices six = found(6);
+    CHECK_FALSE(refuse_devices(request(GpuBind::all, 12, six)).empty());
+    six.uncounted = "tiles";
+    const NodeDevices twelve = with_uncounted(six, 12);
+    CHECK(twelve.count == 12);
+    CHECK(refuse_devices(request(GpuBind::all, 12, twelve)).empty());
+    const Bindings single = bound(request(GpuBind::single, 12, twelve));
+    CHECK(single.front() == DeviceBinding{"0", "0"});
+    CHECK(single.back() == DeviceBinding{"11", "0"});
+    CHECK(bound(request(GpuBind::all, 12, twelve)).back() == DeviceBinding{std::nullopt, "11"});
+    CHECK(with_uncounted(six, 4).count == 6);
+    CHECK(with_uncounted(found(6), 12).count == 6);
+}
+
 }  // namespace ddprun

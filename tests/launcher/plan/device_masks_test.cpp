@@ -197,4 +197,43 @@ TEST_CASE("Intel's are those without a display, by ZE_AFFINITY_MASK") {
     CHECK(masked({{"ZE_AFFINITY_MASK", "0,1,2"}, {"CUDA_VISIBLE_DEVICES", "0"}}).count == 1);
 }
 
+TEST_CASE("Intel's tiles are devices, unless the user joins them; none is counted that sysfs does not show") {
+    Machine flat("0 0 0-1\n");
+    flat.intel("pci0000:10/0000:11:00.0", 1).intel("pci0000:20/0000:21:00.0", 0);
+    const NodeGpus unknown = find_gpus(flat.root());
+    CHECK_FALSE(find_devices({}, unknown).uncounted.empty());
+    CHECK(find_devices({{"ZE_FLAT_DEVICE_HIERARCHY", "COMPOSITE"}}, unknown).uncounted.empty());
+    CHECK(find_devices({{"ZE_AFFINITY_MASK", "0,1,2"}}, unknown).uncounted.empty());
+    // The driver xe has folders of the device, i915 of the card.
+    for (const char* name : {"tile0/gt0/id", "tile1/gt1/id"})
+        flat.file(std::string("sys/devices/pci0000:10/0000:11:00.0/") + name, "");
+    for (const char* name : {"drm/card1/gt/gt0/id", "drm/card1/gt/gt1/id"})
+        flat.file(std::string("sys/devices/pci0000:20/0000:21:00.0/") + name, "");
+    const NodeGpus node = find_gpus(flat.root());
+    for (const char* hierarchy : {"FLAT", "COMBINED", ""}) {
+        const NodeDevices devices = find_devices({{"ZE_FLAT_DEVICE_HIERARCHY", hierarchy}}, node);
+        CHECK(addresses(devices) == Entries{"0000:11:00.0", "0000:11:00.0", "0000:21:00.0", "0000:21:00.0"});
+        CHECK(devices.uncounted.empty());
+    }
+    CHECK(find_devices({}, node).count == 4);
+    CHECK(find_devices({{"ZE_FLAT_DEVICE_HIERARCHY", "COMPOSITE"}}, node).count == 2);
+    CHECK(addresses(find_devices({{"ZE_AFFINITY_MASK", "2"}}, node)) == Entries{"0000:21:00.0"});
+}
+
+TEST_CASE("devices whose driver is elsewhere, and cards in parts, are said to be no full count") {
+    for (const char* file : {"dev/dxg", "dev/nvhost-gpu", "dev/nvgpu"}) {
+        Machine machine("0 0 0-1\n");
+        machine.file(file, "");
+        const NodeDevices devices = find_devices({}, find_gpus(machine.root()));
+        CHECK(devices.count == 1);
+        CHECK_FALSE(devices.uncounted.empty());
+        CHECK_THAT(devices.source, Catch::EndsWith(file));
+    }
+    Machine machine("0 0 0-1\n");
+    machine.nvidia(0, "pci0000:10/0000:11:00.0", 1, "GPU-aa");
+    CHECK_THAT(find_gpus(machine.root()).source, Catch::EndsWith("/dev/nvidia*"));
+    machine.file("proc/driver/nvidia/capabilities/gpu0/mig/gi1/access", "");
+    CHECK_THAT(find_gpus(machine.root()).source, Catch::Contains("CUDA_VISIBLE_DEVICES=MIG-"));
+}
+
 }  // namespace ddprun

@@ -109,7 +109,7 @@ TEST_CASE("what cannot be executed has a reason and a shell's code, as far as a 
     CHECK(fault(at("odd"), at("odd")) ==
           "126 its interpreter /no/such/sh, which its first line names, does not exist");
     CHECK_THAT(fault(at("windows"), at("windows")),
-               Catch::StartsWith("126 its first line ends with a carriage return, "));
+               Catch::StartsWith("126 its first line names '/bin/sh' and a carriage return, "));
     CHECK_THAT(fault(at("folder"), ""), Catch::StartsWith("126 it is a directory"));
     CHECK(fault(at("nothing"), "") == "127 no such file");
     CHECK(fault("no-such-file-here", "") == "127 not found on PATH");
@@ -125,6 +125,67 @@ TEST_CASE("what cannot be executed has a reason and a shell's code, as far as a 
     CHECK_FALSE(chosen({.program = "pkg.t.py", .module = true, .file = missing}).fault);
     CHECK_FALSE(chosen({.program = "t.py", .file = missing, .python_exec = "./in_container"}).fault);
     CHECK_FALSE(chosen({.program = "t.py", .file = look_at_program(at("fine"), "")}).fault);
+}
+
+TEST_CASE("a first line that names a launcher is for Python, by whatever way it gets there") {
+    const TemporaryFolder folder;
+    const std::string at = (folder.path() / "script").string();
+    const std::string link = (folder.path() / "launch-it").string();
+    fs::create_symlink("/proc/self/exe", link);
+    const auto look = [&](const std::string& line, const std::string& called = "") {
+        write_program(at, line + "\nprint(1)\n");
+        return look_at_program(called.empty() ? at : called, at);
+    };
+    for (const std::string& line :
+         {std::string("#!/usr/bin/env -S ddprun --nproc-per-node=1"), std::string("#!ddprun"),
+          std::string("#! /opt/bin/torchrun --x"), "#!" + link,
+          std::string("#!/usr/bin/env -SA=B ddprun-launch"), std::string("#!/usr/bin/env -S uv run ddprun"),
+          std::string("#!/usr/bin/env -S python -m torch.distributed.run")}) {
+        CAPTURE(line);
+        CHECK(look(line).starts_launcher);
+        CHECK(look(line).is_for_python);
+        CHECK(look(line).python_path.empty());
+        CHECK(look(line, "script").python_path == at);
+        CHECK(look_at_program(at, "").is_for_python);
+    }
+    for (const char* line :
+         {"#!/bin/sh", "#!/opt/ddprun/bin/julia", "#!/usr/bin/env my-ddprun", "#!/usr/bin/python3"}) {
+        CAPTURE(line);
+        CHECK_FALSE(look(line).starts_launcher);
+        CHECK_FALSE(look(line).is_for_python);
+    }
+    // The word alone makes no Python of a file that cannot be executed.
+    write_program(at, "#!/opt/python-tools/bin/julia\n");
+    CHECK_FALSE(look_at_program(at, "").is_for_python);
+    write_program(at, "#!/usr/bin/env -S uv run --script python3\n");
+    CHECK(look_at_program(at, "").is_for_python);
+}
+
+TEST_CASE("a carriage return that is a part of the interpreter's name, and one that is not") {
+    const TemporaryFolder folder;
+    const std::string at = (folder.path() / "script").string();
+    const auto look = [&](const std::string& line) {
+        write_program(at, line + "\r\n");
+        return look_at_program(at, at);
+    };
+    const auto lost = [&](const std::string& line) -> std::string {
+        const auto fault = look(line).fault;
+        if (!fault || fault->text.find("a carriage return") == std::string::npos) return {};
+        const auto begin = fault->text.find('\'') + 1;
+        return fault->text.substr(begin, fault->text.find('\'', begin) - begin);
+    };
+    CHECK(lost("#!/bin/bash") == "/bin/bash");
+    CHECK(lost("#! /bin/bash") == "/bin/bash");
+    CHECK(lost("#!/bin/bash ").empty());
+    CHECK(lost("#!/usr/bin/env bash") == "bash");
+    CHECK(lost("#!/bin/bash -e").empty());
+    CHECK(lost("#!/usr/bin/env -S perl -w").empty());
+    CHECK(lost("echo").empty());
+    for (const char* line : {"#!/usr/bin/python3", "#!/usr/bin/env python3"}) {
+        CHECK(look(line).is_for_python);
+        CHECK(lost(line).empty());
+    }
+    CHECK_FALSE(look("#!/usr/bin/env -S python3 -u").is_for_python);
 }
 
 }  // namespace ddprun

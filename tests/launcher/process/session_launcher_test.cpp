@@ -81,13 +81,16 @@ TEST_CASE("a file that cannot be executed: 126 and why") {
     StartFailure denied = start_failure(program({folder.file("plain", "echo hi\n")}));
     CHECK(denied.exit_code == kExitNotExecutable);
     CHECK(denied.error_number == EACCES);
-    CHECK(contains(denied.text, "permission denied"));
+    CHECK(contains(denied.text, "permission denied (it is not executable: chmod +x)"));
     StartFailure directory = start_failure(program({folder.path().string()}));
     CHECK(directory.exit_code == kExitNotExecutable);
     CHECK(contains(directory.text, "it is a directory"));
     StartFailure interpreter = start_failure(program({folder.file("script", "#!/no/such/shell\n", 0755)}));
     CHECK(interpreter.exit_code == kExitNotExecutable);
-    CHECK(contains(interpreter.text, "its interpreter"));
+    CHECK(contains(interpreter.text, "its interpreter /no/such/shell (after #!"));
+    StartFailure windows = start_failure(program({folder.file("windows", "#!/bin/sh\r\necho\r\n", 0755)}));
+    CHECK(contains(windows.text, "its interpreter /bin/sh (after #!"));
+    CHECK(contains(windows.text, "carriage return"));
     StartFailure binary = start_failure(program({folder.file("binary",
                                                              "\x7f"
                                                              "ELF nonsense",
@@ -98,6 +101,7 @@ TEST_CASE("a file that cannot be executed: 126 and why") {
     StartFailure long_argument = start_failure(program({"true", std::string(1 << 20, 'x')}));
     CHECK(long_argument.exit_code == kExitNotExecutable);
     CHECK(long_argument.error_number == E2BIG);
+    CHECK(contains(long_argument.text, "the longest is argument 1 with 1048576"));
     CHECK(has_no_children());
 }
 

@@ -1,4 +1,6 @@
 // Where a worker runs from its first instruction on: its CPUs and whose memory it gets.
+#include <fmt/core.h>
+
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -64,7 +66,12 @@ TEST_CASE("CPUs that the machine does not have are named, and nothing starts") {
     const auto result = SessionLauncher{}(context.get_executor(), spec);
     REQUIRE(std::holds_alternative<StartFailure>(result));
     const auto& failure = std::get<StartFailure>(result);
-    CHECK(failure.text == "cannot start 'sh': sched_setaffinity (--bind, --numa-binding): Invalid argument");
+    CHECK(
+        failure.text ==
+        fmt::format(
+            "cannot start 'sh': sched_setaffinity (--bind, --numa-binding): Invalid argument (none of the CPUs "
+            "{} to {} is among those that this process may use)",
+            kMaxCpus - 2, kMaxCpus - 1));
     CHECK(failure.exit_code == kExitSystem);
     CHECK(has_no_children());
 }

@@ -165,6 +165,27 @@ TEST_CASE("hints: SIGBUS, and nothing where nothing is known") {
     CHECK_THAT(hint_for("no socket interface found", SIGBUS), Catch::Contains("NCCL_SOCKET_IFNAME"));
 }
 
+TEST_CASE("hints: none where the same words are about something else") {
+    for (const char* line : {"psycopg2.errors.OutOfMemory: out of shared memory",
+                             "I2C: Bus error on address 0x4c", "OSError: [Errno 12] Cannot allocate memory"})
+        CHECK(hint_for(line).empty());
+    Failure failure;
+    failure.last_lines = {"reading /dev/shm/cache.bin",
+                          "OSError: [Errno 28] No space left on device: '/scratch/x'"};
+    CHECK(failure_hint(failure, {}).empty());
+    failure.last_lines = {"ibv_devinfo: 2 devices", "OSError: [Errno 12] Cannot allocate memory"};
+    CHECK(failure_hint(failure, {}).empty());
+    failure.last_lines = {"Call to ibv_reg_mr failed with error Cannot allocate memory"};
+    CHECK_FALSE(failure_hint(failure, {}).empty());
+    CHECK(failure_hint(failure, {.locks_memory_to_a_limit = false}).empty());
+    failure.last_lines = {"DistBackendError: NCCL error, unhandled system error"};
+    CHECK(failure_hint(failure, {.nccl_is_quiet = false}).empty());
+    failure.last_lines = {"OSError: [Errno 23] Too many open files in system"};
+    CHECK_THAT(failure_hint(failure, {}), Catch::Contains("fs.file-max") && !Catch::Contains("ulimit"));
+    failure.last_lines = {"RuntimeError: CUDA error: invalid device ordinal"};
+    CHECK_THAT(failure_hint(failure, {.is_beyond_gpus = true}), Catch::Contains("fewer GPUs than workers"));
+}
+
 TEST_CASE("hints: the error file's texts count too, and only a worker's failure has one") {
     Failure failure;
     failure.error_message = "OSError: [Errno 24] Too many open files";

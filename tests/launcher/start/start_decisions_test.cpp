@@ -44,7 +44,12 @@ TEST_CASE("a remote shell's failure names the host, the code, the last words and
         const RshEnd locked{Exited{255}, line};
         CHECK_FALSE(is_worth_another(locked));
         CHECK(rsh_failure_text("b", "ssh", locked).find("BatchMode") != std::string::npos);
+        // Said by what ssh has started there.
+        CHECK(rsh_failure_text("b", "ssh", {Exited{126}, line}).find("BatchMode") == std::string::npos);
     }
+    const RshEnd no_program{Exited{126}, "sh: 1: /opt/ddprun: Permission denied"};
+    CHECK(rsh_failure_text("b", "ssh", no_program) ==
+          "b: ssh exit 126: sh: 1: /opt/ddprun: Permission denied");
 }
 
 TEST_CASE("connections are tried again after a pause that grows, with jitter", "[start]") {

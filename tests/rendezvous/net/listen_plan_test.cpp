@@ -137,4 +137,10 @@ TEST_CASE("this machine's addresses are known, and a name's") {
     for (const char* other : {"128.0.0.1", "::2", "localhost", ""}) CHECK_FALSE(is_loopback_address(other));
 }
 
+TEST_CASE("what stands for all addresses of a machine") {
+    for (const char* address : {"0.0.0.0", "::", "0:0:0:0:0:0:0:0", "*"}) CHECK(is_wildcard(address));
+    for (const char* address : {"127.0.0.1", "::1", "0.0.0.1", "node0", ""})
+        CHECK_FALSE(is_wildcard(address));
+}
+
 }  // namespace ddprun
