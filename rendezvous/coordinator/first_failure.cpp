@@ -142,7 +142,7 @@ std::string_view without_rank(std::string_view line) {
 // So many lines that are neither may stand between two that look like the same failure, and so many end the search.
 constexpr std::size_t kStrangersInside = 4;
 constexpr std::size_t kStrangersAfter = 200;
-// So many lines in a row that begin with a tab are frames of what the line before them says, where nothing else looks like it.
+// So many lines in a row that begin with a tab are frames of what the line before them says.
 constexpr std::size_t kFramesByTabs = 3;
 // Rust and others say why in the line behind.
 constexpr std::size_t kFollowers = 2;
@@ -164,7 +164,7 @@ void FailureReason::note(const std::string& line) {
     const bool is_blank = text.find_first_not_of(" \t\r") == std::string_view::npos;
     const auto follower = std::exchange(followers_, 0);
     tabs_ = text.starts_with('\t') ? tabs_ + 1 : 0;
-    if (tabs_ == kFramesByTabs && lines_.empty() && !stranger_.empty()) {
+    if (tabs_ == kFramesByTabs && !is_open && !stranger_.empty()) {
         begin(std::exchange(stranger_, {}));
         left_out_ = kFramesByTabs;
     }
