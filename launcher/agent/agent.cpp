@@ -10,6 +10,7 @@
 #include "launcher/agent/agent_machine.hpp"
 #include "launcher/agent/job_knowledge.hpp"
 #include "launcher/agent/round_workers.hpp"
+#include "launcher/agent/worker_network.hpp"
 #include "launcher/guardian/guardian.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_text.hpp"

@@ -4,7 +4,6 @@
 //   JoinStatus      decides what is said while the agent joins, and when; without a clock: times are the caller's
 //   JoinReporter    brings that to the log, and what else the coordinator has to say to this node's user
 //   AgentLink       the link to the coordinator, which this agent hosts itself where that is due
-//   WorkerNetwork   where this node's workers find the store in each round, and by which interface they go there
 #pragma once
 
 #include <algorithm>
@@ -23,11 +22,9 @@
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/output/launcher_log.hpp"
-#include "launcher/plan/own_address.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/link/rendezvous_link.hpp"
-#include "rendezvous/link/store_door.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
@@ -290,34 +287,6 @@ class AgentLink : private LinkObserver {
     std::optional<LateName> late_name_;
     std::optional<LeaseEnd> lease_end_;                                 // as the link says
     std::optional<std::chrono::steady_clock::time_point> last_moment_;  // see hasten()
-};
-
-// The store is at its own place or, as the job's host has chosen, at this agent's door to it; so it is for the workers of
-// other nodes.
-class WorkerNetwork {
-  public:
-    // A job with a key may have doors: then it listens already, and throws as listen_tcp does. What the user of this node
-    // should know about the door is logged on the executor, which outlives it.
-    WorkerNetwork(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
-                  LauncherLog& log);
-
-    // Before the round's workers start. The interface becomes part of their environment, in place of the one of the round
-    // before; which it is and why is said once.
-    WorkerStation begin_round(LaunchOptions& options, const RoundReady& round, const RendezvousLink& link);
-
-  private:
-    void use(const Carrier& carrier, LaunchOptions& options);
-    // Returns node 0 as programs on this node reach it: by what others call it, unless that name leads nowhere here.
-    Endpoint host_place(const LaunchOptions& options, const RendezvousLink& link,
-                        const std::string& own_address);
-    Endpoint store_of(const RoundReady& round, const RendezvousLink& link, const Endpoint& host);
-
-    LauncherLog& log_;
-    std::unique_ptr<StoreDoor> door_;
-    std::vector<std::string> named_;  // variables that are not the user's
-    std::string said_;
-    std::string remarked_;
-    std::string renamed_;
 };
 
 }  // namespace ddprun::inline launch
