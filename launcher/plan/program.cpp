@@ -12,6 +12,7 @@
 #include "launcher/first_line.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/plan/rank_command.hpp"
+#include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/split.hpp"
 
 namespace ddprun::inline launch {
@@ -196,19 +197,48 @@ bool names_carriage_return(const FirstLine& line) {
     return line.words.size() == 1 || (is_envs && last.find_first_of(" \t") == std::string::npos);
 }
 
+// Returns why the system would not execute a file with this first line, as far as that decides.
+std::optional<ProgramFault> fault_of(const FirstLine& line, bool is_nobodys) {
+    if (line.words.empty()) return std::nullopt;
+    if (is_nobodys)
+        return ProgramFault{
+            fmt::format(
+                "its first line names '{}' and a carriage return, which the system takes for a part of the name{}",
+                harmless_line(line.words.back()), kCarriageReturnRemedy),
+            kExitNotExecutable};
+    std::error_code ignored;
+    if (std::filesystem::exists(line.words.front(), ignored)) return std::nullopt;
+    return ProgramFault{fmt::format("its interpreter {}, which its first line names, does not exist",
+                                    harmless_line(line.words.front())),
+                        kExitNotExecutable};
+}
+
+// The same for a name to which no file belongs that can be executed.
+ProgramFault fault_without_file(const std::string& name) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(name, ignored))
+        return {"it is a directory, without a __main__.py", kExitNotExecutable};
+    if (name.find('/') == name.npos) return {"not found on PATH", kExitNotFound};
+    if (!std::filesystem::exists(name, ignored)) return {"no such file", kExitNotFound};
+    return {"it is not executable; chmod +x makes it so", kExitNotExecutable};
+}
+
 }  // namespace
 
 ProgramFile look_at_program(const std::string& name, const std::string& executable) {
     const bool is_command = name.find('/') == name.npos && !executable.empty();
     const std::filesystem::path file = is_command ? executable : name;
     std::error_code ignored;
+    // Python takes -, and -c behind --, for something else than a path.
+    ProgramFile found{.is_missing = !name.starts_with('-') && !std::filesystem::exists(name, ignored)};
+    if (executable.empty()) found.fault = fault_without_file(name);
     if (std::filesystem::is_directory(file, ignored))
-        return {.is_for_python = std::filesystem::is_regular_file(file / "__main__.py", ignored)};
-    if (!std::filesystem::is_regular_file(file, ignored)) return {};
+        found.is_for_python = std::filesystem::is_regular_file(file / "__main__.py", ignored);
+    if (!std::filesystem::is_regular_file(file, ignored)) return found;
     const std::string beginning = beginning_of(file);
+    found.is_binary = is_binary(beginning);
     const FirstLine line = first_line_of(beginning);
     const std::vector<std::string> words = words_of(line);
-    ProgramFile found{.is_binary = is_binary(beginning)};
     if (executable.empty()) {
         found.is_for_python =
             beginning.starts_with(kZip) || (!found.is_binary && !names_other_interpreter(words));
@@ -219,8 +249,8 @@ ProgramFile look_at_program(const std::string& name, const std::string& executab
     const bool python_only = beginning.starts_with(kZip) || (is_nobodys && runs_python(words));
     found.is_for_python = found.starts_launcher || (!is_command && python_only);
     if (is_command && found.is_for_python) found.python_path = executable;
-    if (is_nobodys && !found.is_for_python) found.lost_interpreter = line.words.back();
     found.interpreter = line.words;
+    found.fault = fault_of(line, is_nobodys);
     found.real_name = std::filesystem::canonical(file, ignored).filename().string();
     return found;
 }
@@ -306,14 +336,18 @@ std::variant<Program, std::string> choose_program(const ProgramRequest& request)
     if (std::string error = contradiction(request); !error.empty()) return error;
     const bool script = request.program.ends_with(".py") || request.python || request.file.is_for_python;
     const bool by_python = request.run_path || (!request.no_python && (request.module || script));
-    if (!by_python && !request.file.lost_interpreter.empty())
-        return fmt::format(
-            "{}: its first line names '{}' and a carriage return, which the system takes for a part of the name: "
-            "the file has Windows line ends (sed -i 's/\\r$//' FILE takes them away)",
-            request.program, harmless_line(request.file.lost_interpreter));
     Program program;
     program.entry_name = request.program;
     program.substitutes_all = request.substitutes_all;
+    const bool is_script = by_python && (request.run_path || !request.module);
+    // Another one in Python's place may find it in a container.
+    if (is_script && request.file.is_missing && runs_python({python_name(request.python_exec)})) {
+        program.argv = {request.program.find('/') == std::string::npos ? "./" + request.program
+                                                                       : request.program};
+        program.fault = {"no such file", kExitNotFound};
+        return program;
+    }
+    program.fault = by_python ? std::nullopt : request.file.fault;
     if (by_python) program.argv = {python_name(request.python_exec), "-u"};
     if (request.run_path) {
         program.argv.insert(program.argv.end(), {"-c", kRunPath});

@@ -93,6 +93,40 @@ TEST_CASE("what the system would run: a binary behind all links, or an interpret
     }
 }
 
+TEST_CASE("what cannot be executed has a reason and a shell's code, as far as a look tells") {
+    const TemporaryFolder folder;
+    const auto at = [&folder](const char* name) { return (folder.path() / name).string(); };
+    write_program(at("fine"), "#!/bin/sh\n");
+    write_program(at("odd"), "#!/no/such/sh -e\n");
+    write_program(at("windows"), "#!/bin/sh\r\n");
+    fs::create_directory(at("folder"));
+    const auto fault = [](const std::string& name, const std::string& executable) {
+        const ProgramFile file = look_at_program(name, executable);
+        return file.fault ? std::to_string(file.fault->exit_code) + " " + file.fault->text : "none";
+    };
+    CHECK(fault(at("fine"), at("fine")) == "none");
+    CHECK(fault(at("fine"), "") == "126 it is not executable; chmod +x makes it so");
+    CHECK(fault(at("odd"), at("odd")) ==
+          "126 its interpreter /no/such/sh, which its first line names, does not exist");
+    CHECK_THAT(fault(at("windows"), at("windows")),
+               Catch::StartsWith("126 its first line names '/bin/sh' and a carriage return, "));
+    CHECK_THAT(fault(at("folder"), ""), Catch::StartsWith("126 it is a directory"));
+    CHECK(fault(at("nothing"), "") == "127 no such file");
+    CHECK(fault("no-such-file-here", "") == "127 not found on PATH");
+    CHECK(look_at_program(at("nothing"), "").is_missing);
+    for (const std::string& name : {at("fine"), at("folder"), std::string("-"), std::string("-c")})
+        CHECK_FALSE(look_at_program(name, "").is_missing);
+    const auto chosen = [&](const ProgramRequest& request) {
+        return std::get<Program>(choose_program(request));
+    };
+    const ProgramFile missing{.is_missing = true};
+    CHECK(chosen({.program = "t.py", .file = missing}).argv == std::vector<std::string>{"./t.py"});
+    CHECK(chosen({.program = "t.py", .file = missing}).fault->text == "no such file");
+    CHECK_FALSE(chosen({.program = "pkg.t.py", .module = true, .file = missing}).fault);
+    CHECK_FALSE(chosen({.program = "t.py", .file = missing, .python_exec = "./in_container"}).fault);
+    CHECK_FALSE(chosen({.program = "t.py", .file = look_at_program(at("fine"), "")}).fault);
+}
+
 TEST_CASE("a first line that names a launcher is for Python, by whatever way it gets there") {
     const TemporaryFolder folder;
     const std::string at = (folder.path() / "script").string();
@@ -134,16 +168,22 @@ TEST_CASE("a carriage return that is a part of the interpreter's name, and one t
         write_program(at, line + "\r\n");
         return look_at_program(at, at);
     };
-    CHECK(look("#!/bin/bash").lost_interpreter == "/bin/bash");
-    CHECK(look("#! /bin/bash").lost_interpreter == "/bin/bash");
-    CHECK(look("#!/bin/bash ").lost_interpreter.empty());
-    CHECK(look("#!/usr/bin/env bash").lost_interpreter == "bash");
-    CHECK(look("#!/bin/bash -e").lost_interpreter.empty());
-    CHECK(look("#!/usr/bin/env -S perl -w").lost_interpreter.empty());
-    CHECK(look("echo").lost_interpreter.empty());
+    const auto lost = [&](const std::string& line) -> std::string {
+        const auto fault = look(line).fault;
+        if (!fault || fault->text.find("a carriage return") == std::string::npos) return {};
+        const auto begin = fault->text.find('\'') + 1;
+        return fault->text.substr(begin, fault->text.find('\'', begin) - begin);
+    };
+    CHECK(lost("#!/bin/bash") == "/bin/bash");
+    CHECK(lost("#! /bin/bash") == "/bin/bash");
+    CHECK(lost("#!/bin/bash ").empty());
+    CHECK(lost("#!/usr/bin/env bash") == "bash");
+    CHECK(lost("#!/bin/bash -e").empty());
+    CHECK(lost("#!/usr/bin/env -S perl -w").empty());
+    CHECK(lost("echo").empty());
     for (const char* line : {"#!/usr/bin/python3", "#!/usr/bin/env python3"}) {
         CHECK(look(line).is_for_python);
-        CHECK(look(line).lost_interpreter.empty());
+        CHECK(lost(line).empty());
     }
     CHECK_FALSE(look("#!/usr/bin/env -S python3 -u").is_for_python);
 }
