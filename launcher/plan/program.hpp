@@ -37,8 +37,6 @@ struct ProgramFile {
     std::string real_name;         // without folders, behind all links; empty: none can be executed
     bool starts_launcher = false;  // its first line names this launcher, by any of its names
     std::string python_path;       // where Python finds what is on PATH and for Python
-    // The interpreter of its first line, behind which a carriage return makes it another name; empty: none.
-    std::string lost_interpreter;
 };
 
 // True if they start Python: `python3.11 …`, also behind `env` with options and variables.
