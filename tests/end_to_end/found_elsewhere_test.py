@@ -68,7 +68,7 @@ class Programs(FoundElsewhere):
         job = self.file("job", "#!/no/such/\x1b[31mshell -e\n", 0o755)
         code, _, err = self.run_job("--nproc-per-node=1", job)
         self.assertEqual(code, 126)
-        self.assertIn("its interpreter /no/such/shell (after #!, or of the binary) does not exist", err)
+        self.assertRegex(err, "its interpreter /no/such/shell.* does not exist")
         self.assertNotIn("\x1b", err)
 
     def test_a_carriage_return_in_the_first_line_is_said_before_any_worker(self):
@@ -76,9 +76,9 @@ class Programs(FoundElsewhere):
             with self.subTest(line):
                 job = self.file("job", f"{line}\r\necho x\r\n", 0o755)
                 code, out, err = self.run_job("--nproc-per-node=2", job)
-                self.assertEqual((code, out, err.count("\n")), (2, "", 0), err)
+                self.assertEqual((code, out, err.count("\n")), (126, "", 0), err)
                 self.assertRegex(err, "its first line names '(/bin/)?bash' and a carriage return")
-                self.assertIn("Windows line ends", err)
+                self.assertIn("as lines of Windows do", err)
         job = self.file("job", "#!/usr/bin/env python3\r\nimport os\r\nprint('rank', os.environ['RANK'])\r\n", 0o755)
         code, out, err = self.run_job("--nproc-per-node=1", "-q", job)
         self.assertEqual((code, out), (0, "rank 0"), err)
