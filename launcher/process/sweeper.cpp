@@ -32,6 +32,9 @@ constexpr Sweeper::Duration kLongestPause{50};
 // A sweep that cannot see who is left (no /proc) only waits so long for what it has killed.
 constexpr Sweeper::Duration kBlindTimeout{1000};
 
+// A kill of all at once may still end what may not be signalled, or it was about to end.
+constexpr Sweeper::Duration kRefusedTimeout{500};
+
 void reap_ended(const std::function<bool(pid_t)>& has_owner) {
     for (;;) {
         siginfo_t info = {};
@@ -86,7 +89,9 @@ class Sweeper::Attempt {
     // or the time is over.
     bool look() {
         kill_all();
-        return all_gone() || (!living_.empty() && refused_.size() == living_.size()) ||
+        if (living_.empty() || refused_.size() < living_.size())
+            refused_deadline_ = Clock::now() + kRefusedTimeout;
+        return all_gone() || Clock::now() >= refused_deadline_ ||
                Clock::now() >= (sees_ ? deadline_ : blind_deadline_);
     }
 
@@ -158,6 +163,7 @@ class Sweeper::Attempt {
     int looks_at_it_alone_ = 0;  // one after the other
     std::vector<ProcessStat> living_;
     std::set<pid_t> refused_;  // of them, at the last look
+    Clock::time_point refused_deadline_;
     std::set<std::pair<pid_t, std::uint64_t>> killed_;
 };
 
