@@ -24,7 +24,6 @@ namespace ddprun::inline app {
 
 // Marks of an option (OptionRow::marks).
 enum OptionMark : unsigned {
-    kCommon = 1,         // most people need it: --help shows it without being asked for all
     kRepeated = 2,       // every occurrence counts, not only the last
     kTorchruns = 4,      // torchrun has it, too, and its variable PET_<NAME> sets it
     kLikeTorchruns = 8,  // torchrun has it, but no variable for it

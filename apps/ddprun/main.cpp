@@ -82,7 +82,7 @@ std::string sentence_of(const boost::system::system_error& error) {
 int run(ddprun::Call& call) {
     using namespace ddprun;
     const auto end_by = [&call](const std::string& why, int code) {
-        call.log().error(why);
+        code == kExitUsage && !call.speaks_for_node() ? call.log().debug(why) : call.log().error(why);
         const bool is_one = call.exits_with_one() && code != kExitUsage;
         if (auto& features = call.features()) features->fails(is_one ? 1 : code, why);
         return code;

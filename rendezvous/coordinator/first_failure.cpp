@@ -71,7 +71,12 @@ bool begins_with_any(std::string_view text, const auto& words) {
 // measurement: "validation error: 0.03".
 constexpr std::string_view kFailureWords[] = {
     "rror: ",
-    "RROR: ",
+    "ERROR:",
+    "ERROR ",
+    "ERROR]",
+    "CRITICAL",
+    "Caught signal",
+    " Invalid ",
     "rror)",
     "xception: ",
     "xception in thread",
@@ -137,6 +142,8 @@ std::string_view without_rank(std::string_view line) {
 // So many lines that are neither may stand between two that look like the same failure, and so many end the search.
 constexpr std::size_t kStrangersInside = 4;
 constexpr std::size_t kStrangersAfter = 200;
+// So many lines in a row that begin with a tab are frames of what the line before them says.
+constexpr std::size_t kFramesByTabs = 3;
 // Rust and others say why in the line behind.
 constexpr std::size_t kFollowers = 2;
 
@@ -156,6 +163,11 @@ void FailureReason::note(const std::string& line) {
     const bool is_open = !lines_.empty() && strangers_ <= kStrangersInside;
     const bool is_blank = text.find_first_not_of(" \t\r") == std::string_view::npos;
     const auto follower = std::exchange(followers_, 0);
+    tabs_ = text.starts_with('\t') ? tabs_ + 1 : 0;
+    if (tabs_ == kFramesByTabs && !is_open && !stranger_.empty()) {
+        begin(std::exchange(stranger_, {}));
+        left_out_ = kFramesByTabs;
+    }
     if (is_blank || is_frame(text)) return;
     if (looks_like_failure(text)) {
         followers_ = kFollowers;

@@ -53,6 +53,7 @@ class FailureReason {
     std::size_t strangers_ = 0;  // lines since the last that looked like a failure which are no frames either
     std::size_t followers_ = 0;  // so many lines right behind it may still belong to what it says
     std::string stranger_;       // the last one
+    std::size_t tabs_ = 0;       // so many lines in a row begin with one
 };
 
 // Returns at most `room` (at least 8) of a program's last lines: where the reason stands above those that fit, it comes first, and

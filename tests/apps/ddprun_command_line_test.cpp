@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <functional>
+#include <set>
 
 #include "apps/cli/option_values.hpp"
 #include "apps/ddprun/modes/doctor_command.hpp"
@@ -370,6 +371,44 @@ TEST_CASE("doctor is a command where it is the first word, and a program in torc
         CHECK_FALSE(is_doctor_command(program, "ddprun"));
     for (const char* name : {kTorchrunName, kLegacyLaunchName})
         CHECK_FALSE(is_doctor_command({"doctor"}, name));
+}
+
+TEST_CASE("no habit from another launcher is an option here, and each has one answer") {
+    CommandLine line;
+    std::set<std::string> own{"h", "help", "version"};
+    for (const OptionGroup& group : option_rows(line)) {
+        for (const OptionRow& row : group.rows) {
+            for (const std::string& name : comma_separated(row.names))
+                own.insert(name.substr(name.find_first_not_of('-')));
+        }
+    }
+    std::set<std::string> seen;
+    for (const std::string& name : habit_names()) {
+        CAPTURE(name);
+        CHECK_FALSE(own.contains(name));
+        CHECK(seen.insert(name).second);
+        const std::string word = (name.size() == 1 ? "-" : "--") + name;
+        CHECK_THAT(parse_refusal({word, "5", "p"}), Catch::StartsWith(word) && Catch::Contains(": this is "));
+    }
+    CHECK(seen.size() >= 120);
+}
+
+TEST_CASE("a program behind the hosts is one of them only where it is called as they are") {
+    const auto is_refused = [](const std::string& hosts, const std::string& program) {
+        return parse_refusal({"--hosts", hosts, program, "t.py"}).find("hosts stand in one word") !=
+               std::string::npos;
+    };
+    CHECK(is_refused("gpu01", "gpu02"));
+    CHECK(is_refused("gpu[01-03].here:8,u@big1", "gpu07.here:8"));
+    CHECK(is_refused("u@big1:2", "u@big2:2"));
+    CHECK(is_refused("10.0.0.1", "10.0.0.2"));
+    CHECK(is_refused("a,", "b"));
+    for (const char* program : {"./n2", "n2vec", "train2", "python3", "t.py"})
+        CHECK_FALSE(is_refused("n1,n3", program));
+    CHECK_FALSE(is_refused("10.0.0.1", "3dtrain"));
+    CHECK_FALSE(is_refused("node", "node2"));
+    CHECK_FALSE(is_refused("a,", "t.py"));
+    CHECK(refusal_of([] { parse_command_line({"gpu02"}, {{"DDPRUN_HOSTS", "gpu01"}}); }) == "accepted");
 }
 
 // Each pair excludes each other; which of them counts is told by whether the other one is in the result.

@@ -31,8 +31,6 @@ std::vector<OptionGroup> node_groups(CommandLine& line) {
     std::vector<OptionGroup> groups = option_rows(line);
     for (OptionGroup& group : groups) {
         std::erase_if(group.rows, [](const OptionRow& row) { return !row.has(kFindsNodes); });
-        for (OptionRow& row : group.rows)
-            row.marks &= ~kCommon;  // doctor has so few that --help shows them all
     }
     std::erase_if(groups, [](const OptionGroup& group) { return group.rows.empty(); });
     return groups;
@@ -85,7 +83,7 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
     groups.insert(groups.end(), of_nodes.begin(), of_nodes.end());
     app.footer("Exit codes: 0 without a problem, 1 with one, 2 for a wrong command line.");
     add_standard_options(app, DDPRUN_VERSION, "[OPTIONS]");
-    LauncherWords split = split_words(app, groups, {words.begin() + 1, words.end()});
+    LauncherWords split = split_words(app, groups, {words.begin() + 1, words.end()}, false);
     add_typed_rows(app, groups, split.typed);
     if (!split.program.empty())
         throw UsageError(

@@ -9,6 +9,7 @@
 #include "apps/ddprun/plan/job_secret.hpp"
 #include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"
+#include "launcher/cluster/cluster_table.hpp"
 #include "launcher/features/health.hpp"
 #include "launcher/start/relay.hpp"
 #include "launcher/start/remote_shell.hpp"
@@ -98,6 +99,16 @@ void Call::drop(const WeakerOption& weaker) {
 ClusterPlan& Call::plan() {
     if (!plan_) plan_ = plan_cluster(line(), find_cluster_view(current_environment()));
     return *plan_;
+}
+
+bool Call::speaks_for_node() const noexcept {
+    if (line_ && line_->adapt) return true;
+    try {
+        const ClusterTable table = derive_cluster(find_cluster_view(current_environment()), {});
+        return !table.tasks || table.tasks->local_task.value_or(0) == 0;
+    } catch (const std::exception&) {
+        return true;
+    }
 }
 
 std::string Call::said(const std::string& message) const {

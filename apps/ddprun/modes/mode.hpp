@@ -83,6 +83,10 @@ class Call {
     // The features of this launch; nothing before there is one.
     std::optional<LaunchFeatures>& features() { return features_; }
 
+    // True unless this is one of several of its node's tasks of a process launcher, and another one says what all would say
+    // alike. With --adapt each task is a worker, and speaks.
+    bool speaks_for_node() const noexcept;
+
     // The line of an error, as the user has said its option.
     std::string said(const std::string& message) const;
     // Whatever the failure; known once the command line is read.

@@ -16,16 +16,37 @@ namespace {
 
 constexpr std::string_view kMasterAddr = "--master-addr";
 
-// This stands below the options.
-constexpr const char* kFooter =
+constexpr const char* kUsage = "[OPTIONS] PROGRAM [ARGUMENTS…]";
+constexpr const char* kWhatItDoes =
+    "Starts a distributed program on this node as part of a job, and supervises it.";
+
+constexpr std::string_view kExamples =
     "Examples\n"
-    "  ddprun --nproc-per-node 4 train.py\n"
-    "      four workers on this node\n"
-    "  ddprun --nnodes 2 --node-rank 0 --master-addr gpu1 --nproc-per-node 8 train.py\n"
-    "      on each of two nodes; the other one is --node-rank 1\n"
-    "  ddprun --hosts gpu1:8,gpu2:8 train.py\n"
-    "      the same, from one of them, by ssh\n"
-    "\n"
+    "  ddprun --nproc-per-node 4 train.py         four workers on this node\n"
+    "  ddprun --nproc-per-node gpu train.py       a worker for each of its GPUs\n"
+    "  ddprun --hosts gpu1:8,gpu2:8 train.py      eight on each of two, by ssh\n"
+    "  srun --ntasks-per-node 1 ddprun train.py   on all nodes of a Slurm job\n"
+    "  ddprun --nnodes 2 --node-rank 0 --master-addr gpu1 train.py\n"
+    "                                             the other one: --node-rank 1\n";
+
+// All that -h shows besides, for the ten options that people use; the whole page is on one screen.
+constexpr std::string_view kShortOptions =
+    "\nOptions\n"
+    "  --nproc-per-node P    Workers on this node: a number, gpu, cpu or auto\n"
+    "  --nnodes N|MIN:MAX    Number of nodes, each of which runs this command\n"
+    "  --node-rank R         This node's number, 0 to N-1\n"
+    "  --master-addr HOST    Node 0, as the other nodes reach it\n"
+    "  --hosts HOST[:N],…    Start the job on these hosts, with N workers each\n"
+    "  -m, --module          The program is a Python module\n"
+    "  --env NAME=VALUE      Set a variable for all workers\n"
+    "  --max-restarts N      Restarts of the whole job after failures\n"
+    "  -t, --tee 3           Output to files and, with a header, to the console\n"
+    "  --log-dir DIR         Where files go\n"
+    "\nddprun --help shows all options, --help NAME one of them or a group.\n"
+    "ddprun doctor looks whether this node is fit; ddpctl shows and ends jobs.\n";
+
+// This stands below the options.
+constexpr const char* kNotes =
     "Every option can also be set by a variable, DDPRUN_<NAME> (DDPRUN_NODE_RANK=1; a\n"
     "flag by 1), by that of torchrun where one is named, or in the file of --config\n"
     "(node-rank = 1). The command line is the strongest, then DDPRUN_<NAME>,\n"
@@ -355,18 +376,21 @@ namespace {
 
 CommandLine parse_without(const DroppedOptions& dropped, const std::vector<std::string>& words,
                           const Environment& environment, const std::string& called) {
-    CLI::App app("Starts a distributed program on this node as part of a job, and supervises it.", "ddprun");
-    app.footer(kFooter);
+    CLI::App app(kWhatItDoes, "ddprun");
+    app.footer(std::string(kExamples) + "\n" + kNotes);
     CommandLine line;
     const std::vector<OptionGroup> groups = option_rows(line);
-    add_standard_options(app, DDPRUN_VERSION, "[OPTIONS] PROGRAM [ARGUMENTS…]");
-    LauncherWords own = split_words(app, groups, words);
+    add_standard_options(app, DDPRUN_VERSION, kUsage);
+    LauncherWords own = split_words(app, groups, words, called == kTorchrunName);
     add_typed_rows(app, groups, own.typed);
     line.start.option_words = without_start_words(own.options, groups);
     line.start.program_words = own.program;
     line.program = std::move(own.program);
     line.typed = std::move(own.typed);
-    line.show = parse_words(app, groups, std::move(own.options), own.topic);
+    line.valueless = std::move(own.valueless);
+    line.show = own.asks_short_help ? fmt::format("Usage: ddprun {}\n{}\n\n{}{}", kUsage, kWhatItDoes,
+                                                  kExamples, kShortOptions)
+                                    : parse_words(app, groups, std::move(own.options), own.topic);
     if (line.show) return line;
     line.further_programs = take_further_programs(line.program);
 
@@ -407,6 +431,7 @@ CommandLine parse_without(const DroppedOptions& dropped, const std::vector<std::
     for (const auto& [flag, remark] : dropped) {
         if (line.verbose) line.remarks.push_back(remark);
     }
+    look_at_program_words(line);
     return line;
 }
 

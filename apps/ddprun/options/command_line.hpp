@@ -124,6 +124,7 @@ struct CommandLine : LaunchOptions {
         own_variables;                 // DDPRUN_<OPTION>: for this launcher, not for those in its workers
     std::optional<std::string> show;   // --help and the like: print this and end with 0
     TypedNames typed;                  // for errors
+    std::string valueless;             // LauncherWords::valueless
     std::vector<ToldOption> told;      // which options who has set, for --explain
     std::vector<std::string> remarks;  // of options without effect, worth a line
     // The sign in the environment that has decided an option's value where nobody set it, by its long name (plan_cluster).
@@ -177,6 +178,10 @@ struct WeakerOption {
 // place are the user's to settle.
 [[noreturn]] void refuse_together(const CommandLine& line, const std::string& flag, const std::string& other,
                                   const std::string& message);
+
+// Throws UsageError where the program is one of several hosts that were written with blanks between, and adds a remark of what
+// stands behind a script and is this launcher's (habits.cpp).
+void look_at_program_words(CommandLine& line);
 
 // Throws UsageError for a number that is none of the job's nodes. Where the user says nothing of their count, the cluster may
 // (cluster_plan.hpp).

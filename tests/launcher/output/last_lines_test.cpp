@@ -105,6 +105,11 @@ TEST_CASE("a reason that stands above its frames is kept, and how many lines are
              "  error, called at x.hs:1:8 in main:Main\n", ""},
         Form{"Lua, of which no word is known", "lua: x.lua:1: REASON\nstack traceback:\n", "\t[C]: in ?\n",
              ""},
+        Form{"Perl, of which no word is known", "REASON at x.pl line 1.\n",
+             "\tmain::f(1) called at x.pl line 1\n", ""},
+        Form{"UCX", "[gpu01:1:0:1] Caught signal 11 (REASON)\n==== backtrace (tid: 1) ====\n",
+             " 0  /x.so(f+0x1) [0x7f]\n", "=================================\n"},
+        Form{"a log of levels", "12:00 ERROR root - REASON\n", "    a legend\n", ""},
         Form{"glibc's map", "*** Error in `./a': free(): REASON: 0x1 ***\n======= Memory map: ========\n",
              "7f00-7f01 r-xp 00000000 08:01 1 /lib/libc.so\n", ""});
     CAPTURE(form.name);
