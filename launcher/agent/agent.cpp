@@ -349,8 +349,8 @@ class Agent final : public AgentControls, public RoundObserver {
     std::optional<RoundWorkers> round_;  // the last one
     std::optional<WorkerNetwork> network_;
     AgentLink link_;
-    std::optional<LeaseEnd> lease_end_;               // as the link says
-    std::optional<Clock::time_point> last_moment_;    // see hasten()
+    std::optional<LeaseEnd> lease_end_;             // as the link says
+    std::optional<Clock::time_point> last_moment_;  // see hasten()
     int exit_code_ = kExitInternal;
 };
 

@@ -121,7 +121,7 @@ struct LaunchOptions {
     std::chrono::milliseconds heartbeat{5'000};  // how long a node may be silent; node 0's counts
     std::chrono::milliseconds grace_period{30'000};
     std::chrono::milliseconds lost_grace{5'000};  // once the coordinator is lost; no longer than the other
-    RestartOptions restarts;    // node 0's count
+    RestartOptions restarts;                      // node 0's count
     std::string on_failure;     // the program that is asked about failures; node 0's counts; empty: none
     std::string progress_file;  // its change during a round is progress; empty: none
     std::chrono::steady_clock::time_point start;  // of this launcher …

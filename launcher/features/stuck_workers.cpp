@@ -79,7 +79,8 @@ std::string mount_of(std::string_view mountinfo, std::string_view path) {
         std::istringstream words{std::string(line)};
         std::string word, place, type, source;
         for (int i = 0; i < 5; ++i) words >> place;
-        while (words >> word && word != "-") {}
+        while (words >> word && word != "-") {
+        }
         words >> type >> source;
         place = unescaped(place);
         if (!words || place.size() < best.size() || !is_below(path, place)) continue;
@@ -97,10 +98,9 @@ std::string awaited_mount(pid_t process, const std::string& proc) {
     std::istringstream words{std::string(*call)};
     std::string number, argument;
     words >> number >> argument;
-    const auto descriptor =
-        argument.starts_with("0x")
-            ? whole_number<int>(std::string_view(argument).substr(2), 0, 1 << 20, 16)
-            : std::nullopt;
+    const auto descriptor = argument.starts_with("0x")
+                                ? whole_number<int>(std::string_view(argument).substr(2), 0, 1 << 20, 16)
+                                : std::nullopt;
     if (!descriptor) return {};
     // The name of the link is the kernel's own, and waits for nobody.
     std::error_code none;
@@ -156,12 +156,11 @@ class StuckWatch final : public Feature {
         if (!process) return look_later();
         const std::string place = describe_survivor(*process).wchan;
         const std::string mount = awaited_mount(worker.pid);
-        agent_->worker_hangs(
-            worker.local_rank,
-            fmt::format("it has not come back from the kernel for {} s (state D{}{}; {})",
-                        std::chrono::duration_cast<std::chrono::seconds>(limit_).count(),
-                        place.empty() ? "" : " in " + place,
-                        mount.empty() ? "" : ", for a file of " + mount, kStuckVariable));
+        agent_->worker_hangs(worker.local_rank,
+                             fmt::format("it has not come back from the kernel for {} s (state D{}{}; {})",
+                                         std::chrono::duration_cast<std::chrono::seconds>(limit_).count(),
+                                         place.empty() ? "" : " in " + place,
+                                         mount.empty() ? "" : ", for a file of " + mount, kStuckVariable));
     }
 
     const std::chrono::milliseconds limit_;

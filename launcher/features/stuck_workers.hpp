@@ -26,7 +26,8 @@ inline constexpr const char* kStuckVariable = "TORCHELASTIC_UNINTERRUPTIBLE_STAT
 struct WaitSight {
     pid_t pid = 0;
     char state = '?';
-    std::uint64_t switches = 0;  // between it and other threads, so far: it has left a wait since that number changed
+    std::uint64_t switches =
+        0;  // between it and other threads, so far: it has left a wait since that number changed
 };
 
 class StuckWorkers {

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/support/catch.hpp"
 #include "tests/launcher/worker_fixture.hpp"
+#include "tests/support/catch.hpp"
 
 namespace ddprun {
 namespace {
@@ -18,7 +18,8 @@ const StuckWorkers::TimePoint kBegin{1h};
 
 }  // namespace
 
-TEST_CASE("stuck workers: one that is in one wait for the limit is stuck; a look that shows it elsewhere begins anew") {
+TEST_CASE(
+    "stuck workers: one that is in one wait for the limit is stuck; a look that shows it elsewhere begins anew") {
     StuckWorkers stuck(8s);
     CHECK(stuck.pause() == 2s);
     const WaitSight waits{7, 'D', 40}, runs{7, 'R', 40}, again{7, 'D', 41};
@@ -47,7 +48,8 @@ TEST_CASE("stuck workers: the limit is a whole number of seconds") {
         CHECK_FALSE(parse_stuck_limit(wrong));
 }
 
-TEST_CASE("stuck workers: a path's mount is the deepest one it is below, and of those at one place the last") {
+TEST_CASE(
+    "stuck workers: a path's mount is the deepest one it is below, and of those at one place the last") {
     const std::string mounts =
         "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
         "36 22 0:45 / /data rw shared:7 master:2 - nfs4 old:/x rw\n"

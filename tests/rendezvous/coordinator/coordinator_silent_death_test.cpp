@@ -59,7 +59,8 @@ using Connections = std::set<std::uint64_t>;
 
 }  // namespace
 
-TEST_CASE("a round does not begin with an agent that has died without a word; who comes in its place is taken in") {
+TEST_CASE(
+    "a round does not begin with an agent that has died without a word; who comes in its place is taken in") {
     const bool numbered = GENERATE(true, false);
     Gathering job(3, numbered);
     job.come(2, 1);

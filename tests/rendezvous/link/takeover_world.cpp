@@ -272,8 +272,8 @@ void TakeoverWorld::look_at_workers(SimulatedAgent& agent) {
     const bool is_over = is_final || (agent.guard && time_of(agent) >= *agent.guard);
     if (is_over && !agent.held_since) agent.held_since = time_of(agent);
     if (!is_over && std::exchange(agent.held_since, std::nullopt)) check_alone(agent);
-    const bool killed =
-        is_over && (is_final || agent.guard_is_final || time_of(agent) >= *agent.held_since + kSimulatedHeartbeat);
+    const bool killed = is_over && (is_final || agent.guard_is_final ||
+                                    time_of(agent) >= *agent.held_since + kSimulatedHeartbeat);
     if (ended || killed) {
         agent.killed = !agent.stopping && agent.alive;
         agent.workers = false;
