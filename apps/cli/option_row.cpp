@@ -215,7 +215,8 @@ void take_values(const CLI::App& app, const std::vector<OptionGroup>& groups) {
 }
 
 std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<OptionGroup>& groups,
-                                    const Environment& environment, const TypedNames& typed) {
+                                    const Environment& environment, const TypedNames& typed,
+                                    const DroppedOptions& dropped) {
     const auto told_of = [&](const OptionRow& row) {
         std::vector<ToldValue> told;
         add_told(row, told_by_words(app, row), told);
@@ -238,7 +239,7 @@ std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<Optio
             ToldOption option{long_name(row), told_of(row)};
             if (const auto entry = config.values.find(option.name); entry != config.values.end())
                 add_told(row, {entry->second, {OptionSource::config_file, config.path}}, option.told);
-            if (option.told.empty()) continue;
+            if (option.told.empty() || dropped.contains(option.name)) continue;
             const bool is_typed = option.told.front().origin.source == OptionSource::command_line;
             const auto name = typed.find(option.name);
             set_row(row, option.told.front(), is_typed && name != typed.end() ? name->second : "");

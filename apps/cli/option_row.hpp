@@ -24,7 +24,6 @@ namespace ddprun::inline app {
 
 // Marks of an option (OptionRow::marks).
 enum OptionMark : unsigned {
-    kCommon = 1,         // most people need it: --help shows it without being asked for all
     kRepeated = 2,       // every occurrence counts, not only the last
     kTorchruns = 4,      // torchrun has it, too, and its variable PET_<NAME> sets it
     kLikeTorchruns = 8,  // torchrun has it, but no variable for it
@@ -119,9 +118,12 @@ struct ToldOption {
 };
 
 // Does the same with all sources, and reads the file that --config names. Errors call what the command line names as it was
-// typed. Returns what was said, in the order of the rows; options of which nobody says anything are not in it.
+// typed. Returns what was said, in the order of the rows; options of which nobody says anything are not in it, nor those of
+// `dropped` (by long name), whatever is said of them.
+using DroppedOptions = std::map<std::string, std::string>;
 std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<OptionGroup>& groups,
-                                    const Environment& environment, const TypedNames& typed);
+                                    const Environment& environment, const TypedNames& typed,
+                                    const DroppedOptions& dropped = {});
 
 // Returns where the values that count are from.
 OptionOrigins origins_of(const std::vector<ToldOption>& options);

@@ -274,11 +274,20 @@ std::string man_page(const CLI::App& app) {
     for (const CLI::App* command : app.get_subcommands({}))
         text += fmt::format(".SS {}\n{}\n{}", command->get_name(), troff(command->get_description()),
                             man_options(*command, "Options"));
-    const std::string footer = app.get_footer();
-    if (footer.empty()) return text;
-    text += ".SH NOTES\n.nf\n";
-    for (const std::string_view line : split_at(footer, '\n')) text += troff(std::string(line)) + "\n";
-    return text + ".fi\n";
+    const auto add_section = [&text](const char* heading, std::string_view lines) {
+        text += fmt::format(".SH {}\n.nf\n", heading);
+        for (const std::string_view line : split_at(lines, '\n')) text += troff(std::string(line)) + "\n";
+        text += ".fi\n";
+    };
+    std::string notes = app.get_footer();
+    constexpr std::string_view kExamplesHead = "Examples\n", kGap = "\n\n";
+    if (notes.starts_with(kExamplesHead)) {
+        const auto end = notes.find(kGap);
+        add_section("EXAMPLES", notes.substr(kExamplesHead.size(), end - kExamplesHead.size()));
+        notes.erase(0, end + kGap.size());
+    }
+    if (!notes.empty()) add_section("NOTES", notes);
+    return text;
 }
 
 // Makes a table in Markdown, one row an option.
@@ -390,13 +399,12 @@ std::string help_on(const CLI::App& app, const std::vector<OptionGroup>& groups,
     for (const std::string& group : app.get_groups()) names.push_back(topic_of(group));
     if (text.empty())
         throw UsageError(fmt::format("--help {}: no such option and no such group{}", topic,
-                                     did_you_mean(name, names, "; see " + app.get_name() + " --help all")));
+                                     did_you_mean(name, names, "; see " + app.get_name() + " --help")));
     return text;
 }
 
-// Lists the options in groups, those that `is_shown`; then the commands.
-template <class IsShown>
-std::string help_lists(const CLI::App& app, const IsShown& is_shown) {
+// Lists the options in groups; then the commands.
+std::string help_lists(const CLI::App& app) {
     std::string text, words;
     for (const CLI::Option* option : app.get_options())
         if (option->get_positional()) words += help_entry(names_of(*option), option->get_description());
@@ -405,7 +413,7 @@ std::string help_lists(const CLI::App& app, const IsShown& is_shown) {
         std::string lines;
         for (const CLI::Option* option : options_of(app, group)) {
             const bool is_word = option->get_positional();
-            if (!group.empty() && !is_word && is_shown(*option))
+            if (!group.empty() && !is_word)
                 lines += help_entry(names_of(*option) + value_of(*option), short_text(*option));
         }
         if (!lines.empty()) text += "\n" + group + "\n" + lines;
@@ -422,25 +430,8 @@ std::string help_text(const CLI::App& app, const std::vector<OptionGroup>& group
     if (const auto commands = app.get_subcommands(); !commands.empty())
         return help_text(*commands.front(), groups, topic);
     if (!topic.empty() && topic != kAllTopics) return help_on(app, groups, topic);
-    std::vector<std::string> common;
-    for (const OptionGroup& group : groups) {
-        for (const OptionRow& row : group.rows) {
-            if (row.has(kCommon)) common.push_back(first_name(row));
-        }
-    }
-    const bool is_short = topic.empty() && !common.empty();
-    std::string text = "Usage: " + usage_of(app) + "\n" + wrapped(app.get_description(), 0);
-    text += help_lists(app, [&](const CLI::Option& option) {
-        const auto is_it = [&option](const std::string& name) { return option.check_name(name); };
-        return !is_short || std::any_of(common.begin(), common.end(), is_it);
-    });
-    if (!app.get_footer().empty()) text += "\n" + app.get_footer() + "\n";
-    if (is_short) {
-        const std::string all = fmt::format(
-            "{0} --help all shows all options, {0} --help NAME one of them or a group.", app.get_name());
-        text += "\n" + wrapped(all, 0);
-    }
-    return text;
+    std::string text = "Usage: " + usage_of(app) + "\n" + wrapped(app.get_description(), 0) + help_lists(app);
+    return app.get_footer().empty() ? text : text + "\n" + app.get_footer() + "\n";
 }
 
 void add_print_options(CLI::App& app) {

@@ -13,9 +13,8 @@ class App;
 
 namespace ddprun::inline app {
 
-// Returns what --help shows, at most 80 columns wide. `topic`: empty: the options that most people use, where the rows say which
-// (OptionRow::is_common), else all; "all"; an option, with or without dashes; or a group's heading. Options and groups are
-// shown with their whole texts then. Throws UsageError for another topic.
+// Returns what --help shows, at most 80 columns wide. `topic`: empty or "all": all options; one of them, with or without
+// dashes; or a group's heading. One option and a group are shown with their whole texts. Throws UsageError for another topic.
 std::string help_text(const CLI::App& app, const std::vector<OptionGroup>& groups, const std::string& topic);
 
 // --print-completion, and two that --help does not show: --print-man and --print-flags.

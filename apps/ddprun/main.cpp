@@ -20,6 +20,11 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/own_process.hpp"
 
+// Each is defined in a file of modes/.
+namespace ddprun::inline app {
+extern const Mode kDoctorNodeMode, kDoctorMode, kExplainMode, kStartMode, kLaunchMode;
+}
+
 namespace {
 
 int make_secret(ddprun::Call&) {
@@ -32,28 +37,31 @@ int make_secret(ddprun::Call&) {
 
 using ddprun::Call;
 
+// A process of a start on several hosts that reaches further ones.
+constexpr ddprun::Mode kRelayMode{
+    [](Call& call) { return !call.words().empty() && call.words().front() == ddprun::kRelayFlag; },
+    [](Call& call) {
+        return ddprun::run_relay({call.words().begin() + 1, call.words().end()});
+    }};
+
+// --help, --version and the documentation.
+constexpr ddprun::Mode kTextMode{[](Call& call) { return call.line().show.has_value(); },
+                                 [](Call& call) {
+                                     ddprun::show_text(*call.line().show);
+                                     return 0;
+                                 }};
+
+constexpr ddprun::Mode kSecretMode{[](Call& call) { return call.line().makes_secret; }, make_secret};
+
+// --adapt: this process becomes the one worker that a process launcher has started it for.
+constexpr ddprun::Mode kTaskMode{
+    [](Call& call) { return call.line().adapt && !call.line().dry_run; },
+    [](Call& call) -> int { ddprun::become_task(ddprun::find_adapted_task(call.plan(), call.called())); }};
+
 // The first that claims a call runs it.
-constexpr ddprun::Mode kModes[] = {
-    // A process of a start on several hosts that reaches further ones.
-    {[](Call& call) { return !call.words().empty() && call.words().front() == ddprun::kRelayFlag; },
-     [](Call& call) {
-         return ddprun::run_relay({call.words().begin() + 1, call.words().end()});
-     }},
-    {ddprun::claims_doctor_node, ddprun::run_doctor_node_mode},
-    {ddprun::claims_doctor, ddprun::run_doctor_mode},
-    // --help, --version and the documentation.
-    {[](Call& call) { return call.line().show.has_value(); },
-     [](Call& call) {
-         ddprun::show_text(*call.line().show);
-         return 0;
-     }},
-    {[](Call& call) { return call.line().makes_secret; }, make_secret},
-    {ddprun::claims_explain, ddprun::run_explain_mode},
-    {ddprun::claims_start, ddprun::run_start_mode},
-    // --adapt: this process becomes the one worker that a process launcher has started it for.
-    {[](Call& call) { return call.line().adapt && !call.line().dry_run; },
-     [](Call& call) -> int { ddprun::become_task(ddprun::find_adapted_task(call.plan(), call.called())); }},
-    {[](Call&) { return true; }, ddprun::run_launch_mode}};
+constexpr const ddprun::Mode* kModes[] = {
+    &kRelayMode,           &ddprun::kDoctorNodeMode, &ddprun::kDoctorMode, &kTextMode,          &kSecretMode,
+    &ddprun::kExplainMode, &ddprun::kStartMode,      &kTaskMode,           &ddprun::kLaunchMode};
 
 // An error's value may have a line break in it.
 std::string one_line(std::string text) {
@@ -74,15 +82,21 @@ std::string sentence_of(const boost::system::system_error& error) {
 int run(ddprun::Call& call) {
     using namespace ddprun;
     const auto end_by = [&call](const std::string& why, int code) {
-        call.log().error(why);
+        code == kExitUsage && !call.speaks_for_node() ? call.log().debug(why) : call.log().error(why);
         const bool is_one = call.exits_with_one() && code != kExitUsage;
         if (auto& features = call.features()) features->fails(is_one ? 1 : code, why);
         return code;
     };
     try {
-        const auto* mode = std::find_if(std::begin(kModes), std::end(kModes),
-                                        [&call](const Mode& one) { return one.claims(call); });
-        return mode->run(call);
+        for (;;) {
+            try {
+                const auto* mode = std::find_if(std::begin(kModes), std::end(kModes),
+                                                [&call](const Mode* one) { return one->claims(call); });
+                return (*mode)->run(call);
+            } catch (const WeakerOption& weaker) {
+                call.drop(weaker);
+            }
+        }
     } catch (const UsageError& error) {
         return end_by(one_line(call.said(error.what())), kExitUsage);
     } catch (const boost::system::system_error& error) {
@@ -108,6 +122,10 @@ int main(int argc, char** argv) {
     ::signal(SIGPIPE, SIG_IGN);
     // A write beyond the limit of a file's size is then an error of write.
     ::signal(SIGXFSZ, SIG_IGN);
+    // What has started the launcher may have blocked the signals by which it is told to end.
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
     ddprun::LauncherLog log;
     ddprun::Call call(argc > 0 ? argv[0] : "", {argv + std::min(argc, 1), argv + argc}, log);
     const int code = run(call);

@@ -12,6 +12,7 @@
 
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/agent/node_traits.hpp"
+#include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "launcher/wall_clock.hpp"
@@ -20,6 +21,7 @@
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
+#include "rendezvous/system/number_text.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -108,6 +110,28 @@ constexpr const char* kDoorLine =
     "that, "
     "or the job --store direct";
 
+// A terminal shows so much of the names behind "ddprun: waiting for ", and the times.
+constexpr std::size_t kAwaitedShown = 40;
+
+// "node 1 (gpu07)", "nodes 1-3,5", "gpu[01-03,05] and 7 more".
+std::string awaited_text(const Waiting& status) {
+    const int all = std::max(status.expected - status.joined, status.hosts_missing);
+    if (all <= 1) return all == 1 ? missing_text(status) : "others";
+    const std::vector<std::string>& hosts = status.missing_hosts;
+    const std::vector<int>& numbers = status.missing;
+    const bool by_name = !hosts.empty() && hosts.size() >= numbers.size() &&
+                         std::find(hosts.begin(), hosts.end(), "") == hosts.end();
+    for (auto listed = static_cast<int>(by_name ? hosts.size() : numbers.size()); listed > 0; --listed) {
+        std::string text = by_name
+                               ? compressed_hosts({hosts.begin(), hosts.begin() + listed})
+                               : (listed == 1 ? "node " : "nodes ") +
+                                     number_set_text(spans_of({numbers.begin(), numbers.begin() + listed}));
+        if (text.size() <= kAwaitedShown)
+            return all > listed ? fmt::format("{} and {} more", text, all - listed) : text;
+    }
+    return fmt::format("{} nodes", all);
+}
+
 }  // namespace
 
 JoinStatus::JoinStatus(TimePoint start, Duration first_delay, Duration timeout, std::string advice)
@@ -121,16 +145,27 @@ void JoinStatus::begin_again(TimePoint now) {
     start_ = now;
     reminder_due_ = now + kReminderPeriod;
     last_line_.clear();
+    refused_.clear();
+    joined_ = 0;
 }
 
 std::string JoinStatus::trouble(const std::string& cause, TimePoint now) {
     last_line_ = "waiting for node 0: " + cause;
+    awaited_ = "node 0";
+    count_ = cause;
+    present_.clear();
     if (!speaks(now) || causes_.size() == kMaxCauses || !causes_.insert(cause).second) return {};
     return fmt::format("{}; {}", last_line_, time_text(now - start_));
 }
 
 std::string JoinStatus::waiting(const Waiting& status, TimePoint now) {
-    std::string line = harmless_line(to_text(status) + present_text(status), kMaxStatusShown);
+    const std::string counts = to_text(status);
+    std::string line = harmless_line(counts + present_text(status), kMaxStatusShown);
+    // Who was refused has perhaps come again, in the right way.
+    if (status.joined > std::exchange(joined_, status.joined)) refused_.clear();
+    awaited_ = harmless_line(awaited_text(status));
+    count_ = harmless_line(counts.substr(0, counts.find(", missing")));
+    present_ = harmless_line(present_text(status), kMaxStatusShown);
     if (line == last_line_) return {};
     last_line_ = std::move(line);
     return fmt::format("{}; {}", last_line_, time_text(now - start_));
@@ -143,7 +178,9 @@ std::string JoinStatus::parked(const Parked& status) {
 
 std::string JoinStatus::passing(TimePoint now) const {
     if (last_line_.empty() || !speaks(now)) return {};
-    return fmt::format("{}: {}", time_text(now - start_), last_line_);
+    const auto shown = std::min<TimePoint::duration>(now - start_, timeout_);
+    return fmt::format("waiting for {}, {} of {}: {}{}{}{}", awaited_, duration_text(shown),
+                       duration_text(timeout_), count_, refused_.empty() ? "" : "; ", refused_, present_);
 }
 
 std::string JoinStatus::remind(TimePoint now) {
@@ -151,8 +188,9 @@ std::string JoinStatus::remind(TimePoint now) {
     const auto age = std::chrono::duration_cast<Duration>(now - start_);
     reminder_due_ = start_ + (age / kReminderPeriod + 1) * kReminderPeriod;
     if (last_line_.empty()) return {};
+    const std::string& more = refused_.empty() ? advice_ : refused_;
     return fmt::format("{}; {}{}{}", last_line_, time_text(age / kReminderPeriod * kReminderPeriod),
-                       advice_.empty() ? "" : "; ", advice_);
+                       more.empty() ? "" : "; ", more);
 }
 
 std::string JoinStatus::time_text(TimePoint::duration age) const {
@@ -171,8 +209,9 @@ std::string JoinStatus::advice_to(const LaunchOptions& options) {
 }
 
 std::string JoinStatus::refused(const PeerRefused& other) {
-    return fmt::format("refused an agent on {} (pid {}): {}", harmless_line(other.host), other.pid,
-                       harmless_line(other.reason, kMaxRefusalShown));
+    refused_ = fmt::format("refused an agent on {} (pid {}): {}", harmless_line(other.host), other.pid,
+                           harmless_line(other.reason, kMaxRefusalShown));
+    return refused_;
 }
 
 std::string JoinStatus::port_taken(std::uint16_t port, const std::optional<PortOwner>& holder) {
@@ -218,7 +257,8 @@ void JoinReporter::hear(const ControlMessage& message) {
         log_.info(status_.parked(*parked));
         if (updates_) log_.update({});
     } else if (const auto* other = std::get_if<PeerRefused>(&message)) {
-        log_.info(JoinStatus::refused(*other));
+        log_.info(status_.refused(*other));
+        update();
     } else if (const auto* differ = std::get_if<NodesDiffer>(&message)) {
         for (const std::string& difference : differ->differences) log_.warn(harmless_line(difference));
     } else if (const auto* stop = std::get_if<Stop>(&message)) {
@@ -402,7 +442,7 @@ void WorkerNetwork::use(const Carrier& carrier, LaunchOptions& options) {
     for (const std::string& name : named_) options.environment.erase(name);
     named_ = name_interface(options.environment, carrier.interface);
     const std::string text = interface_text(named_, carrier);
-    if (std::exchange(said_, text) != text) speaks_for_all(options) ? log_.info(text) : log_.debug(text);
+    if (std::exchange(said_, text) != text) options.shares_screen ? log_.debug(text) : log_.info(text);
     // That of one node is nobody else's.
     if (std::exchange(remarked_, carrier.remark) != carrier.remark)
         options.own_address.address.empty() ? log_.info(carrier.remark) : log_.debug(carrier.remark);

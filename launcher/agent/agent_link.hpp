@@ -75,8 +75,8 @@ class JoinStatus {
     // Says what the user of this node may have forgotten, or got wrong.
     static std::string advice_to(const LaunchOptions& options);
 
-    // The coordinator, which is here, refused another agent.
-    static std::string refused(const PeerRefused& other);
+    // The coordinator, which is here, refused another agent. Until others come this stays what people are told.
+    std::string refused(const PeerRefused& other);
 
     // Why an agent does not host the rendezvous that would, and what to do, as the end of a line: another process
     // holds its port, as far as that can be seen.
@@ -104,6 +104,9 @@ class JoinStatus {
     Duration timeout_;
     std::string advice_;
     std::string last_line_;  // said or not
+    // The same in parts, for a line that may be cut: who is not there, how many are, the newest refusal, and who is there.
+    std::string awaited_, count_, refused_, present_;
+    int joined_ = 0;
     std::set<std::string> causes_;
 };
 

@@ -344,6 +344,7 @@ void RoundWorkers::gather_evidence(Failure& failure) {
     if (auto error = path.empty() ? std::nullopt : read_error_file(path)) {
         failure.error_message = error->message;
         failure.traceback = error->traceback;
+        if (failure.message.empty()) failure.message = error->trouble;
         error_file_texts_[failure.rank] = error->file;
     }
     ++open_steps_;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "launcher/interrupts.hpp"
+#include "launcher/process/signal_delivery.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -32,6 +33,7 @@ class LauncherSignals final : public Feature {
             if (signal != SIGHUP || !options.hangup_ignored) watch(signal);
         }
         for (const auto& [received, sent] : options.forwarded_signals) watch(received);
+        for (const int signal : unexpected_signals()) watch(signal);
         if (::isatty(STDOUT_FILENO) != 0 || options.tty_rank) watch(SIGWINCH);
         // Ctrl-Z typed for the rank of --tty reaches that rank, and a launcher that stops would leave it alone
         // with the keyboard.
@@ -76,6 +78,10 @@ class LauncherSignals final : public Feature {
         const auto& ending = options.terminating_signals;
         const bool ends = std::find(ending.begin(), ending.end(), signal) != ending.end();
         if (signal == SIGTSTP && !ends) return agent_->suspend(stop_this_process);
+        if (!ends) {
+            agent_->say(LogLevel::warn, unexpected_text(signal));
+            return agent_->time_is_over(unexpected_text(signal));
+        }
         if (signal != SIGINT) return agent_->end_by(signal, false);
         const Interrupt interrupt = interrupts_.take(std::chrono::steady_clock::now());
         if (interrupt == Interrupt::repeated) return;

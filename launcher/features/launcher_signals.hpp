@@ -1,5 +1,5 @@
 // Signals that the launcher is sent have a meaning for its job: they end it, go on to all of its workers, make it stand still
-// (Ctrl-Z), or say that the terminal has another size. Interrupts are counted as Interrupts says.
+// (Ctrl-Z), or say that the terminal has another size. One that nobody expects ends the job as SIGTERM does. Interrupts are counted as Interrupts says.
 #pragma once
 
 #include <memory>

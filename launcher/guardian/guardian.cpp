@@ -7,14 +7,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <set>
+#include <span>
+#include <sstream>
 #include <utility>
 
 #include "launcher/guardian/guardian_channel.hpp"
@@ -25,6 +29,7 @@
 #include "launcher/process/sweeper.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/deadline.hpp"
+#include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -41,6 +46,22 @@ void block_signals() {
     for (int signal : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
         sigdelset(&blocked, signal);
     ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
+}
+
+// The kernel shows as a command line what stands where it put that of the program: words 48 and 49 of stat.
+void be_called(const char* name, pid_t launcher) {
+    ::prctl(PR_SET_NAME, name);
+    const auto stat = read_small_file("/proc/self/stat", kMaxStatusFile);
+    if (!stat) return;
+    std::istringstream words(stat->substr(stat->rfind(')') + 1));
+    std::string skipped;
+    for (int word = 3; word < 48; ++word) words >> skipped;
+    std::uintptr_t begin = 0, end = 0;
+    if (!(words >> begin >> end) || end <= begin) return;
+    const std::span room(reinterpret_cast<char*>(begin), end - begin);
+    const std::string title = fmt::format("{} of process {}", name, launcher);
+    std::fill(room.begin(), room.end(), '\0');
+    std::copy_n(title.begin(), std::min(title.size(), room.size() - 1), room.begin());
 }
 
 // Standstill stops all that is below this process, and lets it go on again.
@@ -254,8 +275,8 @@ class Guardian {
 }
 
 [[noreturn]] void become_guardian(const GuardianChannel& inherited, const WorkerLease& lease,
-                                  const std::optional<JobCgroup>& cgroup) {
-    ::prctl(PR_SET_NAME, kGuardianName);
+                                  const std::optional<JobCgroup>& cgroup, pid_t launcher) {
+    be_called(kGuardianName, launcher);
     ::setpgid(0, 0);
     become_subreaper();
     const bool has_terminal = ::isatty(STDIN_FILENO) != 0;
@@ -288,12 +309,13 @@ bool is_inherited(int fd) {
 
 void become_keeper(GuardianChannel channel, const WorkerLease& lease,
                    const std::optional<JobCgroup>& cgroup) {
-    ::prctl(PR_SET_NAME, kKeeperName);
-    ::setpgid(0, 0);
+    const pid_t launcher = ::getppid();
+    be_called(kKeeperName, launcher);
+    ::setsid();
     block_signals();
     become_subreaper();
     const pid_t guardian = ::fork();
-    if (guardian == 0) become_guardian(channel, lease, cgroup);
+    if (guardian == 0) become_guardian(channel, lease, cgroup, launcher);
     for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) lead_to_nowhere(stream);
     close_from(STDERR_FILENO + 1);
     // A process that ends before the guardian was its orphan, and is reaped here on the way.

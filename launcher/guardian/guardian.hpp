@@ -9,7 +9,8 @@
 // even if two are killed in the same instant. If all three are, the workers still end by their parent-death
 // signal; what a worker started in a session of its own then stays.
 //
-// Both processes are leaders of their own process group and block all signals that can be blocked: the agent
+// Both processes have names, command lines and a session of their own, so that what is meant for the launcher or for the
+// user's program by one of these (pkill -f, killall) leaves them. They are leaders of their own process group and block all signals that can be blocked: the agent
 // decides what a signal means. They hold no descriptor of the agent but their end of the channel and its
 // stderr.
 #pragma once
@@ -55,9 +56,9 @@ std::unique_ptr<ProcessRunner> make_guardian(
 // A killed process may take so long to vanish (it may hang in the kernel) before the guardian ends without it.
 inline constexpr std::chrono::seconds kGuardianTimeout{15};
 
-// ps and /proc/<pid>/comm show the two by these names.
-inline constexpr char kKeeperName[] = "ddprun-keeper";
-inline constexpr char kGuardianName[] = "ddprun-guardian";
+// ps and /proc/<pid>/comm show the two by these names, and ps -f and /proc/<pid>/cmdline as "rank-keeper of process 1234".
+inline constexpr char kKeeperName[] = "rank-keeper";
+inline constexpr char kGuardianName[] = "rank-guardian";
 
 // Becomes the keeper and starts the guardian. Called in a fresh child of the agent, made while that had one
 // thread.

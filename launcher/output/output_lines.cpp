@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/control_message.hpp"
@@ -52,17 +53,6 @@ void LineSplitter::collapse(std::string_view block) {
 
 namespace {
 
-// Finds where the last kMaxLastLines lines of the block begin.
-std::size_t start_of_last(std::string_view block) {
-    std::size_t at = block.size();
-    for (std::size_t count = 0; count <= kMaxLastLines && at > 0; ++count) {
-        const auto newline = block.rfind('\n', at - 1);
-        if (newline == std::string_view::npos) return 0;
-        at = newline;
-    }
-    return at == 0 ? 0 : at + 1;
-}
-
 std::string_view without_return(std::string_view line) {
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     return line;
@@ -71,12 +61,6 @@ std::string_view without_return(std::string_view line) {
 }  // namespace
 
 void LastLines::add(std::string_view block) {
-    const std::size_t start = start_of_last(block);
-    if (start > 0) {
-        lines_.clear();
-        open_ = false;
-        block.remove_prefix(start);
-    }
     while (!block.empty()) {
         const auto newline = block.find('\n');
         const bool ended = newline != std::string_view::npos;
@@ -86,16 +70,18 @@ void LastLines::add(std::string_view block) {
 }
 
 std::vector<std::string> LastLines::lines(std::string_view unfinished) const {
-    if (unfinished.empty()) return {lines_.begin(), lines_.end()};
-    LastLines with_rest = *this;
-    with_rest.append(unfinished, false);
-    return with_rest.lines();
+    LastLines all = *this;
+    if (!unfinished.empty()) all.append(unfinished, false);
+    return last_words(std::move(all.reason_), {all.lines_.begin(), all.lines_.end()}, kMaxLastLines);
 }
 
 void LastLines::append(std::string_view text, bool ended) {
     if (!open_) {
         lines_.emplace_back();
-        if (lines_.size() > kMaxLastLines) lines_.pop_front();
+        if (lines_.size() > kMaxLastLines) {
+            reason_.note(lines_.front());
+            lines_.pop_front();
+        }
     }
     std::string& line = lines_.back();
     line += text.substr(0, kMaxLastLineText - std::min(line.size(), kMaxLastLineText));

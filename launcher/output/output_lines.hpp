@@ -16,6 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "rendezvous/coordinator/first_failure.hpp"
+
 namespace ddprun::inline launch {
 
 class LineSplitter {
@@ -66,10 +68,11 @@ class LineSplitter {
     std::string collapsed_;
 };
 
-// LastLines keeps the end of a stream for the failure report.
+// LastLines keeps the end of a stream for the failure report; where the reason stands further above, that comes first, then
+// a line that says how many are left out (last_words()).
 //
-// Bounded: kMaxLastLines lines, each cut at kMaxLastLineText bytes (control_message.hpp). Fed with the blocks
-// of a LineSplitter; of a block it reads only the end.
+// Bounded: kMaxLastLines lines in all, each cut at kMaxLastLineText bytes (control_message.hpp). Fed with the blocks
+// of a LineSplitter.
 class LastLines {
   public:
     // Takes whole lines; or a piece of a line, which the next block continues.
@@ -83,7 +86,8 @@ class LastLines {
     void append(std::string_view text, bool ended);
 
     std::deque<std::string> lines_;
-    bool open_ = false;  // the last one has not ended
+    bool open_ = false;     // the last one has not ended
+    FailureReason reason_;  // of what has left `lines_`
 };
 
 // ConsoleText says what to write so that one console shows the lines of many streams without tearing any.
@@ -104,6 +108,9 @@ class ConsoleText {
     // Appends to `out` what shows `block` (whole lines, or a piece of one) with `prefix` before each line.
     // `stream` is a number of the caller's, not negative and never used again for another stream.
     void add(std::string& out, int stream, std::string_view prefix, std::string_view block);
+
+    // True if the stream's line has not ended, and no other one stands behind it.
+    bool is_open(int stream) const { return open_stream_ == stream; }
 
     // Appends, for terminals only, what shows `text` as the passing line, cut to `columns`. An unfinished line of
     // the same stream is continued by it.

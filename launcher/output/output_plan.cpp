@@ -164,8 +164,7 @@ std::optional<int> stream_value(std::string_view text) {
 
 std::variant<StreamChoice, std::string> parse_choice(std::string_view text) {
     static const std::string wanted =
-        "must match ^[0123]$ or ^(\\d+:[0123],)*(\\d+:[0123])$, that is V or R:V,R:V,... with R a local rank "
-        "and V 0 none, 1 stdout, 2 stderr, 3 both";
+        "must be 0 none, 1 stdout, 2 stderr or 3 both; or one of these by local rank, like 0:3,1:1";
     StreamChoice choice;
     if (const auto value = stream_value(text)) {
         choice.everywhere = *value;

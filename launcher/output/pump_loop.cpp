@@ -44,8 +44,7 @@ OutputRoute::OutputRoute(OutputRouteParts parts) : parts_(std::move(parts)) {}
 
 void OutputRoute::take(std::string_view bytes) {
     splitter_.push(bytes, [this](std::string_view block) { pass_on(block); });
-    const bool somewhere =
-        parts_.file != nullptr || (parts_.console != nullptr && parts_.console->writer.is_terminal());
+    const bool somewhere = parts_.file != nullptr || parts_.console != nullptr;
     unseen_ = somewhere && !splitter_.unfinished().empty();
 }
 
@@ -65,9 +64,26 @@ void OutputRoute::show_unfinished() {
     const std::string_view text = splitter_.unfinished();
     if (parts_.file) parts_.file->show_unfinished(text);
     OutputConsole* console = parts_.console;
-    if (console == nullptr || !console->writer.is_terminal()) return;
+    if (console == nullptr) return;
+    if (!console->writer.is_terminal()) {
+        // It may be in the midst of a line that comes at this moment; and every second look is enough for who cannot redraw one.
+        unseen_ = waits_ = !waits_;
+        return waits_ ? void() : show_begun(text);
+    }
     console->text.pass(console->writer.buffer(), parts_.number, rendered(parts_.prefix), text,
                        console->writer.columns() - 1);
+}
+
+// A pipe is given what has come of the line since; a line that began anew, or whose beginning another stream's line has
+// cut off, is given as a whole.
+void OutputRoute::show_begun(std::string_view line) {
+    if (line == shown_) return;
+    const bool goes_on = parts_.console->text.is_open(parts_.number);
+    const bool is_same = goes_on && line.starts_with(shown_);
+    std::string text(is_same ? line.substr(shown_.size()) : line);
+    if (goes_on && !is_same && !shown_.empty()) text.insert(0, "\r" + rendered(parts_.prefix));
+    shown_ = line.ends_with('\n') ? "" : line;
+    show(*parts_.console, parts_.number, rendered(parts_.prefix), text);
 }
 
 void OutputRoute::replay(OutputConsole& console) const {
@@ -81,7 +97,15 @@ void OutputRoute::pass_on(std::string_view block) {
     if (parts_.file) parts_.file->write(block);
     if (parts_.filtered) filter(block);
     if (parts_.keeps_last_lines) last_lines_.add(block);
-    if (parts_.console != nullptr) show(*parts_.console, parts_.number, rendered(parts_.prefix), block);
+    if (parts_.console == nullptr) return;
+    waits_ = false;
+    if (!shown_.empty()) {
+        const auto line = block.substr(0, std::min(block.find('\n'), block.size() - 1) + 1);
+        show_begun(line);
+        shown_.clear();
+        block.remove_prefix(line.size());
+    }
+    show(*parts_.console, parts_.number, rendered(parts_.prefix), block);
 }
 
 void OutputRoute::filter(std::string_view block) {

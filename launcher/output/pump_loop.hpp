@@ -71,6 +71,7 @@ class OutputRoute {
 
   private:
     void pass_on(std::string_view block);
+    void show_begun(std::string_view line);
     void filter(std::string_view block);
     bool matches(std::string_view line) const;
 
@@ -78,7 +79,9 @@ class OutputRoute {
     LineSplitter splitter_;
     LastLines last_lines_;
     std::string filtered_;
+    std::string shown_;  // what a console that is no terminal has of the line that has not ended
     bool unseen_ = false;
+    bool waits_ = false;  // with that for the next time
 };
 
 // This many lines of the launcher may wait for a blocked console; later ones are thrown away.

@@ -1,5 +1,7 @@
 #include "launcher/plan/program.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "launcher/plan/rank_command.hpp"
+#include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/split.hpp"
 
 namespace ddprun::inline launch {
@@ -178,17 +181,46 @@ std::vector<std::string> interpreter_of(std::string_view beginning) {
     return words;
 }
 
+// Why the system would not execute a file with this beginning, as far as that decides.
+std::optional<ProgramFault> fault_of(std::string_view beginning,
+                                     const std::vector<std::string>& interpreter) {
+    if (interpreter.empty()) return std::nullopt;
+    const auto end = beginning.find('\n');
+    if (end != beginning.npos && beginning.substr(0, end).ends_with('\r'))
+        return ProgramFault{
+            fmt::format("its first line ends with a carriage return{}", kCarriageReturnRemedy),
+            kExitNotExecutable};
+    std::error_code ignored;
+    if (std::filesystem::exists(interpreter.front(), ignored)) return std::nullopt;
+    return ProgramFault{
+        fmt::format("its interpreter {}, which its first line names, does not exist", interpreter.front()),
+        kExitNotExecutable};
+}
+
+// The same for a name to which no file belongs that can be executed.
+ProgramFault fault_without_file(const std::string& name) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(name, ignored))
+        return {"it is a directory, without a __main__.py", kExitNotExecutable};
+    if (name.find('/') == name.npos) return {"not found on PATH", kExitNotFound};
+    if (!std::filesystem::exists(name, ignored)) return {"no such file", kExitNotFound};
+    return {"it is not executable; chmod +x makes it so", kExitNotExecutable};
+}
+
 }  // namespace
 
 ProgramFile look_at_program(const std::string& name, const std::string& executable) {
     const bool is_command = name.find('/') == name.npos && !executable.empty();
     const std::filesystem::path file = is_command ? executable : name;
     std::error_code ignored;
+    // Python takes -, and -c behind --, for something else than a path.
+    ProgramFile found{.is_missing = !name.starts_with('-') && !std::filesystem::exists(name, ignored)};
+    if (executable.empty()) found.fault = fault_without_file(name);
     if (std::filesystem::is_directory(file, ignored))
-        return {.is_for_python = std::filesystem::is_regular_file(file / "__main__.py", ignored)};
-    if (!std::filesystem::is_regular_file(file, ignored)) return {};
+        found.is_for_python = std::filesystem::is_regular_file(file / "__main__.py", ignored);
+    if (!std::filesystem::is_regular_file(file, ignored)) return found;
     const std::string beginning = beginning_of(file);
-    ProgramFile found{.is_binary = beginning.starts_with(kBinary)};
+    found.is_binary = beginning.starts_with(kBinary);
     if (executable.empty()) {
         found.is_for_python =
             beginning.starts_with(kZip) || (!found.is_binary && !names_other_interpreter(beginning));
@@ -196,6 +228,7 @@ ProgramFile look_at_program(const std::string& name, const std::string& executab
     }
     found.is_for_python = !is_command && beginning.starts_with(kZip);
     found.interpreter = interpreter_of(beginning);
+    found.fault = fault_of(beginning, found.interpreter);
     found.real_name = std::filesystem::canonical(file, ignored).filename().string();
     return found;
 }
@@ -281,6 +314,15 @@ std::variant<Program, std::string> choose_program(const ProgramRequest& request)
     program.substitutes_all = request.substitutes_all;
     const bool script = request.program.ends_with(".py") || request.python || request.file.is_for_python;
     const bool by_python = request.run_path || (!request.no_python && (request.module || script));
+    const bool is_script = by_python && (request.run_path || !request.module);
+    // Another one in Python's place may find it in a container.
+    if (is_script && request.file.is_missing && runs_python({python_name(request.python_exec)})) {
+        program.argv = {request.program.find('/') == std::string::npos ? "./" + request.program
+                                                                       : request.program};
+        program.fault = {"no such file", kExitNotFound};
+        return program;
+    }
+    program.fault = by_python ? std::nullopt : request.file.fault;
     if (by_python) program.argv = {python_name(request.python_exec), "-u"};
     if (request.run_path) {
         program.argv.insert(program.argv.end(), {"-c", kRunPath});

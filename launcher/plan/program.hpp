@@ -9,6 +9,10 @@
 
 namespace ddprun::inline launch {
 
+// What is said where a script's lines, or the words in one, end as Windows has it.
+inline constexpr const char* kCarriageReturnRemedy =
+    ", as lines of Windows do; sed -i 's/\\r$//' FILE takes them out of the script";
+
 enum class ProgramKind {
     by_python,  // ddprun runs it by Python
     python,     // the user's own words run Python
@@ -16,10 +20,18 @@ enum class ProgramKind {
     other,      // scripts, shells and wrappers, which start who knows what, and what cannot be looked into
 };
 
+// A ProgramFault says why a program cannot be started.
+struct ProgramFault {
+    std::string text;   // behind its name: "no such file"
+    int exit_code = 0;  // as a shell would have it
+};
+
 // ProgramFile is what lies where a program's name leads.
 struct ProgramFile {
-    bool is_for_python = false;  // nothing but Python could run it
-    bool is_binary = false;      // the system runs it by itself
+    bool is_missing = false;            // nothing, if the name is a path
+    std::optional<ProgramFault> fault;  // if it were executed as it is; without a look for the architecture
+    bool is_for_python = false;         // nothing but Python could run it
+    bool is_binary = false;             // the system runs it by itself
     std::vector<std::string>
         interpreter;        // the words behind #! of its first line, as the system passes them on
     std::string real_name;  // without folders, behind all links; empty: none can be executed
@@ -55,7 +67,8 @@ struct ProgramRequest {
 struct Program {
     std::vector<std::string> argv;  // with the macros of the arguments still in it
     ProgramKind kind = ProgramKind::other;
-    std::string entry_name;        // what reports call it: the script, the module, or the executable
+    std::string entry_name;  // what reports call it: the script, the module, or the executable
+    std::optional<ProgramFault> fault;
     bool substitutes_all = false;  // see argv_for_worker
 };
 
@@ -66,7 +79,7 @@ struct Program {
 //   --no-python                PROGRAM ...
 //   a name in .py, --python, or what is for Python
 //                              python -u PROGRAM ...
-//   anything else              PROGRAM ...
+//   anything else              PROGRAM ..., and a script that is not there: nobody can start that
 // The first that holds counts, where python is python_name(), looked for on PATH.
 std::variant<Program, std::string> choose_program(const ProgramRequest& request);
 

@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <chrono>
+#include <boost/asio/post.hpp>
 #include <csignal>
+#include <utility>
 
 #include "launcher/process/descriptors.hpp"
-#include "launcher/process/signal_delivery.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
@@ -30,16 +29,13 @@ struct LocalRunner::Child {
         : process(std::move(started)),
           pid(process.id()),
           ending(process.get_executor()),
-          events(std::move(reports)),
-          timer(process.get_executor()) {}
+          events(std::move(reports)) {}
 
     SessionLauncher::Process process;
     const pid_t pid;
     // This one stands beside the process's own, which reports an end only when nobody can ask any more what was used.
     boost::asio::posix::stream_descriptor ending;
     WorkerEvents events;
-    boost::asio::steady_timer timer;
-    std::chrono::milliseconds next_look = kFirstLook;
     bool exited = false;
     ToldProcesses told;
     int leftover_signal = 0;  // what is left gets this one; 0 for none
@@ -49,7 +45,6 @@ struct LocalRunner::Child {
     void let_go() {
         boost::system::error_code ignored;
         ending.close(ignored);
-        timer.cancel();
         process.detach();
     }
 };
@@ -66,7 +61,8 @@ LocalRunner::LocalRunner(const boost::asio::any_io_executor& executor, std::opti
                           .kill_at_once =
                               [this] {
                                   if (cgroup_) cgroup_->kill();
-                              }}) {
+                              }}),
+      leftover_timer_(executor) {
     struct sigaction action = {};
     ::sigaction(SIGCHLD, nullptr, &action);
     if (action.sa_handler == SIG_IGN) ::signal(SIGCHLD, SIG_DFL);
@@ -81,11 +77,28 @@ LocalRunner::~LocalRunner() {
     sweep_now({}, kDestructionTimeout);
 }
 
+void LocalRunner::children_changed() {
+    processes_.forget();
+    sweeper_.reap();
+}
+
+// Orders for many workers come in one turn.
+OwnProcesses& LocalRunner::processes() {
+    if (!std::exchange(forgets_, true)) {
+        boost::asio::post(executor_, alive_.guard([this] {
+            forgets_ = false;
+            processes_.forget();
+        }));
+    }
+    return processes_;
+}
+
 std::variant<Started, StartFailure> LocalRunner::start(const WorkerSpec& spec, WorkerEvents events) {
     const int cgroup = cgroup_ ? cgroup_->open_worker(spec.local_rank) : -1;
     auto result = launcher_(executor_, spec, cgroup);
     if (cgroup >= 0) ::close(cgroup);
     if (auto* failure = std::get_if<StartFailure>(&result)) return std::move(*failure);
+    processes_.forget();
     auto child =
         std::make_shared<Child>(std::get<SessionLauncher::Process>(std::move(result)), std::move(events));
     children_.emplace(child->pid, child);
@@ -103,7 +116,7 @@ void LocalRunner::signal_worker(pid_t worker, int signal, SignalScope scope) {
     if (entry == children_.end()) return;
     Child& child = *entry->second;
     if (scope == SignalScope::leftovers) child.leftover_signal = signal;
-    deliver_signal({worker, child.exited}, signal, scope, child.told);
+    deliver_signal({worker, child.exited}, signal, scope, child.told, processes());
 }
 
 void LocalRunner::sweep(std::chrono::milliseconds timeout, std::function<void(const SweepResult&)> done) {
@@ -111,10 +124,8 @@ void LocalRunner::sweep(std::chrono::milliseconds timeout, std::function<void(co
     sweep_done_ = std::move(done);
     sweeper_.sweep(timeout, [this](const SweepResult& result) {
         swept_ = result;
-        const auto children = children_;
-        for (const auto& [pid, child] : children) {
-            if (child->exited && !child->abandoned) look_at_group(child);
-        }
+        processes_.forget();
+        look_at_leftovers();
         finish_sweep();
     });
 }
@@ -156,28 +167,44 @@ void LocalRunner::wait_for_exit(const std::shared_ptr<Child>& child) {
         if (child->abandoned) return;
         check(!error, "a worker was reaped by somebody else");
         child->exited = true;
+        processes_.forget();
         const ExitStatus status = decode_wait_status(child->process.native_exit_code());
         sweeper_.reap();
         child->events.on_exit(status);
-        if (!child->abandoned) look_at_group(child);
+        if (child->abandoned) return;
+        if (!awaits_leftovers_) next_look_ = kFirstLook;
+        look_at_group(child);
     });
 }
 
 void LocalRunner::look_at_group(const std::shared_ptr<Child>& child) {
-    if (!process_group_alive(child->pid)) {
+    if (!processes().has_group(child->pid)) {
         child->abandoned = true;
-        child->timer.cancel();
         children_.erase(child->pid);
         child->events.on_group_gone();
         return finish_sweep();
     }
     if (child->leftover_signal != 0)
-        deliver_signal({child->pid, true}, child->leftover_signal, SignalScope::leftovers, child->told);
-    child->timer.expires_after(child->next_look);
-    child->next_look = std::min(child->next_look * 2, kLongestLook);
-    child->timer.async_wait([this, child](const boost::system::error_code& error) {
-        if (!error && !child->abandoned) look_at_group(child);
-    });
+        deliver_signal({child->pid, true}, child->leftover_signal, SignalScope::leftovers, child->told,
+                       processes());
+    await_leftovers();
+}
+
+void LocalRunner::look_at_leftovers() {
+    const auto children = children_;
+    for (const auto& [pid, child] : children) {
+        if (child->exited && !child->abandoned) look_at_group(child);
+    }
+}
+
+void LocalRunner::await_leftovers() {
+    if (std::exchange(awaits_leftovers_, true)) return;
+    leftover_timer_.expires_after(next_look_);
+    next_look_ = std::min(next_look_ * 2, kLongestLook);
+    leftover_timer_.async_wait(alive_.guard([this](const boost::system::error_code& error) {
+        awaits_leftovers_ = false;
+        if (!error) look_at_leftovers();
+    }));
 }
 
 }  // namespace ddprun::inline launch

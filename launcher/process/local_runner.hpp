@@ -12,10 +12,12 @@
 // reaped: as long as the group has a member its number cannot be given to anybody else, and without one there
 // is nobody to hit but a process that got the number in between and leads a group, which takes a whole turn
 // of the pid counter. That the last leftover of a group has ended is no event for a process that is not its
-// parent; only for such leftovers is there a look at growing intervals.
+// parent; only for such leftovers is there a look at growing intervals, one for all groups that have some.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,7 +25,9 @@
 #include "launcher/process/job_cgroup.hpp"
 #include "launcher/process/process_runner.hpp"
 #include "launcher/process/session_launcher.hpp"
+#include "launcher/process/signal_delivery.hpp"
 #include "launcher/process/sweeper.hpp"
+#include "rendezvous/system/alive.hpp"
 
 namespace ddprun::inline launch {
 
@@ -37,7 +41,7 @@ class LocalRunner final : public ProcessRunner {
     ~LocalRunner() override;
 
     // Reaps orphans that have ended. An owner who hears of SIGCHLD calls it; otherwise they wait for the next sweep.
-    void children_changed() { sweeper_.reap(); }
+    void children_changed();
 
     std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) override;
     void signal_worker(pid_t worker, int signal, SignalScope scope) override;
@@ -51,7 +55,10 @@ class LocalRunner final : public ProcessRunner {
     void wait_for_end(const std::shared_ptr<Child>& child);
     void wait_for_exit(const std::shared_ptr<Child>& child);
     void look_at_group(const std::shared_ptr<Child>& child);
+    void look_at_leftovers();
+    void await_leftovers();
     void finish_sweep();
+    OwnProcesses& processes();
 
     boost::asio::any_io_executor executor_;
     std::optional<JobCgroup> cgroup_;
@@ -60,6 +67,12 @@ class LocalRunner final : public ProcessRunner {
     std::function<void(const SweepResult&)> sweep_done_;  // while a sweep is under way
     std::optional<SweepResult> swept_;                    // once the sweeper has finished
     std::map<pid_t, std::shared_ptr<Child>> children_;
+    OwnProcesses processes_;  // of this turn of the executor
+    bool forgets_ = false;    // them at the end of this turn
+    boost::asio::steady_timer leftover_timer_;
+    bool awaits_leftovers_ = false;
+    std::chrono::milliseconds next_look_{0};
+    Alive alive_;
 };
 
 }  // namespace ddprun::inline launch

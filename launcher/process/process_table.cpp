@@ -163,16 +163,6 @@ std::optional<std::vector<ProcessStat>> read_own_processes(const std::string& pr
     return table;
 }
 
-bool process_group_alive(pid_t process_group, const std::string& proc) {
-    if (::kill(-process_group, 0) < 0 && errno == ESRCH) return false;
-    const auto table = read_own_processes(proc);
-    // Without /proc a zombie cannot be told from a living process.
-    if (!table) return true;
-    return std::any_of(table->begin(), table->end(), [&](const ProcessStat& process) {
-        return process.process_group == process_group && !process.ended();
-    });
-}
-
 std::vector<ProcessStat> descendants(const std::vector<ProcessStat>& table, pid_t root,
                                      const std::vector<ProcessStat>& spared) {
     std::unordered_map<pid_t, std::uint64_t> left_out;

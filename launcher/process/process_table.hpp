@@ -55,11 +55,6 @@ std::optional<std::vector<ProcessStat>> read_process_table(const std::string& pr
 // if `proc` does not show this process.
 std::optional<std::vector<ProcessStat>> read_own_processes(const std::string& proc = "/proc");
 
-// True if a process of the group runs, whose members must be this process or below it. Linux reports the
-// end of a child, never that of a group. Zombies do not count, since not every init of a container reaps its
-// orphans.
-bool process_group_alive(pid_t process_group, const std::string& proc = "/proc");
-
 // Returns every process below `root`, parents before their children; without those of `spared` and what is below them.
 // Pure.
 std::vector<ProcessStat> descendants(const std::vector<ProcessStat>& table, pid_t root,

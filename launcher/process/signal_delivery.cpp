@@ -1,5 +1,6 @@
 #include "launcher/process/signal_delivery.hpp"
 
+#include <fmt/core.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <csignal>
 
 #include "launcher/process/descriptors.hpp"
+#include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -106,13 +108,13 @@ std::optional<GroupMember> look_at(ProcessStat process, const std::filesystem::p
 }
 
 // A process that cannot be looked at has ended since.
-std::vector<GroupMember> members_of(pid_t group, const std::filesystem::path& proc) {
+std::vector<GroupMember> members_of(pid_t group, OwnProcesses& processes) {
     std::vector<GroupMember> members;
-    const auto table = read_own_processes(proc);
+    const auto& table = processes.table();
     if (!table) return members;
     for (const ProcessStat& process : *table) {
         if (process.process_group != group || process.ended()) continue;
-        if (auto member = look_at(process, proc)) members.push_back(std::move(*member));
+        if (auto member = look_at(process, processes.proc())) members.push_back(std::move(*member));
     }
     return members;
 }
@@ -130,10 +132,10 @@ bool is_for_leader_alone(const SignalTarget& target, const std::optional<GroupMe
 }
 
 void signal_again(const SignalTarget& target, const std::optional<GroupMember>& leader, int signal,
-                  ToldProcesses& told, const std::filesystem::path& proc) {
+                  ToldProcesses& told, OwnProcesses& processes) {
     const bool is_on_its_way = leader && told.leader_handles_term && !leader->masks.handles(SIGTERM);
     if (!is_on_its_way) return tell_group(target, signal, told);
-    for (const GroupMember& member : members_of(target.leader, proc)) {
+    for (const GroupMember& member : members_of(target.leader, processes)) {
         if (member.process.pid != target.leader) signal_process(member.process, signal);
     }
     told.all = true;
@@ -166,14 +168,28 @@ std::vector<ProcessStat> signal_receivers(const std::vector<GroupMember>& member
     return Descent(members, leader, signal, told).take();
 }
 
+const std::optional<std::vector<ProcessStat>>& OwnProcesses::table() {
+    if (!look_) look_ = read_own_processes(proc_);
+    return *look_;
+}
+
+bool OwnProcesses::has_group(pid_t process_group) {
+    if (::kill(-process_group, 0) < 0 && errno == ESRCH) return false;
+    // Without /proc a zombie cannot be told from a living process.
+    return !table() || std::any_of(table()->begin(), table()->end(), [&](const ProcessStat& process) {
+        return process.process_group == process_group && !process.ended();
+    });
+}
+
 void deliver_signal(const SignalTarget& target, int signal, SignalScope scope, ToldProcesses& told,
-                    const std::filesystem::path& proc) {
+                    OwnProcesses& processes) {
     if (signal == SIGKILL || signal == SIGSTOP || signal == SIGCONT) {
         ::kill(-target.leader, signal);
         return;
     }
-    const auto leader = target.leader_ended ? std::nullopt : look_at({.pid = target.leader}, proc);
-    if (scope == SignalScope::again) return signal_again(target, leader, signal, told, proc);
+    const auto leader =
+        target.leader_ended ? std::nullopt : look_at({.pid = target.leader}, processes.proc());
+    if (scope == SignalScope::again) return signal_again(target, leader, signal, told, processes);
     if (scope != SignalScope::leftovers)
         told = {.all = false, .some = {}, .leader_handles_term = leader && leader->masks.handles(SIGTERM)};
     // A worker that has ended has left nothing, as a rule.
@@ -183,7 +199,7 @@ void deliver_signal(const SignalTarget& target, int signal, SignalScope scope, T
         ::kill(target.leader, signal);
         return;
     }
-    const auto members = members_of(target.leader, proc);
+    const auto members = members_of(target.leader, processes);
     if (members.empty()) return tell_group(target, signal, told);
     const auto receivers = signal_receivers(members, target.leader, signal, told.some);
     // A signal to the group also reaches processes that were forked since the look.
@@ -193,6 +209,24 @@ void deliver_signal(const SignalTarget& target, int signal, SignalScope scope, T
         told.some.emplace(receiver.pid, receiver.start_time);
         if (!at_once) signal_process(receiver, signal);
     }
+}
+
+std::vector<int> unexpected_signals() {
+    std::vector<int> signals = {SIGTERM, SIGINT,    SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2,  SIGALRM,
+                                SIGPROF, SIGVTALRM, SIGXCPU, SIGIO,   SIGPWR,  SIGSTKFLT};
+    for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) signals.push_back(signal);
+    std::erase_if(signals, [](int signal) {
+        struct sigaction action = {};
+        return ::sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_DFL;
+    });
+    return signals;
+}
+
+std::string unexpected_text(int signal) {
+    return fmt::format(
+        "{} came, which has no meaning here (--forward passes it on to the workers, --signals-to-handle lets it end the job as "
+        "itself)",
+        signal_text(signal));
 }
 
 // A child of ours keeps its number until we reap it. The number of any other process may be given to a

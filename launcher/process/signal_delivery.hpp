@@ -78,10 +78,35 @@ struct ToldProcesses {
     bool leader_handles_term = false;  // when it was sent
 };
 
+// OwnProcesses is a look at /proc that serves until it is forgotten: what happens in the same turn to many workers needs one.
+class OwnProcesses {
+  public:
+    explicit OwnProcesses(std::filesystem::path proc = "/proc") : proc_(std::move(proc)) {}
+
+    const std::filesystem::path& proc() const { return proc_; }
+    // Looks if there is none; nothing where /proc does not show this process.
+    const std::optional<std::vector<ProcessStat>>& table();
+    // True if a process of the group runs, whose members must be this process or below it. Linux reports the
+    // end of a child, never that of a group. Zombies do not count, since not every init of a container reaps its
+    // orphans.
+    bool has_group(pid_t process_group);
+    void forget() { look_.reset(); }
+
+  private:
+    std::filesystem::path proc_;
+    std::optional<std::optional<std::vector<ProcessStat>>> look_;
+};
+
 // Sends the signal, and keeps `told` up to date. SIGKILL, SIGSTOP and SIGCONT ask for nothing and go to all.
 // Where /proc does not tell who does what, all get the others as well.
 void deliver_signal(const SignalTarget& target, int signal, SignalScope scope, ToldProcesses& told,
-                    const std::filesystem::path& proc = "/proc");
+                    OwnProcesses& processes);
+
+// Returns the signals that would end this process and that nothing here expects: nobody but a user, a batch system or a limit
+// of the kernel's sends them. Those that whoever started the launcher wants ignored are not among them.
+std::vector<int> unexpected_signals();
+// Says that one of them has come, and which options give it a meaning.
+std::string unexpected_text(int signal);
 
 // Sends the signal to just this process, be it our child or not.
 void signal_process(const ProcessStat& process, int signal);

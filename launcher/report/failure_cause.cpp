@@ -27,7 +27,7 @@ constexpr std::size_t kBeginningShown = 200;
 std::string bounded(std::string_view text) { return cut_middle(text, kMaxControlText); }
 
 std::string text_of(const json::value* value) {
-    if (value == nullptr) return {};
+    if (value == nullptr || value->is_null()) return {};
     if (const json::string* text = value->if_string()) return bounded(*text);
     return bounded(json::serialize(*value));
 }
@@ -46,7 +46,7 @@ json::value parse(std::string_view text, json::error_code& error) {
     return json::parse(text, error, {}, options);
 }
 
-WorkerError unclear(const std::string& why) { return {.message = "its error file " + why}; }
+WorkerError unclear(const std::string& why) { return {.trouble = "its error file " + why}; }
 
 void read_extra(const json::value* extra, WorkerError& error) {
     const json::object* members = extra != nullptr ? extra->if_object() : nullptr;

@@ -30,16 +30,17 @@ struct WorkerError {
     std::string message;
     std::string traceback;
     std::optional<std::int64_t> unix_time_s;
-    std::string file;  // the whole file as it is, empty if it could not be understood
+    std::string file;     // the whole file as it is, empty if it could not be understood
+    std::string trouble;  // why it says nothing, one sentence: it could not be read or understood
 
     bool operator==(const WorkerError&) const = default;
 };
 
-// A file that cannot be understood becomes a message that says so and shows how it begins.
+// A file that cannot be understood is trouble, which shows how it begins.
 WorkerError parse_error_file(std::string_view text);
 
 // Returns nothing if the worker wrote none: there is no file, or an empty one. One that cannot be read, or is over
-// kMaxErrorFile, becomes a message that says so.
+// kMaxErrorFile, is trouble.
 std::optional<WorkerError> read_error_file(const std::filesystem::path& path);
 
 // Returns what torchrun would write into its own error file: the first failing worker's `file` with its exit code in

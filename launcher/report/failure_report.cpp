@@ -8,6 +8,7 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/number_text.hpp"
@@ -193,36 +194,39 @@ Lines message_lines(const std::string& text) {
     return lines;
 }
 
-// A heading and the failing worker's own words.
-Lines evidence_of(const Failure& failure) {
-    Lines words;
-    const bool wrote_file = !failure.error_message.empty() || !failure.traceback.empty();
-    for (const std::string* text : {&failure.error_message, &failure.traceback}) {
-        for (const std::string_view line : lines_of(*text))
-            words.push_back(kEvidence + harmless_output_line(line));
-    }
-    if (!wrote_file) {
-        for (const std::string& line : failure.last_lines)
-            words.push_back(kEvidence + harmless_output_line(line));
-    }
-    if (words.empty()) return {};
-    const std::string whose = failure.witness < 0 ? "its" : fmt::format("rank {}'s", failure.witness);
-    words.insert(words.begin(),
-                 fmt::format("  {} {}", whose, wrote_file ? "error file says:" : "last lines on stderr:"));
-    return words;
+// Returns at most `room` lines of an error file: the head (what it says, where it began) and the tail (where it ended).
+Lines without_middle(const Lines& words, std::size_t room) {
+    if (words.size() <= room) return words;
+    const std::size_t head = (room - 1) / 3;
+    const std::size_t tail = room - head - 1;
+    Lines lines(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(head));
+    lines.push_back(fmt::format("... {} lines left out ...", words.size() - head - tail));
+    lines.insert(lines.end(), words.end() - static_cast<std::ptrdiff_t>(tail), words.end());
+    return lines;
 }
 
-// Returns at most `room` lines of the evidence: of an error file the head (what it says, where it began) and the tail
-// (where it ended), of last lines the last.
-Lines fitted(Lines evidence, std::size_t room, bool keeps_head) {
-    if (evidence.size() <= room) return evidence;
-    if (room < 3) return {};
-    const std::size_t head = keeps_head ? 1 + (room - 2) / 3 : 1;
-    const std::size_t tail = room - head - 1;
-    const std::size_t left_out = evidence.size() - head - tail;
-    Lines lines(evidence.begin(), evidence.begin() + static_cast<std::ptrdiff_t>(head));
-    lines.push_back(fmt::format("{}... {} lines left out ...", kEvidence, left_out));
-    lines.insert(lines.end(), evidence.end() - static_cast<std::ptrdiff_t>(tail), evidence.end());
+// Returns at most `room` lines: a heading and the failing worker's own words. An error file does not replace last lines that
+// say something else.
+Lines evidence_of(const Failure& failure, std::size_t room) {
+    Lines file;
+    for (const std::string* text : {&failure.error_message, &failure.traceback}) {
+        for (const std::string_view line : lines_of(*text)) file.emplace_back(line);
+    }
+    const auto has_same = [&](const std::string& line) {
+        return !file.empty() && line.find(file.front()) != std::string::npos;
+    };
+    const auto& last = failure.last_lines;
+    const bool shows_last = !last.empty() && std::none_of(last.begin(), last.end(), has_same);
+    const std::string whose = failure.witness < 0 ? "its" : fmt::format("rank {}'s", failure.witness);
+    Lines lines;
+    const auto add = [&](const char* heading, const Lines& words) {
+        lines.push_back(fmt::format("  {} {}:", whose, heading));
+        for (const std::string& word : words) lines.push_back(kEvidence + harmless_output_line(word));
+    };
+    if (!file.empty())
+        add("error file says",
+            without_middle(file, (shows_last ? room - std::min(last.size(), room / 2) - 1 : room) - 1));
+    if (shows_last) add("last lines on stderr", last_words({}, last, room - lines.size() - 1));
     return lines;
 }
 
@@ -291,12 +295,10 @@ std::string failure_report(const ReportFacts& facts) {
     last.push_back(fmt::format("  exiting with code {}", facts.finish.exit_code));
     last.push_back(kIndent + survivor_line(facts.survivors) + unknown_text(facts));
 
-    const Lines evidence = evidence_of(cause);
-    const bool of_error_file = !cause.error_message.empty() || !cause.traceback.empty();
     const std::size_t most = facts.logs.empty() ? kMaxReportLines : kMaxReportLines - 1;
     const std::size_t room = most - lines.size() - last.size();
     const std::size_t for_others = std::min(end_lines(facts.finish, kMaxReportLines).size(), kLinesOfOthers);
-    append(lines, fitted(evidence, std::min(room - for_others, kMaxEvidenceLines), of_error_file));
+    append(lines, evidence_of(cause, std::min(room - for_others, kMaxEvidenceLines)));
     if (for_others > 0) {
         for (const std::string& line : end_lines(facts.finish, most - lines.size() - last.size()))
             lines.push_back(kIndent + line);

@@ -37,8 +37,8 @@ struct ReportFacts {
 //       at 2024-05-01 12:34:56.789 +0200; restarts so far: 1 of 3, the last one because of: rank 3: exit code 1
 //       cannot start './a.out': no such file     (where a worker could not be started, or a node was lost)
 //       hint: ...
-//       its error file says:                     (message and traceback), or else:
-//       its last lines on stderr:
+//       its error file says:                     (message and traceback; with it or without:)
+//       its last lines on stderr:                (the reason first if it stands above them, see last_words())
 //         | ...
 //       rank 3 (local rank 3) on node 0 (gpu06), pid 17: failed too, exit code 1
 //       ranks 0-2,4: stopped by ddprun, signal 15 (SIGTERM)

@@ -19,7 +19,7 @@
 namespace ddprun::inline launch {
 namespace {
 
-constexpr std::string_view kHostSeparators = ", \t\r\n";
+constexpr std::string_view kHostBlanks = " \t\r\n", kHostSeparators = ", \t\r\n";
 constexpr std::size_t kMaxHostShown = 80;
 
 std::string shown_host(std::string_view text) { return harmless_line(text, kMaxHostShown); }
@@ -87,12 +87,8 @@ std::optional<std::string> read_host_item(std::string_view text, HostItem& item)
     return std::nullopt;
 }
 
-// Removes the item and the separators behind it from the text.
-std::string_view take_host_item(std::string_view& text) {
-    const std::string_view item = next_list_item(text, kHostSeparators);
-    text.remove_prefix(item.size());
-    text.remove_prefix(std::min(text.find_first_not_of(kHostSeparators), text.size()));
-    return item;
+void skip_host_blanks(std::string_view& text) {
+    text.remove_prefix(std::min(text.find_first_not_of(kHostBlanks), text.size()));
 }
 
 std::optional<std::string> read_host_line(std::string_view line, HostCollection& hosts) {
@@ -265,15 +261,19 @@ std::string named_item(std::string_view item, std::string_view wrong) {
 std::variant<std::vector<HostSlots>, std::string> parse_hosts(std::string_view text) {
     if (text.size() > kMaxHostListText) return fmt::format("longer than {} bytes", kMaxHostListText);
     HostCollection hosts;
-    text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    skip_host_blanks(text);
     if (text.empty()) return "names no host";
-    for (bool is_first = true; !text.empty(); is_first = false) {
-        const std::string_view item = take_host_item(text);
+    for (bool is_first = true;; is_first = false) {
+        const std::string_view item = next_list_item(text, kHostSeparators);
+        text.remove_prefix(item.size());
+        skip_host_blanks(text);
         auto wrong = hosts.add(item);
         const bool is_alone = item.empty() || (is_first && text.empty());
         if (wrong) return is_alone ? std::move(*wrong) : named_item(item, *wrong);
+        if (text.empty()) return hosts.take();
+        if (text.front() == ',') text.remove_prefix(1);
+        skip_host_blanks(text);
     }
-    return hosts.take();
 }
 
 std::variant<std::vector<HostSlots>, std::string> parse_host_file(std::string_view text,

@@ -16,6 +16,7 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/interrupts.hpp"
 #include "launcher/output/console_writer.hpp"
+#include "launcher/process/signal_delivery.hpp"
 #include "launcher/start/host_connection.hpp"
 #include "launcher/start/start_tree.hpp"
 #include "rendezvous/job/exit_status.hpp"
@@ -95,6 +96,7 @@ class JobStarter {
         for (const auto* signals : {&options_.ending_signals, &options_.forwarded_signals}) {
             for (const int signal : *signals) signals_.add(signal);
         }
+        for (const int signal : unexpected_signals()) signals_.add(signal);
         await_signal();
         starts_.begin(options_.plan, branches_of_starter(options_.plan.nodes, options_.plan.fan_out));
         context_.run();
@@ -112,8 +114,15 @@ class JobStarter {
     }
 
     void take_signal(int signal) {
-        const auto& ending = options_.ending_signals;
-        const bool ends = std::find(ending.begin(), ending.end(), signal) != ending.end();
+        const auto is_among = [signal](const std::vector<int>& signals) {
+            return std::find(signals.begin(), signals.end(), signal) != signals.end();
+        };
+        bool ends = is_among(options_.ending_signals);
+        if (!ends && !is_among(options_.forwarded_signals)) {
+            console_.write(true, fmt::format("{}{}\n", kLauncherMark, unexpected_text(signal)));
+            signal = SIGTERM;
+            ends = true;
+        }
         // One agent alone passes it on to every worker of the job. One that ends the job all are sent: of an elastic one only
         // this agent's node would leave, and an impatient SIGINT ends the grace of the agent that gets it. Whether it is one is
         // known here: on the way to some agents the first may be held up.

@@ -29,7 +29,39 @@ namespace ddprun::inline job {
 
 // These say whose fault a first failure is, as far as the words of those that failed tell. Pure.
 
-// How many of a worker's last lines count as its last words.
+// FailureReason finds the reason of a failure where it stands above its frames, a memory map or a legend, as with Java, Go,
+// Rust, PyTorch's watchdog or a sanitizer: the first lines of the last block that looks like a failure.
+class FailureReason {
+  public:
+    static constexpr std::size_t kMaxLines = 4;
+
+    void note(const std::string& line);
+
+    // Returns the block's first lines and the last one that looks like a failure; nothing where no block was seen.
+    const std::vector<std::string>& lines() const { return lines_; }
+    // How many of the lines since the block began are not among them.
+    std::size_t left_out() const { return left_out_; }
+    // How many blocks have begun.
+    std::size_t blocks() const { return blocks_; }
+
+  private:
+    void begin(const std::string& line);
+
+    std::vector<std::string> lines_;
+    std::size_t left_out_ = 0;
+    std::size_t blocks_ = 0;
+    std::size_t strangers_ = 0;  // lines since the last that looked like a failure which are no frames either
+    std::size_t followers_ = 0;  // so many lines right behind it may still belong to what it says
+    std::string stranger_;       // the last one
+    std::size_t tabs_ = 0;       // so many lines in a row begin with one
+};
+
+// Returns at most `room` (at least 8) of a program's last lines: where the reason stands above those that fit, it comes first, and
+// in the next line how many are left out. `before` is of the lines in front of these.
+std::vector<std::string> last_words(FailureReason before, const std::vector<std::string>& lines,
+                                    std::size_t room);
+
+// How many of a worker's last lines count as its last words, besides the reason.
 inline constexpr std::size_t kLastWords = 3;
 
 // The rank that the failed worker blames: by its error file if it wrote one, else by its last words. Nobody

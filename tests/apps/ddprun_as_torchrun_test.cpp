@@ -256,7 +256,10 @@ TEST_CASE("as torchrun: --numa-binding is torchrun's, --bind is ours") {
     CHECK(said({"--like-torchrun", "--bind=numa", "p"}).gpu_bind == GpuBind::none);
     CHECK(said({"--nu=socket", "p"}).cpu_bind == CpuBind::socket);
     CHECK(refusal({"--n=1", "p"}) ==
-          "--n: ambiguous, it may be --nnodes, --node-rank, --nproc-per-node, --no-python or --numa-binding");
+          "--n 1: this is mpirun's and srun's count of all workers; here: --nproc-per-node 1 (on each node)");
+    CHECK(launch_refusal({"--np=1", "p"}, {}) ==
+          "--np 1: this is mpirun's count of all workers; here: --nproc-per-node 1 (on each node)");
+    CHECK(said({"--np=3", "p"}, "torchrun").nproc_per_node == "3");
 }
 
 TEST_CASE("--local-addr is one of this machine; alone it is MASTER_ADDR, else its interface is used") {

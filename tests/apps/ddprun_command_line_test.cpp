@@ -1,6 +1,8 @@
 #include "apps/ddprun/options/command_line.hpp"
 
+#include <cctype>
 #include <functional>
+#include <set>
 
 #include "apps/cli/option_values.hpp"
 #include "apps/ddprun/modes/doctor_command.hpp"
@@ -369,6 +371,95 @@ TEST_CASE("doctor is a command where it is the first word, and a program in torc
         CHECK_FALSE(is_doctor_command(program, "ddprun"));
     for (const char* name : {kTorchrunName, kLegacyLaunchName})
         CHECK_FALSE(is_doctor_command({"doctor"}, name));
+}
+
+TEST_CASE("no habit from another launcher is an option here, and each has one answer") {
+    CommandLine line;
+    std::set<std::string> own{"h", "help", "version"};
+    for (const OptionGroup& group : option_rows(line)) {
+        for (const OptionRow& row : group.rows) {
+            for (const std::string& name : comma_separated(row.names))
+                own.insert(name.substr(name.find_first_not_of('-')));
+        }
+    }
+    std::set<std::string> seen;
+    for (const std::string& name : habit_names()) {
+        CAPTURE(name);
+        CHECK_FALSE(own.contains(name));
+        CHECK(seen.insert(name).second);
+        const std::string word = (name.size() == 1 ? "-" : "--") + name;
+        CHECK_THAT(parse_refusal({word, "5", "p"}), Catch::StartsWith(word) && Catch::Contains(": this is "));
+    }
+    CHECK(seen.size() >= 120);
+}
+
+TEST_CASE("a program behind the hosts is one of them only where it is called as they are") {
+    const auto is_refused = [](const std::string& hosts, const std::string& program) {
+        return parse_refusal({"--hosts", hosts, program, "t.py"}).find("hosts stand in one word") !=
+               std::string::npos;
+    };
+    CHECK(is_refused("gpu01", "gpu02"));
+    CHECK(is_refused("gpu[01-03].here:8,u@big1", "gpu07.here:8"));
+    CHECK(is_refused("u@big1:2", "u@big2:2"));
+    CHECK(is_refused("10.0.0.1", "10.0.0.2"));
+    CHECK(is_refused("a,", "b"));
+    for (const char* program : {"./n2", "n2vec", "train2", "python3", "t.py"})
+        CHECK_FALSE(is_refused("n1,n3", program));
+    CHECK_FALSE(is_refused("10.0.0.1", "3dtrain"));
+    CHECK_FALSE(is_refused("node", "node2"));
+    CHECK_FALSE(is_refused("a,", "t.py"));
+    CHECK(refusal_of([] { parse_command_line({"gpu02"}, {{"DDPRUN_HOSTS", "gpu01"}}); }) == "accepted");
+}
+
+// Each pair excludes each other; which of them counts is told by whether the other one is in the result.
+TEST_CASE("of options that exclude each other the one from the stronger place counts") {
+    struct Pair {
+        std::string flag, value, other, other_value;
+    };
+    const auto pair = GENERATE(
+        Pair{"--quiet", "1", "--verbose", "1"}, Pair{"--module", "1", "--no-python", "1"},
+        Pair{"--python", "1", "--no-python", "1"}, Pair{"--standalone", "1", "--nnodes", "2"},
+        Pair{"--detach", "1", "--tty", "0"}, Pair{"--stdin", "0", "--tty", "0"},
+        Pair{"--stdin", "all", "--detach", "1"}, Pair{"--bind", "none", "--numa-binding", "node"},
+        Pair{"--check", "1", "--dry-run", "1"}, Pair{"--check", "1", "--adapt", "1"},
+        Pair{"--virtual-local-rank", "1", "--gpu-bind", "all"},
+        Pair{"--requeue-on", "USR1", "--signals-to-handle", "SIGUSR1"},
+        Pair{"--heartbeat", "60", "--join-timeout", "30"}, Pair{"--warn-before", "60", "--time-limit", "30"});
+    CAPTURE(pair.flag, pair.other);
+    const auto variable = [](std::string flag) {
+        for (char& letter : flag) letter = letter == '-' ? '_' : static_cast<char>(std::toupper(letter));
+        return "DDPRUN" + flag.substr(1);
+    };
+    const auto word = [](const std::string& flag, const std::string& value) { return flag + "=" + value; };
+    const auto origins = [](const Words& words, const Environment& environment) {
+        return parsed(joined(words, {"p"}), environment).origins;
+    };
+    const auto typed = origins({word(pair.flag, pair.value)}, {{variable(pair.other), pair.other_value}});
+    CHECK(typed.contains(pair.flag));
+    CHECK_FALSE(typed.contains(pair.other));
+    const auto set = origins({word(pair.other, pair.other_value)}, {{variable(pair.flag), pair.value}});
+    CHECK(set.contains(pair.other));
+    CHECK_FALSE(set.contains(pair.flag));
+    // From one place they are the user's to settle.
+    CHECK(parse_refusal({word(pair.flag, pair.value), word(pair.other, pair.other_value), "p"}) !=
+          "accepted");
+    CHECK(refusal_of([&] {
+              parsed({"p"}, {{variable(pair.flag), pair.value}, {variable(pair.other), pair.other_value}});
+          }) != "accepted");
+}
+
+TEST_CASE("what is passed over is said with -v, and its selection goes with a list of hosts") {
+    const Environment quiet{{"DDPRUN_QUIET", "1"}};
+    CHECK(parsed({"-v", "p"}, quiet).verbosity == Verbosity::verbose);
+    CHECK(parsed({"-v", "p"}, quiet).remarks ==
+          Words{"--quiet (from DDPRUN_QUIET): passed over, since --verbose is stronger and excludes it"});
+    const CommandLine line =
+        parse_command_line({"--standalone", "p"}, {{"DDPRUN_HOSTS", "a,b"}, {"DDPRUN_EXCLUDE", "b"}},
+                           "ddprun", {{"--hosts", "why"}});
+    CHECK_FALSE(line.start.is_asked());
+    CHECK(line.start.exclude.empty());
+    CHECK(parsed({"--nnodes=4", "p"}, {{"DDPRUN_SPARES", "1"}}).elasticity.spares == 0);
+    CHECK(line.remarks.empty());
 }
 
 }  // namespace ddprun

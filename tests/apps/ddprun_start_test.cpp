@@ -130,8 +130,28 @@ TEST_CASE("start: --nnodes may say how few will do, and nothing else", "[start]"
     CHECK(start_of({"--hosts=a,b", "--nnodes=2"}).plan.nnodes == "2");
     CHECK(start_refused({"--hosts=a,b", "--nnodes=1:3"}) ==
           "--nnodes: 1:3 contradicts --hosts, which names 2");
-    CHECK(start_refused({"--hosts=a,b"}, {{"PET_NNODES", "3"}}) ==
+    CHECK(start_refused({}, {{"DDPRUN_HOSTS", "a,b"}, {"PET_NNODES", "3"}}) ==
           "--nnodes: 3 contradicts --hosts, which names 2 (from PET_NNODES)");
+}
+
+TEST_CASE("start: of hosts and what cannot be said with them the one from the stronger place counts",
+          "[start]") {
+    const auto weaker = [](const Words& words, const Environment& environment) {
+        try {
+            start_of(words, environment);
+        } catch (const WeakerOption& option) {
+            return option.flag;
+        }
+        return std::string();
+    };
+    CHECK(weaker({"--hosts=a,b"}, {{"PET_NNODES", "3"}}) == "--nnodes");
+    CHECK(weaker({"--nnodes=3"}, {{"DDPRUN_HOSTS", "a,b"}}) == "--hosts");
+    CHECK(weaker({"--hosts=a"}, {{"PET_NODE_RANK", "0"}}) == "--node-rank");
+    CHECK(weaker({"--standalone"}, {{"DDPRUN_HOSTS", "a"}}) == "--hosts");
+    CHECK(weaker({"--hosts=a"}, {{"PET_RDZV_BACKEND", "c10d"}}) == "--rdzv-backend");
+    CHECK(weaker({"--hosts=a"}, {{"DDPRUN_HOSTFILE", "f"}}) == "--hostfile");
+    CHECK(weaker({"--hosts=a", "--exclude=b"}, {{"DDPRUN_INCLUDE", "a"}}) == "--include");
+    CHECK(start_of({"--nproc-per-node=3"}, {{"DDPRUN_HOSTS", "a:2"}}).plan.nodes.front().workers == -1);
 }
 
 TEST_CASE("start: what cannot be said of hosts that are started", "[start]") {

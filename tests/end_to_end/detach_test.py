@@ -189,7 +189,7 @@ class FailedStarts(DetachTest):
         self.assertEqual(self.folders(), [])
 
     def test_the_cause_and_the_code_are_the_launchers(self):
-        self.refused(127, ["no-such-program", "exiting with code 127"], "./no-such-program")
+        self.refused(127, ["./no-such-program: no such file"], "./no-such-program")
         self.refused(2, ["--no-such-flag"], "--no-such-flag", "true")
         self.refused(2, ["--detach", "--tty"], "--tty", 0, "true")
         self.refused(69, ["missing node 1", "--join-timeout"], "--nnodes=2", "--master-addr=127.0.0.1", "--master-port",

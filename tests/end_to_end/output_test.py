@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import resource
+import select
 import signal
 import subprocess
 import tempfile
@@ -39,6 +40,61 @@ class OutputTest(EndToEndTest):
                  if base.endswith(f"/attempt_{attempt}/{local_rank}") and name in names]
         self.assertEqual(len(found), 1, f"{name} of local rank {local_rank} in attempt {attempt}")
         return os.path.join(found[0], name)
+
+
+class Pipes(OutputTest):
+    """Through a pipe what has not ended its line is seen, too, and goes on where it was."""
+
+    def read_until(self, job, text):
+        """Reads the launcher's stdout up to this text."""
+        seen = b""
+        while not seen.endswith(text):
+            ready, _, _ = select.select([job.stdout], [], [], HANG_GUARD)
+            self.assertTrue(ready, f"{text} is not in {seen}")
+            piece = os.read(job.stdout.fileno(), 1)
+            self.assertTrue(piece, f"{text} is not in {seen}")
+            seen += piece
+        return seen
+
+    def start_job(self, script, *flags):
+        job = subprocess.Popen([program("ddprun"), *flags, *shell(script)], stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=self.environment)
+        self.addCleanup(job.stdout.close)
+        self.addCleanup(job.wait)
+        return job
+
+    def until(self, name):
+        path = os.path.join(self.folder, name)
+        return path, f"until [ -e {path} ]; do sleep 0.01; done; "
+
+    def test_words_without_a_line_end_are_shown_and_not_changed(self):
+        path, until = self.until("go")
+        job = self.start_job(f"printf 'half'; {until} printf ' and half\\nnext\\n'")
+        self.assertEqual(self.read_until(job, b"half"), b"half")
+        open(path, "w", encoding="ascii").close()
+        self.assertEqual(job.stdout.read(), b" and half\nnext\n")
+
+    def test_a_bar_shows_states(self):
+        path, until = self.until("go")
+        other, then = self.until("then")
+        job = self.start_job(f"printf '\\rstep 1'; {until} printf '\\rstep 2'; {then} printf '\\rstep 3\\n'",
+                             "--prefix=[{rank}] ")
+        self.assertEqual(self.read_until(job, b"step 1"), b"[0] step 1")
+        open(path, "w", encoding="ascii").close()
+        self.assertEqual(self.read_until(job, b"step 2"), b"\r[0] step 2")
+        open(other, "w", encoding="ascii").close()
+        self.assertEqual(job.stdout.read(), b"\r[0] step 3\n")
+
+    def test_another_ranks_line_tears_none(self):
+        path, until = self.until("go")
+        other, then = self.until("then")
+        job = self.start_job(f"if [ $RANK = 0 ]; then printf 'half'; {then} printf ' and half\\n'; "
+                             f"else {until} echo whole; fi", "--nproc-per-node", "2")
+        self.read_until(job, b"half")
+        open(path, "w", encoding="ascii").close()
+        self.assertEqual(self.read_until(job, b"whole\n"), b"\nwhole\n")
+        open(other, "w", encoding="ascii").close()
+        self.assertEqual(job.stdout.read(), b"half and half\n")
 
 
 class LogFolders(OutputTest):

@@ -39,6 +39,37 @@ class Report(EndToEndTest):
             self.assertIn("stopped by ddprun", text)
             self.assertEqual(report[-1].split("ddprun: ")[1].strip(), "survivors: 0")
 
+    def test_a_reason_above_its_frames_is_in_the_report_and_the_result_file(self):
+        forms = {
+            "Java": (r"Exception in thread \"main\" X: REASON\n", r"\tat a.b(C.java:1)\n"),
+            "watchdog": (r"[rank0]:[E1126 x.cpp:1] Process group watchdog thread terminated with exception: REASON\n",
+                         r"frame #1: f() + 0x1 (0x7f in /x.so)\n")}
+        for name, (head, frame) in forms.items():
+            with tempfile.TemporaryDirectory() as folder:
+                result = os.path.join(folder, "result.json")
+                code, _, err = self.run_job("--nproc-per-node", 5, "--result-file", result, *shell(
+                    f"[ $RANK = 0 ] || exec sleep 1000; printf '{head}' >&2; "
+                    f"for i in $(seq 60); do printf '{frame}' >&2; done; exit 3"))
+                self.assertEqual(code, 3)
+                report = [line for line in err.splitlines() if line.startswith("ddprun: ")]
+                self.assertLessEqual(len(report), 30)
+                self.assertRegex("\n".join(report), r"last lines on stderr:\n.*REASON\n.*\.\.\. \d+ lines left out \.\.\.\n", name)
+                with open(result, encoding="utf-8") as file:
+                    lines = json.load(file)["first_failure"]["last_lines"]
+                self.assertIn("REASON", lines[0])
+                self.assertEqual(len(lines), 20)
+
+    def test_an_error_file_that_cannot_be_used_does_not_replace_the_last_lines(self):
+        code, _, err = self.run_job(*shell('echo half > $TORCHELASTIC_ERROR_FILE; echo the REASON >&2; exit 3'))
+        self.assertEqual(code, 3)
+        self.assertRegex(err, r"(?s)its error file is no JSON; it begins with: half.*its last lines on stderr:\n.*\| the REASON")
+
+    def test_an_error_file_and_other_last_words_are_both_shown(self):
+        code, _, err = self.run_job(*shell(
+            """echo '{"message": "RuntimeError: x"}' > $TORCHELASTIC_ERROR_FILE; echo the REASON >&2; exit 3"""))
+        self.assertEqual(code, 3)
+        self.assertRegex(err, r"(?s)error file says:\n.*RuntimeError: x\n.*last lines on stderr:\n.*\| the REASON")
+
     def test_one_culprit_among_seven_victims_that_fail_soon_after(self):
         rounds = int(os.environ.get("DDPRUN_CULPRIT_ROUNDS", "10"))
         self.assertEqual(len(list(self.culprits(rounds))), rounds)

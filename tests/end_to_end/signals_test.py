@@ -9,6 +9,7 @@ import tempfile
 import time
 
 import support
+from process_tree import below
 from support import EndToEndTest, ShellTest, free_port, main, program, worker
 
 PREEMPTED = 75
@@ -48,6 +49,27 @@ class Scope(EndToEndTest):
         self.assertEqual(job.wait(), PREEMPTED)
         self.assertEqual(job.out().count("got SIGTERM"), 2)
 
+    def test_many_who_leave_it_to_their_children_are_told_by_few_looks(self):
+        """The guardian reads the table of processes once for all that are told in one turn, not once for each."""
+        def reads(guardian):
+            with open(f"/proc/{guardian}/io", encoding="ascii") as counters:
+                return int(re.search(r"syscr: (\d+)", counters.read())[1])
+
+        many = 96
+        with tempfile.TemporaryDirectory() as folder:
+            go = os.path.join(folder, "go")
+            job = self.launch("--nproc-per-node", many, "--max-restarts", 1, "--min-uptime", 0, "sh", "-c",
+                              f"echo ready; [ $RANK$TORCHELASTIC_RESTART_COUNT = 00 ] || exec sleep 1000; "
+                              f"until [ -e {go} ]; do sleep 0.01; done; exit 1")
+            job.wait_for_line("^ready$", count=many)
+            guardian = below(job.pid, "rank-guardian")
+            before = reads(guardian)
+            open(go, "w", encoding="ascii").close()
+            job.wait_for_line("^ready$", count=many)
+            self.assertLess(reads(guardian) - before, many * many)
+            job.send(signal.SIGTERM)
+            job.wait()
+
     def test_python_that_catches_sigint_by_itself(self):
         job = self.launch("--grace", 3600, "--no-python", "python3", "-c",
                           "import threading; print('ready', flush=True); threading.Event().wait()")
@@ -55,6 +77,36 @@ class Scope(EndToEndTest):
         job.send(signal.SIGINT)
         self.assertEqual(job.wait(), 128 + signal.SIGINT)
         self.assertIn("KeyboardInterrupt", job.err())
+
+
+class Unexpected(EndToEndTest):
+    """Signals that nobody has given a meaning end the job as SIGTERM does."""
+
+    def test_it_ends_with_a_word_and_the_grace(self):
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGXCPU, signal.SIGPWR, signal.SIGPROF,
+                       signal.SIGVTALRM, signal.SIGIO, signal.SIGRTMIN, signal.SIGRTMAX):
+            job = self.launch("--grace", 3600, "--nproc-per-node", 2, *worker("exit-zero-on-term"))
+            job.wait_for_line("^ready$", count=2)
+            job.send(number)
+            self.assertEqual(job.wait(), PREEMPTED, number)
+            self.assertEqual(job.out().count("got SIGTERM"), 2)
+            self.assertRegex(job.err(), r"(?m)^ddprun: .*SIG\S+ came, which has no meaning here \(--forward ")
+
+    def test_one_that_the_job_was_started_to_ignore_is_ignored(self):
+        job = self.launch("--grace", 3600, *worker("exit-zero-on-term"), prefix=("sh", "-c", 'trap "" USR2; exec "$@"', "-"))
+        job.wait_for_line("^ready$")
+        job.send(signal.SIGUSR2)
+        job.send(signal.SIGTERM)
+        self.assertEqual(job.wait(), PREEMPTED)
+        self.assertNotIn("SIGUSR2", job.err())
+
+    def test_who_blocks_signals_starts_a_launcher_that_hears_them(self):
+        blocking = ("import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals()); "
+                    "os.execv(sys.argv[1], sys.argv[1:])")
+        job = self.launch("--grace", 3600, *worker("exit-zero-on-term"), prefix=("python3", "-c", blocking))
+        job.wait_for_line("^ready$")
+        job.send(signal.SIGTERM)
+        self.assertEqual(job.wait(), PREEMPTED)
 
 
 class Grace(EndToEndTest):

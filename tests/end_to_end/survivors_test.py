@@ -13,7 +13,7 @@ import tempfile
 import time
 
 import support
-from process_tree import below, kill_if_there, process_table
+from process_tree import all_below, below, kill_if_there, process_table
 from support import EndToEndTest, free_port, processes_of_job, program
 
 REPEATS = int(os.environ.get("DDPRUN_MATRIX_REPEATS", "2"))
@@ -22,8 +22,8 @@ WORKERS = 2
 # What must be gone, is gone this long after the grace. The test waits for it as an event where it can.
 PATIENCE = 2.0 if not os.environ.get("DDPRUN_SANITIZED") else support.HANG_GUARD
 
-GUARDIAN = "ddprun-guardian"
-KEEPER = "ddprun-keeper"
+GUARDIAN = "rank-guardian"
+KEEPER = "rank-keeper"
 
 # What each worker is, once it has said "ready"; {go} is a file that lets the crash happen.
 KINDS = {
@@ -148,6 +148,22 @@ class Matrix(SurvivorsTest):
                 kill_if_there(pid)
             job.wait()
             self.remove_cgroups_of(job.pid)
+
+    def test_clean_ups_by_name_leave_one_who_cleans_up(self):
+        """pkill, killall and pkill -f, with the launcher's name or the user's program's."""
+        for text, name in (("ddprun", "comm"), ("ddprun", "cmdline"), ("worker_stub", "cmdline")):
+            job, mark = self.start("setsid grandchild")
+            met = []
+            for pid in all_below(job.pid):
+                with open(f"/proc/{pid}/{name}", "rb") as file:
+                    if text.encode() in file.read():
+                        met.append(pid)
+            self.assertIn(job.pid, met)
+            since = time.monotonic()
+            for pid in met:
+                kill_if_there(pid)
+            job.wait()
+            self.assert_nothing_left(mark, since, (text, name))
 
     def remove_cgroups_of(self, agent):
         """The folders that nobody was left to remove."""

@@ -68,7 +68,7 @@ class TerminalTest(EndToEndTest):
 
 
 class Waiting(TerminalTest):
-    PASSING = r"ddprun: (\d+) s of at most 15 min \(--join-timeout\): joined 1/2, missing node 1; there: node 0 \(\S+\)"
+    PASSING = r"ddprun: waiting for node 1, (\d+) s of 15 min: joined 1/2(?:; refused an agent on [^;]*)?; there: node 0 \(\S+\)"
     ERASED = r"\x1b\[K"
 
     def setUp(self):
@@ -113,7 +113,7 @@ class Waiting(TerminalTest):
     def test_it_is_cut_to_the_terminals_width(self):
         terminal = self.terminal(*self.flags, "true")
         terminal.resize(24, 20)
-        terminal.expect(rf"\A(?=[^\x1b]{{20}}\x1b)ddprun: \d+ s of at mo?{self.ERASED}")
+        terminal.expect(rf"\A(?=[^\x1b]{{20}}\x1b)ddprun: waiting for {self.ERASED}")
 
 
 class TtyTest(TerminalTest):

@@ -31,8 +31,6 @@ std::vector<OptionGroup> node_groups(CommandLine& line) {
     std::vector<OptionGroup> groups = option_rows(line);
     for (OptionGroup& group : groups) {
         std::erase_if(group.rows, [](const OptionRow& row) { return !row.has(kFindsNodes); });
-        for (OptionRow& row : group.rows)
-            row.marks &= ~kCommon;  // doctor has so few that --help shows them all
     }
     std::erase_if(groups, [](const OptionGroup& group) { return group.rows.empty(); });
     return groups;
@@ -85,7 +83,7 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
     groups.insert(groups.end(), of_nodes.begin(), of_nodes.end());
     app.footer("Exit codes: 0 without a problem, 1 with one, 2 for a wrong command line.");
     add_standard_options(app, DDPRUN_VERSION, "[OPTIONS]");
-    LauncherWords split = split_words(app, groups, {words.begin() + 1, words.end()});
+    LauncherWords split = split_words(app, groups, {words.begin() + 1, words.end()}, false);
     add_typed_rows(app, groups, split.typed);
     if (!split.program.empty())
         throw UsageError(
@@ -149,7 +147,7 @@ int run_doctor(const DoctorCall& call, const Environment& environment) {
     return state_of(report) == FindingState::problem ? kExitProblem : 0;
 }
 
-}  // namespace
+bool claims_doctor(Call& call) { return is_doctor_command(call.words(), call.name()); }
 
 bool claims_doctor_node(Call& call) {
     return claims_doctor(call) && call.words().size() > 1 && call.words()[1] == kNodeRoleFlag;
@@ -159,8 +157,6 @@ int run_doctor_node_mode(Call& call) {
     call.secret();
     return run_doctor_node(call.words(), current_environment());
 }
-
-bool claims_doctor(Call& call) { return is_doctor_command(call.words(), call.name()); }
 
 // The nodes are found as a launch finds them. One alone is looked at here; of several each is looked at by a worker there.
 int run_doctor_mode(Call& call) {
@@ -180,5 +176,12 @@ int run_doctor_mode(Call& call) {
     become_doctors_job(doctor, line);
     return run_launch_mode(call);
 }
+
+}  // namespace
+
+// One node's part in a doctor of several.
+extern const Mode kDoctorNodeMode{claims_doctor_node, run_doctor_node_mode};
+// `ddprun doctor`.
+extern const Mode kDoctorMode{claims_doctor, run_doctor_mode};
 
 }  // namespace ddprun::inline app

@@ -412,10 +412,6 @@ void add_plan(Explanation& explanation, const CommandLine& said, const std::stri
     if (said.start.is_asked()) tell_hosts(explanation.table, plan.line, options);
 }
 
-}  // namespace
-
-bool claims_explain(Call& call) { return call.line().explain; }
-
 // If there is no job, what is known is printed before UsageError says why.
 int run_explain_mode(Call& call) {
     const CommandLine& said = call.line();
@@ -432,6 +428,10 @@ int run_explain_mode(Call& call) {
     if (!explanation.refusal.empty()) throw UsageError(explanation.refusal);
     return 0;
 }
+
+}  // namespace
+
+extern const Mode kExplainMode{[](Call& call) { return call.line().explain; }, run_explain_mode};
 
 int show_dry_run(const LaunchOptions& options, bool as_json) {
     print(as_json ? workers_json(explained_workers(options, current_environment(), host_name()))

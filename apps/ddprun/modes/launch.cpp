@@ -131,7 +131,8 @@ int run_detached(const LaunchOptions& options, const std::vector<std::string>& w
 }
 
 void tell_remarks(const CommandLine& line, LauncherLog& log) {
-    for (const std::string& remark : line.remarks) log.info(as_said(line, remark));
+    for (const std::string& remark : line.remarks)
+        speaks_for_all(line) ? log.info(as_said(line, remark)) : log.debug(as_said(line, remark));
     for (const std::string& name : line.unknown_signals)
         log.info(
             as_said(line, "--signals-to-handle " + name + ": no signal that can be handled; passed over"));
@@ -180,34 +181,45 @@ int run_with(LaunchOptions options, Call& call) {
     return run_agent(std::move(options), call.log(), all);
 }
 
-// The key of the job's agents, and by which way workers reach the store.
-void agree_on_trust(const CommandLine& line, LaunchOptions& options, Call& call) {
+// The key of the job's agents, and by which way workers reach the store. Returns what is to be said of their lack of a secret.
+std::string agree_on_trust(const CommandLine& line, LaunchOptions& options, Call& call) {
     // Only this machine's processes call on loopback, and the system says who they are.
     const bool may_listen = may_host(options) || options.hosting == Hosting::if_here;
     const bool is_open = may_listen && leads_out(options.listen);
-    options.key = find_job_key(line, call.secret(), is_open, call.log());
+    std::string advice;
+    options.key = find_job_key(line, call.secret(), is_open, advice);
     if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
         throw UsageError("--store door: agents need a secret for that (--make-secret)");
-    if (line.store_access != StoreAccess::automatic) return;
+    if (line.store_access != StoreAccess::automatic) return advice;
     const bool is_sealed = wants_sealed_store(agreed_auth(line), options.key && !line.is_started);
     options.store_access = is_sealed ? StoreAccess::door : StoreAccess::direct;
+    return advice;
 }
 
-void tell_of_launch(const ClusterPlan& plan, const LaunchOptions& options, LauncherLog& log) {
-    if (plan.is_derived) {
-        const std::string derived = derived_line(plan.table, options.master.port);
-        speaks_for_all(plan.line) ? log.info(derived) : log.debug(derived);
-    }
+// What a cluster's environment has decided is one line, with what is worth a word besides.
+void tell_of_launch(const ClusterPlan& plan, const LaunchOptions& options, const std::string& advice,
+                    LauncherLog& log) {
     if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
-    for (const std::string& remark : options.placement_remarks) log.warn(remark);
+    std::string derived = plan.is_derived ? derived_line(plan.table, options.master.port) : "";
+    const bool is_one = plan.is_derived && speaks_for_all(plan.line);
+    for (const std::string& remark : options.placement_remarks)
+        is_one ? void(derived += "; " + remark) : log.warn(remark);
+    if (!advice.empty() && is_one) derived += "; no secret (ddprun --make-secret makes one)";
+    is_one && !options.placement_remarks.empty() ? log.warn(derived)
+    : is_one                                     ? log.info(derived)
+                                                 : log.debug(derived);
+    is_one ? log.debug(advice) : log.info(advice);
+}
+
+// Ends a launch that has told nobody but its user.
+int end_unstarted(const LaunchOptions& options, Call& call, int code, const std::string& why) {
+    call.features()->fails(options.exits_with_one ? 1 : code, why);
+    return code;
 }
 
 // A node with a problem that --check has found only tells the others so, where they can be told.
 int run_unfit(LaunchOptions options, Call& call) {
-    if (!may_tell_others(options)) {
-        call.features()->fails(options.exits_with_one ? 1 : kExitSystem, options.unfit);
-        return kExitSystem;
-    }
+    if (!may_tell_others(options)) return end_unstarted(options, call, kExitSystem, options.unfit);
     options.open_files = raise_open_files();
     options.join_timeout = std::min<std::chrono::milliseconds>(options.join_timeout, kUnfitJoinTime);
     run_with(std::move(options), call);
@@ -221,13 +233,21 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
     LaunchOptions options = resolve_launch(line, facts);
     if (is_doctors_job(line.program)) options.entry_name = "ddprun doctor";
     call.features()->launch_known(options, line.rdzv_backend);
-    tell_of_launch(plan, options, log);
-    if (line.dry_run) return show_dry_run(options, line.json);
-    agree_on_trust(line, options, call);
+    if (line.dry_run) {
+        tell_of_launch(plan, options, "", log);
+        return show_dry_run(options, line.json);
+    }
+    const std::string advice = agree_on_trust(line, options, call);
+    check_files(options, known);
+    // Of several nodes the others are to hear of it, too: the job fails of it.
+    if (const auto fault = program_fault(line, facts); fault && options.nnodes == 1) {
+        log.error(fault->text);
+        return end_unstarted(options, call, fault->exit_code, fault->text);
+    }
+    tell_of_launch(plan, options, advice, log);
     if (line.check) options.unfit = problem_by_check(options, log);
     if (!options.unfit.empty()) return run_unfit(std::move(options), call);
     options.open_files = raise_open_files();
-    check_files(options, known);
     options.in_run_folder = run_file_work(options, call);
     if (!sees_own_processes())
         log.warn(
@@ -255,11 +275,14 @@ int run_launch_mode(Call& call) {
     return launch(call, facts, known);
 }
 
-bool claims_start(Call& call) { return call.line().start.is_asked() || call.plan().line.start.is_asked(); }
+extern const Mode kLaunchMode{[](Call&) { return true; }, run_launch_mode};
 
-int run_start_mode(Call& call) {
-    return start_job(call, call.line().start.is_asked() ? call.line() : call.plan().line);
-}
+// A job on several hosts, named by --hosts or by the allocation that this process is in.
+extern const Mode kStartMode{
+    [](Call& call) { return call.line().start.is_asked() || call.plan().line.start.is_asked(); },
+    [](Call& call) {
+        return start_job(call, call.line().start.is_asked() ? call.line() : call.plan().line);
+    }};
 
 int start_job(Call& call, const CommandLine& line, const std::function<void(StarterOptions&)>& adjust) {
     StarterOptions options = resolve_start(line, find_starter_facts(line, call.secret()));

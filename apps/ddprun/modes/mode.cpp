@@ -9,6 +9,7 @@
 #include "apps/ddprun/plan/job_secret.hpp"
 #include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"
+#include "launcher/cluster/cluster_table.hpp"
 #include "launcher/features/health.hpp"
 #include "launcher/start/relay.hpp"
 #include "launcher/start/remote_shell.hpp"
@@ -77,8 +78,8 @@ std::string& Call::secret() {
 
 void Call::read(const std::vector<std::string>& words) {
     secret();
-    relay_ = take_from_relay();
-    CommandLine line = parse_command_line(words, current_environment(), name());
+    if (!relay_) relay_ = take_from_relay();
+    CommandLine line = parse_command_line(words, current_environment(), name(), dropped_);
     if (is_doctors_job(line.program)) line.told_exit_code = kExitProblem;
     if (relay_) become_started(line, relay_->slots, relay_->hosts);
     line_ = std::move(line);
@@ -89,9 +90,25 @@ CommandLine& Call::line() {
     return *line_;
 }
 
+void Call::drop(const WeakerOption& weaker) {
+    dropped_.emplace(weaker.flag, weaker.remark);
+    line_.reset();
+    plan_.reset();
+}
+
 ClusterPlan& Call::plan() {
     if (!plan_) plan_ = plan_cluster(line(), find_cluster_view(current_environment()));
     return *plan_;
+}
+
+bool Call::speaks_for_node() const noexcept {
+    if (line_ && line_->adapt) return true;
+    try {
+        const ClusterTable table = derive_cluster(find_cluster_view(current_environment()), {});
+        return !table.tasks || table.tasks->local_task.value_or(0) == 0;
+    } catch (const std::exception&) {
+        return true;
+    }
 }
 
 std::string Call::said(const std::string& message) const {

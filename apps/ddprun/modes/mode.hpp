@@ -1,5 +1,5 @@
-// The modes: ways to run ddprun. main.cpp has them in a table and runs the first that claims the call. To add one: a file with
-// its two functions, declared here, and a row of that table; what is short stands in the table itself.
+// The modes: ways to run ddprun. main.cpp has them in a table and runs the first that claims the call. To add one: a file that
+// defines it, `extern const Mode kNAME{claims, run}`, and a row of that table; what is short stands in the table itself.
 #pragma once
 
 #include <chrono>
@@ -74,12 +74,18 @@ class Call {
     // The command line: these words, or all of them. Throws UsageError.
     void read(const std::vector<std::string>& words);
     CommandLine& line();
+    // Reads it anew without this option, when somebody asks for it.
+    void drop(const WeakerOption& weaker);
     // Returns the same with what the cluster's environment adds to it. Throws UsageError.
     ClusterPlan& plan();
     std::optional<FromRelay>& relay() { return relay_; }
 
     // The features of this launch; nothing before there is one.
     std::optional<LaunchFeatures>& features() { return features_; }
+
+    // True unless this is one of several of its node's tasks of a process launcher, and another one says what all would say
+    // alike. With --adapt each task is a worker, and speaks.
+    bool speaks_for_node() const noexcept;
 
     // The line of an error, as the user has said its option.
     std::string said(const std::string& message) const;
@@ -93,6 +99,7 @@ class Call {
     const std::chrono::steady_clock::time_point start_;
     std::optional<std::string> secret_;
     std::optional<FromRelay> relay_;
+    DroppedOptions dropped_;
     std::optional<CommandLine> line_;
     std::optional<ClusterPlan> plan_;
     std::optional<LaunchFeatures> features_;
@@ -102,22 +109,6 @@ struct Mode {
     bool (*claims)(Call&);  // whether the call is one of this mode, if it is none of those before it
     int (*run)(Call&);      // the exit code; throws UsageError and system_error
 };
-
-// One node's part in a doctor of several.
-bool claims_doctor_node(Call& call);
-int run_doctor_node_mode(Call& call);
-
-// `ddprun doctor`.
-bool claims_doctor(Call& call);
-int run_doctor_mode(Call& call);
-
-// --explain.
-bool claims_explain(Call& call);
-int run_explain_mode(Call& call);
-
-// A job on several hosts, named by --hosts or by the allocation that this process is in.
-bool claims_start(Call& call);
-int run_start_mode(Call& call);
 
 // This node's agent, which is what everything else is.
 int run_launch_mode(Call& call);

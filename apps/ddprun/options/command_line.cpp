@@ -16,25 +16,53 @@ namespace {
 
 constexpr std::string_view kMasterAddr = "--master-addr";
 
-// This stands below the options.
-constexpr const char* kFooter =
+constexpr const char* kUsage = "[OPTIONS] PROGRAM [ARGUMENTS…]";
+constexpr const char* kWhatItDoes =
+    "Starts a distributed program on this node as part of a job, and supervises it.";
+
+constexpr std::string_view kExamples =
     "Examples\n"
-    "  ddprun --nproc-per-node 4 train.py\n"
-    "      four workers on this node\n"
-    "  ddprun --nnodes 2 --node-rank 0 --master-addr gpu1 --nproc-per-node 8 train.py\n"
-    "      on each of two nodes; the other one is --node-rank 1\n"
-    "  ddprun --hosts gpu1:8,gpu2:8 train.py\n"
-    "      the same, from one of them, by ssh\n"
-    "\n"
+    "  ddprun --nproc-per-node 4 train.py         four workers on this node\n"
+    "  ddprun --nproc-per-node gpu train.py       a worker for each of its GPUs\n"
+    "  ddprun --hosts gpu1:8,gpu2:8 train.py      eight on each of two, by ssh\n"
+    "  srun --ntasks-per-node 1 ddprun train.py   on all nodes of a Slurm job\n"
+    "  ddprun --nnodes 2 --node-rank 0 --master-addr gpu1 train.py\n"
+    "                                             the other one: --node-rank 1\n";
+
+// All that -h shows besides, for the ten options that people use; the whole page is on one screen.
+constexpr std::string_view kShortOptions =
+    "\nOptions\n"
+    "  --nproc-per-node P    Workers on this node: a number, gpu, cpu or auto\n"
+    "  --nnodes N|MIN:MAX    Number of nodes, each of which runs this command\n"
+    "  --node-rank R         This node's number, 0 to N-1\n"
+    "  --master-addr HOST    Node 0, as the other nodes reach it\n"
+    "  --hosts HOST[:N],…    Start the job on these hosts, with N workers each\n"
+    "  -m, --module          The program is a Python module\n"
+    "  --env NAME=VALUE      Set a variable for all workers\n"
+    "  --max-restarts N      Restarts of the whole job after failures\n"
+    "  -t, --tee 3           Output to files and, with a header, to the console\n"
+    "  --log-dir DIR         Where files go\n"
+    "\nddprun --help shows all options, --help NAME one of them or a group.\n"
+    "ddprun doctor looks whether this node is fit; ddpctl shows and ends jobs.\n";
+
+// This stands below the options.
+constexpr const char* kNotes =
     "Every option can also be set by a variable, DDPRUN_<NAME> (DDPRUN_NODE_RANK=1; a\n"
     "flag by 1), by that of torchrun where one is named, or in the file of --config\n"
     "(node-rank = 1). The command line is the strongest, then DDPRUN_<NAME>,\n"
-    "torchrun's variable, the file. Workers do not inherit DDPRUN_<NAME>.\n"
+    "torchrun's variable, the file; also of two options that exclude each other.\n"
+    "Workers do not inherit DDPRUN_<NAME>.\n"
     "ddprun doctor looks at this node, or at several, in place of starting a job: see\n"
     "ddprun doctor --help.";
 
 [[noreturn]] void refuse(const CommandLine& line, const std::string& flag, const std::string& why) {
     throw UsageError(as_said(line, fmt::format("{}: {}", flag, why)));
+}
+
+// The flag, and the value if it has one, is refused for the sake of the other option.
+[[noreturn]] void contradict(const CommandLine& line, const std::string& said, const std::string& other,
+                             const std::string& why) {
+    refuse_together(line, said.substr(0, said.find(' ')), other, fmt::format("{}: {}", said, why));
 }
 
 // "N", or "MIN:MAX".
@@ -89,7 +117,8 @@ void become_one_node(CommandLine& line) {
 // A job of one node needs no other one, whatever else was said of how nodes find each other.
 void set_standalone(CommandLine& line) {
     become_one_node(line);
-    if (line.nnodes != 1) refuse(line, "--standalone", "one node only, but --nnodes is " + nnodes_said(line));
+    if (line.nnodes != 1)
+        contradict(line, "--standalone", "--nnodes", "one node only, but --nnodes is " + nnodes_said(line));
     line.node_rank = 0;
     line.rdzv_backend = RdzvBackend::fixed;
     line.rdzv_endpoint.clear();
@@ -119,17 +148,24 @@ void set_likeness(CommandLine& line, const std::string& called) {
 }
 
 void check_program(const CommandLine& line) {
+    if (line.no_python && !line.run_path && line.module)
+        contradict(line, "--no-python", "--module", "contradicts --module (-m)");
+    if (line.no_python && !line.run_path && line.python && line.origins.contains("--python"))
+        contradict(line, "--no-python", "--python", "contradicts --python");
     if (line.no_python && !line.run_path && !line.legacy_launch.empty())
-        refuse(line, "--no-python",
-               "with --legacy-launch it needs --use-env, since " + line.legacy_launch + " is for a script");
+        contradict(
+            line, "--no-python", "--legacy-launch",
+            "with --legacy-launch it needs --use-env, since " + line.legacy_launch + " is for a script");
     const bool sees_more = line.gpu_bind == GpuBind::all || line.gpu_bind == GpuBind::none;
     if (line.virtual_local_rank && line.origins.contains("--gpu-bind") && sees_more)
-        refuse(line, "--virtual-local-rank", "every worker sees its own GPU only; --gpu-bind says otherwise");
+        contradict(line, "--virtual-local-rank", "--gpu-bind",
+                   "every worker sees its own GPU only; --gpu-bind says otherwise");
     const StandardInput& input = line.standard_input;
     if (!line.origins.contains("--stdin") || !(input.all || input.rank)) return;
     const std::string value = input.all ? "all" : std::to_string(*input.rank);
-    if (line.tty_rank) refuse(line, "--stdin " + value, "contradicts --tty, whose rank has it");
-    if (line.detach) refuse(line, "--stdin " + value, "contradicts --detach, after which nothing is read");
+    if (line.tty_rank) contradict(line, "--stdin " + value, "--tty", "contradicts --tty, whose rank has it");
+    if (line.detach)
+        contradict(line, "--stdin " + value, "--detach", "contradicts --detach, after which nothing is read");
 }
 
 // Returns the port in the endpoint; HOST:0 differs from HOST. Several endpoints have none.
@@ -202,8 +238,8 @@ void set_signals(CommandLine& line) {
         if (std::find(line.terminating_signals.begin(), line.terminating_signals.end(), signal) !=
             line.terminating_signals.end()) {
             const std::string name = signal_name(signal).value_or(std::to_string(signal));
-            refuse(line, "--requeue-on " + name.substr(name.starts_with("SIG") ? 3 : 0),
-                   "contradicts --signals-to-handle, by which it ends the job");
+            contradict(line, "--requeue-on " + name.substr(name.starts_with("SIG") ? 3 : 0),
+                       "--signals-to-handle", "contradicts --signals-to-handle, by which it ends the job");
         }
         line.forwarded_signals.emplace(signal, signal);
     }
@@ -211,11 +247,15 @@ void set_signals(CommandLine& line) {
 
 void check_spares(const CommandLine& line) {
     const std::string spares = fmt::format("--spares {}", line.elasticity.spares);
+    // Without --nnodes they would need it all the more.
+    const auto nodes = line.origins.find("--nnodes");
+    const bool is_weaker =
+        nodes != line.origins.end() && line.origins.at("--spares").source < nodes->second.source;
     if (!line.elasticity.is_elastic())
-        refuse(line, spares,
-               fmt::format("needs --nnodes MIN:MAX, which counts the spares, too; for {} that "
-                           "work give --nnodes {}:{}",
-                           line.nnodes, line.nnodes, line.nnodes + line.elasticity.spares));
+        contradict(line, spares, is_weaker ? "--nnodes" : "",
+                   fmt::format("needs --nnodes MIN:MAX, which counts the spares, too; for {} that "
+                               "work give --nnodes {}:{}",
+                               line.nnodes, line.nnodes, line.nnodes + line.elasticity.spares));
     if (line.elasticity.seats(line.nnodes) < *line.elasticity.min_nodes)
         refuse(line, spares,
                fmt::format("leaves less than the {} nodes of --nnodes {} to work", *line.elasticity.min_nodes,
@@ -231,17 +271,19 @@ void check_together(const CommandLine& line) {
                "none? auto takes CPUs then");
     if (line.nodes_said && !line.start.is_asked()) check_node_rank(line);
     if (line.detach && line.tty_rank)
-        refuse(line, "--detach", "goes on without a terminal, so --tty cannot be given with it");
+        contradict(line, "--detach", "--tty", "goes on without a terminal, so --tty cannot be given with it");
     if (line.nnodes > 1 && line.master_port == std::uint16_t{0} && !line.etcd)
         refuse(line, "--master-port 0", "the nodes must agree on a port; 0 is for one node only");
     if (line.nnodes > 1 && !line.etcd && !line.master_port && asks_for_free_port(line))
         refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
                "no other node could know which port is free here; 0 is for one node only");
     if (line.numa_binding && line.origins.contains("--bind"))
-        refuse(line, "--bind", "contradicts --numa-binding; one of them is enough");
-    if (line.check && (line.dry_run || line.adapt))
-        refuse(line, "--check", fmt::format("contradicts {}", line.dry_run ? "--dry-run" : "--adapt"));
-    if (line.quiet && line.verbose) refuse(line, "--quiet", "contradicts --verbose");
+        contradict(line, "--bind", "--numa-binding", "contradicts --numa-binding; one of them is enough");
+    for (const char* other : {"--dry-run", "--adapt"}) {
+        if (line.check && (other == std::string_view("--adapt") ? line.adapt : line.dry_run))
+            contradict(line, "--check", other, fmt::format("contradicts {}", other));
+    }
+    if (line.quiet && line.verbose) contradict(line, "--quiet", "--verbose", "contradicts --verbose");
 }
 
 long seconds_of(std::chrono::milliseconds time) {
@@ -255,16 +297,18 @@ void check_times(const CommandLine& line) {
     // contradiction of the user's.
     const bool is_of_conf = line.rdzv_conf.heartbeat == line.heartbeat;
     if ((is_of_conf || line.origins.contains("--heartbeat")) && line.heartbeat >= line.join_timeout)
-        refuse(line,
-               fmt::format("{} {}",
-                           is_of_conf ? "--rdzv-conf keep_alive_interval times keep_alive_max_attempt:"
-                                      : "--heartbeat",
-                           seconds_of(line.heartbeat)),
-               fmt::format("must be less than --join-timeout, which is {} s", seconds_of(line.join_timeout)));
+        contradict(
+            line,
+            fmt::format(
+                "{} {}",
+                is_of_conf ? "--rdzv-conf keep_alive_interval times keep_alive_max_attempt:" : "--heartbeat",
+                seconds_of(line.heartbeat)),
+            is_of_conf ? "" : "--join-timeout",
+            fmt::format("must be less than --join-timeout, which is {} s", seconds_of(line.join_timeout)));
     const TimeLimitOptions& times = line.times;
     if (times.warn_before && times.limit && *times.warn_before >= *times.limit)
-        refuse(line, "--warn-before " + times.warn_text,
-               "must be less than --time-limit, which is " + times.limit_text);
+        contradict(line, "--warn-before " + times.warn_text, "--time-limit",
+                   "must be less than --time-limit, which is " + times.limit_text);
 }
 
 // The command of --program for all ranks is as good as PROGRAM.
@@ -287,6 +331,18 @@ Environment without_outer_job(Environment environment) {
 }
 
 }  // namespace
+
+void refuse_together(const CommandLine& line, const std::string& flag, const std::string& other,
+                     const std::string& message) {
+    const auto one = line.origins.find(flag), two = line.origins.find(other);
+    const bool are_said = one != line.origins.end() && two != line.origins.end();
+    if (!are_said || one->second.source == two->second.source) throw UsageError(as_said(line, message));
+    const auto& [weaker, stronger] = std::minmax(
+        *one, *two, [](const auto& a, const auto& b) { return a.second.source < b.second.source; });
+    throw WeakerOption{weaker.first,
+                       fmt::format("{}{}: passed over, since {}{} is stronger and excludes it", weaker.first,
+                                   origin_text(weaker.second), stronger.first, origin_text(stronger.second))};
+}
 
 std::string as_said(const CommandLine& line, const std::string& message) {
     const bool is_endpoints = !line.rdzv_endpoint.empty() && line.rdzv_backend != RdzvBackend::etcd;
@@ -316,25 +372,37 @@ void fill_node_rank(CommandLine& line) {
     }
 }
 
-CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment,
-                               const std::string& called) {
-    CLI::App app("Starts a distributed program on this node as part of a job, and supervises it.", "ddprun");
-    app.footer(kFooter);
+namespace {
+
+CommandLine parse_without(const DroppedOptions& dropped, const std::vector<std::string>& words,
+                          const Environment& environment, const std::string& called) {
+    CLI::App app(kWhatItDoes, "ddprun");
+    app.footer(std::string(kExamples) + "\n" + kNotes);
     CommandLine line;
     const std::vector<OptionGroup> groups = option_rows(line);
-    add_standard_options(app, DDPRUN_VERSION, "[OPTIONS] PROGRAM [ARGUMENTS…]");
-    LauncherWords own = split_words(app, groups, words);
+    add_standard_options(app, DDPRUN_VERSION, kUsage);
+    LauncherWords own = split_words(app, groups, words, called == kTorchrunName);
     add_typed_rows(app, groups, own.typed);
     line.start.option_words = without_start_words(own.options, groups);
     line.start.program_words = own.program;
     line.program = std::move(own.program);
     line.typed = std::move(own.typed);
-    line.show = parse_words(app, groups, std::move(own.options), own.topic);
+    line.valueless = std::move(own.valueless);
+    line.show = own.asks_short_help ? fmt::format("Usage: ddprun {}\n{}\n\n{}{}", kUsage, kWhatItDoes,
+                                                  kExamples, kShortOptions)
+                                    : parse_words(app, groups, std::move(own.options), own.topic);
     if (line.show) return line;
     line.further_programs = take_further_programs(line.program);
 
-    line.told = take_values(app, groups, without_outer_job(environment), line.typed);
+    line.told = take_values(app, groups, without_outer_job(environment), line.typed, dropped);
     line.origins = origins_of(line.told);
+    // A selection goes where its hosts go.
+    if (!line.start.is_asked() && (dropped.contains("--hosts") || dropped.contains("--hostfile"))) {
+        for (const auto& [flag, value] :
+             {std::pair{"--include", &line.start.include}, {"--exclude", &line.start.exclude}}) {
+            if (!value->empty() && line.origins.at(flag).source != OptionSource::command_line) value->clear();
+        }
+    }
     if (line.json && !line.explain && !line.dry_run)
         line.remarks.emplace_back("--json: passed over, it is for --explain and --dry-run");
     for (const OptionGroup& group : groups) {
@@ -360,7 +428,24 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     check_times(line);
     set_nodes(line);
     set_program(line);
+    for (const auto& [flag, remark] : dropped) {
+        if (line.verbose) line.remarks.push_back(remark);
+    }
+    look_at_program_words(line);
     return line;
+}
+
+}  // namespace
+
+CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment,
+                               const std::string& called, DroppedOptions dropped) {
+    for (;;) {
+        try {
+            return parse_without(dropped, words, environment, called);
+        } catch (const WeakerOption& weaker) {
+            dropped.emplace(weaker.flag, weaker.remark);
+        }
+    }
 }
 
 }  // namespace ddprun::inline app

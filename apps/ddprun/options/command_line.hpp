@@ -124,6 +124,7 @@ struct CommandLine : LaunchOptions {
         own_variables;                 // DDPRUN_<OPTION>: for this launcher, not for those in its workers
     std::optional<std::string> show;   // --help and the like: print this and end with 0
     TypedNames typed;                  // for errors
+    std::string valueless;             // LauncherWords::valueless
     std::vector<ToldOption> told;      // which options who has set, for --explain
     std::vector<std::string> remarks;  // of options without effect, worth a line
     // The sign in the environment that has decided an option's value where nobody set it, by its long name (plan_cluster).
@@ -166,6 +167,22 @@ std::vector<std::string> without_start_words(const std::vector<std::string>& wor
 // becomes --rdzv-endpoint if the address is the endpoint's.
 std::string as_said(const CommandLine& line, const std::string& message);
 
+// An option excludes another one that is from a stronger place (the command line, a variable, the file): what is read next
+// passes it over.
+struct WeakerOption {
+    std::string flag;
+    std::string remark;
+};
+
+// Throws WeakerOption if one of the two options is from a weaker place than the other, else UsageError: two from the same
+// place are the user's to settle.
+[[noreturn]] void refuse_together(const CommandLine& line, const std::string& flag, const std::string& other,
+                                  const std::string& message);
+
+// Throws UsageError where the program is one of several hosts that were written with blanks between, and adds a remark of what
+// stands behind a script and is this launcher's (habits.cpp).
+void look_at_program_words(CommandLine& line);
+
 // Throws UsageError for a number that is none of the job's nodes. Where the user says nothing of their count, the cluster may
 // (cluster_plan.hpp).
 void check_node_rank(const CommandLine& line);
@@ -173,8 +190,9 @@ void check_node_rank(const CommandLine& line);
 // Fills in %r in the paths of the line, once the number of the node is as it will be. Throws UsageError where it has none yet.
 void fill_node_rank(CommandLine& line);
 
-// `words` without the launcher's own name, which is `called`: without folders. Throws UsageError.
+// `words` without the launcher's own name, which is `called`: without folders. `dropped` are passed over, each with its
+// remark. Throws UsageError.
 CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment,
-                               const std::string& called = "ddprun");
+                               const std::string& called = "ddprun", DroppedOptions dropped = {});
 
 }  // namespace ddprun::inline app

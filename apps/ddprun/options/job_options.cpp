@@ -111,7 +111,7 @@ std::vector<OptionRow> node_rows(CommandLine& line) {
          "Number of nodes\n"
          "MIN:MAX: the job begins with MIN nodes or more, goes on with those "
          "that are left when one is lost, and takes in those that come.",
-         nodes_into(line), kTorchruns | kAllNodes | kCommon | kFindsNodes, "those of the step, else 1", "",
+         nodes_into(line), kTorchruns | kAllNodes | kFindsNodes, "those of the step, else 1", "",
          shows("nodes", of(line, nodes_text), "--nnodes,--standalone")},
         {"--spares", "N", "Of MIN:MAX nodes, so many wait without working until another one is lost",
          into(line.elasticity.spares, number(0, kMaxNodes)), kNode0, std::to_string(line.elasticity.spares)},
@@ -129,21 +129,21 @@ std::vector<OptionRow> node_rows(CommandLine& line) {
          seconds_into(line.elasticity.last_call), kNode0 | kFindsNodes,
          whole_seconds(line.elasticity.last_call)},
         {"--node-rank", "R", "This node's number, 0 to N-1; node 0 hosts the rendezvous\nNode 0 leaves last.",
-         into(line.node_rank, number(0, kMaxNodes)), kTorchruns | kCommon | kFindsNodes,
-         std::to_string(line.node_rank), "nodes are numbered in the order of the hosts",
+         into(line.node_rank, number(0, kMaxNodes)), kTorchruns | kFindsNodes, std::to_string(line.node_rank),
+         "nodes are numbered in the order of the hosts",
          shows("node", of(line, node_text), "--node-rank,--rdzv-backend")},
         {"--nproc-per-node", "P",
          "Workers on this node: a number, or gpu (one for each), xpu, cpu, auto; nodes may differ\n"
          "0: this node takes part without workers, for example to host. "
          "xpu: GPUs of Intel's; auto: GPUs if there are any, else CPUs.",
-         into(line.nproc_per_node, parse_nproc), kTorchruns | kCommon,
+         into(line.nproc_per_node, parse_nproc), kTorchruns,
          line.nproc_per_node + "; under a scheduler one for each GPU", "",
          shows("workers here", [&line] { return std::to_string(line.workers.size()); })},
         {"--standalone", "",
          "One node, a free port and a job id of its own, "
          "whatever other options say of nodes and rendezvous\n"
          "One node and a free port are the default.",
-         into(line.standalone), kTorchruns | kCommon | kFindsNodes, "", "that is one node"}};
+         into(line.standalone), kTorchruns | kFindsNodes, "", "that is one node"}};
 }
 
 std::vector<OptionRow> address_rows(CommandLine& line) {
@@ -159,12 +159,12 @@ std::vector<OptionRow> address_rows(CommandLine& line) {
          "Address or name of node 0, as the other nodes reach it\n"
          "Required for more than one node; on node 0 it must be one of that machine's own.",
          unless_standalone(line, into(line.master_addr, parse_master_addr)),
-         kTorchruns | kAllNodes | kCommon | kFindsNodes, line.master.host, "",
+         kTorchruns | kAllNodes | kFindsNodes, line.master.host, "",
          shows(
              "master address", [&line] { return line.etcd ? "" : line.master.host; },
              "--master-addr,--rdzv-endpoint,--local-addr")},
         {"--master-port", "PORT", "Port on node 0", unless_standalone(line, port),
-         kTorchruns | kAllNodes | kCommon | kFindsNodes,
+         kTorchruns | kAllNodes | kFindsNodes,
          fmt::format("a free one on a single node, else {}", kDefaultMasterPort), "",
          shows("master port", of(line, port_value), "--master-port,--rdzv-endpoint,--port-range")},
         {"--local-addr", "HOST",
@@ -232,12 +232,12 @@ std::vector<OptionRow> host_rows(CommandLine& line) {
              "Start the job on these hosts, with N workers each, like gpu[01-04]:8,alice@big1:4\n"
              "The first one is node 0. An IPv6 address stands in "
              "brackets: [fd00::1]:8. This machine needs no ssh.",
-             into(start.hosts), kCommon | kHosts},
+             into(start.hosts), kHosts},
             {"--hostfile", "FILE",
              "Start the job on the hosts of this file, a host a line: "
              "HOST slots=N, HOST:N or HOST, # begins a comment\n"
              "A host that stands there again has one slot more.",
-             into(start.host_file), kCommon | kHosts},
+             into(start.host_file), kHosts},
             {"--include", "HOST[:SLOTS]@…",
              "Only these of the hosts, and of their slots, like gpu01@gpu02:0,2-3 or gpu[03-08],big1\n"
              "The slots are GPUs: the host's agent has them as CUDA_VISIBLE_DEVICES.",
@@ -272,7 +272,7 @@ std::vector<OptionRow> rendezvous_rows(CommandLine& line) {
          "Those without a number are numbered: the host first, then in the "
          "order of a Slurm allocation's list, else by their host names.",
          unless_standalone(line, into(line.rdzv_backend, parse_rdzv_backend)),
-         kTorchruns | kAllNodes | kCommon | kFindsNodes,
+         kTorchruns | kAllNodes | kFindsNodes,
          backend_name(line.rdzv_backend),
          "",
          {{"rendezvous", of(line.rdzv_backend, backend_name)},
@@ -281,11 +281,11 @@ std::vector<OptionRow> rendezvous_rows(CommandLine& line) {
          "Another way to write --master-addr and --master-port, and the stronger; with etcd "
          "where that is (port 2379), or several of its endpoints with commas between",
          unless_standalone(line, into(line.rdzv_endpoint, check_rdzv_endpoint)),
-         kTorchruns | kAllNodes | kCommon | kFindsNodes, "",
+         kTorchruns | kAllNodes | kFindsNodes, "",
          "node 0 is the first host; --master-addr says how the others reach it",
          shows("etcd", [&line] { return line.etcd ? to_string(line.etcd->endpoints) : ""; })},
         {"--rdzv-id", "ID", "Job id\nAgents with another one are refused.", into(line.run_id),
-         kTorchruns | kAllNodes | kCommon | kFindsNodes, line.run_id, "",
+         kTorchruns | kAllNodes | kFindsNodes, line.run_id, "",
          shows(
              "job id", [&line] { return line.run_id; }, line.standalone ? "--standalone" : "--rdzv-id")},
         {"--allow-different", "",

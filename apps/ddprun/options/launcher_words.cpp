@@ -92,6 +92,16 @@ class KnownOptions {
         throw UsageError(fmt::format("{}: ambiguous, it may be {}", word.typed, alternatives(names)));
     }
 
+    // Returns the option with exactly this name.
+    const KnownOption* find_named(std::string_view name) const {
+        for (const auto* options : {&options_, &hidden_}) {
+            for (const KnownOption& option : *options) {
+                if (option.is_called(name)) return &option;
+            }
+        }
+        return nullptr;
+    }
+
     // Says whether a word means an option, or may mean several.
     bool is_option(const std::string& word) const {
         const auto option = as_option(word);
@@ -109,15 +119,6 @@ class KnownOptions {
     }
 
   private:
-    const KnownOption* find_named(std::string_view name) const {
-        for (const auto* options : {&options_, &hidden_}) {
-            for (const KnownOption& option : *options) {
-                if (option.is_called(name)) return &option;
-            }
-        }
-        return nullptr;
-    }
-
     // torchrun's options that begin so, or else ours.
     std::vector<const KnownOption*> abbreviated(const OptionWord& word) const {
         std::vector<const KnownOption*> torchruns, ours;
@@ -136,8 +137,8 @@ class KnownOptions {
 
 class WordReader {
   public:
-    WordReader(const KnownOptions& known, const std::vector<std::string>& words)
-        : known_(known), words_(words) {}
+    WordReader(const KnownOptions& known, const std::vector<std::string>& words, bool by_torchruns_name)
+        : known_(known), words_(words), by_torchruns_name_(by_torchruns_name) {}
 
     LauncherWords read() {
         for (; at_ < words_.size() && words_[at_] != kEndOfOptions; ++at_) {
@@ -152,18 +153,19 @@ class WordReader {
     bool take(const std::string& word) {
         const auto begin = as_option(word);
         if (!begin) return false;
+        refuse_signs(word);
+        taken_.valueless.clear();
+        if (!begin->is_long || known_.find_named(begin->name) == nullptr) refuse_other(word, *begin);
         const KnownOption* option = known_.find(*begin);
-        if (option == nullptr) {
-            throw UsageError(
-                fmt::format("{}: no such flag{}", begin->typed,
-                            did_you_mean(begin->name, known_.shown_names(), "; see ddprun --help")));
-        }
+        if (option == nullptr)
+            throw UsageError(fmt::format("{}: no such flag{}", begin->typed,
+                                         did_you_mean(begin->name, known_.shown_names(), place_of_others())));
         // A short option is printed by its long name, too.
         const std::string whole = long_name(option->names);
         const std::string name = begin->is_long ? whole : begin->name;
         taken_.typed[whole] = begin->typed;
         const std::string rest = word.substr(begin->end);
-        if (whole == kHelp) return take_help(rest);
+        if (whole == kHelp) return take_help(rest, !begin->is_long);
         // An option whose value is optional takes it only behind an "=".
         if (!option->needs_value) {
             const bool is_joined = !begin->is_long && !rest.empty();
@@ -172,18 +174,43 @@ class WordReader {
         }
         const std::string value =
             rest.empty() ? separate_value(begin->typed) : rest.substr(rest.front() == '=' ? 1 : 0);
+        if (value.empty() && !rest.empty()) taken_.valueless = begin->typed;
         // CLI11 would take the next word for an empty one. And "--name=value" keeps a value that begins with
         // a dash from being read as an option.
         if (!value.empty()) taken_.options.push_back(name + (begin->is_long ? "=" : "") + value);
         return true;
     }
 
+    // Throws where the word is no option here, but is one elsewhere or nearly one.
+    void refuse_other(const std::string& word, const OptionWord& begin) const {
+        const std::string longer = "-" + word;
+        const bool is_long_name = !begin.is_long && word.size() > 2;
+        const bool is_exact = is_long_name && known_.find_named(as_option(longer)->name) != nullptr;
+        const bool keeps = by_torchruns_name_ && known_.find(begin) != nullptr;
+        if (!is_exact && !keeps) refuse_habit(word, at_ + 1 < words_.size() ? words_[at_ + 1] : "");
+        const bool is_begun =
+            is_long_name && known_.find_named(begin.name) == nullptr && known_.is_option(longer);
+        if (is_exact || is_begun) throw UsageError(fmt::format("{}: has two dashes here: {}", word, longer));
+    }
+
+    // Says where a flag belongs that may be the program's.
+    std::string place_of_others() const {
+        const auto is_program = [](const std::string& word) {
+            return word.ends_with(".py") || word.starts_with("./") || word.starts_with('/');
+        };
+        const auto program =
+            std::find_if(words_.begin() + static_cast<std::ptrdiff_t>(at_), words_.end(), is_program);
+        if (program == words_.end()) return "; see ddprun --help";
+        return fmt::format("; if it is for {0}, write it behind {0}", *program);
+    }
+
     // The topic of help stands behind "=", or is the last of all words. Further words are a program's, as in a line to
     // which --help was added.
-    bool take_help(const std::string& rest) {
+    bool take_help(const std::string& rest, bool is_short) {
         taken_.options.emplace_back(kHelp);
         if (rest.starts_with('=')) taken_.topic = rest.substr(1);
         if (rest.empty() && at_ + 2 == words_.size()) taken_.topic = words_[++at_];
+        taken_.asks_short_help = is_short && taken_.topic.empty();
         return true;
     }
 
@@ -200,6 +227,9 @@ class WordReader {
     std::string separate_value(const std::string& typed) {
         if (++at_ == words_.size()) throw UsageError(typed + ": needs a value");
         const std::string& value = words_[at_];
+        refuse_signs(value, true);
+        if (value.starts_with('='))
+            throw UsageError(fmt::format("{} {}: no blank stands before or behind the =", typed, value));
         if (value == kEndOfOptions || known_.is_option(value)) {
             throw UsageError(
                 fmt::format("{0}: needs a value, but {1} follows; write {0}{2}VALUE for one that begins so",
@@ -215,10 +245,15 @@ class WordReader {
         program.assign(words_.begin() + static_cast<std::ptrdiff_t>(at_ + (swallowed ? 1 : 0)), words_.end());
         if (!swallowed && program.size() > 1 && program[1] == kEndOfOptions)
             program.erase(program.begin() + 1);
+        if (program.empty()) return;
+        refuse_signs(program.front());
+        if (program.front().empty())
+            throw UsageError("the program's name is empty; is a variable of the shell not set?");
     }
 
     const KnownOptions& known_;
     const std::vector<std::string>& words_;
+    const bool by_torchruns_name_;
     std::size_t at_ = 0;
     LauncherWords taken_;
 };
@@ -226,8 +261,8 @@ class WordReader {
 }  // namespace
 
 LauncherWords split_words(const CLI::App& app, const std::vector<OptionGroup>& groups,
-                          const std::vector<std::string>& words) {
-    return WordReader(KnownOptions(app, groups), words).read();
+                          const std::vector<std::string>& words, bool by_torchruns_name) {
+    return WordReader(KnownOptions(app, groups), words, by_torchruns_name).read();
 }
 
 namespace {

@@ -16,7 +16,10 @@ struct LauncherWords {
     std::vector<std::string> options;  // for CLI11, with the options' whole names, and dashes in them
     std::vector<std::string> program;  // its name and its arguments
     TypedNames typed;
-    std::string topic;  // what --help is asked about; empty: nothing in particular
+    std::string topic;             // what --help is asked about; empty: nothing in particular
+    bool asks_short_help = false;  // by -h alone
+    // The option, as typed, with nothing behind its "=", where the program follows at once.
+    std::string valueless;
 };
 
 // Splits the words as argparse would. The launcher's end at "--" or at the first word that is neither an option of
@@ -24,9 +27,20 @@ struct LauncherWords {
 // its name. A long name may be abbreviated as long as only one option begins so; first those count that torchrun has
 // (as `groups` say), so that ours make none of its abbreviations ambiguous. A value of a short option may follow "=".
 // An option with an empty value counts as not given and is left out. Throws UsageError for an option that is none,
-// for an abbreviation of several, and for one without its value.
+// for an abbreviation of several, and for one without its value. What is a habit from another launcher is no abbreviation,
+// unless `by_torchruns_name`.
 LauncherWords split_words(const CLI::App& app, const std::vector<OptionGroup>& groups,
-                          const std::vector<std::string>& words);
+                          const std::vector<std::string>& words, bool by_torchruns_name);
+
+// Throws UsageError, with what to type here, where the word is an option of another launcher (habits.cpp); `next` is the word
+// behind it, or empty.
+void refuse_habit(const std::string& word, const std::string& next);
+// Returns the names of these options, without dashes.
+std::vector<std::string> habit_names();
+
+// Throws UsageError where a word has signs that nobody types: a document's dashes and quotes, a carriage return at its end.
+// `is_value`: of an option, in a word of its own.
+void refuse_signs(const std::string& word, bool is_value = false);
 
 struct NodeProgram {
     int workers = 1;                 // at the local ranks behind those of the programs before it

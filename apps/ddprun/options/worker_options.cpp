@@ -35,7 +35,7 @@ std::vector<OptionRow> program_rows(CommandLine& line) {
         line.rank_programs.push_back(value_or_throw<UsageError>(
             parse_rank_command("--program", text, "'0:./server --port 7' or 'local=1:./helper'")));
     };
-    return {{"--module,-m", "", "The program is a Python module", into(line.module), kTorchruns | kCommon},
+    return {{"--module,-m", "", "The program is a Python module", into(line.module), kTorchruns},
             {"--no-python", "", "Execute the program itself, also if its name ends in .py",
              into(line.no_python), kTorchruns},
             {"--python", "",
@@ -90,7 +90,7 @@ RankVariable parse_rank_variable(Text text) {
 
 std::vector<OptionRow> variable_rows(CommandLine& line) {
     return {{"--env", "NAME=VALUE", "Set a variable for all workers\nMay be repeated.",
-             [&line](Text text) { line.variables.push_back(parse_variable(text)); }, kRepeated | kCommon},
+             [&line](Text text) { line.variables.push_back(parse_variable(text)); }, kRepeated},
             {"--env-rank", "RANKS:NAME=VALUE",
              "Set a variable for these ranks (0,8-15; local=0; *)\nMay be repeated; the last one counts.",
              [&line](Text text) { line.rank_variables.push_back(parse_rank_variable(text)); }, kRepeated},
@@ -112,8 +112,7 @@ std::vector<OptionRow> device_rows(CommandLine& line) {
          "untouched; auto: single for a binary, all for whatever may run another program\n"
          "A binary that is no interpreter, shell or wrapper (bash, env, numactl, uv, …), by "
          "its name and that of the file. Python in any clothes counts GPUs by LOCAL_RANK.",
-         into(line.gpu_bind, parsed_by(parse_gpu_bind, "must be auto, single, all or none")), kCommon,
-         "auto"},
+         into(line.gpu_bind, parsed_by(parse_gpu_bind, "must be auto, single, all or none")), 0, "auto"},
         {"--share-gpus", "",
          "Allow more workers than GPUs\nWithout it that is refused before anything starts.",
          into(line.share_gpus)},
@@ -155,7 +154,7 @@ std::vector<OptionRow> device_rows(CommandLine& line) {
          "What the cluster tells and who says otherwise, options and who set them, addresses "
          "and ports, GPUs and CPUs, each worker's command and what its environment has over "
          "the inherited one. Nothing is connected to and nothing started.",
-         into(line.explain), kCommon | kForStarter},
+         into(line.explain), kForStarter},
         {"--json", "", "What --explain and --dry-run print, as JSON", into(line.json), kForStarter}};
 }
 
@@ -189,7 +188,7 @@ std::vector<OptionRow> supervision_rows(CommandLine& line) {
          into(line.signal_scope, parsed_by(parse_signal_scope, "must be auto, leader or group")), 0, "auto"},
         {"--detach", "",
          "Return when the workers run, and print the job's id; see ddpctl --help\nNot with --tty.",
-         into(line.detach), kCommon, "", "the terminal is where all hosts' output comes to"}};
+         into(line.detach), 0, "", "the terminal is where all hosts' output comes to"}};
 }
 
 std::vector<OptionRow> time_rows(CommandLine& line) {
@@ -198,7 +197,7 @@ std::vector<OptionRow> time_rows(CommandLine& line) {
         {"--time-limit", "DURATION",
          "End the job after this time, like 90s or 2h, as SIGTERM to ddprun would\n"
          "From node 0's start, joining included; on other nodes it has no effect.",
-         [&line](Text text) { parse_time_limit(text, line.times); }, kCommon | kNode0},
+         [&line](Text text) { parse_time_limit(text, line.times); }, kNode0},
         {"--warn-before", "S[:SIGNAL]",
          "Send all workers a signal this long before the limit (USR1)\n"
          "The limit is --time-limit or $SLURM_JOB_END_TIME, whichever is earlier; if the "
@@ -223,7 +222,7 @@ std::vector<OptionRow> restart_rows(CommandLine& line) {
     };
     return {
         {"--max-restarts", "N", "Restarts of the whole job after failures\nWhichever node fails.",
-         into(restarts.max_restarts, number(0, kMaxRestarts)), kTorchruns | kCommon | kNode0,
+         into(restarts.max_restarts, number(0, kMaxRestarts)), kTorchruns | kNode0,
          std::to_string(restarts.max_restarts), "",
          shows("restarts", [&restarts] { return std::to_string(restarts.max_restarts); })},
         {"--restart-on", "CODES", "Restart only after these exit codes, like 1,64-78\n128+n for signal n.",
@@ -270,13 +269,13 @@ std::vector<OptionRow> file_rows(CommandLine& line) {
          "As 0:3,1:1, for instance.",
          of_number(output_part(plan, &OutputOptions::redirects, &OutputPlan::redirects)), kTorchruns},
         {"--tee,-t", "V|R:V,…", "Streams to files and to the console, with a header",
-         of_number(output_part(plan, &OutputOptions::tee, &OutputPlan::tee)), kTorchruns | kCommon},
+         of_number(output_part(plan, &OutputOptions::tee, &OutputPlan::tee)), kTorchruns},
         {"--log-dir", "DIR",
          "Where files go; /dev/null: no files\n"
          "Here, in --log-file, --events and --result-file %t is when the job was "
          "started, %j its --rdzv-id, %h the host, %r the number of the node, %% a %.",
-         output_part(plan, &OutputOptions::log_dir, &OutputPlan::log_dir, &OutputPlan::files),
-         kTorchruns | kCommon, "a new folder in TMPDIR", "", shows("log folder", of(plan, log_folder_text))},
+         output_part(plan, &OutputOptions::log_dir, &OutputPlan::log_dir, &OutputPlan::files), kTorchruns,
+         "a new folder in TMPDIR", "", shows("log folder", of(plan, log_folder_text))},
         {"--log-max", "SIZE", "Each file keeps its head and its tail, like 100M",
          output_part(plan, &OutputOptions::log_max, &OutputPlan::log_max)},
         {"--duplicate-stdout-filters", "TEXTS",

@@ -47,7 +47,7 @@ bool has_given_secret(const std::string& variable) {
 }
 
 std::optional<SecretKey> find_job_key(const CommandLine& line, std::string& variable, bool is_open,
-                                      LauncherLog& log) {
+                                      std::string& advice) {
     const Auth auth = agreed_auth(line);
     std::optional<std::string> secret;
     // One node has nobody to prove anything to; what its user names is looked at all the same.
@@ -56,7 +56,7 @@ std::optional<SecretKey> find_job_key(const CommandLine& line, std::string& vari
     wipe(variable);
     if (!secret) {
         const Unprotected state = value_or_throw<UsageError>(without_secret(auth, line.nnodes, is_open));
-        if (state == Unprotected::advice) log.info(kNoSecretAdvice);
+        if (state == Unprotected::advice) advice = kNoSecretAdvice;
         return std::nullopt;
     }
     const SecretKey key = job_key(*secret, line.run_id);

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "apps/ddprun/options/command_line.hpp"
-#include "launcher/output/launcher_log.hpp"
 
 namespace ddprun::inline app {
 
@@ -21,9 +20,9 @@ Auth agreed_auth(const CommandLine& line);
 bool has_given_secret(const std::string& variable);
 
 // The key by which the agents of the job know each other; nothing: there is none. `variable`: what DDPRUN_SECRET held; wiped.
-// If there is none, says what to do if the agent `is_open`: it may host where other machines reach it. Throws UsageError.
+// If there is none, `advice` is what to do if the agent `is_open`: it may host where other machines reach it. Throws UsageError.
 std::optional<SecretKey> find_job_key(const CommandLine& line, std::string& variable, bool is_open,
-                                      LauncherLog& log);
+                                      std::string& advice);
 
 // The file of the user's own secret, be it there or not.
 std::filesystem::path users_secret_file();

@@ -40,22 +40,25 @@ std::string origin_of(const CommandLine& line, const std::string& flag) {
 }
 
 void check_contradictions(const CommandLine& line) {
+    const auto with_hosts = [&line](const std::string& flag, const std::string& why) {
+        refuse_together(
+            line, flag, hosts_flag(line),
+            fmt::format("{}: contradicts {}: {}{}", flag, hosts_flag(line), why, origin_of(line, flag)));
+    };
     CommandLine unused;
     for (const OptionGroup& group : option_rows(unused)) {
         for (const OptionRow& row : group.rows) {
-            const std::string flag = long_name(row);
-            if (!row.not_with_hosts.empty() && line.origins.contains(flag))
-                throw UsageError(fmt::format("{}: contradicts {}: {}{}", flag, hosts_flag(line),
-                                             row.not_with_hosts, origin_of(line, flag)));
+            if (!row.not_with_hosts.empty() && line.origins.contains(long_name(row)))
+                with_hosts(long_name(row), row.not_with_hosts);
         }
     }
-    if (line.rdzv_backend != RdzvBackend::fixed)
-        throw UsageError(fmt::format("--rdzv-backend: contradicts {}: node 0 hosts the rendezvous{}",
-                                     hosts_flag(line), origin_of(line, "--rdzv-backend")));
+    if (line.rdzv_backend != RdzvBackend::fixed) with_hosts("--rdzv-backend", "node 0 hosts the rendezvous");
     if (!line.start.hosts.empty() && !line.start.host_file.empty())
-        throw UsageError("--hostfile: contradicts --hosts; one of them is enough");
+        refuse_together(line, "--hostfile", "--hosts",
+                        "--hostfile: contradicts --hosts; one of them is enough");
     if (!line.start.include.empty() && !line.start.exclude.empty())
-        throw UsageError("--exclude: contradicts --include; one of them is enough");
+        refuse_together(line, "--exclude", "--include",
+                        "--exclude: contradicts --include; one of them is enough");
 }
 
 template <class Value>
@@ -94,7 +97,8 @@ int workers_of(const CommandLine& line, const HostSlots& host) {
     const bool is_typed = said != line.origins.end() && said->second.source == OptionSource::command_line;
     if (!is_typed || host.slots == kUnsaidSlots) return host.slots;
     if (line.nproc_per_node == std::to_string(host.slots)) return host.slots;
-    if (line.start.host_file.empty())
+    const auto hosts = line.origins.find("--hosts");
+    if (hosts != line.origins.end() && hosts->second.source == OptionSource::command_line)
         throw UsageError(fmt::format("--nproc-per-node {}: contradicts --hosts, by which {} has {}",
                                      line.nproc_per_node, host.target, host.slots));
     return kUnsaidSlots;
@@ -155,9 +159,10 @@ std::string nnodes_of(const CommandLine& line, int hosts) {
     const auto& least = line.elasticity.min_nodes;
     const bool is_said = line.origins.contains("--nnodes");
     if (is_said && line.nnodes != hosts)
-        throw UsageError(fmt::format("--nnodes: {}{} contradicts {}, which names {}{}",
-                                     least ? fmt::format("{}:", *least) : "", line.nnodes, hosts_flag(line),
-                                     hosts, origin_of(line, "--nnodes")));
+        refuse_together(line, "--nnodes", hosts_flag(line),
+                        fmt::format("--nnodes: {}{} contradicts {}, which names {}{}",
+                                    least ? fmt::format("{}:", *least) : "", line.nnodes, hosts_flag(line),
+                                    hosts, origin_of(line, "--nnodes")));
     return least ? fmt::format("{}:{}", *least, hosts) : std::to_string(hosts);
 }
 

@@ -14,7 +14,9 @@
 #include "launcher/plan/own_address.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/start/start_tree.hpp"
+#include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/job/number_limits.hpp"
+#include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline app {
@@ -295,7 +297,62 @@ void trust_as_told(LaunchOptions& options, const NodeFacts& facts) {
     options.etcd->tls->ca = {kTrustedFile, facts.variable(kTrustedFile).value_or("")};
 }
 
+// Guesses what was meant by a program that is not there: "; did you mean ./train?", for the end of the error.
+std::string meant_program(const CommandLine& line, const NodeFacts& facts) {
+    const std::string& name = line.program.front();
+    const auto meant = [](const std::string& words) { return fmt::format("; did you mean {}?", words); };
+    const auto is_one_of = [](const std::string& word, std::string_view words) {
+        const auto all = split_at(words, ' ');
+        return std::find(all.begin(), all.end(), word) != all.end();
+    };
+    if (!line.valueless.empty()) return meant(line.valueless + "=" + name);
+    if (name.find_first_not_of("0123456789") == name.npos) return meant("--nproc-per-node " + name);
+    const std::string option = "--" + name.substr(0, name.find('='));
+    CommandLine unused;
+    for (const OptionGroup& group : option_rows(unused)) {
+        for (const OptionRow& row : group.rows) {
+            if (long_name(row) == option) return meant("--" + name);
+        }
+    }
+    if (is_one_of(name, "help version")) return meant(option);
+    if (is_one_of(name, "list status logs attach kill rerun")) return meant("ddpctl " + name);
+    if (line.program.size() > 1 && is_one_of(name, "run launch start exec"))
+        return meant("ddprun " + line.program[1]);
+    const bool is_path = name.find('/') != name.npos;
+    std::vector<std::string> near;
+    for (const std::string& file : facts.neighbours) {
+        if (is_path) {
+            near.push_back(name.substr(0, name.rfind('/') + 1) + file);
+        } else {
+            near.push_back(file.ends_with(".py") ? file : "./" + file);
+            if (file == name) return meant(near.back());
+        }
+        if (near.back() == name + ".py") return meant(near.back());
+    }
+    const std::string word = is_path || name.ends_with(".py") ? name : "./" + name;
+    return did_you_mean(name, {"doctor"}, did_you_mean(word, near));
+}
+
 }  // namespace
+
+std::optional<ProgramFault> program_fault(const CommandLine& line, const NodeFacts& facts) {
+    std::vector<std::vector<std::string>> further;
+    for (const NodeProgram& one : line.further_programs) further.push_back(one.words);
+    for (const auto* commands : {&line.rank_programs, &line.wraps}) {
+        for (const RankCommand& one : *commands) further.push_back(one.words);
+    }
+    Program program = program_of(line.program, line, facts);
+    if (program.fault && program.fault->exit_code == kExitNotFound)
+        program.fault->text += meant_program(line, facts);
+    for (auto words = further.begin(); !program.fault && words != further.end(); ++words)
+        program = program_of(*words, line, facts);
+    if (!program.fault && program.kind == ProgramKind::by_python && facts.python.empty())
+        return ProgramFault{
+            fmt::format("{}: not found on PATH; PYTHON_EXEC names another one", program.argv.front()),
+            kExitNotFound};
+    if (program.fault) program.fault->text = fmt::format("{}: {}", program.entry_name, program.fault->text);
+    return program.fault;
+}
 
 PathFacts path_facts_of(const CommandLine& line, const NodeFacts& facts) {
     return {facts.start_unix_s, line.standalone ? facts.fresh_id : line.run_id, facts.host_name};
@@ -352,7 +409,7 @@ CommandLine resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     }
     if (line.workers_by_gpus && facts.hardware.devices.count == 0 && speaks_for_all(line))
         options.placement_remarks.push_back(fmt::format(
-            "{} on this node, which has no GPU; --nproc-per-node says how many there are to be",
+            "{} on this node, which has no GPU (see --nproc-per-node)",
             line.workers_without_gpus == 1
                 ? "one worker"
                 : fmt::format("{} workers, as the allocation has slots,", line.workers_without_gpus)));

@@ -14,6 +14,9 @@ namespace ddprun::inline app {
 // The result has LaunchOptions as the agent gets them; the rest of the line is as it was said.
 CommandLine resolve_launch(const CommandLine& line, const NodeFacts& facts);
 
+// Returns why the first of the programs that cannot be started cannot, with its name and with what may have been meant.
+std::optional<ProgramFault> program_fault(const CommandLine& line, const NodeFacts& facts);
+
 // Returns the facts for paths that are opened before any round has begun.
 PathFacts path_facts_of(const CommandLine& line, const NodeFacts& facts);
 

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/child_exec.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
@@ -57,6 +59,29 @@ std::set<std::string> programs_named(const CommandLine& line) {
     for (const NodeProgram& further : line.further_programs) names.insert(further.words.front());
     for (const RankCommand& one : line.rank_programs) names.insert(one.words.front());
     return names;
+}
+
+// They are only for people who have mistyped one.
+std::vector<std::string> names_beside(const std::filesystem::path& program) {
+    constexpr std::size_t kMostNames = 1000;
+    std::vector<std::string> names;
+    std::error_code unknown;
+    std::filesystem::directory_iterator entry(program.has_parent_path() ? program.parent_path() : ".",
+                                              unknown);
+    for (; entry != std::filesystem::directory_iterator() && names.size() < kMostNames;
+         entry.increment(unknown))
+        names.push_back(entry->path().filename().string());
+    return names;
+}
+
+// Returns the script that the user's own words give to Python, where it is not there.
+std::string missing_script(const std::vector<std::string>& words) {
+    if (!runs_python(words)) return "";
+    const auto script = std::find_if(words.begin() + 1, words.end(),
+                                     [](const std::string& word) { return !word.starts_with('-'); });
+    std::error_code ignored;
+    const bool is_script = script != words.end() && script->ends_with(".py");
+    return is_script && !std::filesystem::exists(*script, ignored) ? *script : "";
 }
 
 RankOrder find_rank_order(const std::string& by, const Environment& environment, const std::string& host) {
@@ -125,6 +150,20 @@ NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
     facts.stdin_is_terminal = ::isatty(STDIN_FILENO) != 0;
     for (const std::string& name : programs_named(line))
         facts.files[name] = look_at_program(name, find_executable(name, path));
+    if (const std::string script = missing_script(line.program); !script.empty())
+        facts.files[line.program.front()].fault = {script + ": no such file", kExitNotFound};
+    // What a wrapper starts may be in a container.
+    for (auto& [name, file] : facts.files) {
+        file.is_missing = file.is_missing && line.wraps.empty();
+        if (!line.wraps.empty()) file.fault.reset();
+    }
+    for (const Wrap& wrap : line.wraps) {
+        const std::string& name = wrap.words.front();
+        if (name.find('%') == name.npos)
+            facts.files[name] = look_at_program(name, find_executable(name, path));
+    }
+    const auto first = line.program.empty() ? facts.files.end() : facts.files.find(line.program.front());
+    if (first != facts.files.end() && first->second.fault) facts.neighbours = names_beside(first->first);
     const bool may_host = line.rdzv_backend != RdzvBackend::fixed || line.node_rank == 0;
     const bool asks_for_master = line.master_addr && may_host;
     if (asks_for_master || !line.local_addr.empty() || !line.networks.empty())

@@ -35,6 +35,7 @@ struct NodeFacts {
     std::string fresh_id;  // of no other launch
     bool stdin_is_terminal = false;
     std::map<std::string, ProgramFile> files;  // by the names of the programs
+    std::vector<std::string> neighbours;       // what lies where the first of them should, if it does not
     std::string
         venv_python;     // where this launcher took torchrun's place in a virtual environment, its python3
     std::string python;  // the file that runs Python programs, as found on PATH; empty: not found

@@ -127,7 +127,7 @@ class Lines(LinesTest):
         (["--nnodes=1:2:3", "x"], {}, ["--nnodes 1:2:3", "MIN:MAX"]),
         (["--nnodes=2:1", "x"], {}, ["--nnodes 2:1"]),
         (["--no-python", "--module", "x"], {}, ["module", "--no-python"]),
-        (["--no-python", "x"], {"PET_MODULE": "1"}, ["module", "--no-python"]),
+        (["x"], {"PET_MODULE": "1", "PET_NO_PYTHON": "1"}, ["module", "--no-python"]),
         (["--logs-specs=DOESNOT_EXIST", "x"], {}, ["--logs-specs DOESNOT_EXIST"]),
         (["--start_method=thread", "x"], {}, ["--start_method thread", "forkserver"]),
         (["--shutdown_timeout=-1", "x"], {}, ["--shutdown_timeout -1"]),

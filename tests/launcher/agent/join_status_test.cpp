@@ -75,12 +75,60 @@ TEST_CASE("the passing line begins with what a narrow terminal must not cut off"
     CHECK(status.passing(kStart + 5s).empty());  // nothing is known
     status.trouble("refused", kStart + 1s);
     CHECK(status.passing(kStart + 2s).empty());
-    CHECK(status.passing(kStart + 3s) == "3 s of at most 60 s (--join-timeout): waiting for node 0: refused");
+    CHECK(status.passing(kStart + 3s) == "waiting for node 0, 3 s of 60 s: refused");
     status.waiting({1, 2, {1}, {"node 0 (gpu0)"}}, kStart + 4s);
-    CHECK(status.passing(kStart + 5s) ==
-          "5 s of at most 60 s (--join-timeout): joined 1/2, missing node 1; there: node 0 (gpu0)");
+    CHECK(status.passing(kStart + 5s) == "waiting for node 1, 5 s of 60 s: joined 1/2; there: node 0 (gpu0)");
     // Who is about to be told that nothing answers has waited beyond the limit.
-    CHECK_THAT(status.passing(kStart + 65s), Catch::StartsWith("60 s of at most 60 s (--join-timeout): "));
+    CHECK_THAT(status.passing(kStart + 65s), Catch::StartsWith("waiting for node 1, 60 s of 60 s: "));
+}
+
+TEST_CASE(
+    "the passing line folds who is missing, and 80 columns have room for them, the times and the count") {
+    std::vector<int> numbers;
+    std::vector<std::string> hosts, odd;
+    for (int i = 1; i <= 64; ++i) {
+        numbers.push_back(i);
+        hosts.push_back("gpu" + std::to_string(100 + i));
+        odd.push_back(std::string(static_cast<std::size_t>(i), 'x') + "-host");
+    }
+    const auto passing = [](int expected, std::vector<int> missing, std::vector<std::string> names,
+                            int least = 0) {
+        JoinStatus status(kStart, 3s, 15min, "");
+        Waiting waiting{.joined = 1, .expected = expected, .missing = std::move(missing)};
+        waiting.missing_hosts = std::move(names);
+        waiting.at_most = least;
+        status.waiting(waiting, kStart + 4s);
+        return status.passing(kStart + 4s);
+    };
+    CHECK(passing(2, {1}, {"gpu07"}) == "waiting for node 1 (gpu07), 4 s of 15 min: joined 1/2");
+    CHECK(passing(4, {1, 2, 5}, {}) == "waiting for nodes 1-2,5, 4 s of 15 min: joined 1/4");
+    CHECK(passing(4, {1, 2, 5}, {"gpu02", "gpu03", "big"}) ==
+          "waiting for gpu[02-03],big, 4 s of 15 min: joined 1/4");
+    CHECK(passing(4, {1, 2, 5}, {"gpu02"}) == "waiting for nodes 1-2,5, 4 s of 15 min: joined 1/4");
+    CHECK(passing(65, numbers, {}) == "waiting for nodes 1-64, 4 s of 15 min: joined 1/65");
+    CHECK(passing(101, numbers, hosts) ==
+          "waiting for gpu[101-164] and 36 more, 4 s of 15 min: joined 1/101");
+    CHECK(passing(1000, {}, {}) == "waiting for 999 nodes, 4 s of 15 min: joined 1/1000");
+    CHECK(passing(65, numbers, odd).find(", 4 s of") + std::string("ddprun: ").size() <= 80);
+    CHECK_THAT(passing(2, {}, {}, 4),
+               Catch::StartsWith("waiting for 1 node, 4 s of 15 min: joined 1, the job needs"));
+    CHECK_THAT(passing(1, {}, {}, 4),
+               Catch::StartsWith("waiting for others, 4 s of 15 min: joined 1 of at most 4"));
+}
+
+TEST_CASE("who was refused stays in the line and the reminder until somebody comes") {
+    JoinStatus status(kStart, 3s, 15min, "each other node needs a --node-rank of its own");
+    status.waiting({1, 3, {1, 2}, {"node 0 (gpu0)"}}, kStart + 1s);
+    const std::string told = "refused an agent on gb (pid 7): this agent runs other arguments";
+    CHECK(status.refused({"gb", 7, "this agent runs other arguments"}) == told);
+    CHECK_THAT(status.passing(kStart + 5s), Catch::Contains(told));
+    status.waiting({1, 3, {1, 2}, {"node 0 (gpu0)"}}, kStart + 6s);
+    CHECK(status.passing(kStart + 6s) ==
+          "waiting for nodes 1-2, 6 s of 15 min: joined 1/3; " + told + "; there: node 0 (gpu0)");
+    CHECK_THAT(status.remind(kStart + 30s), Catch::EndsWith("(--join-timeout); " + told));
+    status.waiting({2, 3, {2}, {"node 0 (gpu0)", "node 1 (gb)"}}, kStart + 31s);
+    CHECK_THAT(status.passing(kStart + 32s), !Catch::Contains("refused"));
+    CHECK_THAT(status.remind(kStart + 60s), Catch::EndsWith("needs a --node-rank of its own"));
 }
 
 TEST_CASE("node 0 is told what the others may lack, by whoever has started them") {

@@ -56,6 +56,12 @@ TEST_CASE("what a signal means to the job") {
         CHECK(agent.ended_by == Ends{{SIGINT, false}, {SIGTERM, false}});
         CHECK(agent.told.size() == 3);
     }
+    SECTION("one that nobody expects ends it as SIGTERM does, and is named") {
+        launched.send(SIGXCPU);
+        CHECK(agent.ended_by.empty());
+        REQUIRE(agent.over.size() == 1);
+        CHECK_THAT(agent.over.front(), Catch::StartsWith("SIGXCPU came, which has no meaning here"));
+    }
     SECTION("it goes on to all workers of the round") {
         launched.send(SIGUSR1);
         CHECK(agent.ended_by.empty());
@@ -99,7 +105,7 @@ TEST_CASE("the launcher hears signals until it leaves, and is not ended by one t
     ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
     CHECK(::sigismember(&blocked, SIGUSR2) == 1);
     CHECK(::sigismember(&blocked, SIGUSR1) == 1);
-    CHECK(::sigismember(&blocked, SIGQUIT) == 0);
+    CHECK(::sigismember(&blocked, SIGSEGV) == 0);
 }
 
 }  // namespace ddprun

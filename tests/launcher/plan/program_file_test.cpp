@@ -93,4 +93,38 @@ TEST_CASE("what the system would run: a binary behind all links, or an interpret
     }
 }
 
+TEST_CASE("what cannot be executed has a reason and a shell's code, as far as a look tells") {
+    const TemporaryFolder folder;
+    const auto at = [&folder](const char* name) { return (folder.path() / name).string(); };
+    write_program(at("fine"), "#!/bin/sh\n");
+    write_program(at("odd"), "#!/no/such/sh -e\n");
+    write_program(at("windows"), "#!/bin/sh\r\n");
+    fs::create_directory(at("folder"));
+    const auto fault = [](const std::string& name, const std::string& executable) {
+        const ProgramFile file = look_at_program(name, executable);
+        return file.fault ? std::to_string(file.fault->exit_code) + " " + file.fault->text : "none";
+    };
+    CHECK(fault(at("fine"), at("fine")) == "none");
+    CHECK(fault(at("fine"), "") == "126 it is not executable; chmod +x makes it so");
+    CHECK(fault(at("odd"), at("odd")) ==
+          "126 its interpreter /no/such/sh, which its first line names, does not exist");
+    CHECK_THAT(fault(at("windows"), at("windows")),
+               Catch::StartsWith("126 its first line ends with a carriage return, "));
+    CHECK_THAT(fault(at("folder"), ""), Catch::StartsWith("126 it is a directory"));
+    CHECK(fault(at("nothing"), "") == "127 no such file");
+    CHECK(fault("no-such-file-here", "") == "127 not found on PATH");
+    CHECK(look_at_program(at("nothing"), "").is_missing);
+    for (const std::string& name : {at("fine"), at("folder"), std::string("-"), std::string("-c")})
+        CHECK_FALSE(look_at_program(name, "").is_missing);
+    const auto chosen = [&](const ProgramRequest& request) {
+        return std::get<Program>(choose_program(request));
+    };
+    const ProgramFile missing{.is_missing = true};
+    CHECK(chosen({.program = "t.py", .file = missing}).argv == std::vector<std::string>{"./t.py"});
+    CHECK(chosen({.program = "t.py", .file = missing}).fault->text == "no such file");
+    CHECK_FALSE(chosen({.program = "pkg.t.py", .module = true, .file = missing}).fault);
+    CHECK_FALSE(chosen({.program = "t.py", .file = missing, .python_exec = "./in_container"}).fault);
+    CHECK_FALSE(chosen({.program = "t.py", .file = look_at_program(at("fine"), "")}).fault);
+}
+
 }  // namespace ddprun

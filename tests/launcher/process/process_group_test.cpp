@@ -1,4 +1,4 @@
-#include "launcher/process/process_table.hpp"
+#include "launcher/process/signal_delivery.hpp"
 
 #include <unistd.h>
 
@@ -6,6 +6,14 @@
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
+
+namespace {
+
+bool process_group_alive(pid_t group, const std::filesystem::path& proc = "/proc") {
+    return OwnProcesses(proc).has_group(group);
+}
+
+}  // namespace
 
 TEST_CASE("a group is alive while one member is more than a zombie") {
     // The number must exist for kill(2), the rest is read from the given folder.

@@ -60,12 +60,12 @@ TEST_CASE("error file: both forms, and times as text or number") {
 }
 
 TEST_CASE("error file: what cannot be understood is said") {
-    CHECK(parse_error_file("boom\nmore").message == "its error file is no JSON; it begins with: boom");
-    CHECK(parse_error_file("{\"message\": \"half").message ==
+    CHECK(parse_error_file("boom\nmore").trouble == "its error file is no JSON; it begins with: boom");
+    CHECK(parse_error_file("{\"message\": \"half").trouble ==
           "its error file is no JSON; it begins with: {\"message\": \"half");
-    CHECK(parse_error_file("{}").message == "its error file has no member 'message'; it begins with: {}");
-    CHECK(parse_error_file("[1]").message == "its error file has no member 'message'; it begins with: [1]");
-    CHECK(parse_error_file(std::string(1000, '[')).message.starts_with("its error file is no JSON"));
+    CHECK(parse_error_file("{}").trouble == "its error file has no member 'message'; it begins with: {}");
+    CHECK(parse_error_file("[1]").trouble == "its error file has no member 'message'; it begins with: [1]");
+    CHECK(parse_error_file(std::string(1000, '[')).trouble.starts_with("its error file is no JSON"));
     CHECK(parse_error_file("boom").file.empty());
 }
 
@@ -86,8 +86,8 @@ TEST_CASE("error file: reading one") {
     CHECK_FALSE(read_error_file(folder.file("empty", "")));
     CHECK_FALSE(read_error_file(folder.file("blank", " \n")));
     CHECK(read_error_file(folder.file("good", kNested))->message == "ValueError: boom");
-    CHECK(read_error_file(folder.path())->message == "its error file cannot be read: Invalid argument");
-    CHECK(read_error_file(folder.file("large", std::string(kMaxErrorFile + 1, ' ')))->message ==
+    CHECK(read_error_file(folder.path())->trouble == "its error file cannot be read: Invalid argument");
+    CHECK(read_error_file(folder.file("large", std::string(kMaxErrorFile + 1, ' ')))->trouble ==
           "its error file is larger than 1048576 bytes");
 }
 

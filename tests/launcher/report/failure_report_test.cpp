@@ -183,7 +183,7 @@ TEST_CASE("report: hint, restarts, the coordinator's message and survivors") {
     CHECK_THAT(failure_report(facts), Catch::EndsWith("4 more\n  logs: " + facts.logs));
 }
 
-TEST_CASE("report: an error file's message and traceback, without the last lines") {
+TEST_CASE("report: an error file's message and traceback, and last lines that say something else") {
     Failure failure = worker_failure();
     failure.error_message = "ValueError: boom";
     failure.traceback =
@@ -196,6 +196,8 @@ TEST_CASE("report: an error file's message and traceback, without the last lines
           "    | Traceback (most recent call last):\n"
           "    |   File \"train.py\", line 3\n"
           "    |     ValueError: boom\n"
+          "  its last lines on stderr:\n"
+          "    | something else\n"
           "  exiting with code 7\n"
           "  survivors: 0");
 }

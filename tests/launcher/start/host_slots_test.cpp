@@ -48,7 +48,8 @@ TEST_CASE("what is no list of hosts is refused with the item", "[start]") {
     CHECK(listed("") == "refused: names no host");
     CHECK(listed(" , ").starts_with("refused: a name is missing"));
     CHECK(listed(",n1").starts_with("refused: a name is missing"));
-    CHECK(listed("a,,b") == "a b");
+    for (const char* text : {"a,,b", "a,", "a, ", "a, ,b"})
+        CHECK(listed(text) == "refused: a name is missing at its beginning, its end or between two commas");
     CHECK(listed("a:") == "refused: '' is no number of slots from 0 to 4096");
     CHECK(listed("a:,b") == "refused: a:: '' is no number of slots from 0 to 4096");
     CHECK(listed("b a:-1") == "refused: a:-1: '-1' is no number of slots from 0 to 4096");

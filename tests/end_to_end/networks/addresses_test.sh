@@ -4,7 +4,7 @@
 set -euo pipefail
 
 bin="$(realpath "$1")"
-root="$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")"
+root="$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../..")"
 self="$(realpath "${BASH_SOURCE[0]}")"
 hang_guard=240
 
