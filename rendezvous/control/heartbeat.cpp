@@ -62,7 +62,6 @@ void HeartbeatWatch::look(TimePoint now, TimePoint::duration late) {
 HeartbeatWatch::Turn HeartbeatWatch::tick(TimePoint now) {
     Turn turn;
     if (peers_.empty()) return turn;
-    look(now);
     if (now >= next_question_) turn.questions = ask(now);
     first_loss_ = TimePoint::max();
     for (auto entry = peers_.begin(); entry != peers_.end();) {

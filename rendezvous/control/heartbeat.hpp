@@ -111,7 +111,7 @@ class HeartbeatWatch {
     void look(TimePoint now, TimePoint::duration late);
     void look(TimePoint now) { look(now, now - next_deadline().value_or(now)); }
 
-    // To be called at next_deadline(); looks, too.
+    // To be called at next_deadline(), after look().
     Turn tick(TimePoint now);
     std::optional<TimePoint> next_deadline() const;
 

@@ -298,6 +298,40 @@ void Coordinator::look_for_doubt(TimePoint now) {
     if (!round_.has_run() || !is_left) say(as_messages(heartbeats_.settle(now)));
 }
 
+// Those who wait for a place may have one now.
+void Coordinator::forget(const JobNode& node, TimePoint now) {
+    roster_.forget(node, now);
+    makes_sure_ = false;
+    for (const JobNode& next : aftermath_.take_from_queue(aftermath_.queue().size())) {
+        const bool gathers = state_ == CoordinatorState::gathering;
+        gathers ? admit(next.connection, next.hello, now) : enqueue(next.connection, next.hello, now);
+    }
+}
+
+// A node that has died without a word is noticed late, and the round would begin with it. Who has claimed its place is told
+// at once that it is there.
+void Coordinator::look_who_is_there(const JobNode& node, TimePoint now) {
+    std::vector<JobNode> doubles;
+    for (const auto& [connection, other] : aftermath_.queue()) {
+        if (node.claim && other.claim == node.claim && heartbeats_.has_answered(node.connection))
+            doubles.push_back(other);
+    }
+    for (const JobNode& other : doubles) {
+        leave_queue(other.connection);
+        say(roster_.refuse(other.connection, other.hello, *roster_.reason_against(other.hello)));
+    }
+    const bool may_be_all = makes_sure_ && heartbeats_.answers() + 1 >= roster_.nodes().size();
+    if (may_be_all && are_all_there(now)) begin_first_round(now);
+}
+
+bool Coordinator::are_all_there(TimePoint now) const {
+    const JobNodes& nodes = roster_.nodes();
+    return std::all_of(nodes.begin(), nodes.end(), [&](const auto& entry) {
+        const ConnectionId node = entry.second.connection;
+        return makes_sure_ ? heartbeats_.has_answered(node) : heartbeats_.was_seen(node, now - kJustNow);
+    });
+}
+
 void Coordinator::leave_queue(ConnectionId from) {
     if (aftermath_.leave_queue(from)) heartbeats_.remove(from);
 }

@@ -116,6 +116,7 @@ class Coordinator {
     void lose(const JobNode& node, Roster::Loss loss, bool closed_there, TimePoint now);
     void note_leaving(const JobNode& node, const ControlMessage& message, TimePoint now);
     void release_leavers();
+    void forget(const JobNode& node, TimePoint now);
     void look_who_is_there(const JobNode& node, TimePoint now);
 
     bool are_all_there(TimePoint now) const;

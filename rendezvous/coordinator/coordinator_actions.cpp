@@ -50,14 +50,7 @@ void Coordinator::act(NodeAction action, const Occasion& occasion) {
         }
         case NodeAction::enqueue: return enqueue(from, std::get<Hello>(*message), now);
         case NodeAction::note_leaving: return note_leaving(*node, *message, now);
-        case NodeAction::forget:
-            roster_.forget(*node, now);
-            makes_sure_ = false;
-            for (const JobNode& next : aftermath_.take_from_queue(aftermath_.queue().size())) {
-                const bool gathers = state_ == CoordinatorState::gathering;
-                gathers ? admit(next.connection, next.hello, now) : enqueue(next.connection, next.hello, now);
-            }
-            return;
+        case NodeAction::forget: return forget(*node, now);
         case NodeAction::release: return roster_.release(*node, false);
         case NodeAction::tell_waiting: return say(roster_.tell_waiting(waiting_of(roster_, aftermath_), now));
         case NodeAction::give_up: {
@@ -324,30 +317,6 @@ void Coordinator::release_leavers() {
         heartbeats_.remove(farewell.to);
     }
     say(std::move(farewells));
-}
-
-// A node that has died without a word is noticed late, and the round would begin with it. Who has claimed its place is told
-// at once that it is there.
-void Coordinator::look_who_is_there(const JobNode& node, TimePoint now) {
-    std::vector<JobNode> doubles;
-    for (const auto& [connection, other] : aftermath_.queue()) {
-        if (node.claim && other.claim == node.claim && heartbeats_.has_answered(node.connection))
-            doubles.push_back(other);
-    }
-    for (const JobNode& other : doubles) {
-        leave_queue(other.connection);
-        say(roster_.refuse(other.connection, other.hello, *roster_.reason_against(other.hello)));
-    }
-    const bool may_be_all = makes_sure_ && heartbeats_.answers() + 1 >= roster_.nodes().size();
-    if (may_be_all && are_all_there(now)) begin_first_round(now);
-}
-
-bool Coordinator::are_all_there(TimePoint now) const {
-    const JobNodes& nodes = roster_.nodes();
-    return std::all_of(nodes.begin(), nodes.end(), [&](const auto& entry) {
-        const ConnectionId node = entry.second.connection;
-        return makes_sure_ ? heartbeats_.has_answered(node) : heartbeats_.was_seen(node, now - kJustNow);
-    });
 }
 
 void Coordinator::begin_first_round(TimePoint now) {

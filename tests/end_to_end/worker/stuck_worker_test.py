@@ -14,6 +14,7 @@ WORKER = """import ctypes, os, sys, time
 if os.environ["RANK"] == "1":
     print("hangs", file=sys.stderr, flush=True)
     ctypes.CDLL(None).vfork()
+# It waits for its end, and is no event's to wake.
 time.sleep(600)
 """
 
