@@ -298,14 +298,6 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
             .unfit = cut_text(options.unfit, kMaxUnfitText)};
 }
 
-FreePorts free_ports_of(const LaunchOptions& options) {
-    FreePorts ports{.range = options.port_range, .spared = {}};
-    const int last = options.master.port + options.master_ports - 1;
-    if (options.nnodes > 1 && options.master.port != 0)
-        ports.spared = {options.master.port, static_cast<std::uint16_t>(std::min(last, 65535))};
-    return ports;
-}
-
 RendezvousServerOptions server_options_of(const LaunchOptions& options) {
     RendezvousServerOptions server;
     server.listen = options.listen;

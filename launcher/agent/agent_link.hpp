@@ -19,6 +19,7 @@
 
 #include "launcher/agent/feature.hpp"
 #include "launcher/agent/launch_options.hpp"
+#include "launcher/agent/worker_network.hpp"
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/output/launcher_log.hpp"
@@ -179,9 +180,6 @@ class JoinReporter {
 // `wants_rank_ends`: see Hello.
 Hello hello_of(const LaunchOptions& options, bool wants_rank_ends);
 
-// Listeners of this agent that have no port of their own may take these.
-FreePorts free_ports_of(const LaunchOptions& options);
-
 // Says what node 0 hosts the rendezvous with. It makes the job's id, which is different for every launch, also for two with the same --rdzv-id at the
 // same time.
 RendezvousServerOptions server_options_of(const LaunchOptions& options);
@@ -191,8 +189,6 @@ bool speaks_for_all(const LaunchOptions& options);
 
 // True if this agent hosts the coordinator, provided that it is the first to do so.
 bool may_host(const LaunchOptions& options);
-
-class WorkerNetwork;
 
 // The agent is told by its link what concerns its job; from the executor.
 class AgentLinkObserver {

@@ -7,7 +7,6 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
-#include "launcher/agent/agent_link.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 
@@ -21,6 +20,14 @@ constexpr const char* kDoorLine =
     "or the job --store direct";
 
 }  // namespace
+
+FreePorts free_ports_of(const LaunchOptions& options) {
+    FreePorts ports{.range = options.port_range, .spared = {}};
+    const int last = options.master.port + options.master_ports - 1;
+    if (options.nnodes > 1 && options.master.port != 0)
+        ports.spared = {options.master.port, static_cast<std::uint16_t>(std::min(last, 65535))};
+    return ports;
+}
 
 WorkerNetwork::WorkerNetwork(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
                              LauncherLog& log)

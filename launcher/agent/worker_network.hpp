@@ -14,8 +14,12 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/link/rendezvous_link.hpp"
 #include "rendezvous/link/store_door.hpp"
+#include "rendezvous/net/port_range.hpp"
 
 namespace ddprun::inline launch {
+
+// Listeners of this agent that have no port of their own may take these.
+FreePorts free_ports_of(const LaunchOptions& options);
 
 // The store is at its own place or, as the job's host has chosen, at this agent's door to it; so it is for the workers of
 // other nodes.

@@ -215,6 +215,9 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
             await_lease_end();
             return take_waiting();
         }
+        // Others may have gone on while this process stood still: what they grant those who are told is over.
+        const auto* stop = std::get_if<Stop>(&message);
+        if (stop != nullptr && stop->is_awaited && (is_in_doubt() || !waiting_.empty())) return give_up();
         // It may have waited while this process stood still, and the others have begun the next round by now.
         const bool begins_late = is_in_doubt() && std::holds_alternative<RoundReady>(message);
         if (begins_late) send(Heartbeat{Heartbeat::kAskMe});
@@ -289,11 +292,15 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         if (!lease_->is_over(TimePoint::clock::now())) return false;
         if (session_->all_arrived()) lease_->all_arrived();
         if (!lease_->is_over(TimePoint::clock::now())) return false;
+        give_up();
+        return true;
+    }
+
+    void give_up() {
         loss_ = lease_loss(*lease_);
         gave_up_ = true;
         // The connection may bring the word to the coordinator yet; whether or not, it ends before the lease does.
         hang_up(LeaseOver{}, lease_->terms().margin() / 2);
-        return true;
     }
 
     void hang_up(const ControlMessage& last, std::chrono::milliseconds bound) {

@@ -321,15 +321,7 @@ void Coordinator::look_who_is_there(const JobNode& node, TimePoint now) {
         say(roster_.refuse(other.connection, other.hello, *roster_.reason_against(other.hello)));
     }
     const bool may_be_all = makes_sure_ && heartbeats_.answers() + 1 >= roster_.nodes().size();
-    if (may_be_all && are_all_there(now)) begin_first_round(now);
-}
-
-bool Coordinator::are_all_there(TimePoint now) const {
-    const JobNodes& nodes = roster_.nodes();
-    return std::all_of(nodes.begin(), nodes.end(), [&](const auto& entry) {
-        const ConnectionId node = entry.second.connection;
-        return makes_sure_ ? heartbeats_.has_answered(node) : heartbeats_.was_seen(node, now - kJustNow);
-    });
+    if (may_be_all && are_heard(roster_.nodes(), heartbeats_, makes_sure_, now)) begin_first_round(now);
 }
 
 void Coordinator::leave_queue(ConnectionId from) {

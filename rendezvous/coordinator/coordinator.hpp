@@ -53,8 +53,6 @@ class Coordinator {
 
     // So long an agent may take to start its workers, or to fail to do so.
     static constexpr std::chrono::seconds kStartTimeout{90};
-    // Whoever gave a sign so long ago is there; others are asked before the first round.
-    static constexpr std::chrono::milliseconds kJustNow{50};
     // See Aftermath.
     static constexpr std::chrono::seconds kKillTime = Aftermath::kKillTime;
 
@@ -119,7 +117,6 @@ class Coordinator {
     void forget(const JobNode& node, TimePoint now);
     void look_who_is_there(const JobNode& node, TimePoint now);
 
-    bool are_all_there(TimePoint now) const;
     void begin_first_round(TimePoint now);
     void begin_again(TimePoint now);
     void begin_with_enough(TimePoint now);
@@ -128,7 +125,6 @@ class Coordinator {
     void end_exit_wait(TimePoint now);
     void settle(const std::optional<Judgement>& judgement, TimePoint now);
     void take_over(TimePoint now);
-    void finish();
 
     SharedOptions options_;
     CoordinatorState state_ = CoordinatorState::gathering;

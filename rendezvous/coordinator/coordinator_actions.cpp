@@ -30,6 +30,20 @@ std::string reached_at(int host, const JobNodes& nodes) {
     return other == nodes.end() ? std::string() : other->second.hello.reached_at;
 }
 
+// Returns what the nodes hear at the end; who wants the ends of all ranks gets one list of them.
+Messages farewells_of(const JobNodes& nodes, int round, const Finish& finish) {
+    Messages farewells;
+    SharedEnds ends;
+    for (const auto& [rank, node] : nodes) {
+        if (!node.connected) continue;
+        const bool wants = node.hello.wants_rank_ends;
+        if (wants && !ends)
+            ends = std::make_shared<const std::vector<RankEnds>>(as_messages(round, all_ends(nodes)));
+        farewells.push_back({node.connection, finish, false, wants ? ends : nullptr});
+    }
+    return farewells;
+}
+
 }  // namespace
 
 void Coordinator::handle(CoordinatorEvent event, const Occasion& occasion) {
@@ -203,8 +217,14 @@ void Coordinator::act(AftermathAction action, const Occasion& occasion) {
         }
         case AftermathAction::abort:
             round_.set_cause(failure_of(*node, message, heartbeats_.terms()));
-            return finish();
-        case AftermathAction::finish: return finish();
+            [[fallthrough]];
+        case AftermathAction::finish:
+            leadership_.finish();
+            Finish finish = summary_of(roster_.nodes(), round_.cause(), round_.is_requeued());
+            finish.message = aftermath_.obstacle();
+            aftermath_.add_history(finish);
+            say(farewells_of(roster_.nodes(), round(), finish));
+            return say(to_all(aftermath_.queue(), finish));
     }
 }
 
@@ -320,7 +340,7 @@ void Coordinator::release_leavers() {
 }
 
 void Coordinator::begin_first_round(TimePoint now) {
-    if (!are_all_there(now)) {
+    if (!are_heard(roster_.nodes(), heartbeats_, makes_sure_, now)) {
         makes_sure_ = true;
         roster_.await_answers(now + heartbeats_.terms().patience());
         return say(as_messages(heartbeats_.ask(now)));
@@ -448,23 +468,6 @@ void Coordinator::take_over(TimePoint now) {
     leadership_.limit_own_end(roster_, now);
     round_.take_over(std::move(takeover.cause), roster_.nodes());
     if (round_.has_ended()) handle(CoordinatorEvent::all_ended, {now});
-}
-
-void Coordinator::finish() {
-    leadership_.finish();
-    Finish finish = summary_of(roster_.nodes(), round_.cause(), round_.is_requeued());
-    finish.message = aftermath_.obstacle();
-    aftermath_.add_history(finish);
-    SharedEnds ends;
-    for (const auto& [rank, node] : roster_.nodes()) {
-        if (!node.connected) continue;
-        const bool wants = node.hello.wants_rank_ends;
-        if (wants && !ends)
-            ends = std::make_shared<const std::vector<RankEnds>>(
-                as_messages(round(), all_ends(roster_.nodes())));
-        out_.push_back({node.connection, finish, false, wants ? ends : nullptr});
-    }
-    say(to_all(aftermath_.queue(), finish));
 }
 
 }  // namespace ddprun::inline job

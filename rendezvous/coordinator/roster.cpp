@@ -345,4 +345,12 @@ std::vector<Roster::ConnectionId> Roster::take_over(const std::vector<FollowerSe
     return others;
 }
 
+bool are_heard(const JobNodes& nodes, const HeartbeatWatch& heartbeats, bool by_answers,
+               Roster::TimePoint now) {
+    return std::all_of(nodes.begin(), nodes.end(), [&](const auto& entry) {
+        const auto node = entry.second.connection;
+        return by_answers ? heartbeats.has_answered(node) : heartbeats.was_seen(node, now - kJustNow);
+    });
+}
+
 }  // namespace ddprun::inline job

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/control/heartbeat.hpp"
 #include "rendezvous/coordinator/admission.hpp"
 #include "rendezvous/coordinator/coordinator_options.hpp"
 #include "rendezvous/coordinator/coordinator_table.hpp"
@@ -152,5 +153,11 @@ class Roster {
     std::optional<TimePoint> status_deadline_;
     std::optional<TimePoint> last_status_;
 };
+
+// Whoever gave a sign so long ago is there; others are asked before the first round.
+inline constexpr std::chrono::milliseconds kJustNow{50};
+// True if all nodes are there: each has given a sign just now, or an answer once they were asked (`by_answers`).
+bool are_heard(const JobNodes& nodes, const HeartbeatWatch& heartbeats, bool by_answers,
+               Roster::TimePoint now);
 
 }  // namespace ddprun::inline job

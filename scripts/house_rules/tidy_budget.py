@@ -12,8 +12,8 @@ PRODUCTION = ("apps/", "launcher/", "rendezvous/", "collectives/")
 SOURCES = (".cpp", ".hpp", ".h", ".cu", ".cuh")
 
 LIMITS = {
-    "lines of production code": 72_500,
-    "files of production code": 440,
+    "lines of production code": 75_000,
+    "files of production code": 445,
     "options of ddprun": 105,
     "bytes of ddprun, stripped": 7_000_000,
     "CPU seconds of a release build with its tests": 700,

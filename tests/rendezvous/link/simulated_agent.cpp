@@ -185,6 +185,11 @@ void TakeoverWorld::receive(SimulatedAgent& agent, const ControlMessage& message
     const bool is_at_once = std::holds_alternative<Heartbeat>(message) ||
                             std::holds_alternative<GivenUp>(message) ||
                             std::holds_alternative<SteppedDown>(message);
+    const auto* stop = std::get_if<Stop>(&message);
+    if (stop != nullptr && stop->is_awaited && (is_in_doubt || !agent.waiting.empty())) {
+        say(agent, LeaseOver{});
+        return lose(agent, {CoordinatorLoss::Kind::given_up, "it stood still"});
+    }
     const bool begins_late = is_in_doubt && std::holds_alternative<RoundReady>(message);
     if (begins_late) say(agent, Heartbeat{Heartbeat::kAskMe});
     if (begins_late || (!agent.waiting.empty() && !is_at_once)) return agent.waiting.push_back(message);
