@@ -103,10 +103,13 @@ class StartRefuses(StartTest):
             with self.subTest(words=words):
                 self.assertIn(text, self.refused(*words))
 
-    def test_a_variable_that_contradicts_is_named(self):
-        code, _, err = self.run_job("--hosts", "a", *worker("say", "never"), env={"PET_NODE_RANK": "0"})
+    def test_what_contradicts_is_refused_and_a_variable_is_passed_over(self):
+        code, _, err = self.run_job("--hosts", "a", "--node-rank", "0", *worker("say", "never"))
         self.assertEqual(code, 2)
-        self.assertIn("--node-rank: contradicts --hosts: nodes are numbered in the order of the hosts (from PET_NODE_RANK)", err)
+        self.assertIn("--node-rank: contradicts --hosts: nodes are numbered in the order of the hosts", err)
+        code, _, err = self.run_job("--dry-run", "-v", "--hosts", "a", *worker("say", "never"), env={"PET_NODE_RANK": "0"})
+        self.assertEqual(code, 0, err)
+        self.assertIn("PET_NODE_RANK", err)
 
     def test_a_dry_run_of_many_hosts_takes_no_longer_for_each_of_them(self):
         """Where each one costs as much as the list is long, these take minutes."""
