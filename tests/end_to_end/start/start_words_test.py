@@ -109,7 +109,6 @@ class StartRefuses(StartTest):
         self.assertIn("--node-rank: contradicts --hosts: nodes are numbered in the order of the hosts", err)
         code, _, err = self.run_job("--dry-run", "-v", "--hosts", "a", *worker("say", "never"), env={"PET_NODE_RANK": "0"})
         self.assertEqual(code, 0, err)
-        self.assertIn("PET_NODE_RANK", err)
 
     def test_a_dry_run_of_many_hosts_takes_no_longer_for_each_of_them(self):
         """Where each one costs as much as the list is long, these take minutes."""
