@@ -341,7 +341,8 @@ std::variant<Program, std::string> choose_program(const ProgramRequest& request)
     program.substitutes_all = request.substitutes_all;
     const bool is_script = by_python && (request.run_path || !request.module);
     // Another one in Python's place may find it in a container.
-    if (is_script && request.file.is_missing && runs_python({python_name(request.python_exec)})) {
+    if (is_script && request.file.is_missing && request.file.python_path.empty() &&
+        runs_python({python_name(request.python_exec)})) {
         program.argv = {request.program.find('/') == std::string::npos ? "./" + request.program
                                                                        : request.program};
         program.fault = {"no such file", kExitNotFound};

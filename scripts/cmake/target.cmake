@@ -151,19 +151,16 @@ endif()
 # A hang guard, no measure: the thread sanitizer on a loaded machine is slow.
 set(DDPRUN_TEST_TIMEOUT 1800)
 
-# ddprun_add_tests(NAME PARTS PART_WORDS COMMAND... ): the test NAME, or where it has PARTS so many tests NAME_1, NAME_2, ... of
-# one command, that each get PART_WORDS with their number for @PART@, from 1, or for @INDEX@, from 0. So none waits long for
-# another's waiting, and none of its cases is left out; and they begin before the short ones. The caller gets their names in
-# `added`.
-function(ddprun_add_tests name parts part_words)
+# ddprun_add_tests(NAME PARTS COMMAND... ): the test NAME, or where it has PARTS so many tests NAME_1, NAME_2, ... of
+# one command, that each get "--part K/N". So none waits long for another's waiting, and none of its cases is left out; and they
+# begin before the short ones. The caller gets their names in `added`.
+function(ddprun_add_tests name parts)
   set(names ${name})
   if(parts)
     set(names)
-    foreach(PART RANGE 1 ${parts})
-      math(EXPR INDEX "${PART} - 1")
-      string(CONFIGURE "${part_words}" selected @ONLY)
-      add_test(NAME ${name}_${PART} COMMAND ${ARGN} ${selected})
-      list(APPEND names ${name}_${PART})
+    foreach(part RANGE 1 ${parts})
+      add_test(NAME ${name}_${part} COMMAND ${ARGN} --part ${part}/${parts})
+      list(APPEND names ${name}_${part})
     endforeach()
     set_tests_properties(${names} PROPERTIES COST 60)
   else()
@@ -172,9 +169,6 @@ function(ddprun_add_tests name parts part_words)
   set_tests_properties(${names} PROPERTIES TIMEOUT ${DDPRUN_TEST_TIMEOUT})
   set(added ${names} PARENT_SCOPE)
 endfunction()
-
-# The words by which a Catch2 program runs its share of the cases of `parts`.
-set(DDPRUN_SHARD "--shard-count;@parts@;--shard-index;@INDEX@")
 
 # ddprun_test(NAME SOURCES... [PARTS N] [LABELS ...]): a Catch2 program in bin/, run by ctest as one test or as N.
 function(ddprun_test name)
@@ -187,7 +181,7 @@ function(ddprun_test name)
   if(NOT is_sought)
     return()
   endif()
-  ddprun_add_tests(${name} "${parts}" "${DDPRUN_SHARD}" ${name} ${DDPRUN_TEST_CASES})
+  ddprun_add_tests(${name} "${parts}" ${name} ${DDPRUN_TEST_CASES})
   set_tests_properties(${added} PROPERTIES LABELS "${labels}")
 endfunction()
 
@@ -204,7 +198,7 @@ function(ddprun_script_test name script)
   else()
     set(interpreter bash)
   endif()
-  ddprun_add_tests(${name} "${parts}" "--part;@PART@/${parts}" ${interpreter} ${path} ${words})
+  ddprun_add_tests(${name} "${parts}" ${interpreter} ${path} ${words})
   set_tests_properties(${added} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${labels}")
   # Sanitizers take memory of their own; tests that measure it must know.
   if(DDPRUN_SANITIZE)

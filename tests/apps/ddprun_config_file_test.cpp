@@ -41,7 +41,7 @@ TEST_CASE("options: the command line, then DDPRUN_*, then torchrun's variable, t
          [](const CommandLine& line) { return std::string(line.listen_any ? "any" : "auto"); }},
         {"allow-different", "true", "false", "", "true",
          [](const CommandLine& line) { return std::string(line.allow_different ? "true" : "false"); }},
-        {"module", "true", "false", "true", "false",
+        {"module", "true", "false", "1", "false",
          [](const CommandLine& line) { return std::string(line.module ? "true" : "false"); }},
         {"log-dir", "/w", "/o", "/t", "/f", [](const CommandLine& line) { return line.output.log_dir; }},
         {"restart-on", "4", "3", "", "1",

@@ -168,6 +168,7 @@ const std::vector<Row> kRows = {
     {"logs-specs", "default", at(&CommandLine::nnodes), "1"},
     {"heartbeat", "7", at(&CommandLine::heartbeat), "7000"},
     {"shutdown-timeout", "5", at(&CommandLine::grace_period), "5000"},
+    {"lost-grace", "3", at(&CommandLine::lost_grace), "3000"},
     {"signals-to-handle", "TERM,USR1", at(&CommandLine::terminating_signals), "15 10 "},
     {"forward", "USR1=USR2", at(&CommandLine::forwarded_signals), "10=12 "},
     {"requeue-on", "USR1", at(&CommandLine::forwarded_signals), "10=10 "},

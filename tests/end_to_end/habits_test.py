@@ -162,7 +162,7 @@ class Programs(HabitsTest):
         self.file("windows", "#!/bin/sh\r\necho hi\r\n", 0o755)
         os.mkdir(os.path.join(self.folder, "empty"))
         for name, told in (("./plain", "chmod +x"), ("./other", "/no/such/interpreter"), (".", "directory"), ("./empty", "directory"),
-                           ("./windows", r"carriage return, as lines of Windows do; sed -i 's/\r$//' FILE")):
+                           ("./windows", r"part of the name, as lines of Windows do; sed -i 's/\r$//' FILE")):
             self.assert_one_line(NOT_EXECUTABLE, told, name)
 
     def test_a_carriage_return_is_named_with_what_removes_it(self):

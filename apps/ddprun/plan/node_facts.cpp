@@ -80,7 +80,8 @@ std::string missing_script(const std::vector<std::string>& words) {
     const auto script = std::find_if(words.begin() + 1, words.end(),
                                      [](const std::string& word) { return !word.starts_with('-'); });
     std::error_code ignored;
-    const bool is_script = script != words.end() && script->ends_with(".py");
+    const bool is_script =
+        script != words.end() && script->ends_with(".py") && script->find(' ') == std::string::npos;
     return is_script && !std::filesystem::exists(*script, ignored) ? *script : "";
 }
 

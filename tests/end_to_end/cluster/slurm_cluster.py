@@ -1,5 +1,6 @@
 """A Slurm cluster of several nodes on this machine, for one test: its own munge, controller and daemons, in a folder."""
 
+import fcntl
 import os
 import shutil
 import socket
@@ -77,6 +78,12 @@ class SlurmCluster:
             raise
 
     def begin(self):
+        # Free ports are anybody's until the daemons have them: one cluster at a time begins.
+        with open(os.path.join(tempfile.gettempdir(), "ddprun-slurm.lock"), "a", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.begin_alone()
+
+    def begin_alone(self):
         controller, *ports = free_ports(1 + len(self.names))
         os.mkdir(os.path.join(self.folder, "state"))
         devices = f"Gres=gpu:{self.gpus}" if self.gpus else ""

