@@ -237,6 +237,11 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
         return show_dry_run(options, line.json);
     }
     const std::string advice = agree_on_trust(line, options, call);
+    options.unfit = Features(call.features()->all()).unfit();
+    if (!options.unfit.empty()) {
+        tell_of_launch(plan, options, advice, log);
+        return run_unfit(std::move(options), call);
+    }
     check_files(options, known);
     // Of several nodes the others are to hear of it, too: the job fails of it.
     if (const auto fault = program_fault(line, facts); fault && options.nnodes == 1) {
@@ -244,8 +249,6 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
         return end_unstarted(options, call, fault->exit_code, fault->text);
     }
     tell_of_launch(plan, options, advice, log);
-    options.unfit = Features(call.features()->all()).unfit();
-    if (!options.unfit.empty()) return run_unfit(std::move(options), call);
     options.open_files = raise_open_files();
     options.in_run_folder = run_file_work(options, call);
     if (!sees_own_processes())

@@ -97,7 +97,7 @@ class Texts(EndToEndTest):
         say("remark", text=HOSTILE)
         say("round_ready", **membership(0))
         job.wait_for_line("^up$")
-        say("stop", round=0, cause=FAILURE)
+        say("stop", round=0, cause=FAILURE, is_awaited=False)
         self.node.expect("workers_gone")
         say("restarting", cause=FAILURE, restart=1, max_restarts=1, delay_ms=0, resize=0, nodes=2)
         say("round_ready", **membership(1, job_id="job" + HOSTILE, restart_reason="gone" + HOSTILE))
