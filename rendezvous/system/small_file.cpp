@@ -196,8 +196,11 @@ bool concerns_name_only(const error_code& error) {
 namespace {
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
-    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-        text.replace(at, from.size(), to);
+    std::string replaced;
+    std::size_t at = 0;
+    for (std::size_t found; (found = text.find(from, at)) != text.npos; at = found + from.size())
+        replaced.append(text, at, found - at).append(to);
+    text = replaced.append(text, at);
 }
 
 }  // namespace

@@ -2,7 +2,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
+#include <future>
+#include <optional>
+#include <thread>
+#include <utility>
 
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/control/coordinator_client.hpp"
@@ -53,28 +58,41 @@ class RawCaller {
     OwnedDescriptor fd_;
 };
 
-// An agent that has been let in, and waits for the other.
+// An agent that has been let in, and waits for the other; it answers on a thread of its own.
 class LetIn {
   public:
-    LetIn(std::uint16_t port, const std::optional<SecretKey>& key) : caller_(port) {
-        std::string said = encode_control(hello(1, 2));
-        if (key) {
-            SealedCall call(SealedPurpose::agent, *key, SecretKey::fresh());
-            caller_.say(call.bytes());
-            const auto keys = call.learn(caller_.hear(kNoiseHandshakeBytes)).keys;
-            REQUIRE(keys);
-            said = SealedRecords(*keys).seal(said);
-        } else {
-            said = std::string(kControlMagic) + said;
-        }
-        caller_.say(said);
+    LetIn(std::uint16_t port, const std::optional<SecretKey>& key) {
+        CoordinatorClientEvents events;
+        std::promise<void> heard;
         // It is told of the heartbeat at once.
-        REQUIRE_FALSE(caller_.hear(1).empty());
+        events.on_lease = [&heard, done = false](const auto&) mutable {
+            if (!std::exchange(done, true)) heard.set_value();
+        };
+        events.on_message = [](const ControlMessage&) {};
+        events.on_trouble = [](const std::string&) {};
+        events.on_lost = [this](const CoordinatorLoss&) { is_closed_ = true; };
+        CoordinatorClientOptions options{.coordinator = {"127.0.0.1", port}, .hello = hello(1, 2)};
+        options.join_deadline = CoordinatorClient::TimePoint::max();
+        options.key = key;
+        client_.emplace(context_.get_executor(), std::move(options), std::move(events));
+        client_->join();
+        auto is_heard = heard.get_future();
+        thread_ = std::thread([this] { context_.run_for(10 * kHangGuard); });
+        REQUIRE(is_heard.wait_for(kHangGuard) == std::future_status::ready);
     }
-    bool is_closed() { return caller_.is_closed(); }
+    ~LetIn() {
+        context_.stop();
+        thread_.join();
+    }
+    LetIn(const LetIn&) = delete;
+    LetIn& operator=(const LetIn&) = delete;
+    bool is_closed() const { return is_closed_; }
 
   private:
-    RawCaller caller_;
+    boost::asio::io_context context_;
+    std::atomic<bool> is_closed_ = false;
+    std::optional<CoordinatorClient> client_;
+    std::thread thread_;
 };
 
 // What becomes of an agent that joins with this key: the reason of the refusal, or of the loss, "waiting", "let in".
