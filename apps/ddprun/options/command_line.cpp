@@ -9,6 +9,7 @@
 #include "apps/cli/print.hpp"
 #include "apps/ddprun/options/launcher_words.hpp"
 #include "launcher/path_template.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 

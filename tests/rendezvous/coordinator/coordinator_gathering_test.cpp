@@ -1,4 +1,6 @@
 // Who takes part in a job, who is refused, and what those who wait hear.
+#include <algorithm>
+
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/admission.hpp"
 #include "tests/support/catch.hpp"
@@ -338,7 +340,9 @@ TEST_CASE("a refusal is the last word, also behind a welcome or a question of th
             CHECK(out[i].close_after == std::holds_alternative<Refused>(out[i].message));
             if (out[i].to == 2) closing.push_back(out[i].close_after);
         }
-        CHECK(closing == std::vector<std::size_t>{0, 1});
+        REQUIRE(closing.size() >= 2);
+        CHECK(closing.back() == 1);
+        CHECK(std::count(closing.begin(), closing.end(), 1) == 1);
     }
 }
 

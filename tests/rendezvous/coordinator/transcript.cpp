@@ -70,10 +70,13 @@ void Transcript::happen(const std::string& line) {
     if (line.starts_with("job ")) return begin_job(line.substr(4));
     REQUIRE(coordinator_);
     if (line == "wait") {
-        const auto deadline = coordinator_->next_deadline();
-        REQUIRE(deadline);
-        now_ = std::max(now_, *deadline);
-        return take(coordinator_->tick(now_));
+        for (const std::size_t said = lines_.size(); lines_.size() == said;) {
+            const auto deadline = coordinator_->next_deadline();
+            REQUIRE(deadline);
+            now_ = std::max(now_, *deadline);
+            take(coordinator_->tick(now_));
+        }
+        return;
     }
     const std::size_t space = line.find(' ');
     REQUIRE(space != line.npos);

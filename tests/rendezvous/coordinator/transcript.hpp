@@ -8,7 +8,7 @@
 //     N is killed | is cut off     its connection ends, by its machine or without a word
 //     N saw M die                  the connection between them was closed by the machine of M
 //     N takes over                 from here on its coordinator is the one, which knows what N has heard
-//     wait                         until something is due
+//     wait                         until something is said
 #pragma once
 
 #include <map>
