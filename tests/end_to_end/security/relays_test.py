@@ -65,7 +65,8 @@ class FalseRelays(StartTest):
             with self.subTest(name):
                 code, out, err = self.with_false_relay(frames)
                 self.assertEqual((code, out), (71, ""), err)
-                self.assertEqual([line for line in err.splitlines() if "left to itself" not in line],
+                # On a slow machine the node that waits says so, too.
+                self.assertEqual([line for line in err.splitlines() if "left to itself" not in line and "--join-timeout" not in line],
                                  ["ddprun: b: its relay says what cannot be true",
                                   "ddprun: 1 of 2 hosts could not be started, so the job is not run"])
 
