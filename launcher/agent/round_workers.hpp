@@ -106,7 +106,7 @@ class RoundObserver {
     ~RoundObserver() = default;
 };
 
-class RoundWorkers : private GroupObserver {
+class RoundWorkers final : private GroupObserver {
   public:
     // `station`: what all workers of this node have in common; the key of their mesh is made here.
     RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner, OutputPump& pump,

@@ -169,9 +169,9 @@ class WorkerGroup : private WorkerObserver {
     void half_over();
     void grace_over();
     GraceNotice notice_of_grace(bool is_over) const;
-    void worker_used(pid_t worker, const ResourceUse& use) override { worker_of(worker).use = use; }
-    void worker_exited(pid_t worker, const ExitStatus& status) override;
-    void worker_group_gone(pid_t worker) override;
+    void worker_used(pid_t pid, const ResourceUse& use) override { worker_of(pid).use = use; }
+    void worker_exited(pid_t pid, const ExitStatus& status) override;
+    void worker_group_gone(pid_t pid) override;
     Worker& worker_of(pid_t pid);
     void begin_sweep();
     void finish(const SweepResult& result);

@@ -47,7 +47,7 @@ std::string to_json(const FailureQuestion& question, const Failure& failure);
 // nothing for another one. The round is the caller's to fill in.
 std::optional<Judgement> parse_answer(std::string_view said);
 
-class FailureJudge : private WorkerObserver {
+class FailureJudge final : private WorkerObserver {
   public:
     // The program may run so long.
     static constexpr std::chrono::seconds kOnFailureTimeout{10};

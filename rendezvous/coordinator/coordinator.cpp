@@ -140,8 +140,9 @@ Coordinator::Outbox Coordinator::closed(ConnectionId connection, TimePoint now, 
 }
 
 void Coordinator::lose(const JobNode& node, Roster::Loss loss, bool closed_there, TimePoint now) {
-    // Workers die with their agent, but outlive a connection that only broke.
-    const bool agent_is_dead = closed_there && !node.run.gave_up;
+    // Workers die with their agent, but outlive a connection that only broke. One that has given this side up while it stood
+    // still has said so, which the system may have thrown away: what was asked too late is answered by a reset.
+    const bool agent_is_dead = closed_there && !node.run.gave_up && !heartbeats_.is_in_doubt();
     roster_.lose(node, loss, agent_is_dead);
     heartbeats_.remove(node.connection);
     const bool runs = state_ == CoordinatorState::running || state_ == CoordinatorState::stopping;

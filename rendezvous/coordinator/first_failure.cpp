@@ -113,14 +113,14 @@ constexpr std::string_view kFrameBegins[] = {
     "frame #",        "at ",         "from ",     "File ",           "Thread 0x",          "@ ", "goroutine ",
     "Current thread", "created by ", "Traceback", "During handling", "The above exception"};
 
-bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
+bool is_decimal(char byte) { return byte >= '0' && byte <= '9'; }
 
 bool looks_like_failure(std::string_view line) {
     for (const std::string_view word : kFailureWords) {
         const auto at = line.find(word);
         if (at == std::string_view::npos) continue;
         const auto rest = line.substr(at + word.size());
-        if (!word.ends_with(": ") || (!rest.empty() && !is_digit(rest[0]))) return true;
+        if (!word.ends_with(": ") || (!rest.empty() && !is_decimal(rest[0]))) return true;
     }
     return line.ends_with("Error") || line.ends_with("Exception");
 }
@@ -128,7 +128,7 @@ bool looks_like_failure(std::string_view line) {
 bool is_frame(std::string_view line) {
     if (line.starts_with(' ') || line.starts_with('\t'))
         return line.find("what():") == std::string_view::npos;
-    return begins_with_any(line, kFrameBegins) || (line.size() > 1 && line[0] == '#' && is_digit(line[1]));
+    return begins_with_any(line, kFrameBegins) || (line.size() > 1 && line[0] == '#' && is_decimal(line[1]));
 }
 
 // PyTorch puts the rank before each line.
