@@ -306,7 +306,6 @@ constexpr char kHost = '@';
 // Letters a to f alone are a word of a language unless there are so many of them.
 constexpr std::size_t kLongHex = 8;
 
-bool is_decimal(char c) { return c >= '0' && c <= '9'; }
 bool is_hex_letter(char c) { return (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 bool is_of_word(char c) { return is_decimal(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_sign(char c) { return c == '-' || c == '+'; }
