@@ -49,7 +49,7 @@ TEST_CASE("start: hosts become nodes in their order, with the first one's name f
     CHECK(plan.environment == Environment{{"A", "1"}});
     CHECK(plan.options == Words{"--nproc-per-node=4", "-r3"});
     CHECK(plan.program == Words{"train", "--x"});
-    CHECK(plan.secret.starts_with("ddprun-"));
+    CHECK((plan.secret.starts_with("ddprun-") && plan.secret.size() == 7 + 64 + 8));
     CHECK(plan.secret != start_of({"--hosts=a,b"}).plan.secret);
     CHECK(plan.ships);
     CHECK(options.terms.least == 2);

@@ -330,8 +330,10 @@ TEST_CASE("a file that cannot be written is said once, counted at the end, and s
     OutputOptions options = teed();
     PumpRun run(options);
     run.out.read_on();
-    // The log file is a device that is always full, which only root can make.
-    if (::geteuid() != 0) return;
+    if (::geteuid() != 0) {
+        WARN("skipped: needs root, to make the log file a device that is always full");
+        return;
+    }
     run.start(0, {"out", "x\\n"});
     run.run_until_finished();
     std::filesystem::remove(folder_of(run.error_files[0]) / "stdout.log");
