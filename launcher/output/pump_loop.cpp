@@ -38,6 +38,14 @@ void show(OutputConsole& console, int number, const std::string& prefix, std::st
     if (console.writer.buffer().size() > kComposed) console.writer.flush();
 }
 
+// What the worker has written and nobody has read yet, in bytes.
+std::size_t unread_of(PumpStream& stream) {
+    int in_pipe = 0;
+    const bool is_known =
+        stream.reader.is_open() && ::ioctl(stream.reader.native_handle(), FIONREAD, &in_pipe) == 0;
+    return is_known && in_pipe > 0 ? static_cast<std::size_t>(in_pipe) : 0;
+}
+
 }  // namespace
 
 OutputRoute::OutputRoute(OutputRouteParts parts) : parts_(std::move(parts)) {}
@@ -232,9 +240,9 @@ void PumpLoop::close(PumpStream& stream) {
 // A process outside the worker's group holds the stream open: what is in it now is taken, no more.
 void PumpLoop::give_up_waiting(PumpStream& stream) {
     if (!stream.reader.is_open() || stream.remaining) return;
-    int in_pipe = 0;
-    if (::ioctl(stream.reader.native_handle(), FIONREAD, &in_pipe) != 0 || in_pipe <= 0) return close(stream);
-    stream.remaining = static_cast<std::size_t>(in_pipe);
+    const std::size_t unread = unread_of(stream);
+    if (unread == 0) return close(stream);
+    stream.remaining = unread;
 }
 
 void PumpLoop::look_at(const Worker& worker) {
@@ -249,8 +257,9 @@ void PumpLoop::look_at(const Worker& worker) {
 void PumpLoop::update(const Worker& worker) {
     worker->is_update_due = false;
     for (PumpStream& stream : worker->streams) {
-        // A state that nobody can see now is shown later.
-        if (stream.route.has_unseen() && is_wanted(stream)) stream.route.show_unfinished();
+        // A state that nobody can see now is shown later, and a line whose rest has come does not stand: it is only unread.
+        if (stream.route.has_unseen() && is_wanted(stream) && unread_of(stream) == 0)
+            stream.route.show_unfinished();
     }
     look_at(worker);
     settle_soon();

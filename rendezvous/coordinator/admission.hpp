@@ -77,7 +77,6 @@ class UnfitNodes {
 
     // How many will not come.
     int left_out() const { return static_cast<int>(nodes_.size()); }
-    bool has_any() const { return host_.has_value() || !nodes_.empty(); }
 
     // Why there is no job: too few can come, or the host is one of them.
     std::optional<Refused> fault(int nnodes, int least) const;
