@@ -176,6 +176,11 @@ class Programs(HabitsTest):
         self.assertEqual(self.said("--wrap", "*:./container", "/in/it/program")[:2], (0, "/in/it/program"))
         self.assertEqual(self.said("/in/it/train.py", env={"PYTHON_EXEC": "./container"})[:2], (0, "-u /in/it/train.py"))
 
+    def test_a_variable_that_is_the_programs_own_is_named(self):
+        for value in ("yes", "true", "on"):
+            self.assert_one_line(USAGE, f"--standalone {value}: must be 1 or 0 (from PET_STANDALONE)", "train.py",
+                                 env={"PET_STANDALONE": value})
+
     def test_python_reads_other_things_than_files(self):
         self.assertEqual(self.said("--python", "--", "-c", "print(5)")[:2], (0, "5"))
         self.assertEqual(self.said("--python", "-")[0], 0)
