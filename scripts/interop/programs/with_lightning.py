@@ -10,7 +10,7 @@ import lightning
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from saying import ok
+from saying import leave, ok
 
 
 class Model(lightning.LightningModule):
@@ -41,6 +41,7 @@ def main():
     assert trainer.num_training_batches == 64 // 8 // world
     weights = trainer.strategy.all_gather(torch.cat([each.detach().flatten() for each in model.parameters()]))
     assert all(torch.equal(each, weights[0]) for each in weights)
+    leave()
     ok("Lightning")
 
 

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
-from saying import ok
+from saying import leave, ok
 
 
 class Text(torch.utils.data.Dataset):
@@ -34,6 +34,7 @@ def main():
     weights = torch.cat([each.detach().flatten() for each in model.parameters()])
     dist.all_gather(everywhere := [torch.empty_like(weights) for _ in range(world)], weights)
     assert all(torch.equal(each, weights) for each in everywhere)
+    leave()
     ok("Transformers Trainer")
 
 
