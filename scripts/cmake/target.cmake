@@ -67,9 +67,9 @@ endfunction()
 target_compile_options(ddprun_options INTERFACE $<$<AND:${is_test},$<CONFIG:Release>>:-Og>)
 
 # ddprun_optimize_for_size(NAME): the target NAME, whose loops are short and whose messages are few, is no faster at -O3, only
-# larger by a quarter.
+# larger by a quarter, and takes half as long again to compile.
 function(ddprun_optimize_for_size name)
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O2>)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
 # ddprun_precompile(NAME [HEADER...]): where the sources of the target NAME are joined, the headers that most of them share,
