@@ -29,11 +29,14 @@ constexpr std::chrono::seconds kGoodbyeTimeout{5};  // of the host, for the othe
 
 class Agent final : public AgentControls, public AgentLinkObserver, public RoundObserver {
   public:
-    Agent(LaunchOptions options, LauncherLog& log, const Features& features, const RunnerMaker& make_runner)
+    Agent(LaunchOptions options, LauncherLog& log, const Features& features)
         : options_(std::move(options)),
           log_(log),
           features_(features),
-          runner_(make_runner(context_.get_executor(), [this](const std::string& what) { log_.warn(what); })),
+          runner_(make_guardian(
+              context_.get_executor(), static_cast<int>(options_.workers.size()),
+              [this](const std::string& what) { log_.warn(what); }, own_cgroup_folder(),
+              [this] { options_.key.reset(); })),
           timer_(context_),
           link_(*this, *this, options_, log_) {}
     ~Agent() {
@@ -265,13 +268,8 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
 
 }  // namespace
 
-int run_agent(LaunchOptions options, LauncherLog& log, const Features& features,
-              const RunnerMaker& make_runner) {
-    const RunnerMaker guardian = [workers = static_cast<int>(options.workers.size())](const auto& executor,
-                                                                                      auto on_trouble) {
-        return make_guardian(executor, workers, std::move(on_trouble));
-    };
-    return Agent(std::move(options), log, features, make_runner ? make_runner : guardian).run();
+int run_agent(LaunchOptions options, LauncherLog& log, const Features& features) {
+    return Agent(std::move(options), log, features).run();
 }
 
 }  // namespace ddprun::inline launch
