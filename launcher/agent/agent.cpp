@@ -29,14 +29,14 @@ constexpr std::chrono::seconds kGoodbyeTimeout{5};  // of the host, for the othe
 
 class Agent final : public AgentControls, public AgentLinkObserver, public RoundObserver {
   public:
-    Agent(LaunchOptions options, LauncherLog& log, const Features& features)
+    Agent(LaunchOptions options, LauncherLog& log, const Features& features, const RunnerMaker& make_runner)
         : options_(std::move(options)),
           log_(log),
           features_(features),
-          runner_(make_guardian(
-              context_.get_executor(), static_cast<int>(options_.workers.size()),
-              [this](const std::string& what) { log_.warn(what); }, own_cgroup_folder(),
-              [this] { options_.key.reset(); })),
+          runner_(make_runner
+                      ? make_runner(context_.get_executor(), warner())
+                      : make_guardian(context_.get_executor(), static_cast<int>(options_.workers.size()),
+                                      warner(), own_cgroup_folder(), [this] { options_.key.reset(); })),
           timer_(context_),
           link_(*this, *this, options_, log_) {}
     ~Agent() {
@@ -60,6 +60,10 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
     }
 
   private:
+    std::function<void(const std::string&)> warner() {
+        return [this](const std::string& what) { log_.warn(what); };
+    }
+
     // Features ask for these (AgentControls).
     boost::asio::any_io_executor executor() override { return context_.get_executor(); }
     const LaunchOptions& options() const override { return options_; }
@@ -268,8 +272,9 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
 
 }  // namespace
 
-int run_agent(LaunchOptions options, LauncherLog& log, const Features& features) {
-    return Agent(std::move(options), log, features).run();
+int run_agent(LaunchOptions options, LauncherLog& log, const Features& features,
+              const RunnerMaker& make_runner) {
+    return Agent(std::move(options), log, features, make_runner).run();
 }
 
 }  // namespace ddprun::inline launch

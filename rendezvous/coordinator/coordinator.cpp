@@ -74,7 +74,7 @@ void Coordinator::look_at_clock(TimePoint now) {
     const auto limit = heartbeats_.terms().limit;
     if (now - *due <= (limit.count() > 0 ? limit : std::chrono::milliseconds(kStandstill))) return;
     roster_.await(now);
-    round_.postpone_exit_wait(now - *due);
+    round_.begin_exit_wait_again(now);
 }
 
 Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage& message, TimePoint now) {
