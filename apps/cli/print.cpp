@@ -35,6 +35,12 @@ std::optional<std::string> variable_named(const char* name) {
 // A version is no text to be read.
 constexpr int kMostLinesSeen = 2;
 
+// Nobody wants letters otherwise than plain: https://no-color.org, and terminals that have but one kind.
+bool shows_bold() {
+    return ::isatty(STDOUT_FILENO) != 0 && variable_named("NO_COLOR").value_or("").empty() &&
+           variable_named("TERM").value_or("dumb") != "dumb";
+}
+
 // The command that shows what is too long for the screen; empty: there is none, or nobody wants it.
 std::string find_pager() {
     if (::isatty(STDOUT_FILENO) == 0) return "";
@@ -72,7 +78,7 @@ std::string what_is_inside() {
     constexpr int kPatch = 100, kMinor = 1000, kMajor = 100'000;
     return fmt::format(
         "with Boost {}.{}.{}, fmt {}.{}.{}, libsodium {}; OpenSSL is the system's, opened where etcd is asked by TLS; "
-        "licences: share/doc/ddprun",
+        "licences: --licenses",
         BOOST_VERSION / kMajor, BOOST_VERSION / kPatch % kMinor, BOOST_VERSION % kPatch, FMT_VERSION / 10'000,
         FMT_VERSION / 100 % 100, FMT_VERSION % 100, SODIUM_VERSION_STRING);
 }
@@ -117,8 +123,9 @@ void print(const std::string& text) {
     if (!is_written && errno != EPIPE) fail_errno(errno, "cannot write to stdout");
 }
 
-void show_text(const std::string& text) {
+void show_text(const std::string& plain) {
     constexpr int kNoSuchCommand = 127;  // a shell's
+    const std::string text = shows_bold() ? with_bold_headings(plain) : plain;
     const bool is_seen_whole = std::count(text.begin(), text.end(), '\n') <= kMostLinesSeen;
     const std::string pager = is_seen_whole ? "" : find_pager();
     if (pager.empty()) return print(text);

@@ -23,7 +23,7 @@ void print(const std::string& text);
 
 // Shows a text to read, as git does: on a terminal through $DDPRUN_PAGER, $PAGER or less, where there is one, and waits until
 // the reader has left it; else as print() does, and so a single line. The pager is a command of the shell; cat, or none
-// (DDPRUN_PAGER=), is print().
+// (DDPRUN_PAGER=), is print(). Headings are bold on a terminal, unless NO_COLOR is set.
 void show_text(const std::string& text);
 
 }  // namespace ddprun::inline app

@@ -8,7 +8,9 @@
 #include <string_view>
 
 #include "apps/cli/option_values.hpp"
+#include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/split.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline app {
 
@@ -180,6 +182,7 @@ namespace {
 const char* const kPrintCompletion = "--print-completion";
 const char* const kPrintMan = "--print-man";
 const char* const kPrintFlags = "--print-flags";
+const char* const kLicenses = "--licenses";
 
 // Returns the options that --help would show under `group`.
 std::vector<const CLI::Option*> options_of(const CLI::App& app, const std::string& group) {
@@ -387,7 +390,26 @@ std::string whole_entry(const CLI::App& app, const CLI::Option& option,
     return text + "\n";
 }
 
+// Quotes the rows of the table that speak of this code; a worker may have ended with any but 0.
+std::string help_on_code(int code) {
+    const auto signal = signal_name(code - kExitSignalBase);
+    std::string text = fmt::format("Exit code {}{}\n", code, signal ? ", 128+n for " + *signal : "");
+    const std::string table = exit_code_table();
+    for (const std::string_view row : split_at(table, '\n')) {
+        const auto cells = split_at(row, '|');
+        if (cells.size() < 4) continue;
+        // "| 69 | the nodes did not … |"
+        const std::string key(cells[1].substr(1, cells[1].size() - 2));
+        if (key == std::to_string(code) || (key == "128+n" && signal) || (key == "the worker's" && code > 0))
+            text += help_entry(key, std::string(cells[2].substr(1, cells[2].size() - 2)));
+    }
+    return text;
+}
+
 std::string help_on(const CLI::App& app, const std::vector<OptionGroup>& groups, const std::string& topic) {
+    constexpr int kMostCode = 255;
+    if (const auto code = whole_number<int>(topic); code && *code >= 0 && *code <= kMostCode)
+        return help_on_code(*code);
     const std::string name = topic_of(topic);
     std::vector<std::string> names{kAllTopics};
     std::string text;
@@ -434,19 +456,36 @@ std::string help_text(const CLI::App& app, const std::vector<OptionGroup>& group
     return app.get_footer().empty() ? text : text + "\n" + app.get_footer() + "\n";
 }
 
+std::string with_bold_headings(const std::string& text) {
+    std::string marked;
+    const auto lines = split_at(text, '\n');
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+        const bool is_first = i == 0 || lines[i - 1].empty();
+        const bool is_head = is_first && !lines[i].empty() && lines[i].front() != ' ' &&
+                             i + 1 < lines.size() && lines[i + 1].starts_with("  ");
+        if (i > 0) marked += '\n';
+        marked += is_head ? fmt::format("\x1b[1m{}\x1b[m", lines[i]) : lines[i];
+    }
+    return marked;
+}
+
 void add_print_options(CLI::App& app) {
     app.add_option(kPrintCompletion)
         ->type_name("SHELL")
         ->description("Print what bash, zsh or fish complete");
+    app.add_flag(kLicenses)->description("Show the licences of all that is inside and exit");
     app.add_flag(kPrintMan)->group("");
     app.add_flag(kPrintFlags)->group("");
 }
 
 bool wants_print(const CLI::App& app) {
-    return app.count(kPrintMan) + app.count(kPrintFlags) + app.count(kPrintCompletion) > 0;
+    return app.count(kPrintMan) + app.count(kPrintFlags) + app.count(kPrintCompletion) +
+               app.count(kLicenses) >
+           0;
 }
 
 std::string printed(const CLI::App& app) {
+    if (app.count(kLicenses) > 0) return licenses();
     if (app.count(kPrintMan) > 0) return man_page(app);
     if (app.count(kPrintFlags) > 0) return flag_table(app);
     const std::string shell = app.get_option(kPrintCompletion)->results().back();

@@ -14,16 +14,25 @@ class App;
 namespace ddprun::inline app {
 
 // Returns what --help shows, at most 80 columns wide. `topic`: empty or "all": all options; one of them, with or without
-// dashes; or a group's heading. One option and a group are shown with their whole texts. Throws UsageError for another topic.
+// dashes; a group's heading; or an exit code, of which the manual's table says what it means. One option and a group are shown
+// with their whole texts. Throws UsageError for another topic.
 std::string help_text(const CLI::App& app, const std::vector<OptionGroup>& groups, const std::string& topic);
 
-// --print-completion, and two that --help does not show: --print-man and --print-flags.
+// --licenses and --print-completion, and two that --help does not show: --print-man and --print-flags.
 void add_print_options(CLI::App& app);
 
 // Say whether one of them was given, once `app` has parsed, and what it asks for then. Throws UsageError for an unknown
 // shell.
 bool wants_print(const CLI::App& app);
 std::string printed(const CLI::App& app);
+
+// Makes the headings bold for a terminal: each line behind an empty one that has an indented one behind it.
+std::string with_bold_headings(const std::string& text);
+
+// Return what the build has put into the program: LICENSE with the licences of the libraries inside (licenses.txt), and the
+// rows of the manual's table of exit codes, without Markdown's signs.
+std::string licenses();
+std::string exit_code_table();
 
 // Makes a script for bash, zsh or fish. A program of CLI11's without positionals and without commands starts another,
 // whose own words are completed as that one's. Throws BadValue for another shell.

@@ -54,9 +54,14 @@ constexpr ddprun::Mode kTextMode{[](Call& call) { return call.line().show.has_va
 constexpr ddprun::Mode kSecretMode{[](Call& call) { return call.line().makes_secret; }, make_secret};
 
 // --adapt: this process becomes the one worker that a process launcher has started it for.
-constexpr ddprun::Mode kTaskMode{
-    [](Call& call) { return call.line().adapt && !call.line().dry_run; },
-    [](Call& call) -> int { ddprun::become_task(ddprun::find_adapted_task(call.plan(), call.called())); }};
+constexpr ddprun::Mode kTaskMode{[](Call& call) { return call.line().adapt && !call.line().dry_run; },
+                                 [](Call& call) -> int {
+                                     const ddprun::AdaptedTask task =
+                                         ddprun::find_adapted_task(call.plan(), call.called());
+                                     if (!task.fault) ddprun::become_task(task);
+                                     call.log().error(task.fault->text);
+                                     return task.fault->exit_code;
+                                 }};
 
 // The first that claims a call runs it.
 constexpr const ddprun::Mode* kModes[] = {

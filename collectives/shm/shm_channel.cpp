@@ -177,11 +177,10 @@ void ShmWaiter::wait_longer(int peer, const ShmCondition& condition, PeerMesh::O
         look_at_news(operation);
         if (has_passed(operation.deadline)) mesh_.fail_late({ranks_.at(peer)}, operation);
         mesh_.run_wait_schedule({ranks_.at(peer)}, operation);
-        const auto before = Clock::now();
+        const Deadline planned = Clock::now() + kLongestSleep;
         sleep_until_step(peer, condition, operation.deadline);
-        // A process that stood still has not waited; nor perhaps did its peers move.
-        const auto slept = Clock::now() - before;
-        if (slept > PeerMesh::kStandstill) operation.deadline += slept;
+        operation.deadline =
+            PeerMesh::end_after_sleep(operation.deadline, planned, Clock::now(), operation.timeout.length);
     }
 }
 

@@ -135,10 +135,8 @@ void PeerMesh::wait(std::span<const Awaited> awaited, const Operation& operation
         }
         const auto is_ready = [](const pollfd& one) { return one.revents != 0; };
         if (std::any_of(polled_.begin(), polled_.end(), is_ready)) return;
-        if (Clock::now() > planned && Clock::now() - planned > kStandstill) {
-            granted_for_ = operation.deadline;
-            granted_ = Clock::now() + operation.timeout.length;
-        }
+        granted_ = end_after_sleep(end_of(operation), planned, Clock::now(), operation.timeout.length);
+        granted_for_ = operation.deadline;
         if (has_passed(end_of(operation))) fail_late(awaited_ranks_, operation);
     }
 }

@@ -52,8 +52,14 @@ class PeerMesh {
         NamedTimeout timeout;  // from which the deadline was made; for the message
     };
 
-    // Who wakes up so much later than it was to stood still, and gives its peers the operation's whole time again.
+    // The end of an operation whose rank wakes up now, and was to do so at `planned`: who wakes up so much later stood still, and
+    // gives its peers the operation's whole time again. Pure.
     static constexpr std::chrono::seconds kStandstill{1};
+    static Deadline end_after_sleep(Deadline end, Deadline planned, Deadline now,
+                                    std::chrono::milliseconds whole) {
+        const bool has_end = end != Deadline::max();
+        return has_end && now > planned && now - planned > kStandstill ? now + whole : end;
+    }
 
     // Closes the lifeline ring: returns when both neighbours are connected. `joining` bounds it, but one that
     // fails may take kRingTimeout more, so that its left neighbour hears why.

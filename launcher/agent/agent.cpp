@@ -33,7 +33,10 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
         : options_(std::move(options)),
           log_(log),
           features_(features),
-          runner_(make_runner(context_.get_executor(), [this](const std::string& what) { log_.warn(what); })),
+          runner_(make_runner
+                      ? make_runner(context_.get_executor(), warner())
+                      : make_guardian(context_.get_executor(), static_cast<int>(options_.workers.size()),
+                                      warner(), own_cgroup_folder(), [this] { options_.key.reset(); })),
           timer_(context_),
           link_(*this, *this, options_, log_) {}
     ~Agent() {
@@ -57,6 +60,10 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
     }
 
   private:
+    std::function<void(const std::string&)> warner() {
+        return [this](const std::string& what) { log_.warn(what); };
+    }
+
     // Features ask for these (AgentControls).
     boost::asio::any_io_executor executor() override { return context_.get_executor(); }
     const LaunchOptions& options() const override { return options_; }
@@ -267,11 +274,7 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
 
 int run_agent(LaunchOptions options, LauncherLog& log, const Features& features,
               const RunnerMaker& make_runner) {
-    const RunnerMaker guardian = [workers = static_cast<int>(options.workers.size())](const auto& executor,
-                                                                                      auto on_trouble) {
-        return make_guardian(executor, workers, std::move(on_trouble));
-    };
-    return Agent(std::move(options), log, features, make_runner ? make_runner : guardian).run();
+    return Agent(std::move(options), log, features, make_runner).run();
 }
 
 }  // namespace ddprun::inline launch

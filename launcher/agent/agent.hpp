@@ -21,8 +21,7 @@ using RunnerMaker = std::function<std::unique_ptr<ProcessRunner>(
     const boost::asio::any_io_executor& executor, std::function<void(const std::string&)> on_trouble)>;
 
 // Blocks until the job is over and nothing of this node's part is left; returns the launcher's exit code.
-// Without a maker the workers get a guardian. Throws system_error if the port cannot be
-// had; then nothing was started.
+// Without a maker the workers get a guardian. Throws system_error if the port cannot be had; then nothing was started.
 int run_agent(LaunchOptions options, LauncherLog& log, const Features& features = {},
               const RunnerMaker& make_runner = {});
 

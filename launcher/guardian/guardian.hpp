@@ -44,14 +44,15 @@ namespace ddprun::inline launch {
 // `on_lost` is given a sentence without final stop, from the executor, at most once, before the ends of the workers. With
 // `cgroup_parent`, a cgroup v2 for the workers is made below that folder, if possible; those of
 // so many workers ahead, while the guardian still waits for the first start. Throws
-// system_error if the system refuses.
+// system_error if the system refuses. `in_helpers` takes what they need not know out of their copy of this process's memory.
 //
 // The runner's destructor ends the guardian, which kills what is left; it blocks until that is done,
 // 2 * kGuardianTimeout at most, and not at all after a sweep that left something which cannot be killed.
 std::unique_ptr<ProcessRunner> make_guardian(
     const boost::asio::any_io_executor& executor, int workers,
     std::function<void(const std::string&)> on_lost,
-    const std::optional<std::filesystem::path>& cgroup_parent = own_cgroup_folder());
+    const std::optional<std::filesystem::path>& cgroup_parent = own_cgroup_folder(),
+    const std::function<void()>& in_helpers = {});
 
 // A killed process may take so long to vanish (it may hang in the kernel) before the guardian ends without it.
 inline constexpr std::chrono::seconds kGuardianTimeout{15};

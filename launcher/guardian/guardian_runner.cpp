@@ -70,7 +70,8 @@ class GuardianRunner final : public ProcessRunner {
   public:
     GuardianRunner(const asio::any_io_executor& executor, int workers,
                    std::function<void(const std::string&)> on_lost,
-                   const std::optional<std::filesystem::path>& parent)
+                   const std::optional<std::filesystem::path>& parent,
+                   const std::function<void()>& in_helpers)
         : executor_(executor),
           on_lost_(std::move(on_lost)),
           cgroup_(parent ? JobCgroup::make(*parent, workers) : std::nullopt),
@@ -81,7 +82,10 @@ class GuardianRunner final : public ProcessRunner {
         become_subreaper();
         auto [ours, theirs] = GuardianChannel::make_pair();
         keeper_ = ::fork();
-        if (keeper_ == 0) become_keeper(std::move(theirs), lease_, cgroup_);
+        if (keeper_ == 0) {
+            if (in_helpers) in_helpers();
+            become_keeper(std::move(theirs), lease_, cgroup_);
+        }
         if (keeper_ < 0) {
             const int error_number = errno;
             if (cgroup_) cgroup_->remove();
@@ -358,8 +362,9 @@ class GuardianRunner final : public ProcessRunner {
 
 std::unique_ptr<ProcessRunner> make_guardian(const asio::any_io_executor& executor, int workers,
                                              std::function<void(const std::string&)> on_lost,
-                                             const std::optional<std::filesystem::path>& cgroup_parent) {
-    return std::make_unique<GuardianRunner>(executor, workers, std::move(on_lost), cgroup_parent);
+                                             const std::optional<std::filesystem::path>& cgroup_parent,
+                                             const std::function<void()>& in_helpers) {
+    return std::make_unique<GuardianRunner>(executor, workers, std::move(on_lost), cgroup_parent, in_helpers);
 }
 
 }  // namespace ddprun::inline launch

@@ -320,20 +320,12 @@ std::string substitute(std::string_view text, const std::string& local_rank) {
     return result;
 }
 
-std::string contradiction(const ProgramRequest& request) {
-    if (request.run_path) return {};
-    if (request.module && request.no_python) return "--no-python: contradicts --module (-m)";
-    if (request.python && request.no_python) return "--no-python: contradicts --python";
-    if (request.no_python && request.file.starts_launcher)
-        return "--no-python: the first line of " + request.program +
-               " names this launcher, which would start itself without end";
-    return {};
-}
-
 }  // namespace
 
 std::variant<Program, std::string> choose_program(const ProgramRequest& request) {
-    if (std::string error = contradiction(request); !error.empty()) return error;
+    if (request.no_python && !request.run_path && request.file.starts_launcher)
+        return "--no-python: the first line of " + request.program +
+               " names this launcher, which would start itself without end";
     const bool script = request.program.ends_with(".py") || request.python || request.file.is_for_python;
     const bool by_python = request.run_path || (!request.no_python && (request.module || script));
     Program program;

@@ -76,7 +76,7 @@ struct Program {
     bool substitutes_all = false;  // see argv_for_worker
 };
 
-// Chooses the program, or returns one line that says which flags contradict each other.
+// Chooses the program, or returns one line that says why it cannot be executed as it is.
 //   --run-path                 python -u -c CODE PROGRAM ..., where CODE does what Python's runpy.run_path does, under
 //                              the name __main__, and writes an exception to $TORCHELASTIC_ERROR_FILE
 //   -m MODULE                  python -u -m MODULE ...

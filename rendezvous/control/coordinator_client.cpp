@@ -59,8 +59,9 @@ bool CoordinatorClaims::accept_one(const MemberList& list) const { return list.s
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-std::chrono::steady_clock::duration overslept(const asio::steady_timer& timer) {
-    const auto late = std::chrono::steady_clock::now() - timer.expiry();
+std::chrono::steady_clock::duration overslept(std::chrono::steady_clock::time_point due,
+                                              std::chrono::steady_clock::time_point now) {
+    const auto late = now - due;
     return late > std::chrono::seconds(1) ? late : std::chrono::steady_clock::duration(0);
 }
 
@@ -362,8 +363,9 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         last_try_ = TimePoint::clock::now();
         while (!silent_) {
             // If this process stood still, it has not tried meanwhile.
-            const auto gap = TimePoint::clock::now() - std::exchange(last_try_, TimePoint::clock::now());
-            if (gap > 2 * (kAttemptTimeout + kLongestPause)) options_.join_deadline += gap;
+            const TimePoint now = TimePoint::clock::now();
+            options_.join_deadline +=
+                overslept(std::exchange(last_try_, now) + kAttemptTimeout + kLongestPause, now);
             if (has_passed(options_.join_deadline)) {
                 events_.on_lost({CoordinatorLoss::Kind::unreached, cause_});
                 co_return std::nullopt;

@@ -52,8 +52,12 @@ class CoordinatorClaims {
     std::size_t ends_ = 0;           // taken since then
 };
 
-// So much later than due the timer has fired because this process stood still; nothing for what a busy machine does.
-std::chrono::steady_clock::duration overslept(const boost::asio::steady_timer& timer);
+// So much later than due this process goes on because it stood still; nothing for what a busy machine does. Pure.
+std::chrono::steady_clock::duration overslept(std::chrono::steady_clock::time_point due,
+                                              std::chrono::steady_clock::time_point now);
+inline std::chrono::steady_clock::duration overslept(const boost::asio::steady_timer& timer) {
+    return overslept(timer.expiry(), std::chrono::steady_clock::now());
+}
 
 struct CoordinatorClientEvents {
     std::function<void(const ControlMessage&)> on_message;

@@ -70,11 +70,11 @@ void Coordinator::look_at_clock(TimePoint now) {
     heartbeats_.look(now, now - *due);
     aftermath_.postpone(now - *due);
     leadership_.postpone(now - *due);
-    // It stood still, and so perhaps did those who are awaited, for whatever it is.
+    // It stood still, and so perhaps did those who are awaited, for whatever it is. One node alone has no heartbeats.
     const auto limit = heartbeats_.terms().limit;
-    if (limit.count() == 0 || now - *due <= limit) return;
+    if (now - *due <= (limit.count() > 0 ? limit : std::chrono::milliseconds(kStandstill))) return;
     roster_.await(now);
-    round_.postpone_exit_wait(now - *due);
+    round_.begin_exit_wait_again(now);
 }
 
 Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage& message, TimePoint now) {

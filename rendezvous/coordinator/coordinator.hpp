@@ -53,6 +53,8 @@ class Coordinator {
 
     // So long an agent may take to start its workers, or to fail to do so.
     static constexpr std::chrono::seconds kStartTimeout{90};
+    // Who looks at its clock so much later than it was to stood still; with heartbeats it is their limit.
+    static constexpr std::chrono::seconds kStandstill{5};
     // See Aftermath.
     static constexpr std::chrono::seconds kKillTime = Aftermath::kKillTime;
 

@@ -55,8 +55,10 @@ class ExitWait {
     // When somebody has to be asked, or is no longer waited for.
     std::optional<TimePoint> deadline() const { return deadline_; }
     bool is_due(TimePoint now) const { return deadline_ && now >= *deadline_; }
-    void postpone(TimePoint::duration standstill) {
-        if (deadline_) *deadline_ += standstill;
+    // Nobody had time while the machine stood still: the whole of it begins anew.
+    void begin_again(TimePoint now) {
+        if (deadline_)
+            deadline_ = now + (is_asking() ? std::chrono::milliseconds(kAnswerTimeout) : options_->wait);
     }
 
     // The nodes are asked now; by node rank all ranks that each of them has.
@@ -170,7 +172,7 @@ class Round {
     // --exit-wait: a rank has ended with 0; then the nodes are asked who still runs.
     void rank_succeeded(int rank, TimePoint now) { exit_wait_.ended(rank, now); }
     std::optional<TimePoint> exit_wait_deadline() const { return exit_wait_.deadline(); }
-    void postpone_exit_wait(TimePoint::duration standstill) { exit_wait_.postpone(standstill); }
+    void begin_exit_wait_again(TimePoint now) { exit_wait_.begin_again(now); }
     bool is_exit_wait_due(TimePoint now) const { return exit_wait_.is_due(now); }
     bool asks_who_runs() const { return exit_wait_.is_asking(); }
     Messages ask_who_runs(const JobNodes& nodes, TimePoint now);

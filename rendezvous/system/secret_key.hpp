@@ -1,5 +1,5 @@
 // SecretKey is 32 bytes that nobody else may know, wiped when they go. Pure but for fresh(), which asks the system's random
-// numbers. Copied freely; any thread.
+// numbers. Copied freely; what is moved leaves none behind. Any thread.
 #pragma once
 
 #include <array>
@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace ddprun::inline base {
 
@@ -20,6 +21,11 @@ class SecretKey {
     ~SecretKey();
     SecretKey(const SecretKey&) = default;
     SecretKey& operator=(const SecretKey&) = default;
+    SecretKey(SecretKey&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+    SecretKey& operator=(SecretKey&& other) noexcept {
+        bytes_ = std::exchange(other.bytes_, {});
+        return *this;
+    }
 
     // Makes one that was never used before. Throws if the system has no random numbers.
     static SecretKey fresh();

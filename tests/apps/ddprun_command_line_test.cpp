@@ -375,7 +375,7 @@ TEST_CASE("doctor is a command where it is the first word, and a program in torc
 
 TEST_CASE("no habit from another launcher is an option here, and each has one answer") {
     CommandLine line;
-    std::set<std::string> own{"h", "help", "version"};
+    std::set<std::string> own{"h", "help", "version", "licenses"};
     for (const OptionGroup& group : option_rows(line)) {
         for (const OptionRow& row : group.rows) {
             for (const std::string& name : comma_separated(row.names))

@@ -142,7 +142,13 @@ class Adapted(EndToEndTest):
         code, out, _ = self.run_job("--adapt", "sh", "-c", "grep SigIgn /proc/$$/status", env=one)
         self.assertEqual(code, 0)
         self.assertEqual(int(out.split()[1], 16) & (1 << 12 | 1 << 24), 0, "SIGPIPE and SIGXFSZ are not ignored")
-        self.assertEqual(self.run_job("--adapt", "/nowhere/to/be/found", env=one)[0], 71)
+
+    def test_a_program_that_is_not_there_is_one_line(self):
+        one = {"SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}
+        for program_, why in (("/nowhere/to/be/found", "no such file"), ("not_there.py", "no such file"),
+                              ("not-a-command", "not found on PATH")):
+            code, out, err = self.run_job("--adapt", program_, env=one)
+            self.assertEqual((code, out, err), (127, "", f"ddprun: {program_}: {why}"))
 
     def test_nothing_to_adapt(self):
         code, _, err = self.run_job("--adapt", "true")

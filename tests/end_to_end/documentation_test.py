@@ -146,7 +146,29 @@ class Help(unittest.TestCase):
         os.close(near)
         return seen.decode().replace("\r\n", "\n")
 
+    def test_headings_are_bold_on_a_terminal_only(self):
+        plain = printed("ddprun", "--help", "all")
+        self.assertNotIn("\x1b", plain)
+        shown = self.on_terminal("--help", "all", DDPRUN_PAGER="", TERM="xterm", NO_COLOR="")
+        heads = re.findall(r"\x1b\[1m(.*)\x1b\[m", shown)
+        for heading in ("Options", "Examples", "Restarts"):
+            self.assertIn(heading, heads)
+        self.assertEqual(re.sub(r"\x1b\[1?m", "", shown), plain)
+        for environment in ({"NO_COLOR": "1", "TERM": "xterm"}, {"TERM": "dumb"}):
+            self.assertEqual(self.on_terminal("--help", "all", DDPRUN_PAGER="", **environment), plain)
+
+    def test_help_on_an_exit_code_is_the_manuals(self):
+        for code, texts in ((0, ["every worker on every node ended with 0"]), (1, ["the first worker that failed"]),
+                            (77, ["not admitted: another --rdzv-id", "the first worker"]),
+                            (143, ["Exit code 143, 128+n for SIGTERM", "ended by signal n, not all workers with 0", "the first worker"])):
+            text = " ".join(printed("ddprun", "--help", str(code)).split())
+            for part in texts:
+                self.assertIn(part, text)
+        code, _, err = output_of(program("ddprun"), "--help", "256")
+        self.assertEqual((code, err.count("\n")), (2, 1))
+
     def test_help_is_paged_on_a_terminal_only(self):
+        self.enterContext(unittest.mock.patch.dict(os.environ, {"NO_COLOR": "1"}))
         whole = printed("ddprun", "--help", "all")
         for environment in ({"DDPRUN_PAGER": "sed s/^/paged:/", "PAGER": "false"}, {"PAGER": "sed s/^/paged:/"}):
             self.assertEqual(self.on_terminal("--help", "all", **environment),

@@ -131,6 +131,15 @@ class Words(HabitsTest):
         self.assertRegex(err, r"^ddprun: the last argument of train\.py ends with a carriage return, .*sed -i 's/\\r\$//' FILE")
 
 
+    def test_a_second_host_without_a_number_is_one_line(self):
+        # It may be a program of those hosts, so that the job goes on.
+        for hosts, program_, is_odd in (("alpha", "beta", True), ("alpha", "python", False), ("alpha", "sh", False),
+                                        ("alpha", "train.py", False), ("alpha", "./beta", False)):
+            code, out, err = self.said("--dry-run", "--hosts", hosts, program_, "train.py")
+            self.assertEqual((code, "--hosts" in err, err.count("\n")), (0, is_odd, 0), err)
+            self.assertEqual("hosts stand in one word, like alpha,beta" in err, is_odd)
+
+
 class Programs(HabitsTest):
     def test_a_program_that_is_not_there_is_one_line_with_what_was_meant(self):
         self.file("mybin", "#!/bin/sh\n", 0o755)

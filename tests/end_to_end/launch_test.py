@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -298,6 +299,18 @@ class BadInput(EndToEndTest):
         code, out, _ = self.run_job("--version")
         self.assertEqual(code, 0)
         self.assertRegex(out, r"^ddprun \d+\.\d+\.\d+\nwith Boost \d+\.\d+\.\d+, fmt [\d.]+, libsodium \d+\.\d+\.\d+; [^\n]*OpenSSL[^\n]*$")
+
+    def test_the_licences_of_all_that_is_inside_are_in_each_program(self):
+        with open(os.path.join(os.path.dirname(__file__), "..", "..", "LICENSE"), encoding="utf-8") as own:
+            own = own.read()
+        for name in ("ddprun", "ddpctl", "ddpbench"):
+            with tempfile.TemporaryDirectory() as folder:
+                alone = shutil.copy(program(name), folder)
+                done = subprocess.run([alone, "--licenses"], capture_output=True, text=True, timeout=support.HANG_GUARD, cwd=folder)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertTrue(done.stdout.startswith(own), name)
+            for library in ("Boost Software License", "CLI11: BSD", "fmt, spdlog", "libsodium: ISC", "libstdc++"):
+                self.assertIn(library, done.stdout)
 
     def test_torchruns_variables_and_their_order(self):
         code, out, _ = self.run_job(*worker("say", "x"), env={"PET_NPROC_PER_NODE": "3"})

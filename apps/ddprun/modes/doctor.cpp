@@ -154,7 +154,7 @@ bool claims_doctor_node(Call& call) {
 }
 
 int run_doctor_node_mode(Call& call) {
-    call.secret();
+    wipe(call.secret());
     return run_doctor_node(call.words(), current_environment());
 }
 
@@ -172,7 +172,10 @@ int run_doctor_mode(Call& call) {
     if (call.line().start.is_asked()) return start_job(call, call.line(), adjust);
     CommandLine& line = call.plan().line;
     if (line.start.is_asked()) return start_job(call, line, adjust);
-    if (line.nnodes == 1) return run_doctor(doctor, current_environment());
+    if (line.nnodes == 1) {
+        wipe(call.secret());
+        return run_doctor(doctor, current_environment());
+    }
     become_doctors_job(doctor, line);
     return run_launch_mode(call);
 }

@@ -236,8 +236,9 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
         tell_of_launch(plan, options, "", log);
         return show_dry_run(options, line.json);
     }
-    const std::string advice = agree_on_trust(line, options, call);
+    // First, since it may leave processes behind that hang, which need not have the key.
     options.unfit = Features(call.features()->all()).unfit();
+    const std::string advice = agree_on_trust(line, options, call);
     if (!options.unfit.empty()) {
         tell_of_launch(plan, options, advice, log);
         return run_unfit(std::move(options), call);
@@ -287,10 +288,14 @@ extern const Mode kStartMode{
     }};
 
 int start_job(Call& call, const CommandLine& line, const std::function<void(StarterOptions&)>& adjust) {
-    StarterOptions options = resolve_start(line, find_starter_facts(line, call.secret()));
+    const StarterFacts facts = find_starter_facts(line, call.secret());
+    wipe(call.secret());
+    StarterOptions options = resolve_start(line, facts);
     if (line.output.files && !line.output.log_dir.empty()) options.plan.run_record = run_record_of(call);
     if (adjust) adjust(options);
     call.log().set_verbosity(line.verbosity);
+    // It may yet be a program of those hosts.
+    if (facts.may_be_host) call.log().warn(parted_hosts(line));
     if (const std::string decided = start_line(line, options); !decided.empty()) call.log().info(decided);
     if (line.dry_run) return show_start(line, options);
     return run_starter(options);

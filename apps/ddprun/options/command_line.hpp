@@ -182,6 +182,8 @@ struct WeakerOption {
 // Throws UsageError where the program is one of several hosts that were written with blanks between, and adds a remark of what
 // stands behind a script and is this launcher's (habits.cpp).
 void look_at_program_words(CommandLine& line);
+// Says how several hosts are written, of which the program would be one.
+std::string parted_hosts(const CommandLine& line);
 
 // Throws UsageError for a number that is none of the job's nodes. Where the user says nothing of their count, the cluster may
 // (cluster_plan.hpp).

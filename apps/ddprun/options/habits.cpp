@@ -209,12 +209,7 @@ void check_hosts_together(const CommandLine& line) {
     const bool is_host = is_numbered && std::any_of(names.begin(), names.end(), [&](std::string_view name) {
                              return kind_of_host(name) == kind_of_host(program);
                          });
-    if (is_cut || is_host)
-        throw UsageError(as_said(
-            line,
-            fmt::format(
-                "--hosts {1}: {0} behind it would be the program; hosts stand in one word, like {1}{2}{0}",
-                program, hosts, is_cut ? "" : ",")));
+    if (is_cut || is_host) throw UsageError(parted_hosts(line));
 }
 
 // What is behind the program is the program's, also where it was meant for the launcher. Other programs than a script may
@@ -239,6 +234,14 @@ void remark_on_arguments(CommandLine& line) {
 }
 
 }  // namespace
+
+std::string parted_hosts(const CommandLine& line) {
+    const std::string &hosts = line.start.hosts, &program = line.program.front();
+    return as_said(
+        line,
+        fmt::format("--hosts {1}: {0} behind it is the program; hosts stand in one word, like {1}{2}{0}",
+                    program, hosts, hosts.ends_with(',') ? "" : ","));
+}
 
 void look_at_program_words(CommandLine& line) {
     if (line.program.empty()) return;

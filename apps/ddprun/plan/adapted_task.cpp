@@ -87,17 +87,19 @@ int local_rank_of(const Environment& variables) { return std::stoi(variables.at(
 AdaptedTask find_adapted_task(const ClusterPlan& plan, const std::string& called) {
     const Environment variables = task_variables(plan);
     const CommandLine line = adapted_line(plan, variables);
-    const LaunchOptions options = resolve_launch(line, find_node_facts(line, called));
+    const NodeFacts facts = find_node_facts(line, called);
+    const LaunchOptions options = resolve_launch(line, facts);
     AdaptedTask task{.rank = std::stoi(variables.at("RANK")),
                      .local_rank = local_rank_of(variables),
-                     .environment = options.environment};
+                     .environment = options.environment,
+                     .fault = program_fault(line, facts)};
     task.argv = options.workers.at(static_cast<std::size_t>(task.local_rank)).argv;
     for (const auto& [name, value] : variables) task.environment[name] = value;
     return task;
 }
 
 void become_task(const AdaptedTask& task) {
-    const auto& [rank, local_rank, argv, environment] = task;
+    const auto& [rank, local_rank, argv, environment, fault] = task;
     std::vector<std::string> entries;
     for (const auto& [name, value] : environment) entries.push_back(name + "=" + value);
     const auto pointers = [](const std::vector<std::string>& texts) {

@@ -1,11 +1,13 @@
 // --adapt: a process that a launcher has started for one worker becomes that worker.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/ddprun/plan/cluster_plan.hpp"
 #include "launcher/agent/launch_options.hpp"
+#include "launcher/plan/program.hpp"
 
 namespace ddprun::inline app {
 
@@ -22,6 +24,7 @@ struct AdaptedTask {
     int local_rank = 0;
     std::vector<std::string> argv;
     Environment environment;
+    std::optional<ProgramFault> fault;  // why the program cannot be started
 };
 
 // Looks at this machine, and plans the one program as any launch does. `called` as in node_facts.hpp. Throws UsageError.

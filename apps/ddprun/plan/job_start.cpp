@@ -12,6 +12,8 @@
 #include "apps/ddprun/plan/node_facts.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
+#include "launcher/plan/program.hpp"
+#include "launcher/process/child_exec.hpp"
 #include "launcher/start/host_slots.hpp"
 #include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
@@ -208,6 +210,12 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
     facts.hangup_ignored = is_ignored(SIGHUP);
     facts.seals_store = wants_sealed_store(agreed_auth(line), has_given_secret(secret));
     for (const LocalAddress& own : local_addresses()) facts.addresses.insert(own.address);
+    const std::string* path = find_variable(facts.environment, "PATH");
+    const std::string program = line.program.empty() ? "" : line.program.front();
+    facts.may_be_host =
+        !line.start.hosts.empty() && program.find_first_of("./") == program.npos && !runs_python({program}) &&
+        !std::filesystem::exists(program, unknown) &&
+        find_executable(program, path == nullptr ? std::nullopt : std::optional(*path)).empty();
     if (line.start.host_file.empty()) return facts;
     const auto text = read_small_file(line.start.host_file, kMaxHostListText);
     if (!text)

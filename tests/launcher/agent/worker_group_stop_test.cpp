@@ -45,6 +45,24 @@ TEST_CASE("a stop asks the workers, wakes stopped groups, asks all at half the g
     CHECK_FALSE(run.ends.at(1).outlasted_grace);
 }
 
+TEST_CASE(
+    "workers that stood still with the launcher have their grace again, unless others wait for their end") {
+    FakeRun run;
+    run.group->start_all(specs(1));
+    SECTION("an hour late") {
+        // The timer fires an hour after the grace was to end.
+        run.group->stop(SIGTERM, -1h);
+        run.context.poll();
+        CHECK(run.runner.take_log() == Lines{"0 SIGTERM auto", "0 SIGCONT"});
+    }
+    SECTION("but others wait") {
+        run.group->hasten(-1h);
+        run.group->stop(SIGTERM, 1h);
+        run_until(run.context, [&] { return run.runner.log.size() > 2; });
+        CHECK(run.runner.take_log() == Lines{"0 SIGTERM auto", "0 SIGCONT", "0 SIGKILL", kSweep});
+    }
+}
+
 TEST_CASE("within the grace leftovers are asked to end, at its end they are killed") {
     FakeRun run;
     run.group->start_all(specs(2));

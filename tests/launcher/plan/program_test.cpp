@@ -132,15 +132,12 @@ TEST_CASE("PYTHON_EXEC chooses the interpreter, unless it is empty") {
     CHECK(chosen(request).argv.front() == "python3");
 }
 
-TEST_CASE("contradicting flags are refused by name") {
-    ProgramRequest request;
-    request.program = "a";
-    request.no_python = true;
-    request.module = true;
-    CHECK(refused(request) == "--no-python: contradicts --module (-m)");
-    request.module = false;
-    request.python = true;
-    CHECK(refused(request) == "--no-python: contradicts --python");
+TEST_CASE("a program that would start this launcher is not executed as it is") {
+    ProgramRequest request{.program = "a", .no_python = true, .file = {.starts_launcher = true}};
+    CHECK(refused(request) ==
+          "--no-python: the first line of a names this launcher, which would start itself without end");
+    request.run_path = true;
+    CHECK(chosen(request).argv.front() == "python3");
 }
 
 TEST_CASE("the local rank is put into arguments as Python's string.Template does it") {
