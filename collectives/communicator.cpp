@@ -23,6 +23,20 @@ std::optional<CollectiveError> refusal(const std::shared_ptr<WorkState>& state) 
                            "this operation was started by another process, which this one was forked from");
 }
 
+Place numbered_place(const Environment& environment, const CommunicatorOptions& options, int rank,
+                     int world_size) {
+    Place place = read_place(environment, options, -1);
+    place.rank = rank;
+    place.world_size = world_size;
+    place.own_numbers = environment.contains("DDPRUN_RUN_ID");
+    return place;
+}
+
+std::string text_of(const Environment& environment, const char* name) {
+    const std::string* text = find_variable(environment, name);
+    return text == nullptr ? "" : *text;
+}
+
 }  // namespace
 
 void Work::wait() const {
@@ -65,12 +79,19 @@ Communicator Communicator::from_env(const CommunicatorOptions& options) {
 
 Communicator Communicator::connect(const std::string& url, int rank, int world_size,
                                    const CommunicatorOptions& options) {
-    const Environment environment = current_environment();
-    Place place = read_place(environment, options, -1);
-    place.rank = rank;
-    place.world_size = world_size;
-    place.own_numbers = environment.contains("DDPRUN_RUN_ID");
+    const Place place = numbered_place(current_environment(), options, rank, world_size);
     return Communicator(open_session(parse_url(url), place, options));
+}
+
+Communicator Communicator::join(std::shared_ptr<KeyValueStore> store, int rank, int world_size,
+                                const CommunicatorOptions& options) {
+    if (!store) refuse("join", "the store is null");
+    const Environment environment = current_environment();
+    Place place = numbered_place(environment, options, rank, world_size);
+    place.node_addr = text_of(environment, "DDPRUN_NODE_ADDR");
+    place.host_addr = text_of(environment, "DDPRUN_MASTER_ADDR");
+    const StoreMeeting meeting{store_over(std::move(store)), text_of(environment, "MASTER_ADDR")};
+    return Communicator(open_session(meeting, place, options));
 }
 
 Session& Communicator::session() const {

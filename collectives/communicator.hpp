@@ -53,6 +53,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/key_value_store.hpp"
 #include "collectives/operations.hpp"
 #include "collectives/options.hpp"
 #include "collectives/shared_buffer.hpp"
@@ -109,6 +110,13 @@ class Communicator final : public Operations<Communicator, void> {
     // file that does not exist yet, on a disk all ranks share). 0 <= rank < world_size.
     static Communicator connect(const std::string& url, int rank, int world_size,
                                 const CommunicatorOptions& options = {});
+
+    // Joins over a store of the program's own, and only over that; it lives as long as this communicator and those that
+    // come from it. Ranks and store are the same on all ranks; a store may be joined over several times, by all ranks in
+    // the same order. Ranks connect by the address that MASTER_ADDR is reached by where that is set, or as
+    // DDPRUN_SOCKET_IFNAME and the like say.
+    static Communicator join(std::shared_ptr<KeyValueStore> store, int rank, int world_size,
+                             const CommunicatorOptions& options = {});
 
     Communicator(Communicator&&) noexcept;
     Communicator& operator=(Communicator&&) noexcept;

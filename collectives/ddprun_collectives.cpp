@@ -7,8 +7,12 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <new>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -206,6 +210,52 @@ CommunicatorOptions options_of(const ddprun_options* given) {
     return result;
 }
 
+class StoreOfFunctions final : public KeyValueStore {
+  public:
+    explicit StoreOfFunctions(const ddprun_store& functions) : functions_(functions) {}
+    StoreOfFunctions(const StoreOfFunctions&) = delete;
+    StoreOfFunctions& operator=(const StoreOfFunctions&) = delete;
+    ~StoreOfFunctions() override {
+        if (functions_.release != nullptr) functions_.release(functions_.context);
+    }
+
+    void require_all() const {
+        if (functions_.set == nullptr || functions_.get == nullptr || functions_.add == nullptr)
+            refuse_argument("ddprun_store lacks set, get or add");
+    }
+
+    void set(const std::string& key, std::string_view value) override {
+        require_ok(functions_.set(functions_.context, key.c_str(), value.data(), value.size()));
+    }
+    std::optional<std::string> get(const std::string& key, std::chrono::milliseconds limit) override {
+        std::string value;
+        const auto take = [](void* sink, const void* data, std::size_t bytes) {
+            static_cast<std::string*>(sink)->assign(static_cast<const char*>(data), bytes);
+        };
+        const int code = functions_.get(functions_.context, key.c_str(), limit.count(), take, &value);
+        if (code == DDPRUN_TIMED_OUT) return std::nullopt;
+        require_ok(code);
+        return value;
+    }
+    std::int64_t add(const std::string& key, std::int64_t amount) override {
+        std::int64_t sum = 0;
+        require_ok(functions_.add(functions_.context, key.c_str(), amount, &sum));
+        return sum;
+    }
+    void remove(const std::string& key) override {
+        if (functions_.remove != nullptr) require_ok(functions_.remove(functions_.context, key.c_str()));
+    }
+
+  private:
+    void require_ok(int code) const {
+        if (code == DDPRUN_OK) return;
+        const char* text = functions_.error == nullptr ? nullptr : functions_.error(functions_.context);
+        throw std::runtime_error(text == nullptr ? ddprun_code_name(code) : text);
+    }
+
+    ddprun_store functions_;
+};
+
 }  // namespace
 }  // namespace ddprun
 
@@ -220,6 +270,17 @@ int ddprun_connect(const char* url, int rank, int world_size, const ddprun_optio
     return make_handle(comm, [&] {
         if (url == nullptr) refuse_argument("the URL is NULL");
         return Communicator::connect(url, rank, world_size, options_of(options));
+    });
+}
+
+int ddprun_join(const ddprun_store* store, int rank, int world_size, const ddprun_options* options,
+                ddprun_communicator** comm) {
+    return make_handle(comm, [&] {
+        if (store == nullptr) refuse_argument("the store is NULL");
+        auto functions =
+            std::make_shared<StoreOfFunctions>(known_members(*store, sizeof(*store), "ddprun_store"));
+        functions->require_all();
+        return Communicator::join(std::move(functions), rank, world_size, options_of(options));
     });
 }
 

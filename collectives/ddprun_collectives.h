@@ -140,6 +140,24 @@ typedef struct ddprun_options {
 int ddprun_from_env(const ddprun_options* options, ddprun_communicator** comm);
 int ddprun_connect(const char* url, int rank, int world_size, const ddprun_options* options,
                    ddprun_communicator** comm);
+// Functions of a store that the caller owns; see KeyValueStore in key_value_store.hpp. Each returns 0, or a DDPRUN_… code,
+// the text by `error`. Never grows.
+typedef struct ddprun_store {
+    size_t size;    // sizeof(ddprun_store)
+    void* context;  // each function gets it
+    int (*set)(void* context, const char* key, const void* value, size_t bytes);
+    // Waits for the key, timeout_ms (1 at least) at most, else DDPRUN_TIMED_OUT; calls take(sink, value, bytes) once.
+    int (*get)(void* context, const char* key, int64_t timeout_ms,
+               void (*take)(void* sink, const void* value, size_t bytes), void* sink);
+    int (*add)(void* context, const char* key, int64_t amount, int64_t* sum);
+    int (*remove)(void* context, const char* key);  // may be NULL
+    const char* (*error)(void* context);            // may be NULL: the text of this thread's latest failure
+    // May be NULL: called once, when the communicator and all that come from it are gone, or ddprun_join has failed.
+    void (*release)(void* context);
+} ddprun_store;
+// Meets over this store, which is copied, and over nothing else; see Communicator::join().
+int ddprun_join(const ddprun_store* store, int rank, int world_size, const ddprun_options* options,
+                ddprun_communicator** comm);
 // *part becomes NULL for a negative colour, too, which is a success.
 int ddprun_split(ddprun_communicator* comm, int color, int key, ddprun_communicator** part);
 // A communicator of the ranks that are not among the `count` excluded ones; see Communicator::shrink(). For

@@ -94,8 +94,8 @@ std::string address_towards(const std::string& host) {
 
 // The address of this node as ddprun says it, else the one that carried the rendezvous, be it through ddprun's door on
 // loopback. What ddprun says may be left over from the job around this one: on another machine, or of one node.
-std::string address_of(const Place& place, const TcpMeeting& meeting) {
-    const std::string usual = address_towards(meeting.endpoint.host);
+std::string address_of(const Place& place, const std::string& host) {
+    const std::string usual = address_towards(host);
     try {
         const auto own = local_addresses();
         const bool is_own = std::any_of(own.begin(), own.end(), [&](const LocalAddress& local) {
@@ -109,6 +109,15 @@ std::string address_of(const Place& place, const TcpMeeting& meeting) {
     return usual;
 }
 
+std::string address_of(const Place& place, const StoreMeeting& meeting) {
+    try {
+        if (!meeting.towards.empty()) return address_of(place, meeting.towards);
+    } catch (const boost::system::system_error&) {
+        // The store was reached by other means than this name.
+    }
+    return default_source_address();
+}
+
 // A launcher's store is there before its workers are: who waits for it waits for something else.
 void say_waiting_for_store(int rank, const Endpoint& store, const std::string& cause) {
     const std::string line = fmt::format("rank {} waits for the store at {} (MASTER_ADDR, MASTER_PORT): {}\n",
@@ -119,6 +128,7 @@ void say_waiting_for_store(int rank, const Endpoint& store, const std::string& c
 MeetingRoom enter_tcp(const TcpMeeting& meeting, const Place& place, Deadline deadline) {
     const auto rest = time_until(deadline);
     MeetingRoom room;
+    room.rank_0_hosts = meeting.rank_0_hosts;
     room.reopen = [endpoint = meeting.endpoint](std::chrono::milliseconds timeout) {
         return std::make_shared<TcpStore>(endpoint, timeout);
     };
@@ -225,6 +235,13 @@ std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpLis
     return make_hosts_backend(std::move(*segment), std::move(tcp));
 }
 
+MeetingRoom room_of(std::shared_ptr<Store> store) {
+    MeetingRoom room;
+    room.reopen = [store](std::chrono::milliseconds) { return store; };
+    room.store = std::move(store);
+    return room;
+}
+
 std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, const Place& place,
                                  const CommunicatorOptions& options, Deadline deadline) {
     TcpListener listener(address, place.host.ports);
@@ -238,7 +255,7 @@ std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, c
         self, deadline);
     joined.membership.own_numbers = place.own_numbers;
     joined.membership.mesh_key = place.mesh_key;
-    room.departure = std::make_unique<Departure>(std::move(joined.departure));
+    if (room.rank_0_hosts) room.departure = std::make_unique<Departure>(std::move(joined.departure));
     auto session = open_session(std::move(joined.membership), std::move(listener), place.transport,
                                 place.nccl, options, deadline, {.death_news = std::move(news)});
     if (place.local_rank >= 0) session->local_rank = place.local_rank;
@@ -324,11 +341,8 @@ Place read_place(const Environment& environment, const CommunicatorOptions& opti
 std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::string& address,
                                       const Place& place, const CommunicatorOptions& options) {
     require_valid(place, options);
-    MeetingRoom room;
-    room.store = std::move(store);
-    room.reopen = [store = room.store](std::chrono::milliseconds) { return store; };
     try {
-        return join_in(std::move(room), address, place, options,
+        return join_in(room_of(std::move(store)), address, place, options,
                        Deadline::clock::now() + options.join_timeout);
     } catch (const boost::system::system_error& error) {
         throw translated(error);
@@ -357,9 +371,13 @@ std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place
                 const std::string address = listen_address(place.host, default_source_address());
                 return join_in(std::move(room), address, place, options, deadline);
             }
+            if (const auto* given = std::get_if<StoreMeeting>(&meeting)) {
+                const std::string address = listen_address(place.host, address_of(place, *given));
+                return join_in(room_of(given->store), address, place, options, deadline);
+            }
             const auto& tcp = std::get<TcpMeeting>(meeting);
             MeetingRoom room = enter_tcp(tcp, place, deadline);
-            const std::string address = listen_address(place.host, address_of(place, tcp));
+            const std::string address = listen_address(place.host, address_of(place, tcp.endpoint.host));
             return join_in(std::move(room), address, place, options, deadline);
         } catch (const boost::system::system_error& error) {
             const auto now = Deadline::clock::now();

@@ -10,6 +10,7 @@
 #include <string>
 #include <variant>
 
+#include "collectives/key_value_store.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/options.hpp"
 #include "collectives/session/session.hpp"
@@ -63,7 +64,15 @@ struct FileMeeting {
     bool operator==(const FileMeeting&) const = default;
 };
 
-using Meeting = std::variant<TcpMeeting, FileMeeting>;
+struct StoreMeeting {
+    std::shared_ptr<Store> store;
+    std::string towards;  // a host towards which the ranks connect; empty: none is known
+};
+
+using Meeting = std::variant<TcpMeeting, FileMeeting, StoreMeeting>;
+
+// The program's store as the library's own are. Keys are set by compare_set() only where they are missing.
+std::shared_ptr<Store> store_over(std::shared_ptr<KeyValueStore> given);
 
 // `tcp://host:port` or `file://path`. Throws invalid_argument for anything else. Pure.
 Meeting parse_url(const std::string& url);

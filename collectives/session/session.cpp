@@ -302,6 +302,7 @@ void Executor::carry_out(const Task& task) {
 MeetingRoom MeetingRoom::later() const {
     MeetingRoom room;
     room.host = host;
+    room.rank_0_hosts = rank_0_hosts;
     room.reopen = reopen;
     return room;
 }

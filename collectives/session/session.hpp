@@ -224,7 +224,8 @@ struct MeetingRoom {
     // Only on rank 0, and only where no launcher hosts; shared with the communicators made from this one.
     std::shared_ptr<StoreHost> host;
     std::shared_ptr<Store> store;
-    std::unique_ptr<Departure> departure;
+    std::unique_ptr<Departure> departure;  // where rank 0 hosts
+    bool rank_0_hosts = false;
     // Another connection to the same store; takes that long at most, and throws as stores do.
     std::function<std::shared_ptr<Store>(std::chrono::milliseconds)> reopen;
 

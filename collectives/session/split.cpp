@@ -216,7 +216,7 @@ std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excl
         if (membership.world_size() == 1) return open_session_alone(old.nccl, old.options);
         auto session = open_session(std::move(membership), std::move(listener), old.transport, old.nccl,
                                     old.options, deadline, {.death_news = std::move(news)});
-        room.departure = std::make_unique<Departure>(gathering.departure());
+        if (room.rank_0_hosts) room.departure = std::make_unique<Departure>(gathering.departure());
         session->ports = old.ports;
         session->room = std::move(room);
         return session;

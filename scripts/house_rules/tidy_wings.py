@@ -78,7 +78,7 @@ WINGS = {
 
 # Public headers that the wings below the face are made of.
 VALUES = {f"collectives/{name}.hpp" for name in (
-    "error", "float16", "operation_request", "options", "shared_buffer", "status", "types", "work")}
+    "error", "float16", "key_value_store", "operation_request", "options", "shared_buffer", "status", "types", "work")}
 
 MAX_FOLDER_FILES = 30
 MAX_TEST_FOLDER_FILES = 40  # and of scripts: one folder is what ctest or a user looks into

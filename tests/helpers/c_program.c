@@ -1,8 +1,12 @@
 // A worker in plain C11 for tests of the C interface: uses every function, and prints "rank R of N: ok" at the
 // end, or what went wrong, with exit code 1.
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "collectives/ddprun_collectives.h"
 
@@ -311,6 +315,96 @@ static void check_shrink(ddprun_communicator* comm) {
     REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
 }
 
+// A store of files in one folder.
+typedef struct {
+    char folder[32];
+    int released;
+    int fails;
+} FileStore;
+
+static void path_of(const FileStore* store, const char* key, char* path, size_t size) {
+    int length = snprintf(path, size, "%s/", store->folder);
+    for (; *key != '\0'; ++key) path[length++] = *key == '/' ? '_' : *key;
+    path[length] = '\0';
+}
+
+static int store_set(void* context, const char* key, const void* value, size_t bytes) {
+    const FileStore* store = context;
+    char path[512];
+    char written[600];
+    if (store->fails && strstr(key, "member/") != NULL) return DDPRUN_SYSTEM;
+    path_of(store, key, path, sizeof(path));
+    snprintf(written, sizeof(written), "%s.%d", path, (int)getpid());
+    FILE* file = fopen(written, "wb");
+    REQUIRE(file != NULL && fwrite(value, 1, bytes, file) == bytes && fclose(file) == 0);
+    return rename(written, path) == 0 ? DDPRUN_OK : DDPRUN_SYSTEM;
+}
+
+static int store_get(void* context, const char* key, int64_t timeout_ms,
+                     void (*take)(void* sink, const void* value, size_t bytes), void* sink) {
+    const struct timespec pause = {0, 1000 * 1000};
+    char path[512];
+    char value[4096];
+    path_of(context, key, path, sizeof(path));
+    for (int64_t waited = 0; waited < timeout_ms; ++waited) {
+        FILE* file = fopen(path, "rb");
+        if (file != NULL) {
+            take(sink, value, fread(value, 1, sizeof(value), file));
+            fclose(file);
+            return DDPRUN_OK;
+        }
+        nanosleep(&pause, NULL);
+    }
+    return DDPRUN_TIMED_OUT;
+}
+
+static int store_add(void* context, const char* key, int64_t amount, int64_t* sum) {
+    char path[512];
+    path_of(context, key, path, sizeof(path));
+    const int file = open(path, O_RDWR | O_CREAT, 0600);
+    REQUIRE(file >= 0 && flock(file, LOCK_EX) == 0);
+    *sum = 0;
+    REQUIRE(pread(file, sum, sizeof(*sum), 0) >= 0);
+    *sum += amount;
+    REQUIRE(pwrite(file, sum, sizeof(*sum), 0) == (ssize_t)sizeof(*sum));
+    return close(file) == 0 ? DDPRUN_OK : DDPRUN_SYSTEM;
+}
+
+static const char* store_error(void* context) { return ((FileStore*)context)->folder; }
+static void store_release(void* context) { ((FileStore*)context)->released += 1; }
+
+static void check_join(ddprun_communicator* comm) {
+    const int n = ddprun_world_size(comm);
+    const int rank = ddprun_rank(comm);
+    FileStore files = {"/tmp/c_program_XXXXXX", 0, 0};
+    ddprun_store store = {sizeof(store), &files, store_set, store_get, store_add, NULL, store_error, store_release};
+    ddprun_communicator* joined = comm;
+    int32_t one = 1;
+    if (rank == 0) REQUIRE(mkdtemp(files.folder) != NULL);
+    REQUIRE(ddprun_broadcast(comm, files.folder, sizeof(files.folder), DDPRUN_U8, 0) == DDPRUN_OK);
+    REQUIRE(ddprun_join(&store, rank, n, NULL, &joined) == DDPRUN_OK);
+    REQUIRE(ddprun_rank(joined) == rank && ddprun_world_size(joined) == n);
+    REQUIRE(ddprun_all_reduce(joined, &one, &one, 1, DDPRUN_I32, DDPRUN_SUM, 0) == DDPRUN_OK && one == n);
+    REQUIRE(ddprun_finalize(joined, 60 * 1000) == DDPRUN_OK);
+    ddprun_destroy(joined);
+    REQUIRE(files.released == 1);
+    REQUIRE(ddprun_join(NULL, rank, n, NULL, &joined) == DDPRUN_INVALID_ARGUMENT && joined == NULL);
+    REQUIRE(ddprun_join(&store, n, n, NULL, &joined) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(files.released == 2);
+    files.fails = 1;
+    REQUIRE(n == 1 || ddprun_join(&store, rank, n, NULL, &joined) == DDPRUN_SYSTEM);
+    REQUIRE(n == 1 || strstr(ddprun_last_error(), files.folder) != NULL);
+    store.get = NULL;
+    REQUIRE(ddprun_join(&store, rank, n, NULL, &joined) == DDPRUN_INVALID_ARGUMENT);
+    store.size = 3;
+    REQUIRE(ddprun_join(&store, rank, n, NULL, &joined) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
+    if (rank != 0) return;
+    char command[64];
+    snprintf(command, sizeof(command), "rm -r %s", files.folder);
+    REQUIRE(system(command) == 0);
+}
+
 static void check_finalize(ddprun_communicator* comm) {
     const int rank = ddprun_rank(comm);
     REQUIRE(ddprun_finalize(NULL, 0) == DDPRUN_INVALID_ARGUMENT);
@@ -342,6 +436,7 @@ int main(void) {
     check_older_options();
     check_split_and_abort(comm);
     check_shrink(comm);
+    check_join(comm);
     check_finalize(comm);
     printf("rank %d of %d: ok\n", ddprun_rank(comm), ddprun_world_size(comm));
     ddprun_destroy(comm);
