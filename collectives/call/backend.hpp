@@ -38,6 +38,8 @@ class WorkState {
     virtual bool wait_until(Deadline deadline) = 0;
     // Tells, after the end, what went wrong.
     virtual std::optional<CollectiveError> error() = 0;
+    // See Work::source().
+    virtual int source() { return -1; }
 
   private:
     const ProcessNumber process_ = this_process();

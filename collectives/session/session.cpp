@@ -13,6 +13,7 @@
 #include "collectives/call/backend.hpp"
 #include "collectives/call/call.hpp"
 #include "collectives/error.hpp"
+#include "collectives/messages/messenger.hpp"
 #include "collectives/wire/frame.hpp"
 #include "rendezvous/store/store_host.hpp"
 #include "rendezvous/system/check.hpp"
@@ -321,7 +322,9 @@ void MeetingRoom::leave(std::chrono::milliseconds timeout) {
 
 Session::~Session() {
     const bool healthy = executor && !executor->ended();
+    if (messenger && executor) messenger->close(Deadline::clock::now() + options.leave_timeout);
     executor.reset();
+    if (messenger) messenger->disconnect();
     room.leave(healthy ? options.leave_timeout : std::chrono::milliseconds(0));
 }
 
@@ -336,12 +339,14 @@ void Session::finalize(std::chrono::milliseconds timeout) {
     const Deadline deadline = Deadline::clock::now() + timeout;
     std::vector<int> missing;
     std::exception_ptr failure;
+    if (messenger) messenger->close(deadline);
     try {
         missing = executor->leave(deadline);
     } catch (const CollectiveError&) {
         failure = std::current_exception();
     }
     end_executor();
+    if (messenger) messenger->disconnect();
     const bool healthy = !failure && missing.empty();
     room.leave(healthy ? time_until(deadline) : std::chrono::milliseconds(0));
     if (failure) std::rethrow_exception(failure);
