@@ -313,6 +313,12 @@ void Lifeline::on_news(std::function<void()> hook, NewsFor whom) {
     if (place && !state_.is_quiet()) place();
 }
 
+void Lifeline::on_end(std::function<void(const Verdict&)> hook) {
+    const std::lock_guard lock(mutex_);
+    end_hook_ = std::move(hook);
+    tell_observer();
+}
+
 void Lifeline::set_observer(EndObserver* observer) {
     const std::lock_guard lock(mutex_);
     observer_ = observer;
@@ -428,6 +434,7 @@ void Lifeline::judge_loss(int rank, std::string_view how) {
 }
 
 void Lifeline::tell_observer() {
+    if (state_.verdict() && end_hook_) std::exchange(end_hook_, nullptr)(*state_.verdict());
     if (observer_ == nullptr || observer_knows_ || !state_.verdict()) return;
     observer_knows_ = true;
     observer_->ended(*state_.verdict());

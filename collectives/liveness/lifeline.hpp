@@ -272,6 +272,8 @@ class Lifeline : private DeathNews::Listener {
     // or the communicator ended before. Empty: nothing more is called.
     enum class NewsFor { collectives, messages };
     void on_news(std::function<void()> hook, NewsFor whom = NewsFor::collectives);
+    // Called besides once there is a verdict, and as that is.
+    void on_end(std::function<void(const Verdict&)> hook);
     // Borrowed; nullptr: there is none any more.
     void set_observer(EndObserver* observer);
     // The agent shall not tell of this process's death any more. Does not wait for anybody.
@@ -330,6 +332,7 @@ class Lifeline : private DeathNews::Listener {
     Arrivals arrivals_;
     std::vector<std::uint64_t> lost_lives_;  // heard of, not yet judged
     std::array<std::function<void()>, 2> hooks_;
+    std::function<void(const Verdict&)> end_hook_;
     EndObserver* observer_ = nullptr;
     bool observer_knows_ = false;
     bool joined_ = false;

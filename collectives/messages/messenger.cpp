@@ -69,6 +69,7 @@ void Messenger::end(MessageWork& work, std::optional<CollectiveError> error) {
     if (work.next_ != nullptr) work.next_->previous_ = work.previous_;
     const std::shared_ptr<MessageWork> self = std::move(work.self_);
     if (self) started_open_.fetch_sub(1, std::memory_order_seq_cst);
+    for (auto& done : work.then_) run_beside(std::move(done));
     // Its owner may take it away from here on.
     work.ended_.store(true, std::memory_order_seq_cst);
     ring_bell(*bell_);

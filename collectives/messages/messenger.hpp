@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -63,6 +64,7 @@ class MessageWork final : public WorkState {
 
     bool ended() override;
     bool wait_until(Deadline deadline) override;
+    void then(std::function<void()> done) override;
     // After the end.
     std::optional<CollectiveError> error() override { return error_; }
     int source() override { return error_ ? -1 : source_; }
@@ -88,6 +90,7 @@ class MessageWork final : public WorkState {
     Stage stage_ = Stage::open;
     int source_ = -1;
     std::optional<CollectiveError> error_;
+    std::vector<std::function<void()>> then_;
     std::atomic<bool> ended_{false};
 };
 
@@ -114,6 +117,8 @@ class Messenger : public std::enable_shared_from_this<Messenger> {
 
     // Ends all: receives at once, sends when they are through, or at the deadline. Every later call is refused.
     void close(Deadline deadline);
+    // Of those that begin from now on.
+    void set_timeout(std::chrono::milliseconds operation_timeout) { operation_timeout_ = operation_timeout; }
     // Closes its connections; when the rank has said goodbye, or the others take it for dead.
     void disconnect();
 
@@ -209,12 +214,16 @@ class Messenger : public std::enable_shared_from_this<Messenger> {
     void expire();
     CollectiveError timed_out(const MessageWork& work) const;
 
+    std::chrono::milliseconds timeout_of(const MessageWork& work) const {
+        const auto timeout = work.request_.timeout;
+        return timeout.count() < 0 ? operation_timeout_.load() : timeout;
+    }
     void set_deadline(MessageWork& work);
     [[noreturn]] void refuse_closed(const MessageRequest& request) const;
     bool is_ready() const;
     void await(MessageWork& work, Deadline deadline);
     bool spin(MessageWork& work);
-    void sleep(std::uint32_t count, Deadline deadline);
+    void doze(std::uint32_t count, Deadline deadline);
     void test();
     // Started operations are looked after.
     void need_helper();
@@ -225,7 +234,7 @@ class Messenger : public std::enable_shared_from_this<Messenger> {
     bool has_unsent();
 
     const MessengerPlace place_;
-    const std::chrono::milliseconds operation_timeout_;
+    std::atomic<std::chrono::milliseconds> operation_timeout_;
     std::optional<MessageMemory> memory_;
     std::vector<int> places_;  // of ranks in the memory
     MessageBell own_bell_{};

@@ -45,6 +45,14 @@ bool MessageWork::wait_until(Deadline deadline) {
     return has_ended();
 }
 
+void MessageWork::then(std::function<void()> done) {
+    {
+        const std::lock_guard lock(messenger_->mutex_);
+        if (!has_ended()) return then_.push_back(std::move(done));
+    }
+    done();
+}
+
 Messenger::Messenger(const MessengerPlace& place, std::chrono::milliseconds operation_timeout)
     : place_(place), operation_timeout_(operation_timeout) {
     if (place.membership == nullptr) {
@@ -120,8 +128,7 @@ std::shared_ptr<MessageWork> Messenger::start(const MessageRequest& request) {
 }
 
 void Messenger::set_deadline(MessageWork& work) {
-    const auto timeout = work.request_.timeout;
-    work.deadline_ = Clock::now() + (timeout.count() < 0 ? operation_timeout_ : timeout);
+    work.deadline_ = Clock::now() + timeout_of(work);
     if (kick_ || work.deadline_ < next_deadline_) {
         if (connections_wake_) connections_wake_->signal();
     }
@@ -189,14 +196,14 @@ void Messenger::await(MessageWork& work, Deadline deadline) {
             until = std::min(until, next_deadline_);
             if (kick_ && connections_wake_) connections_wake_->signal();
         }
-        if (!work.has_ended()) sleep(count, until);
+        if (!work.has_ended()) doze(count, until);
         bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
         in_time = !has_passed(deadline);
     }
     leave();
 }
 
-void Messenger::sleep(std::uint32_t count, Deadline deadline) {
+void Messenger::doze(std::uint32_t count, Deadline deadline) {
     const auto rest =
         std::clamp<Clock::duration>(deadline - Clock::now(), Clock::duration(1), kLongestMessageSleep);
     futex_wait_for(bell_->count, count, rest);
@@ -243,7 +250,7 @@ void Messenger::serve_started() {
         const Deadline until = next_deadline_;
         if (started_open_.load() > 0 && !stopping_) {
             lock.unlock();
-            sleep(count, until);
+            doze(count, until);
             lock.lock();
         }
         bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
@@ -376,11 +383,11 @@ void Messenger::fail_all() {
 
 CollectiveError Messenger::timed_out(const MessageWork& work) const {
     const MessageRequest& request = work.request_;
-    const auto timeout = request.timeout.count() < 0 ? operation_timeout_ : request.timeout;
-    const std::string text = fmt::format("{}: Timed out after {} ms: {}", describe(request), timeout.count(),
-                                         request.sends       ? "no receive of it has come"
-                                         : work.source_ >= 0 ? "its bytes have not come"
-                                                             : "no such message has come");
+    const std::string text =
+        fmt::format("{}: Timed out after {} ms: {}", describe(request), timeout_of(work).count(),
+                    request.sends       ? "no receive of it has come"
+                    : work.source_ >= 0 ? "its bytes have not come"
+                                        : "no such message has come");
     const std::vector<int> culprits = request.peer < 0 ? std::vector<int>{} : std::vector<int>{request.peer};
     return CollectiveError(CollectiveErrorCode::timed_out, text, culprits,
                            request.sends ? "send_tagged" : "recv_tagged");
@@ -457,8 +464,8 @@ void Messenger::close(Deadline deadline) {
         }
         // Connections have a thread of their own, which tells nobody that it has sent what there was.
         if (!done)
-            sleep(count,
-                  connected_ ? std::min(deadline, Clock::now() + std::chrono::milliseconds(1)) : deadline);
+            doze(count,
+                 connected_ ? std::min(deadline, Clock::now() + std::chrono::milliseconds(1)) : deadline);
         bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
         if (done) break;
     }

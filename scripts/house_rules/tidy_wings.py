@@ -64,7 +64,7 @@ WINGS = {
                             "collectives/liveness", "collectives/tcp", "collectives/shm", "collectives/messages",
                             "collectives/hosts", "collectives/nccl"),
     # The face: what users include, and the sources behind it.
-    "collectives": ("collectives/values", "collectives/call", "collectives/session"),
+    "collectives": ("collectives/values", "collectives/call", "collectives/messages", "collectives/session"),
 
     # The programs. ddprun's modes stand above all else of it, and its main above them.
     "apps/cli": (),

@@ -363,8 +363,9 @@ TEST_CASE("what a rank sent before it left is received, and then it is named", "
 TEST_CASE("a communicator that ends takes its receives along, and waits for its sends", "[messages]") {
     for (const Hosts& hosts : layouts()) {
         std::vector<Work> left(hosts.size());
+        std::vector<std::uint64_t> unfilled(hosts.size());
         run_on_hosts(hosts, [&](Communicator& comm) {
-            static std::uint64_t never = 0;
+            std::uint64_t& never = unfilled[static_cast<std::size_t>(comm.rank())];
             const auto index = static_cast<std::size_t>(comm.rank());
             left[index] = comm.start_recv_tagged(&never, 8, comm.rank() ^ 1, 99);
             Bytes bytes(2'000'000, 1);
