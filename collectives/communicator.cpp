@@ -56,6 +56,15 @@ bool Work::wait_for(std::chrono::milliseconds timeout) const {
     return true;
 }
 
+void Work::then(std::function<void(const Status&)> done) const {
+    if (!state_) return done(Status());
+    if (const auto refused = refusal(state_)) return done(Status(*refused));
+    state_->then([state = state_, done = std::move(done)] {
+        const auto error = state->error();
+        done(error ? Status(*error) : Status());
+    });
+}
+
 bool Work::test() const { return !state_ || state_->is_of_parent() || state_->ended(); }
 
 std::optional<CollectiveError> Work::error() const {
@@ -140,9 +149,30 @@ Status Communicator::status() const noexcept {
         if (is_of_parent(own)) refuse("status", kOfParent);
         const std::lock_guard lock(own.end_mutex);
         if (!own.executor) refuse("status", kFinalized);
-        const auto verdict = own.executor->verdict();
-        if (verdict) throw CollectiveError(verdict->code, verdict->text, verdict->culprits);
+        own.status().throw_if_failed();
     });
+}
+
+void Communicator::on_end(std::function<void(const Status&)> ended) {
+    Session& own = session();
+    if (is_of_parent(own)) refuse("on_end", kOfParent);
+    own.end_watch->add(std::move(ended));
+    const std::lock_guard lock(own.end_mutex);
+    if (own.lifeline == nullptr) return;
+    own.lifeline->on_end([watch = own.end_watch](const Verdict& verdict) {
+        watch->tell(Status(CollectiveError(verdict.code, verdict.text, verdict.culprits)));
+    });
+}
+
+void Communicator::set_timeout(std::chrono::milliseconds operation_timeout) {
+    Session& own = session();
+    const CallGuard guard(own, "set_timeout");
+    if (operation_timeout.count() < 1 || operation_timeout > kLongestTimeout) {
+        refuse("set_timeout",
+               fmt::format("a timeout of {} ms is not between 1 ms and 10 years", operation_timeout.count()));
+    }
+    own.options.operation_timeout = operation_timeout;
+    own.executor->set_timeout(operation_timeout);
 }
 
 int AsyncOperations::world_size() const { return communicator_->world_size(); }
@@ -185,6 +215,7 @@ void Communicator::abort(const std::string& reason) {
     const std::lock_guard lock(own.end_mutex);
     if (!own.executor) refuse("abort", kFinalized);
     own.executor->abort(reason);
+    own.end_watch->tell(own.status());
 }
 
 }  // namespace ddprun

@@ -48,6 +48,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -154,6 +155,15 @@ class Communicator final : public Operations<Communicator, void> {
     // blocks; from any thread, but not during construction, move or destruction. What is ok may have ended a
     // moment later.
     Status status() const noexcept;
+
+    // Calls ended() exactly once, on a thread of the library's: with the reason when the communicator ends by a failure or
+    // abort(), or ok when it is finalized or destroyed before. It must not throw. Any thread, as status().
+    void on_end(std::function<void(const Status&)> ended);
+
+    // Operations that have no timeout of their own (OperationRequest::timeout) have this one from the next on, those that
+    // wait for their turn included. 1 ms at least. A send, recv or group that runs out before a byte of it has moved
+    // does not end the communicator: it has not taken place. Any other operation that runs out does.
+    void set_timeout(std::chrono::milliseconds operation_timeout);
 
     // Memory for `count` elements of T that operations use without copying it first, see shared_buffer.hpp.
     // Called by all ranks, with the same number of bytes. Throws also `system`: this rank has no such memory;

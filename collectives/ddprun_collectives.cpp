@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <new>
@@ -49,7 +50,8 @@ static_assert(DDPRUN_OK == 0 && DDPRUN_SYSTEM == static_cast<int>(CollectiveErro
 
 // More than any version of a struct will have; such a size was never set.
 constexpr std::size_t kMaxStructSize = 4096;
-// These are the sizes that callers have that were compiled before these structs had their first additions.
+// These are the sizes that callers have that were compiled before these structs had their additions: all that is there was once
+// the last member, and the padding behind it.
 constexpr std::size_t kFirstRequestSize = offsetof(ddprun_request, compression);
 constexpr std::size_t kFirstOptionsSize = offsetof(ddprun_options, reproducible);
 
@@ -96,6 +98,23 @@ int guarded(Body body) noexcept {
     throw CollectiveError(CollectiveErrorCode::invalid_argument, what);
 }
 
+// As remember(), of how something ended whose thread is not the caller's.
+int remember(const Status& status) noexcept {
+    if (status.ok()) return DDPRUN_OK;
+    return remember(*status.code(), std::string(status.text()).c_str(), status.culprits());
+}
+
+std::size_t copy_ranks(const std::vector<int>& from, int* ranks, std::size_t capacity) {
+    if (ranks != nullptr) std::copy_n(from.begin(), std::min(capacity, from.size()), ranks);
+    return from.size();
+}
+
+// A function of the caller's that is told how something ended.
+std::function<void(const Status&)> telling(void (*tell)(void* context, int code), void* context) {
+    if (tell == nullptr) refuse_argument("the function to be called is NULL");
+    return [=](const Status& status) { tell(context, remember(status)); };
+}
+
 Communicator& checked(ddprun_communicator* comm) {
     if (comm == nullptr) refuse_argument("the communicator is NULL");
     return comm->communicator;
@@ -135,7 +154,7 @@ Reduction reduction_of(int op, double scalar) {
 // bytes only: the others are 0.
 template <class Struct>
 Struct known_members(const Struct& given, std::size_t first_size, const std::string& name) {
-    if ((given.size < sizeof(Struct) && given.size != first_size) || given.size > kMaxStructSize)
+    if (given.size < first_size || given.size % alignof(Struct) != 0 || given.size > kMaxStructSize)
         refuse_argument(fmt::format("{0}::size is {1}, not sizeof({0})", name, given.size));
     // The struct is from a newer header: members this library does not know must be at their default.
     const auto* bytes = reinterpret_cast<const unsigned char*>(&given);
@@ -159,6 +178,7 @@ OperationRequest request_of(const ddprun_request& given) {
     result.type = type_of(request.type);
     result.reduction = reduction_of(request.op, request.scalar);
     result.peer = request.peer;
+    result.timeout = std::chrono::milliseconds(request.timeout_ms);
     // Arguments that the operation does not have are ignored.
     if (result.operation == Operation::all_reduce) result.compression = compression_of(request.compression);
     return result;
@@ -317,6 +337,14 @@ int ddprun_status(const ddprun_communicator* comm) {
     });
 }
 
+int ddprun_on_end(ddprun_communicator* comm, void (*ended)(void* context, int code), void* context) {
+    return guarded([&] { checked(comm).on_end(telling(ended, context)); });
+}
+
+int ddprun_set_timeout(ddprun_communicator* comm, int64_t operation_timeout_ms) {
+    return guarded([&] { checked(comm).set_timeout(std::chrono::milliseconds(operation_timeout_ms)); });
+}
+
 void ddprun_destroy(ddprun_communicator* comm) { delete comm; }
 
 int ddprun_rank(const ddprun_communicator* comm) { return comm == nullptr ? -1 : comm->communicator.rank(); }
@@ -428,6 +456,25 @@ int ddprun_work_test(const ddprun_work* work) {
     return work->work.test() ? 1 : 0;
 }
 
+int ddprun_work_on_done(ddprun_work* work, void (*done)(void* context, int code), void* context) {
+    return guarded([&] {
+        if (work == nullptr) refuse_argument("the work is NULL");
+        work->work.then(telling(done, context));
+    });
+}
+
+size_t ddprun_work_error(const ddprun_work* work, char* text, size_t capacity) {
+    const auto error = work == nullptr ? std::nullopt : work->work.error();
+    const std::string_view what = error ? error->what() : "";
+    if (text != nullptr && capacity > 0) text[what.copy(text, capacity - 1)] = '\0';
+    return what.size();
+}
+
+size_t ddprun_work_culprits(const ddprun_work* work, int* ranks, size_t capacity) {
+    const auto error = work == nullptr ? std::nullopt : work->work.error();
+    return error ? copy_ranks(error->culprits(), ranks, capacity) : 0;
+}
+
 void ddprun_work_release(ddprun_work* work) { delete work; }
 
 int ddprun_abort(ddprun_communicator* comm, const char* reason) {
@@ -437,9 +484,7 @@ int ddprun_abort(ddprun_communicator* comm, const char* reason) {
 const char* ddprun_last_error(void) { return last_error().text.c_str(); }
 
 size_t ddprun_last_error_culprits(int* ranks, size_t capacity) {
-    const auto& culprits = last_error().culprits;
-    if (ranks != nullptr) std::copy_n(culprits.begin(), std::min(capacity, culprits.size()), ranks);
-    return culprits.size();
+    return copy_ranks(last_error().culprits, ranks, capacity);
 }
 
 const char* ddprun_code_name(int code) {

@@ -96,12 +96,13 @@ typedef struct ddprun_request {
     void* out;  // of broadcast the data
     size_t count;
     double scalar;
-    void* stream;     // a cudaStream_t, with NCCL only; see Communicator::async()
-    int compression;  // of all_reduce
+    void* stream;        // a cudaStream_t, with NCCL only; see Communicator::async()
+    int compression;     // of all_reduce
+    int64_t timeout_ms;  // from when its turn comes; 0: the communicator's
 } ddprun_request;
 
 #define DDPRUN_REQUEST_INIT \
-    { sizeof(ddprun_request), 0, 0, 0, -1, NULL, NULL, 0, 0, NULL, DDPRUN_AS_IT_IS }
+    { sizeof(ddprun_request), 0, 0, 0, -1, NULL, NULL, 0, 0, NULL, DDPRUN_AS_IT_IS, 0 }
 
 // A send or a receive of a group; see Group in group.hpp. Never grows.
 typedef struct ddprun_transfer {
@@ -169,6 +170,11 @@ int ddprun_finalize(ddprun_communicator* comm, int64_t timeout_ms);
 // DDPRUN_OK as long as operations can be asked for, else the code the communicator has ended with, or
 // DDPRUN_INVALID_ARGUMENT after ddprun_finalize. From any thread; never blocks.
 int ddprun_status(const ddprun_communicator* comm);
+// Calls ended(context, code) exactly once, on a thread of the library's, with the code the communicator has ended with, whose text
+// that thread's ddprun_last_error() has; or DDPRUN_OK when it is finalized or destroyed before. From any thread.
+int ddprun_on_end(ddprun_communicator* comm, void (*ended)(void* context, int code), void* context);
+// Operations without a timeout of their own have this one from the next on; see Communicator::set_timeout().
+int ddprun_set_timeout(ddprun_communicator* comm, int64_t operation_timeout_ms);
 // Leaves in order; in a forked child of the process that made it, only lets go. NULL is allowed. Not while
 // another thread is in a call.
 void ddprun_destroy(ddprun_communicator* comm);
@@ -216,6 +222,14 @@ int ddprun_start_group(ddprun_communicator* comm, const ddprun_transfer* transfe
 int ddprun_work_wait(ddprun_work* work);
 // 1 when it has ended, well or not; 0 while it goes on; -1 for NULL. Any thread.
 int ddprun_work_test(const ddprun_work* work);
+// Calls done(context, code) exactly once: at once if it has ended, else when it does, on a thread of the library's that runs no
+// operations, whose ddprun_last_error() then has the text. The work may be released before. Any thread.
+int ddprun_work_on_done(ddprun_work* work, void (*done)(void* context, int code), void* context);
+// What it has failed with: writes up to `capacity` bytes of the text, the last of them 0, and returns its length; 0 while it goes
+// on, and when it has ended well. Any thread.
+size_t ddprun_work_error(const ddprun_work* work, char* text, size_t capacity);
+// The same of the ranks that error is about, as ddprun_last_error_culprits().
+size_t ddprun_work_culprits(const ddprun_work* work, int* ranks, size_t capacity);
 // Stops nothing: the buffers must stay until the end. NULL is allowed.
 void ddprun_work_release(ddprun_work* work);
 // Any thread may call it; `reason` may be NULL.

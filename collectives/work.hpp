@@ -2,10 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 
 #include "collectives/error.hpp"
+#include "collectives/status.hpp"
 
 namespace ddprun::inline detail {
 class WorkState;
@@ -32,6 +34,9 @@ class Work {
     bool wait_for(std::chrono::milliseconds timeout) const;
     // True when the operation has ended, well or not. Never blocks.
     bool test() const;
+    // Calls done(how it ended) exactly once: at once if it has ended, else when it does, on a thread of the library's that
+    // runs no operations, so that it may wait for others. It must not throw.
+    void then(std::function<void(const Status&)> done) const;
     // The error the operation ended with; nothing while it goes on, and when it has ended well.
     std::optional<CollectiveError> error() const;
 

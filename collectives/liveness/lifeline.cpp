@@ -311,6 +311,12 @@ void Lifeline::on_news(std::function<void()> hook) {
     if (hook_ && !state_.is_quiet()) hook_();
 }
 
+void Lifeline::on_end(std::function<void(const Verdict&)> hook) {
+    const std::lock_guard lock(mutex_);
+    end_hook_ = std::move(hook);
+    tell_observer();
+}
+
 void Lifeline::set_observer(EndObserver* observer) {
     const std::lock_guard lock(mutex_);
     observer_ = observer;
@@ -424,6 +430,7 @@ void Lifeline::judge_loss(int rank, std::string_view how) {
 }
 
 void Lifeline::tell_observer() {
+    if (state_.verdict() && end_hook_) std::exchange(end_hook_, nullptr)(*state_.verdict());
     if (observer_ == nullptr || observer_knows_ || !state_.verdict()) return;
     observer_knows_ = true;
     observer_->ended(*state_.verdict());

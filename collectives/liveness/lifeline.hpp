@@ -266,6 +266,8 @@ class Lifeline : private DeathNews::Listener {
     // Called besides, under this object's lock: must not block, nor call back; at once if somebody has left
     // or the communicator ended before. Empty: nothing more is called.
     void on_news(std::function<void()> hook);
+    // Called besides once there is a verdict, and as that is.
+    void on_end(std::function<void(const Verdict&)> hook);
     // Borrowed; nullptr: there is none any more.
     void set_observer(EndObserver* observer);
     // The agent shall not tell of this process's death any more. Does not wait for anybody.
@@ -324,6 +326,7 @@ class Lifeline : private DeathNews::Listener {
     Arrivals arrivals_;
     std::vector<std::uint64_t> lost_lives_;  // heard of, not yet judged
     std::function<void()> hook_;
+    std::function<void(const Verdict&)> end_hook_;
     EndObserver* observer_ = nullptr;
     bool observer_knows_ = false;
     bool joined_ = false;

@@ -296,7 +296,7 @@ void Executor::carry_out(const Task& task) {
         place = scaled_.data();
     }
     scale(call.type, place, task.in, count, task.scalar);
-    backend_->run({call, place, task.out});
+    backend_->run({call, place, task.out, 1, nullptr, nullptr, task.timeout});
 }
 
 MeetingRoom MeetingRoom::later() const {
@@ -319,15 +319,35 @@ void MeetingRoom::leave(std::chrono::milliseconds timeout) {
     host.reset();
 }
 
+void EndWatch::add(Call ended) {
+    const std::lock_guard lock(mutex_);
+    if (!told_) return calls_.push_back(std::move(ended));
+    run_beside([ended = std::move(ended), status = *told_] { ended(status); });
+}
+
+void EndWatch::tell(const Status& status) {
+    const std::lock_guard lock(mutex_);
+    if (told_) return;
+    told_ = status;
+    for (Call& ended : calls_) run_beside([ended = std::move(ended), status] { ended(status); });
+    calls_.clear();
+}
+
+Status Session::status() const {
+    const auto verdict = executor ? executor->verdict() : std::nullopt;
+    return verdict ? Status(CollectiveError(verdict->code, verdict->text, verdict->culprits)) : Status();
+}
+
 Session::~Session() {
     const bool healthy = executor && !executor->ended();
-    executor.reset();
+    end_executor();
     room.leave(healthy ? options.leave_timeout : std::chrono::milliseconds(0));
 }
 
 void Session::end_executor() {
     std::unique_ptr<Executor> ending;  // outlives the lock
     const std::lock_guard lock(end_mutex);
+    end_watch->tell(status());
     ending = std::move(executor);
     lifeline = nullptr;
 }

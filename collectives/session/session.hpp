@@ -21,6 +21,7 @@
 #include "collectives/call/call.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/options.hpp"
+#include "collectives/status.hpp"
 #include "collectives/wire/membership.hpp"
 #include "collectives/work.hpp"
 #include "rendezvous/net/port_range.hpp"
@@ -127,12 +128,23 @@ class ThreadWorkState final : public WorkState {
   public:
     // That thread calls it, once.
     void end(std::optional<CollectiveError> error) {
+        std::vector<std::function<void()>> calls;
         {
             const std::lock_guard lock(mutex_);
             error_ = std::move(error);
             ended_ = true;
+            calls.swap(calls_);
         }
         changed_.notify_all();
+        for (auto& done : calls) run_beside(std::move(done));
+    }
+
+    void then(std::function<void()> done) override {
+        {
+            const std::lock_guard lock(mutex_);
+            if (!ended_) return calls_.push_back(std::move(done));
+        }
+        done();
     }
 
     bool ended() override {
@@ -158,6 +170,23 @@ class ThreadWorkState final : public WorkState {
     std::condition_variable changed_;
     bool ended_ = false;
     std::optional<CollectiveError> error_;
+    std::vector<std::function<void()>> calls_;
+};
+
+// EndWatch: who wants to be told when a communicator ends. Any thread.
+class EndWatch {
+  public:
+    using Call = std::function<void(const Status&)>;
+
+    // Calls ended() once, by run_beside().
+    void add(Call ended);
+    // Only the first counts.
+    void tell(const Status& status);
+
+  private:
+    std::mutex mutex_;
+    std::optional<Status> told_;
+    std::vector<Call> calls_;
 };
 
 // Executor: carries out a communicator's operations in the order in which they were asked for, on the
@@ -189,6 +218,7 @@ class Executor {
 
     // These ask the backend; any thread.
     void abort(const std::string& reason) { backend_->abort(reason); }
+    void set_timeout(std::chrono::milliseconds timeout) { backend_->set_timeout(timeout); }
     bool ended() const { return backend_->ended(); }
     std::optional<Verdict> verdict() const { return backend_->verdict(); }
     // Tests use it.
@@ -241,9 +271,6 @@ struct MeetingRoom {
 // hosts.
 enum class Transport { automatic, tcp };
 
-// Longer timeouts could overflow the clock.
-inline constexpr std::chrono::hours kLongestTimeout{24 * 3650};
-
 struct Session {
     const ProcessNumber process = this_process();  // whose it is
     int rank = 0;
@@ -264,7 +291,8 @@ struct Session {
     MeetingRoom room;
     std::unique_ptr<Executor> executor;  // null once finalized
     Lifeline* lifeline = nullptr;        // the executor's; none when alone, or finalized
-    std::mutex end_mutex;                // guards its end against abort() and status(), on any thread
+    const std::shared_ptr<EndWatch> end_watch = std::make_shared<EndWatch>();
+    std::mutex end_mutex;  // guards its end against abort() and status(), on any thread
     std::atomic<bool> in_use{false};
 
     // Leaves in order: first the ranks, then the store; waits, options.leave_timeout at most, for those who
@@ -273,6 +301,9 @@ struct Session {
 
     // See Communicator::finalize(). Throws CollectiveError; there is no executor afterwards.
     void finalize(std::chrono::milliseconds timeout);
+
+    // How it is; ok where it has no executor any more. The caller has end_mutex, or is alone.
+    Status status() const;
 
   private:
     void end_executor();

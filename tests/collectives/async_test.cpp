@@ -119,6 +119,38 @@ TEST_CASE("a failure goes to the Work of the operation that failed", "[async]") 
     REQUIRE_FALSE(good.error());
 }
 
+TEST_CASE("whoever asked is told once that a Work has ended, and may wait for others then", "[async]") {
+    auto owned = std::make_unique<HeldBackend>();
+    HeldBackend& backend = *owned;
+    Executor executor(std::move(owned), 1);
+    constexpr int kTold = 20;
+    std::latch told(kTold + 1);
+    std::latch all_in(kTold);
+    const Work first = executor.start(task_of(1));
+    const Work bad = executor.start(task_of(HeldBackend::kFailing));
+    const Work last = executor.start(task_of(2));
+    // Each waits for all others and for what is carried out later: one thread for all would never get through.
+    for (int i = 0; i < kTold; ++i) {
+        first.then([&](const Status& status) {
+            if (status.ok()) all_in.arrive_and_wait();
+            last.wait();
+            told.count_down();
+        });
+    }
+    bad.then([&](const Status& status) {
+        if (status.code() == Code::timed_out) told.count_down();
+    });
+    backend.allow(3);
+    told.wait();
+    int at_once = 0;
+    const auto caller = std::this_thread::get_id();
+    bad.then([&](const Status& status) {
+        if (std::this_thread::get_id() == caller && !status.ok()) ++at_once;
+    });
+    Work().then([&](const Status& status) { at_once += status.ok() ? 1 : 0; });
+    REQUIRE(at_once == 2);
+}
+
 TEST_CASE("more than may be open at once wait for room", "[async]") {
     auto owned = std::make_unique<HeldBackend>();
     HeldBackend& backend = *owned;

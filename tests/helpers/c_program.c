@@ -1,6 +1,7 @@
 // A worker in plain C11 for tests of the C interface: uses every function, and prints "rank R of N: ok" at the
 // end, or what went wrong, with exit code 1.
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,8 +80,9 @@ static void check_movements(ddprun_communicator* comm) {
 // Callers that were compiled before requests had a compression do not have the member.
 static void check_started_compressed(ddprun_communicator* comm) {
     const int n = ddprun_world_size(comm);
-    const size_t sizes[] = {sizeof(ddprun_request), offsetof(ddprun_request, compression)};
-    for (int i = 0; i < 2; ++i) {
+    const size_t sizes[] = {sizeof(ddprun_request), offsetof(ddprun_request, timeout_ms),
+                            offsetof(ddprun_request, compression)};
+    for (int i = 0; i < 3; ++i) {
         float sum = (float)ddprun_rank(comm);
         ddprun_request request = DDPRUN_REQUEST_INIT;
         ddprun_work* work = NULL;
@@ -89,7 +91,8 @@ static void check_started_compressed(ddprun_communicator* comm) {
         request.in = &sum;
         request.out = &sum;
         request.count = 1;
-        request.compression = i == 0 ? DDPRUN_AS_BF16 : 99;
+        request.compression = i < 2 ? DDPRUN_AS_BF16 : 99;
+        request.timeout_ms = i == 0 ? 60 * 1000 : -1;
         REQUIRE(ddprun_start(comm, &request, &work) == DDPRUN_OK);
         REQUIRE(ddprun_work_wait(work) == DDPRUN_OK);
         REQUIRE(sum == (float)(n * (n - 1) / 2));
@@ -97,6 +100,64 @@ static void check_started_compressed(ddprun_communicator* comm) {
         request.size = sizes[i] - 1;
         REQUIRE(ddprun_start(comm, &request, &work) == DDPRUN_INVALID_ARGUMENT);
     }
+}
+
+// Told by the library's threads.
+static atomic_int told_codes[3];
+
+static void note_code(void* context, int code) {
+    atomic_int* place = context;
+    REQUIRE(code != DDPRUN_ABORTED || strstr(ddprun_last_error(), "enough") != NULL);
+    atomic_store(place, code + 1);
+}
+
+static void await_code(int place, int code) {
+    const struct timespec pause = {0, 1000 * 1000};
+    for (int waits = 0; waits < 60 * 1000 && atomic_load(&told_codes[place]) == 0; ++waits) nanosleep(&pause, NULL);
+    REQUIRE(atomic_load(&told_codes[place]) == code + 1);
+}
+
+static void check_deadlines(ddprun_communicator* comm) {
+    const int n = ddprun_world_size(comm);
+    const int rank = ddprun_rank(comm);
+    int32_t data = 0;
+    int culprits[2] = {-1, -1};
+    char text[16];
+    ddprun_request request = DDPRUN_REQUEST_INIT;
+    ddprun_work* work = NULL;
+    REQUIRE(ddprun_set_timeout(comm, 60 * 1000) == DDPRUN_OK);
+    REQUIRE(ddprun_set_timeout(comm, 0) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_set_timeout(NULL, 1) == DDPRUN_INVALID_ARGUMENT);
+    request.operation = DDPRUN_BARRIER;
+    REQUIRE(ddprun_start(comm, &request, &work) == DDPRUN_OK);
+    REQUIRE(ddprun_work_on_done(work, NULL, NULL) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_work_on_done(NULL, note_code, NULL) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_work_on_done(work, note_code, &told_codes[0]) == DDPRUN_OK);
+    await_code(0, DDPRUN_OK);
+    REQUIRE(ddprun_work_error(work, text, sizeof(text)) == 0 && text[0] == '\0');
+    REQUIRE(ddprun_work_culprits(work, culprits, 2) == 0);
+    REQUIRE(ddprun_work_error(NULL, text, 1) == 0 && ddprun_work_culprits(NULL, NULL, 0) == 0);
+    ddprun_work_release(work);
+    if (n == 1) return;
+    if (rank == 0) {
+        request.operation = DDPRUN_RECV;
+        request.type = DDPRUN_I32;
+        request.peer = 1;
+        request.out = &data;
+        request.count = 1;
+        request.timeout_ms = 50;
+        REQUIRE(ddprun_start(comm, &request, &work) == DDPRUN_OK);
+        REQUIRE(ddprun_work_wait(work) == DDPRUN_TIMED_OUT);
+        REQUIRE(strstr(ddprun_last_error(), " Timed out after ") != NULL);
+        REQUIRE(ddprun_work_error(work, NULL, 0) == strlen(ddprun_last_error()));
+        REQUIRE(ddprun_work_error(work, text, sizeof(text)) > sizeof(text));
+        REQUIRE(strlen(text) == sizeof(text) - 1 && strncmp(text, ddprun_last_error(), strlen(text)) == 0);
+        REQUIRE(ddprun_work_culprits(work, culprits, 2) == 1 && culprits[0] == 1);
+        REQUIRE(ddprun_work_on_done(work, note_code, &told_codes[1]) == DDPRUN_OK);
+        REQUIRE(atomic_load(&told_codes[1]) == DDPRUN_TIMED_OUT + 1);
+        ddprun_work_release(work);
+    }
+    REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
 }
 
 static void check_started(ddprun_communicator* comm) {
@@ -276,7 +337,10 @@ static void check_split_and_abort(ddprun_communicator* comm) {
     REQUIRE((part == NULL) == (rank == 0));
     if (part != NULL) {
         REQUIRE(ddprun_world_size(part) == n - 1 && ddprun_rank(part) == n - 1 - rank);
+        REQUIRE(ddprun_on_end(part, NULL, NULL) == DDPRUN_INVALID_ARGUMENT);
+        REQUIRE(ddprun_on_end(part, note_code, &told_codes[2]) == DDPRUN_OK);
         abort_by_first(part, "enough");
+        await_code(2, DDPRUN_ABORTED);
         REQUIRE(strstr(ddprun_last_error(), "enough") != NULL);
         REQUIRE(ddprun_last_error_culprits(culprits, 2) == 1 && culprits[0] == 0 && culprits[1] == -1);
         REQUIRE(ddprun_status(part) == DDPRUN_ABORTED);
@@ -429,6 +493,7 @@ int main(void) {
     check_reductions(comm);
     check_movements(comm);
     check_started(comm);
+    check_deadlines(comm);
     check_groups(comm);
     check_allocated(comm);
     check_wrong_arguments(comm);
