@@ -30,7 +30,7 @@ class Package(support.EndToEndTest):
         jobs = self.enterContext(tempfile.TemporaryDirectory())
         library = os.path.join(support.BIN, "..", "collectives", "package", "libddprun_collectives.so")
         self.environment.update(PYTHONPATH=f"{folder}:{HERE}", DDPRUN_COLLECTIVES_LIBRARY=library, PYTHONDONTWRITEBYTECODE="1",
-                                OMP_NUM_THREADS="1", DDPRUN_JOBS_DIR=jobs)
+                                OMP_NUM_THREADS="1", PYTHON_EXEC=PYTHON, DDPRUN_JOBS_DIR=jobs)
 
     def python(self, *words, code=0):
         done = subprocess.run([PYTHON, *words], env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -45,6 +45,11 @@ class Package(support.EndToEndTest):
     def test_survivors_name_the_dead_and_go_on(self):
         done = self.python("-m", "ddprun", "--nproc-per-node", "3", PYTHON, os.path.join(HERE, "ranks.py"), "survivors")
         self.assertEqual(done.stdout, "went on\n" * 2)
+
+    def test_the_example(self):
+        apps = os.path.join(ROOT, "apps")
+        done = self.python("-m", "ddprun", "--nproc-per-node", "3", os.path.join(apps, "examples", "kmeans.py"), os.path.join(apps, "data", "digits.csv"))
+        self.assertRegex(done.stdout, r"^1797 points on 3 ranks, mean squared distance 6\d\d\.\d+, the centres are bit-equal on 3 of 3 ranks\n$")
 
     def test_a_function_of_the_script_itself(self):
         script = os.path.join(os.path.dirname(self.environment["PYTHONPATH"].split(":")[0]), f"ddprun-script-{os.getpid()}.py")
