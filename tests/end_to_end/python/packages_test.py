@@ -98,7 +98,7 @@ class Packages(unittest.TestCase):
         self.assertIn(f"-py3-none-{OLDEST_GLIBC}_", self.wheel)
         library = os.path.join(self.build, "apps", "python", "libddprun_collectives.so")
         needed = re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", library))
-        self.assertEqual(sorted(name.split(".so")[0] for name in needed if not name.startswith("ld-")), ["libc", "libgcc_s", "libm"][:len(needed)])
+        self.assertLessEqual({name.split(".so")[0] for name in needed if not name.startswith("ld-")}, {"libc", "libm", "libgcc_s"})
         for line in run("nm", "-D", "--defined-only", library).splitlines():
             self.assertRegex(line, r" ddprun_\w+$")
 
@@ -126,7 +126,9 @@ class Packages(unittest.TestCase):
         self.assertIn("ddprun ", run(os.path.join(self.folder, "pipx-bin", "ddprun"), "--version", env=env))
 
     def test_packages_in_a_root_of_their_own(self):
-        self.assertEqual(sorted(os.path.basename(path).split("_")[0] for path in self.debs)[::2], ["ddprun", "libddprun-collectives0.2"][:2])
+        minor = re.search(r"ddprun-(\d+\.\d+)", self.wheel)[1]
+        self.assertEqual({os.path.basename(path).split("_")[0] for path in self.debs},
+                         {"ddprun", f"libddprun-collectives{minor}", "libddprun-collectives-dev"})
         if os.geteuid() != 0:
             self.skipTest("skipped: only root has a root of its own")
         root = os.path.join(self.folder, "root")
