@@ -13,6 +13,7 @@
 #include "collectives/call/backend.hpp"
 #include "collectives/call/call.hpp"
 #include "collectives/error.hpp"
+#include "collectives/messages/messenger.hpp"
 #include "collectives/wire/frame.hpp"
 #include "rendezvous/store/store_host.hpp"
 #include "rendezvous/system/check.hpp"
@@ -340,7 +341,9 @@ Status Session::status() const {
 
 Session::~Session() {
     const bool healthy = executor && !executor->ended();
+    if (messenger && executor) messenger->close(Deadline::clock::now() + options.leave_timeout);
     end_executor();
+    if (messenger) messenger->disconnect();
     room.leave(healthy ? options.leave_timeout : std::chrono::milliseconds(0));
 }
 
@@ -356,12 +359,14 @@ void Session::finalize(std::chrono::milliseconds timeout) {
     const Deadline deadline = Deadline::clock::now() + timeout;
     std::vector<int> missing;
     std::exception_ptr failure;
+    if (messenger) messenger->close(deadline);
     try {
         missing = executor->leave(deadline);
     } catch (const CollectiveError&) {
         failure = std::current_exception();
     }
     end_executor();
+    if (messenger) messenger->disconnect();
     const bool healthy = !failure && missing.empty();
     room.leave(healthy ? time_until(deadline) : std::chrono::milliseconds(0));
     if (failure) std::rethrow_exception(failure);
