@@ -30,11 +30,13 @@ if [[ ! -f "$build/CMakeCache.txt" ]]; then
 fi
 build="$(realpath "$build")"
 cmake --build "$build" --target ddprun_packages
-rm -rf "$build/packages" "$build/prebuilt"
+rm -rf "$build/packages"
 mkdir "$build/packages"
+[[ ${#pythons[@]} -eq 0 ]] || rm -rf "$build/prebuilt"
 for python in ${pythons[@]+"${pythons[@]}"}; do
     PYTHONPATH=apps/python "$python" -B -m ddprun.torch build "$build/prebuilt"
 done
+[[ ! -d "$build/prebuilt" ]] || find "$build/prebuilt" -name '*.so' -exec strip {} +
 (cd "$build" && cpack >packages/cpack.log) || { cat "$build/packages/cpack.log" >&2; exit 1; }
 rm -rf "$build/packages/_CPack_Packages" "$build/packages/cpack.log"
 DDPRUN_BUILD="$build" python3 -B - "$build/packages" <<'PYTHON'
