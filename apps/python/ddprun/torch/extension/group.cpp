@@ -152,11 +152,30 @@ WorkPointer Group::recvAnysource(Tensors& tensors, int tag) {
                    options_->timeout);
 }
 
-// Rank 0 hears of each of the others, and then tells them; so it, and it alone, knows who is missing.
+// Rank 0 hears of each of the others, and then tells them how it went; so it, and it alone, knows who is missing.
 void Group::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
     const Milliseconds limit = options.timeout == c10d::kUnsetTimeout ? options_->timeout : options.timeout;
     const uint64_t tag = kMonitorTag + 2 * monitored_++;
     if (rank_ != 0) return answer_monitor(tag, options_->timeout);
+    const auto tell = [&](int verdict) {
+        Tensors word{at::full({1}, verdict, at::kByte)};
+        std::vector<WorkPointer> told;
+        for (int peer = 1; peer < size_; ++peer)
+            told.push_back(
+                message(c10d::OpType::SEND, "ddprun:send", word, peer, tag + 1, options_->timeout));
+        return told;
+    };
+    try {
+        hear_all(tag, limit, wait_all_ranks);
+    } catch (...) {
+        // Those that have not come find it when they do.
+        if (ddprun_status(communicator()) == DDPRUN_OK) tell(1);
+        throw;
+    }
+    for (const WorkPointer& work : tell(0)) work->wait();
+}
+
+void Group::hear_all(uint64_t tag, Milliseconds limit, bool wait_all_ranks) {
     const auto deadline = std::chrono::steady_clock::now() + limit;
     std::vector<Tensors> words;
     std::vector<WorkPointer> heard;
@@ -198,11 +217,6 @@ void Group::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_
                                           " failed to pass monitoredBarrier in ", limit.count(), " ms");
         throw RankError(DDPRUN_TIMED_OUT, text, missing);
     }
-    std::vector<WorkPointer> told;
-    for (int peer = 1; peer < size_; ++peer)
-        told.push_back(message(c10d::OpType::SEND, "ddprun:send", words[static_cast<size_t>(peer) - 1], peer,
-                               tag + 1, options_->timeout));
-    for (const WorkPointer& work : told) work->wait();
 }
 
 void Group::answer_monitor(uint64_t tag, Milliseconds limit) {
@@ -210,6 +224,7 @@ void Group::answer_monitor(uint64_t tag, Milliseconds limit) {
     try {
         message(c10d::OpType::SEND, "ddprun:send", word, 0, tag, limit)->wait();
         message(c10d::OpType::RECV, "ddprun:recv", word, 0, tag + 1, limit)->wait();
+        TORCH_CHECK(word[0].item<int>() == 0, "rank 0 says that others have not come");
     } catch (const std::exception& error) {
         throw RankError(
             DDPRUN_TIMED_OUT,

@@ -93,6 +93,7 @@ class Group final : public Collectives {
     void take(ddprun_communicator* made);
     WorkPointer message(c10d::OpType type, const char* title, Tensors& tensors, int peer, uint64_t tag,
                         Milliseconds limit);
+    void hear_all(uint64_t tag, Milliseconds limit, bool wait_all_ranks);
     void answer_monitor(uint64_t tag, Milliseconds limit);
     void leave();
 
