@@ -171,7 +171,10 @@ void Communicator::set_timeout(std::chrono::milliseconds operation_timeout) {
         refuse("set_timeout",
                fmt::format("a timeout of {} ms is not between 1 ms and 10 years", operation_timeout.count()));
     }
-    own.options.operation_timeout = operation_timeout;
+    {
+        const std::lock_guard lock(own.end_mutex);
+        own.options.operation_timeout = operation_timeout;
+    }
     own.executor->set_timeout(operation_timeout);
 }
 

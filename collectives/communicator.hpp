@@ -28,8 +28,8 @@
 // results may differ in their last bits. With NCCL both hold only where CommunicatorOptions::reproducible is
 // set.
 //
-// Threads: a communicator is used by one thread at a time (a second one gets invalid_argument); abort() and
-// status() may be called from any thread. Distinct communicators are independent, but that a death ends all
+// Threads: several may call a communicator, but for its moving and destruction; who comes first is first, and which
+// calls that are the ranks must agree on as ever. abort() and status() wait for no call. Distinct communicators are independent, but that a death ends all
 // of one family (made by split) that the dead rank is in. Each has one thread of its own, which only watches
 // for failures, and another from the first use of async() on; they block all signals.
 //
@@ -135,6 +135,7 @@ class Communicator final : public Operations<Communicator, void> {
     // The CUDA device that the buffers are on; -1 with the backend `cpu`.
     int device() const;
 
+    // Not while another thread is in set_timeout().
     const CommunicatorOptions& options() const;
 
     // The operations are made of this.

@@ -218,7 +218,8 @@ int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddpru
 // The same of a group. `stream` as in ddprun_request.
 int ddprun_start_group(ddprun_communicator* comm, const ddprun_transfer* transfers, size_t count,
                        void* stream, ddprun_work** work);
-// Waits for its end and returns the code it ended with. Any thread.
+// Waits for its end and returns the code it ended with; carries it out in this thread where nobody has begun it, so it is sooner than
+// waiting for what ddprun_work_on_done calls. Any thread.
 int ddprun_work_wait(ddprun_work* work);
 // 1 when it has ended, well or not; 0 while it goes on; -1 for NULL. Any thread.
 int ddprun_work_test(const ddprun_work* work);

@@ -162,7 +162,8 @@ std::unique_ptr<Session> open_split_session(Session& old, int color, int key) {
     const std::vector<SplitEntry> entries = exchange(old, own);
     if (color < 0) return nullptr;
     const std::vector<int> group = split_group(entries, old.rank);
-    if (group.size() == 1) return open_session_alone(old.nccl, old.options);
+    const CommunicatorOptions options = old.current_options();
+    if (group.size() == 1) return open_session_alone(old.nccl, options);
     const Origin origin{old.lifeline, group, old.lifeline->death_news()};
     Membership membership = membership_of(entries, group, old.rank);
     membership.round = old.round;
@@ -174,7 +175,7 @@ std::unique_ptr<Session> open_split_session(Session& old, int color, int key) {
     const int own_rank = membership.rank;
     try {
         auto made = open_session(std::move(membership), std::move(*listener), old.transport, old.nccl,
-                                 old.options, Deadline::clock::now() + old.options.join_timeout, origin);
+                                 options, Deadline::clock::now() + options.join_timeout, origin);
         made->ports = old.ports;
         made->room = old.room.later();
         return made;
@@ -196,12 +197,13 @@ std::string shrunk_prefix(std::uint32_t round, const Nonce& nonce, int shrinks) 
 
 std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excluded) {
     excluded = checked(std::move(excluded), old);
-    if (old.world_size == 1) return open_session_alone(old.nccl, old.options);
-    const auto deadline = Deadline::clock::now() + old.options.join_timeout;
+    const CommunicatorOptions options = old.current_options();
+    if (old.world_size == 1) return open_session_alone(old.nccl, options);
+    const auto deadline = Deadline::clock::now() + options.join_timeout;
     const std::string prefix = shrunk_prefix(old.round, old.nonce, ++old.shrinks);
     try {
         MeetingRoom room = old.room.later();
-        room.store = room.reopen(std::min(old.options.join_timeout, kReopenTimeout));
+        room.store = room.reopen(std::min(options.join_timeout, kReopenTimeout));
         TcpListener listener(old.self.endpoint.host, old.ports);
         Member self = old.self;
         self.endpoint = listener.endpoint();
@@ -213,9 +215,9 @@ std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excl
         membership.round = old.round;
         membership.mesh_key = old.mesh_key;
         membership.own_numbers = true;
-        if (membership.world_size() == 1) return open_session_alone(old.nccl, old.options);
+        if (membership.world_size() == 1) return open_session_alone(old.nccl, options);
         auto session = open_session(std::move(membership), std::move(listener), old.transport, old.nccl,
-                                    old.options, deadline, {.death_news = std::move(news)});
+                                    options, deadline, {.death_news = std::move(news)});
         if (room.rank_0_hosts) room.departure = std::make_unique<Departure>(gathering.departure());
         session->ports = old.ports;
         session->room = std::move(room);
