@@ -203,6 +203,17 @@ Communicator Communicator::shrink(const std::vector<int>& excluded) {
     return Communicator(open_shrunk_session(session(), excluded));
 }
 
+Communicator Communicator::subgroup(const std::vector<int>& ranks, const std::string& name) {
+    return subgroup(ranks, name, session().current_options());
+}
+
+Communicator Communicator::subgroup(const std::vector<int>& ranks, const std::string& name,
+                                    const CommunicatorOptions& options) {
+    const CallGuard guard(session(), "subgroup");
+    require_valid(options);
+    return Communicator(open_subgroup_session(session(), ranks, name, options));
+}
+
 void Communicator::finalize() { finalize(session().options.leave_timeout); }
 
 void Communicator::finalize(std::chrono::milliseconds timeout) {

@@ -161,6 +161,10 @@ int ddprun_join(const ddprun_store* store, int rank, int world_size, const ddpru
                 ddprun_communicator** comm);
 // *part becomes NULL for a negative colour, too, which is a success.
 int ddprun_split(ddprun_communicator* comm, int color, int key, ddprun_communicator** part);
+// A communicator of `count` ranks of this one, in this order, which only they call; see Communicator::subgroup(). `options` may be
+// NULL: this one's.
+int ddprun_subgroup(ddprun_communicator* comm, const int* ranks, size_t count, const char* name,
+                    const ddprun_options* options, ddprun_communicator** part);
 // A communicator of the ranks that are not among the `count` excluded ones; see Communicator::shrink(). For
 // going on after a failure, with those whom ddprun_last_error_culprits() names. *comm stays, to be destroyed.
 int ddprun_shrink(ddprun_communicator* comm, const int* excluded, size_t count, ddprun_communicator** rest);

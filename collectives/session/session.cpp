@@ -254,17 +254,11 @@ void Executor::run(const Task& task) {
 }
 
 SharedMemory Executor::allocate(std::size_t bytes) {
-    const Turn turn(*this, next_++);
-    refuse_if_left(Operation::allocate);
-    return backend_->allocate(bytes);
+    return hold(Operation::allocate, [&] { return backend_->allocate(bytes); });
 }
 
 Work Executor::start(const Task& task) {
-    if (backend_->on_device()) {
-        const Turn turn(*this, next_++);
-        refuse_if_left(task.call.operation);
-        return Work(backend_->start(task));
-    }
+    if (backend_->on_device()) return hold(task.call.operation, [&] { return Work(backend_->start(task)); });
     if (task.stream != nullptr) {
         refuse(task.call.operation, "a stream was given, but this communicator's backend is not nccl");
     }
