@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "collectives/call/backend.hpp"
+#include "collectives/messages/messenger.hpp"
 #include "collectives/session/bootstrap.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/session/split.hpp"
@@ -71,6 +72,10 @@ std::optional<CollectiveError> Work::error() const {
     if (auto refused = refusal(state_)) return refused;
     if (!test() || !state_) return std::nullopt;
     return state_->error();
+}
+
+int Work::source() const {
+    return state_ && !state_->is_of_parent() && state_->ended() ? state_->source() : -1;
 }
 
 void Communicator::SessionEnd::operator()(Session* session) const noexcept {
@@ -176,6 +181,7 @@ void Communicator::set_timeout(std::chrono::milliseconds operation_timeout) {
         own.options.operation_timeout = operation_timeout;
     }
     own.executor->set_timeout(operation_timeout);
+    if (own.messenger) own.messenger->set_timeout(operation_timeout);
 }
 
 int AsyncOperations::world_size() const { return communicator_->world_size(); }
@@ -212,6 +218,35 @@ Communicator Communicator::subgroup(const std::vector<int>& ranks, const std::st
     const CallGuard guard(session(), "subgroup");
     require_valid(options);
     return Communicator(open_subgroup_session(session(), ranks, name, options));
+}
+
+Messenger& Communicator::messenger(const char* name) const {
+    Session& own = session();
+    if (is_of_parent(own)) refuse(name, kOfParent);
+    if (!own.messenger) refuse(name, "NCCL's buffers are in the device's memory; use send and recv");
+    return *own.messenger;
+}
+
+void Communicator::send_tagged(const void* data, std::size_t bytes, int peer, std::uint64_t tag,
+                               std::chrono::milliseconds timeout) {
+    messenger("send_tagged").run({true, data, nullptr, bytes, peer, tag, timeout});
+}
+
+int Communicator::recv_tagged(void* data, std::size_t bytes, int peer, std::uint64_t tag,
+                              std::chrono::milliseconds timeout) {
+    int source = -1;
+    messenger("recv_tagged").run({false, nullptr, data, bytes, peer, tag, timeout}, &source);
+    return source;
+}
+
+Work Communicator::start_send_tagged(const void* data, std::size_t bytes, int peer, std::uint64_t tag,
+                                     std::chrono::milliseconds timeout) {
+    return Work(messenger("send_tagged").start({true, data, nullptr, bytes, peer, tag, timeout}));
+}
+
+Work Communicator::start_recv_tagged(void* data, std::size_t bytes, int peer, std::uint64_t tag,
+                                     std::chrono::milliseconds timeout) {
+    return Work(messenger("recv_tagged").start({false, nullptr, data, bytes, peer, tag, timeout}));
 }
 
 void Communicator::finalize() { finalize(session().options.leave_timeout); }

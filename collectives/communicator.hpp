@@ -48,6 +48,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -63,6 +64,7 @@
 
 namespace ddprun::inline detail {
 struct Session;  // what a communicator owns, and nobody outside the library
+class Messenger;
 }
 
 #pragma GCC visibility push(default)
@@ -157,6 +159,26 @@ class Communicator final : public Operations<Communicator, void> {
     // moment later.
     Status status() const noexcept;
 
+    // Messages by tag: beside the order of the operations, from any threads, any number at a time; from and to any
+    // rank, itself included. Those of one pair of ranks and one tag arrive in the order in which they were sent; a
+    // receive takes the earliest of its tag from `peer`, or with kAnySource from any rank. send_tagged returns when `data`
+    // may be written again: small messages go at once, and are kept until they are received; large ones wait for their
+    // receive. A timeout below 0 is the operation_timeout; one that runs out, a size that differs from the sent one
+    // (mismatch), and a rank that has left without it (peer_left), end that call only. The rest throws as every
+    // operation does. Not with the backend `nccl`.
+    static constexpr int kAnySource = -1;
+    void send_tagged(const void* data, std::size_t bytes, int peer, std::uint64_t tag,
+                     std::chrono::milliseconds timeout = std::chrono::milliseconds(-1));
+    // Returns who sent it.
+    int recv_tagged(void* data, std::size_t bytes, int peer, std::uint64_t tag,
+                    std::chrono::milliseconds timeout = std::chrono::milliseconds(-1));
+    // The same, started: the buffers must stay until the Work has ended. Work::source() says who sent it. When the
+    // communicator ends, receives that go on fail, and sends are waited for as leave_timeout says.
+    Work start_send_tagged(const void* data, std::size_t bytes, int peer, std::uint64_t tag,
+                           std::chrono::milliseconds timeout = std::chrono::milliseconds(-1));
+    Work start_recv_tagged(void* data, std::size_t bytes, int peer, std::uint64_t tag,
+                           std::chrono::milliseconds timeout = std::chrono::milliseconds(-1));
+
     // Calls ended() exactly once, on a thread of the library's: with the reason when the communicator ends by a failure or
     // abort(), or ok when it is finalized or destroyed before. It must not throw. Any thread, as status().
     void on_end(std::function<void(const Status&)> ended);
@@ -238,6 +260,7 @@ class Communicator final : public Operations<Communicator, void> {
     };
     SharedMemory allocate(std::size_t count, std::size_t element);
     Session& session() const;
+    Messenger& messenger(const char* name) const;
 
     std::unique_ptr<Session, SessionEnd> session_;
 };

@@ -150,6 +150,12 @@ Reduction reduction_of(int op, double scalar) {
     return reduction;
 }
 
+// Beyond ten years the clock could overflow; all below 0 is one.
+std::chrono::milliseconds message_timeout(int64_t timeout_ms) {
+    constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 3650);
+    return std::clamp(std::chrono::milliseconds(timeout_ms), std::chrono::milliseconds(-1), kLongest);
+}
+
 // A struct that begins with its size, of which the caller's header may have had the members of `first_size`
 // bytes only: the others are 0.
 template <class Struct>
@@ -446,6 +452,35 @@ void* ddprun_buffer_data(const ddprun_buffer* buffer) {
 }
 
 void ddprun_buffer_release(ddprun_buffer* buffer) { delete buffer; }
+
+int ddprun_send_tagged(ddprun_communicator* comm, const void* data, size_t bytes, int peer, uint64_t tag,
+                       int64_t timeout_ms) {
+    return guarded([&] { checked(comm).send_tagged(data, bytes, peer, tag, message_timeout(timeout_ms)); });
+}
+
+int ddprun_recv_tagged(ddprun_communicator* comm, void* data, size_t bytes, int peer, uint64_t tag,
+                       int64_t timeout_ms, int* source) {
+    return guarded([&] {
+        const int from = checked(comm).recv_tagged(data, bytes, peer, tag, message_timeout(timeout_ms));
+        if (source != nullptr) *source = from;
+    });
+}
+
+int ddprun_start_send_tagged(ddprun_communicator* comm, const void* data, size_t bytes, int peer,
+                             uint64_t tag, int64_t timeout_ms, ddprun_work** work) {
+    return make_handle(work, [&] {
+        return checked(comm).start_send_tagged(data, bytes, peer, tag, message_timeout(timeout_ms));
+    });
+}
+
+int ddprun_start_recv_tagged(ddprun_communicator* comm, void* data, size_t bytes, int peer, uint64_t tag,
+                             int64_t timeout_ms, ddprun_work** work) {
+    return make_handle(work, [&] {
+        return checked(comm).start_recv_tagged(data, bytes, peer, tag, message_timeout(timeout_ms));
+    });
+}
+
+int ddprun_work_source(const ddprun_work* work) { return work == nullptr ? -1 : work->work.source(); }
 
 int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddprun_work** work) {
     return make_handle(work, [&] {

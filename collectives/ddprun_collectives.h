@@ -216,6 +216,24 @@ void* ddprun_buffer_data(const ddprun_buffer* buffer);
 // NULL is allowed.
 void ddprun_buffer_release(ddprun_buffer* buffer);
 
+// Messages by tag: beside the order of the operations, from and to any rank (this one, too), several threads, any number at
+// a time; those of one pair of ranks and one tag arrive in the order sent. See Communicator::send_tagged(). A timeout_ms below
+// 0 takes operation_timeout_ms; one that runs out (DDPRUN_TIMED_OUT), a size that differs from the sent one
+// (DDPRUN_MISMATCH), and a rank that has left without it (DDPRUN_PEER_LEFT), end that call only.
+// Returns when `data` may be written again.
+int ddprun_send_tagged(ddprun_communicator* comm, const void* data, size_t bytes, int peer, uint64_t tag,
+                       int64_t timeout_ms);
+// From any rank where `peer` is -1. *source, which may be NULL, becomes the rank that sent it.
+int ddprun_recv_tagged(ddprun_communicator* comm, void* data, size_t bytes, int peer, uint64_t tag,
+                       int64_t timeout_ms, int* source);
+// The same, started; `data` must stay until the end. The caller releases *work, which becomes NULL on failure.
+int ddprun_start_send_tagged(ddprun_communicator* comm, const void* data, size_t bytes, int peer,
+                             uint64_t tag, int64_t timeout_ms, ddprun_work** work);
+int ddprun_start_recv_tagged(ddprun_communicator* comm, void* data, size_t bytes, int peer, uint64_t tag,
+                             int64_t timeout_ms, ddprun_work** work);
+// The rank that sent what a receive by tag has received, once it has ended well; else -1.
+int ddprun_work_source(const ddprun_work* work);
+
 // Starts an operation and returns at once; see Communicator::async(). The caller releases *work, which
 // becomes NULL on failure.
 int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddprun_work** work);

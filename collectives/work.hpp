@@ -40,6 +40,8 @@ class Work {
     void then(std::function<void(const Status&)> done) const;
     // The error the operation ended with; nothing while it goes on, and when it has ended well.
     std::optional<CollectiveError> error() const;
+    // The rank that sent what a receive by tag has received, once it has ended well; else -1.
+    int source() const;
 
   private:
     std::shared_ptr<WorkState> state_;

@@ -46,6 +46,8 @@ class WorkState {
     virtual void then(std::function<void()> done) = 0;
     // Tells, after the end, what went wrong.
     virtual std::optional<CollectiveError> error() = 0;
+    // See Work::source().
+    virtual int source() { return -1; }
 
   private:
     const ProcessNumber process_ = this_process();

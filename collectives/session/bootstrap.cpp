@@ -12,6 +12,7 @@
 
 #include "collectives/error.hpp"
 #include "collectives/hosts/hosts_backend.hpp"
+#include "collectives/messages/messenger.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/shm/shm_backend.hpp"
@@ -213,7 +214,8 @@ class SoloBackend final : public Backend {
 
 // Makes what carries out the operations of `session`, whose settings are there already.
 std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpListener listener,
-                                 const PeerMesh::Operation& joining, const Origin& origin) {
+                                 const PeerMesh::Operation& joining, const Origin& origin,
+                                 MessengerPlace& messages) {
     const CommunicatorOptions& options = session.options;
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
                                             options.operation_timeout, origin);
@@ -229,6 +231,8 @@ std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpLis
             std::make_unique<NcclPeers>(std::move(tcp), std::move(segment), options.operation_timeout);
         return join_nccl(std::move(peers), *session.nccl, joining);
     }
+    messages = {&tcp->membership(), session.lifeline, segment ? segment->messages() : nullptr,
+                tcp->mesh().spins()};
     if (!segment) return tcp;
     if (across->size() == 1)
         return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp), joining);
@@ -416,8 +420,12 @@ std::unique_ptr<Session> open_session(Membership membership, TcpListener listene
     const PeerMesh::Operation joining = joining_until(deadline, options);
     session->transport = transport;
     session->nccl = nccl;
+    MessengerPlace messages;
     session->executor = std::make_unique<Executor>(
-        connect(*session, std::move(membership), std::move(listener), joining, origin), session->world_size);
+        connect(*session, std::move(membership), std::move(listener), joining, origin, messages),
+        session->world_size);
+    if (messages.membership != nullptr)
+        session->messenger = make_in_process<Messenger>(messages, options.operation_timeout);
     session->lifeline->complete_join();
     return session;
 }
@@ -433,6 +441,7 @@ std::unique_ptr<Session> open_session_alone(const std::optional<NcclSettings>& n
                          joining)
              : std::make_unique<SoloBackend>();
     session->executor = std::make_unique<Executor>(std::move(backend), 1);
+    if (!nccl) session->messenger = make_in_process<Messenger>(MessengerPlace{}, options.operation_timeout);
     return session;
 }
 

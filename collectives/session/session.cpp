@@ -13,6 +13,7 @@
 #include "collectives/call/backend.hpp"
 #include "collectives/call/call.hpp"
 #include "collectives/error.hpp"
+#include "collectives/messages/messenger.hpp"
 #include "collectives/wire/frame.hpp"
 #include "rendezvous/store/store_host.hpp"
 #include "rendezvous/system/check.hpp"
@@ -390,7 +391,9 @@ Status Session::status() const {
 
 Session::~Session() {
     const bool healthy = executor && !executor->ended();
+    if (messenger && executor) messenger->close(Deadline::clock::now() + options.leave_timeout);
     end_executor();
+    if (messenger) messenger->disconnect();
     room.leave(healthy ? options.leave_timeout : std::chrono::milliseconds(0));
 }
 
@@ -407,6 +410,7 @@ void Session::finalize(std::chrono::milliseconds timeout) {
     const Deadline deadline = Deadline::clock::now() + timeout;
     std::vector<int> missing;
     std::exception_ptr failure;
+    if (messenger) messenger->close(deadline);
     try {
         missing = executor->leave(deadline);
     } catch (const CollectiveError&) {
@@ -415,6 +419,7 @@ void Session::finalize(std::chrono::milliseconds timeout) {
     // This one counts, too.
     for (int others = calls; others > 1; others = calls) calls.wait(others);
     end_executor();
+    if (messenger) messenger->disconnect();
     const bool healthy = !failure && missing.empty();
     room.leave(healthy ? time_until(deadline) : std::chrono::milliseconds(0));
     if (failure) std::rethrow_exception(failure);

@@ -285,6 +285,7 @@ class Executor {
 };
 
 class Lifeline;
+class Messenger;
 
 // The store the ranks met in, kept until this rank's communicator ends. Members end in reverse order: the
 // store this process may host goes last.
@@ -328,7 +329,9 @@ struct Session {
     std::atomic<int> shrinks{0};        // how often this rank has begun a shrink()
     MeetingRoom room;
     std::unique_ptr<Executor> executor;  // null once finalized
-    Lifeline* lifeline = nullptr;        // the executor's; none when alone, or finalized
+    // Of messages by tag; ends before the executor, on whose backend it works. Null with NCCL.
+    std::shared_ptr<Messenger> messenger;
+    Lifeline* lifeline = nullptr;  // the executor's; none when alone, or finalized
     const std::shared_ptr<EndWatch> end_watch = std::make_shared<EndWatch>();
     std::mutex end_mutex;             // guards its end against abort() and status(), on any thread
     std::atomic<int> calls{0};        // in progress

@@ -55,14 +55,16 @@ WINGS = {
     "collectives/tcp": ("collectives/call", "collectives/arithmetic", "collectives/wire", "collectives/liveness"),
     "collectives/shm": ("collectives/call", "collectives/arithmetic", "collectives/wire", "collectives/liveness",
                         "collectives/tcp"),
+    "collectives/messages": ("collectives/values", "collectives/call", "collectives/wire", "collectives/liveness",
+                             "collectives/tcp", "collectives/shm"),
     "collectives/hosts": ("collectives/arithmetic", "collectives/tcp", "collectives/shm"),
     "collectives/nccl": ("collectives/values", "collectives/call", "collectives/wire", "collectives/tcp",
                          "collectives/shm"),
     "collectives/session": ("collectives/values", "collectives/call", "collectives/arithmetic", "collectives/wire",
-                            "collectives/liveness", "collectives/tcp", "collectives/shm", "collectives/hosts",
-                            "collectives/nccl"),
+                            "collectives/liveness", "collectives/tcp", "collectives/shm", "collectives/messages",
+                            "collectives/hosts", "collectives/nccl"),
     # The face: what users include, and the sources behind it.
-    "collectives": ("collectives/values", "collectives/call", "collectives/session"),
+    "collectives": ("collectives/values", "collectives/call", "collectives/messages", "collectives/session"),
 
     # The programs. ddprun's modes stand above all else of it, and its main above them.
     "apps/cli": (),
