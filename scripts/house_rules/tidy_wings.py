@@ -74,6 +74,7 @@ WINGS = {
     "apps/ddprun/plan": ("apps/ddprun/options",),
     "apps/ddprun/modes": ("apps/cli", "apps/ddprun/options", "apps/ddprun/plan"),
     "apps/ddprun": ("apps/cli", "apps/ddprun/plan", "apps/ddprun/modes"),
+    "apps/python/ddprun/torch/extension": (),
     "apps/train_digits": (),
     "apps/train_digits_gpu": ("apps/train_digits",),
 }
