@@ -161,6 +161,13 @@ CommunicatorOptions options_of(const ddprun_options* given) {
     return result;
 }
 
+std::vector<int> ranks_of(const Communicator& comm, const int* ranks, std::size_t count) {
+    if (ranks == nullptr && count > 0) refuse_argument("the ranks are NULL");
+    if (count > static_cast<std::size_t>(comm.world_size()))
+        refuse_argument("more ranks are named than there are");
+    return count > 0 ? std::vector<int>(ranks, ranks + count) : std::vector<int>();
+}
+
 class StoreOfFunctions final : public KeyValueStore {
   public:
     explicit StoreOfFunctions(const ddprun_store& functions) : functions_(functions) {}
@@ -244,13 +251,21 @@ int ddprun_split(ddprun_communicator* comm, int color, int key, ddprun_communica
     });
 }
 
+int ddprun_subgroup(ddprun_communicator* comm, const int* ranks, size_t count, const char* name,
+                    const ddprun_options* options, ddprun_communicator** part) {
+    return make_handle(part, [&] {
+        Communicator& own = checked(comm);
+        if (name == nullptr) refuse_argument("the name is NULL");
+        const std::vector<int> members = ranks_of(own, ranks, count);
+        return options == nullptr ? own.subgroup(members, name)
+                                  : own.subgroup(members, name, options_of(options));
+    });
+}
+
 int ddprun_shrink(ddprun_communicator* comm, const int* excluded, size_t count, ddprun_communicator** rest) {
     return make_handle(rest, [&] {
         Communicator& own = checked(comm);
-        if (excluded == nullptr && count > 0) refuse_argument("the excluded ranks are NULL");
-        if (count > static_cast<std::size_t>(own.world_size()))
-            refuse_argument("more ranks are excluded than there are");
-        return own.shrink(count > 0 ? std::vector<int>(excluded, excluded + count) : std::vector<int>());
+        return own.shrink(ranks_of(own, excluded, count));
     });
 }
 

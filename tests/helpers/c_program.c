@@ -373,6 +373,16 @@ static void check_split_and_abort(ddprun_communicator* comm) {
         REQUIRE(ddprun_finalize(part, 0) == DDPRUN_ABORTED);
     }
     ddprun_destroy(part);
+    const int backwards[] = {n - 1, 0};
+    REQUIRE(ddprun_subgroup(comm, NULL, 1, "pair", NULL, &part) == DDPRUN_INVALID_ARGUMENT && part == NULL);
+    REQUIRE(ddprun_subgroup(comm, backwards, 2, NULL, NULL, &part) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_subgroup(comm, backwards, 2, "pair", NULL, NULL) == DDPRUN_INVALID_ARGUMENT);
+    if (n > 1 && (rank == 0 || rank == n - 1)) {
+        REQUIRE(ddprun_subgroup(comm, backwards, 2, "pair", NULL, &part) == DDPRUN_OK);
+        REQUIRE(ddprun_rank(part) == (rank == 0) && ddprun_world_size(part) == 2);
+        REQUIRE(ddprun_barrier(part) == DDPRUN_OK);
+        ddprun_destroy(part);
+    }
     REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
 }
 

@@ -20,6 +20,8 @@ import tempfile
 
 import torch
 
+from ddprun.places import library
+
 NAME = "_ddprun_torch"
 COMPILE_LIMIT = 900  # seconds; a hang guard
 COMMAND = "python -m ddprun.torch build"
@@ -35,15 +37,6 @@ def version():
 
 def _first(paths):
     return next((path for path in paths if os.path.exists(path)), None)
-
-
-def library():
-    """Where ddprun's collectives are: in the package, in its source tree's build, or where the loader looks."""
-    root = os.path.join(_HERE, "..", "..", "..", "..")
-    found = _first([os.environ.get("DDPRUN_COLLECTIVES_LIBRARY", "")] +
-                   sorted(glob.glob(os.path.join(_HERE, "..", "lib", "libddprun_collectives.so*"))) +
-                   [os.path.join(root, "build", "collectives", "package", "libddprun_collectives.so")])
-    return os.path.abspath(found) if found else "libddprun_collectives.so"
 
 
 def _header():

@@ -95,7 +95,8 @@ void Group::take(ddprun_communicator* made) {
     const auto ended = [](void* context, int code) {
         const std::unique_ptr<std::shared_ptr<EndHooks>> mine(
             static_cast<std::shared_ptr<EndHooks>*>(context));
-        if (code != DDPRUN_OK) (*mine)->run();
+        // That others are done first is how most groups end.
+        if (code != DDPRUN_OK && code != DDPRUN_PEER_LEFT) (*mine)->run();
     };
     require(ddprun_on_end(made, ended, hooks.get()));
     hooks.release();
