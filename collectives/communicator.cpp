@@ -176,7 +176,10 @@ void Communicator::set_timeout(std::chrono::milliseconds operation_timeout) {
         refuse("set_timeout",
                fmt::format("a timeout of {} ms is not between 1 ms and 10 years", operation_timeout.count()));
     }
-    own.options.operation_timeout = operation_timeout;
+    {
+        const std::lock_guard lock(own.end_mutex);
+        own.options.operation_timeout = operation_timeout;
+    }
     own.executor->set_timeout(operation_timeout);
     if (own.messenger) own.messenger->set_timeout(operation_timeout);
 }
@@ -204,6 +207,17 @@ std::optional<Communicator> Communicator::split(int color, int key) {
 Communicator Communicator::shrink(const std::vector<int>& excluded) {
     const CallGuard guard(session(), "shrink");
     return Communicator(open_shrunk_session(session(), excluded));
+}
+
+Communicator Communicator::subgroup(const std::vector<int>& ranks, const std::string& name) {
+    return subgroup(ranks, name, session().current_options());
+}
+
+Communicator Communicator::subgroup(const std::vector<int>& ranks, const std::string& name,
+                                    const CommunicatorOptions& options) {
+    const CallGuard guard(session(), "subgroup");
+    require_valid(options);
+    return Communicator(open_subgroup_session(session(), ranks, name, options));
 }
 
 Messenger& Communicator::messenger(const char* name) const {

@@ -28,8 +28,8 @@
 // results may differ in their last bits. With NCCL both hold only where CommunicatorOptions::reproducible is
 // set.
 //
-// Threads: a communicator is used by one thread at a time (a second one gets invalid_argument); abort() and
-// status() may be called from any thread. Distinct communicators are independent, but that a death ends all
+// Threads: several may call a communicator, but for its moving and destruction; who comes first is first, and which
+// calls that are the ranks must agree on as ever. abort() and status() wait for no call. Distinct communicators are independent, but that a death ends all
 // of one family (made by split) that the dead rank is in. Each has one thread of its own, which only watches
 // for failures, and another from the first use of async() on; they block all signals.
 //
@@ -137,6 +137,7 @@ class Communicator final : public Operations<Communicator, void> {
     // The CUDA device that the buffers are on; -1 with the backend `cpu`.
     int device() const;
 
+    // Not while another thread is in set_timeout().
     const CommunicatorOptions& options() const;
 
     // The operations are made of this.
@@ -202,6 +203,14 @@ class Communicator final : public Operations<Communicator, void> {
     // "join" ended only the new communicator, and names its culprits by their ranks there, or those that
     // could not take part by their ranks here; the text says which.
     std::optional<Communicator> split(int color, int key = 0);
+
+    // A new communicator of these ranks of this one, in this order, which only they call, with the same list and the same
+    // `name`, 1 to 256 bytes, which this communicator has had for no other; as split() else. They meet as in shrink(), so the
+    // store must still live. Takes over the options unless others are given (the backend stays). Throws by the ranks' numbers
+    // here: timed_out naming those that have not come, mismatch naming two that have other lists.
+    Communicator subgroup(const std::vector<int>& ranks, const std::string& name);
+    Communicator subgroup(const std::vector<int>& ranks, const std::string& name,
+                          const CommunicatorOptions& options);
 
     // A new communicator of the ranks that are not excluded, in their order here; for going on after a
     // failure, when this one has ended:

@@ -17,21 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/c_calls.hpp"
 #include "collectives/call/call.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/group.hpp"
-
-struct ddprun_communicator {
-    ddprun::Communicator communicator;
-};
-
-struct ddprun_work {
-    ddprun::Work work;
-};
-
-struct ddprun_buffer {
-    ddprun::SharedBuffer<unsigned char> memory;
-};
 
 namespace ddprun {
 namespace {
@@ -55,49 +44,6 @@ constexpr std::size_t kMaxStructSize = 4096;
 constexpr std::size_t kFirstRequestSize = offsetof(ddprun_request, compression);
 constexpr std::size_t kFirstOptionsSize = offsetof(ddprun_options, reproducible);
 
-struct LastError {
-    std::string text;
-    std::vector<int> culprits;
-};
-
-// The calling thread's.
-LastError& last_error() {
-    thread_local LastError error;
-    return error;
-}
-
-// Remembers what failed with `code`, for the thread to ask about. Returns its number.
-int remember(CollectiveErrorCode code, const char* text, const std::vector<int>& culprits) noexcept {
-    LastError& last = last_error();
-    try {
-        last.culprits = culprits;
-        last.text = text;
-    } catch (const std::bad_alloc&) {
-        // Fits without an allocation.
-        last.text = "out of memory";
-    }
-    return static_cast<int>(code) + 1;
-}
-
-// Runs body(); what it throws becomes a code and the thread's last error.
-template <class Body>
-int guarded(Body body) noexcept {
-    try {
-        body();
-        return DDPRUN_OK;
-    } catch (const CollectiveError& error) {
-        return remember(error.code(), error.what(), error.culprits());
-    } catch (const std::exception& error) {
-        return remember(CollectiveErrorCode::system, error.what(), {});
-    } catch (...) {
-        return remember(CollectiveErrorCode::system, "an unknown error", {});
-    }
-}
-
-[[noreturn]] void refuse_argument(const std::string& what) {
-    throw CollectiveError(CollectiveErrorCode::invalid_argument, what);
-}
-
 // As remember(), of how something ended whose thread is not the caller's.
 int remember(const Status& status) noexcept {
     if (status.ok()) return DDPRUN_OK;
@@ -113,21 +59,6 @@ std::size_t copy_ranks(const std::vector<int>& from, int* ranks, std::size_t cap
 std::function<void(const Status&)> telling(void (*tell)(void* context, int code), void* context) {
     if (tell == nullptr) refuse_argument("the function to be called is NULL");
     return [=](const Status& status) { tell(context, remember(status)); };
-}
-
-Communicator& checked(ddprun_communicator* comm) {
-    if (comm == nullptr) refuse_argument("the communicator is NULL");
-    return comm->communicator;
-}
-
-// Runs make(), and puts a handle to what it makes where the caller wants it: NULL if it throws.
-template <class Handle, class Make>
-int make_handle(Handle** place, Make make) {
-    return guarded([&] {
-        if (place == nullptr) refuse_argument("the place for the result is NULL");
-        *place = nullptr;
-        *place = new Handle{make()};
-    });
 }
 
 // Numbers outside the underlying type would become others by the cast alone.
@@ -148,12 +79,6 @@ Reduction reduction_of(int op, double scalar) {
     Reduction reduction(enumerator<ReduceOp>(op, "reduction"));
     if (reduction.op == ReduceOp::premul_sum) reduction.scalar = scalar;
     return reduction;
-}
-
-// Beyond ten years the clock could overflow; all below 0 is one.
-std::chrono::milliseconds message_timeout(int64_t timeout_ms) {
-    constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 3650);
-    return std::clamp(std::chrono::milliseconds(timeout_ms), std::chrono::milliseconds(-1), kLongest);
 }
 
 // A struct that begins with its size, of which the caller's header may have had the members of `first_size`
@@ -234,6 +159,13 @@ CommunicatorOptions options_of(const ddprun_options* given) {
     result.reproducible = known.reproducible == 1;
     if (known.reserved != 0) refuse_argument("ddprun_options::reserved is not 0");
     return result;
+}
+
+std::vector<int> ranks_of(const Communicator& comm, const int* ranks, std::size_t count) {
+    if (ranks == nullptr && count > 0) refuse_argument("the ranks are NULL");
+    if (count > static_cast<std::size_t>(comm.world_size()))
+        refuse_argument("more ranks are named than there are");
+    return count > 0 ? std::vector<int>(ranks, ranks + count) : std::vector<int>();
 }
 
 class StoreOfFunctions final : public KeyValueStore {
@@ -319,13 +251,21 @@ int ddprun_split(ddprun_communicator* comm, int color, int key, ddprun_communica
     });
 }
 
+int ddprun_subgroup(ddprun_communicator* comm, const int* ranks, size_t count, const char* name,
+                    const ddprun_options* options, ddprun_communicator** part) {
+    return make_handle(part, [&] {
+        Communicator& own = checked(comm);
+        if (name == nullptr) refuse_argument("the name is NULL");
+        const std::vector<int> members = ranks_of(own, ranks, count);
+        return options == nullptr ? own.subgroup(members, name)
+                                  : own.subgroup(members, name, options_of(options));
+    });
+}
+
 int ddprun_shrink(ddprun_communicator* comm, const int* excluded, size_t count, ddprun_communicator** rest) {
     return make_handle(rest, [&] {
         Communicator& own = checked(comm);
-        if (excluded == nullptr && count > 0) refuse_argument("the excluded ranks are NULL");
-        if (count > static_cast<std::size_t>(own.world_size()))
-            refuse_argument("more ranks are excluded than there are");
-        return own.shrink(count > 0 ? std::vector<int>(excluded, excluded + count) : std::vector<int>());
+        return own.shrink(ranks_of(own, excluded, count));
     });
 }
 
@@ -437,35 +377,6 @@ void* ddprun_buffer_data(const ddprun_buffer* buffer) {
 }
 
 void ddprun_buffer_release(ddprun_buffer* buffer) { delete buffer; }
-
-int ddprun_send_tagged(ddprun_communicator* comm, const void* data, size_t bytes, int peer, uint64_t tag,
-                       int64_t timeout_ms) {
-    return guarded([&] { checked(comm).send_tagged(data, bytes, peer, tag, message_timeout(timeout_ms)); });
-}
-
-int ddprun_recv_tagged(ddprun_communicator* comm, void* data, size_t bytes, int peer, uint64_t tag,
-                       int64_t timeout_ms, int* source) {
-    return guarded([&] {
-        const int from = checked(comm).recv_tagged(data, bytes, peer, tag, message_timeout(timeout_ms));
-        if (source != nullptr) *source = from;
-    });
-}
-
-int ddprun_start_send_tagged(ddprun_communicator* comm, const void* data, size_t bytes, int peer,
-                             uint64_t tag, int64_t timeout_ms, ddprun_work** work) {
-    return make_handle(work, [&] {
-        return checked(comm).start_send_tagged(data, bytes, peer, tag, message_timeout(timeout_ms));
-    });
-}
-
-int ddprun_start_recv_tagged(ddprun_communicator* comm, void* data, size_t bytes, int peer, uint64_t tag,
-                             int64_t timeout_ms, ddprun_work** work) {
-    return make_handle(work, [&] {
-        return checked(comm).start_recv_tagged(data, bytes, peer, tag, message_timeout(timeout_ms));
-    });
-}
-
-int ddprun_work_source(const ddprun_work* work) { return work == nullptr ? -1 : work->work.source(); }
 
 int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddprun_work** work) {
     return make_handle(work, [&] {

@@ -161,6 +161,10 @@ int ddprun_join(const ddprun_store* store, int rank, int world_size, const ddpru
                 ddprun_communicator** comm);
 // *part becomes NULL for a negative colour, too, which is a success.
 int ddprun_split(ddprun_communicator* comm, int color, int key, ddprun_communicator** part);
+// A communicator of `count` ranks of this one, in this order, which only they call; see Communicator::subgroup(). `options` may be
+// NULL: this one's.
+int ddprun_subgroup(ddprun_communicator* comm, const int* ranks, size_t count, const char* name,
+                    const ddprun_options* options, ddprun_communicator** part);
 // A communicator of the ranks that are not among the `count` excluded ones; see Communicator::shrink(). For
 // going on after a failure, with those whom ddprun_last_error_culprits() names. *comm stays, to be destroyed.
 int ddprun_shrink(ddprun_communicator* comm, const int* excluded, size_t count, ddprun_communicator** rest);
@@ -236,7 +240,8 @@ int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddpru
 // The same of a group. `stream` as in ddprun_request.
 int ddprun_start_group(ddprun_communicator* comm, const ddprun_transfer* transfers, size_t count,
                        void* stream, ddprun_work** work);
-// Waits for its end and returns the code it ended with. Any thread.
+// Waits for its end and returns the code it ended with; carries it out in this thread where nobody has begun it, so it is sooner than
+// waiting for what ddprun_work_on_done calls. Any thread.
 int ddprun_work_wait(ddprun_work* work);
 // 1 when it has ended, well or not; 0 while it goes on; -1 for NULL. Any thread.
 int ddprun_work_test(const ddprun_work* work);

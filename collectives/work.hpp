@@ -27,7 +27,8 @@ class Work {
     Work() = default;
     explicit Work(std::shared_ptr<WorkState> state) noexcept : state_(std::move(state)) {}
 
-    // Returns when the operation has ended; throws the CollectiveError it ended with, every time. Not without
+    // Returns when the operation has ended, which this thread carries out itself where nobody has begun it: sooner than by
+    // waiting for then()'s call. Throws the CollectiveError it ended with, every time. Not without
     // limit: each operation has the communicator's operation_timeout, counted from when its turn comes.
     void wait() const;
     // The same for `timeout` at most; false if the operation has not ended then.

@@ -1,431 +1,299 @@
 #include "collectives/messages/messenger.hpp"
 
 #include <fmt/core.h>
-#include <sys/uio.h>
+#include <poll.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <system_error>
 
 #include "collectives/error.hpp"
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
+#include "rendezvous/system/shared_memory.hpp"
 
 namespace ddprun::inline detail {
 namespace {
 
-// A large copy looks up from time to time.
-constexpr std::size_t kPullPiece = std::size_t{16} << 20;
+using Clock = Deadline::clock;
 
-std::string name_of_request(const MessageRequest& request) {
-    return request.sends ? "send_tagged" : "recv_tagged";
-}
+// Waking a sleeper takes 20 us and more on a virtual machine.
+constexpr std::chrono::microseconds kMessageSpin{50};
+constexpr int kLooksPerClock = 64;
+constexpr int kMessageYields = 20;
+// A sleep that nobody ends; it matters only where a peer is killed between its message and its ring of the bell.
+constexpr std::chrono::milliseconds kLongestMessageSleep{500};
 
-enum class Copied { all, refused, gone };
-
-// Copies from the memory of a process of this host.
-Copied copy_from(std::int32_t pid, std::uint64_t place, void* out, std::size_t bytes) {
-    auto* to = static_cast<std::byte*>(out);
-    while (bytes > 0) {
-        const std::size_t piece = std::min(bytes, kPullPiece);
-        const iovec here{to, piece};
-        const iovec there{reinterpret_cast<void*>(place), piece};
-        const ssize_t count = ::process_vm_readv(pid, &here, 1, &there, 1, 0);
-        if (count <= 0)
-            return errno == EPERM || errno == ENOSYS || errno == EACCES ? Copied::refused : Copied::gone;
-        to += count;
-        place += static_cast<std::uint64_t>(count);
-        bytes -= static_cast<std::size_t>(count);
-    }
-    return Copied::all;
+void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield" ::: "memory");
+#endif
 }
 
 }  // namespace
 
-std::string describe(const MessageRequest& request) {
-    const std::string whom = request.peer == kAnyRank ? "any rank" : fmt::format("rank {}", request.peer);
-    return fmt::format("{}({} bytes {} {}, tag {})", name_of_request(request), request.bytes,
-                       request.sends ? "to" : "from", whom, request.tag);
+bool MessageWork::ended() {
+    if (!has_ended()) messenger_->test();
+    return has_ended();
 }
 
-void Messenger::check_request(const MessageRequest& request) const {
-    const auto refused = [&](const std::string& what) {
-        const std::string name = name_of_request(request);
-        throw CollectiveError(CollectiveErrorCode::invalid_argument, name + ": " + what, {}, name);
-    };
-    const bool any = !request.sends && request.peer == kAnyRank;
-    if (!any && (request.peer < 0 || request.peer >= world_size())) {
-        refused(fmt::format("peer {} is not a rank of this communicator (0..{}{})", request.peer,
-                            world_size() - 1, request.sends ? "" : ", or -1 for any"));
+bool MessageWork::wait_until(Deadline deadline) {
+    if (!has_ended()) messenger_->await(*this, deadline);
+    return has_ended();
+}
+
+void MessageWork::then(std::function<void()> done) {
+    {
+        const std::lock_guard lock(messenger_->mutex_);
+        if (!has_ended()) return then_.push_back(std::move(done));
     }
-    const void* data = request.sends ? request.in : request.out;
-    if (data == nullptr && request.bytes > 0)
-        refused(fmt::format("the buffer is null, but has {} bytes", request.bytes));
+    done();
 }
 
-void Messenger::end(MessageWork& work, std::optional<CollectiveError> error) {
-    work.error_ = std::move(error);
-    (work.previous_ != nullptr ? work.previous_->next_ : open_) = work.next_;
-    if (work.next_ != nullptr) work.next_->previous_ = work.previous_;
-    const std::shared_ptr<MessageWork> self = std::move(work.self_);
-    if (self) started_open_.fetch_sub(1, std::memory_order_seq_cst);
-    for (auto& done : work.then_) run_beside(std::move(done));
-    // Its owner may take it away from here on.
-    work.ended_.store(true, std::memory_order_seq_cst);
-    ring_bell(*bell_);
+Messenger::Messenger(const MessengerPlace& place, std::chrono::milliseconds operation_timeout)
+    : MessageExchange(place, operation_timeout) {
+    if (place.lifeline == nullptr) return;
+    place.lifeline->on_news(
+        [this] {
+            news_.fetch_add(1, std::memory_order_seq_cst);
+            ring_bell(*bell_);
+            if (connected_.load(std::memory_order_seq_cst)) connections_wake_->signal();
+        },
+        Lifeline::NewsFor::messages);
 }
 
-void Messenger::fail_with(MessageWork& work, CollectiveErrorCode code, const std::string& what,
-                          std::vector<int> culprits) {
-    end(work, CollectiveError(code, describe(work.request_) + ": " + what, std::move(culprits),
-                              name_of_request(work.request_)));
+Messenger::~Messenger() { close(Clock::now()); }
+
+void Messenger::refuse_closed(const MessageRequest& request) const {
+    throw CollectiveError(CollectiveErrorCode::invalid_argument,
+                          describe(request) + ": this communicator has been finalized");
 }
 
-void Messenger::begin(MessageWork& work, Lock& lock) {
-    work.number_ = ++numbers_;
-    work.next_ = open_;
-    if (open_ != nullptr) open_->previous_ = &work;
-    open_ = &work;
-    if (closed_.load(std::memory_order_relaxed) || closing_)
-        return fail_with(work, CollectiveErrorCode::invalid_argument, "this communicator has been finalized",
-                         {});
-    if (news_.load(std::memory_order_acquire) != news_seen_.load(std::memory_order_relaxed)) look_at_news();
-    if (verdict_) return fail_with(work, verdict_->code, verdict_->text, verdict_->culprits);
-    const int whom = work.peer();
+void Messenger::run(const MessageRequest& request, int* source) {
+    const Inside inside(*this);
+    if (inside.closed()) refuse_closed(request);
+    check_request(request, world_size());
+    MessageWork work(request);
+    {
+        Lock lock(mutex_);
+        begin(work, lock);
+    }
+    if (!work.has_ended()) await(work, Deadline::max());
+    if (work.error_) throw *work.error_;
+    if (source != nullptr) *source = work.source_;
+}
+
+std::shared_ptr<MessageWork> Messenger::start(const MessageRequest& request) {
+    const Inside inside(*this);
+    if (inside.closed()) refuse_closed(request);
+    check_request(request, world_size());
+    auto work = make_in_process<MessageWork>(request, shared_from_this());
+    Lock lock(mutex_);
+    work->self_ = work;
+    started_open_.fetch_add(1, std::memory_order_seq_cst);
+    begin(*work, lock);
+    if (work->has_ended()) return work;
+    set_deadline(*work);
     try {
-        if (whom == kAnyRank ? lined_.size() + 1 < peers_.size() : whom != rank() && !peer(whom).line)
-            need_connections();
-        work.request_.sends ? begin_send(work) : begin_receive(work);
-    } catch (const std::exception& error) {
-        withdraw(work);
-        return fail_with(work, CollectiveErrorCode::system, error.what(), {});
+        need_helper();
+    } catch (const std::system_error& error) {
+        withdraw(*work);
+        fail_with(*work, CollectiveErrorCode::system, fmt::format("no thread: {}", error.what()), {});
     }
-    if ((any_left_ || any_lost_) && !work.has_ended()) progress(lock);
+    return work;
 }
 
-void Messenger::begin_send(MessageWork& work) {
-    if (work.peer() == rank()) return send_to_self(work);
-    Peer& to = peer(work.peer());
-    to.outbox.push_back(&work);
-    flush(work.peer());
-}
-
-void Messenger::send_to_self(MessageWork& work) {
-    const MessageRequest& request = work.request_;
-    const auto* data = static_cast<const std::byte*>(request.in);
-    if (MessageWork* receive = matcher_.match(rank(), request.tag)) {
-        fill(*receive, rank(), data, request.bytes);
-        return end(work);
-    }
-    Peer& self = peer(rank());
-    ArrivedMessage message{rank(), request.tag, request.bytes};
-    if (self.sent_eagerly + request.bytes + kMessageCost - self.handed_on <= kKeptOfPeer) {
-        self.sent_eagerly += request.bytes + kMessageCost;
-        message.kept = std::make_unique<std::byte[]>(request.bytes);
-        if (request.bytes > 0) std::memcpy(message.kept.get(), data, request.bytes);
-        matcher_.keep(std::move(message));
-        return end(work);
-    }
-    message.offered = true;
-    message.id = ++turns_;
-    own_offers_[message.id] = &work;
-    work.offer_ = message.id;
-    matcher_.keep(std::move(message));
-}
-
-void Messenger::begin_receive(MessageWork& work) {
-    auto message = matcher_.post(work);
-    if (message) hand_over(work, std::move(*message));
-}
-
-void Messenger::note_handed_on(int from, std::uint64_t bytes) {
-    Peer& source = peer(from);
-    source.handed_on += bytes + kMessageCost;
-    if (source.line) source.line->set_handed_on(source.handed_on);
-}
-
-void Messenger::hand_over(MessageWork& receive, ArrivedMessage message) {
-    if (!message.offered) {
-        note_handed_on(message.source, message.bytes);
-        return fill(receive, message.source, message.kept.get(), message.bytes);
-    }
-    if (message.source != rank()) return accept(receive, message);
-    const auto found = own_offers_.find(message.id);
-    MessageWork& send = *found->second;
-    own_offers_.erase(found);
-    fill(receive, rank(), static_cast<const std::byte*>(send.request_.in), send.request_.bytes);
-    end(send);
-}
-
-void Messenger::fill(MessageWork& receive, int source, const std::byte* data, std::uint64_t bytes) {
-    receive.source_ = source;
-    if (bytes != receive.request_.bytes) {
-        return fail_with(receive, CollectiveErrorCode::mismatch,
-                         fmt::format("rank {} sent {} bytes with this tag", source, bytes), {source});
-    }
-    if (bytes > 0) std::memcpy(receive.request_.out, data, bytes);
-    end(receive);
-}
-
-void Messenger::accept(MessageWork& receive, const ArrivedMessage& message) {
-    Peer& from = peer(message.source);
-    receive.source_ = message.source;
-    const bool fits = message.bytes == receive.request_.bytes;
-    const auto& word = [&]() -> std::atomic<std::uint64_t>& {
-        return memory_->offer(memory_place(message.source), message.id);
-    };
-    if (from.local) {
-        std::uint64_t expected = offer_word(message.turn, OfferState::offered);
-        // Its sender has given it up, and says so in a moment.
-        if (!word().compare_exchange_strong(expected, offer_word(message.turn, OfferState::claimed)))
-            return repost(receive);
-    }
-    if (!fits || !(from.local && single_copy_)) {
-        from.controls.push_back(
-            {fits ? FrameKind::accept : FrameKind::drop, message.id, message.turn, message.tag, 0, 0});
-        if (fits) incoming_[{message.source, message.id}] = {&receive, message.tag, message.bytes, 0};
-        flush(message.source);
-        if (!fits) fill(receive, message.source, nullptr, message.bytes);
-        return;
-    }
-    receive.stage_ = MessageWork::Stage::pulling;
-    pulls_.push_back(
-        {&receive,
-         {message.source, message.tag, message.bytes, true, message.id, message.turn, message.place}});
-}
-
-void Messenger::repost(MessageWork& receive) {
-    receive.stage_ = MessageWork::Stage::open;
-    receive.source_ = -1;
-    if (verdict_) return fail_with(receive, verdict_->code, verdict_->text, verdict_->culprits);
-    begin_receive(receive);
-}
-
-void Messenger::pull(Lock& lock) {
-    while (!pulls_.empty()) {
-        const Pull pull = std::move(pulls_.front());
-        pulls_.pop_front();
-        const ArrivedMessage& message = pull.message;
-        const int place = memory_place(message.source);
-        std::atomic<std::uint64_t>& word = memory_->offer(place, message.id);
-        MessageBell& bell = memory_->bell(place);
-        const std::int32_t pid = bell.pid.load(std::memory_order_acquire);
-        lock.unlock();
-        const Copied copied = copy_from(pid, message.place, pull.work->request_.out, message.bytes);
-        std::uint64_t claimed = offer_word(message.turn, OfferState::claimed);
-        const bool whole = copied == Copied::all &&
-                           word.compare_exchange_strong(claimed, offer_word(message.turn, OfferState::taken));
-        if (whole) {
-            bell.taken.fetch_add(1, std::memory_order_seq_cst);
-            ring_bell(bell);
-        }
-        lock.lock();
-        if (whole) {
-            end(*pull.work);
-        } else if (copied == Copied::all || word.load() != offer_word(message.turn, OfferState::claimed)) {
-            repost(*pull.work);
-        } else if (copied == Copied::refused) {
-            single_copy_ = false;
-            pull.work->stage_ = MessageWork::Stage::open;
-            incoming_[{message.source, message.id}] = {pull.work, message.tag, message.bytes, 0};
-            peer(message.source)
-                .controls.push_back({FrameKind::accept, message.id, message.turn, message.tag, 0, 0});
-            flush(message.source);
-        } else {
-            // Its process has ended, as the lifeline says in a moment; or its memory cannot be read.
-            lose(message.source);
-            repost(*pull.work);
-        }
-    }
-}
-
-void Messenger::take(int from, const MessageFrame& frame, const std::byte* payload) {
-    switch (frame.kind) {
-        case FrameKind::eager:
-            if (MessageWork* receive = matcher_.match(from, frame.tag)) {
-                note_handed_on(from, frame.bytes);
-                return fill(*receive, from, payload, frame.bytes);
-            } else {
-                ArrivedMessage message{from, frame.tag, frame.bytes};
-                message.kept = std::make_unique<std::byte[]>(frame.bytes);
-                if (frame.bytes > 0) std::memcpy(message.kept.get(), payload, frame.bytes);
-                return matcher_.keep(std::move(message));
+bool Messenger::spin(MessageWork& work) {
+    const Deadline end = Clock::now() + kMessageSpin;
+    do {
+        for (int i = 0; i < kLooksPerClock; ++i) {
+            if (work.has_ended()) return true;
+            if (is_ready()) {
+                Lock lock(mutex_);
+                progress(lock);
             }
-        case FrameKind::offer: {
-            ArrivedMessage message{from, frame.tag, frame.bytes, true, frame.id, frame.turn, frame.place};
-            MessageWork* receive = matcher_.match(from, frame.tag);
-            return receive != nullptr ? accept(*receive, message) : matcher_.keep(std::move(message));
+            relax();
         }
-        case FrameKind::piece: return take_piece(from, frame, payload);
-        case FrameKind::retract: {
-            if (matcher_.take_back(from, frame.tag, frame.id, frame.turn)) return;
-            const auto found = incoming_.find({from, frame.id});
-            if (found == incoming_.end()) return;
-            MessageWork* receive = found->second.work;
-            incoming_.erase(found);
-            if (receive != nullptr) repost(*receive);
-            return;
+        if (connected_.load(std::memory_order_relaxed)) {
+            Lock lock(mutex_);
+            progress(lock);
         }
-        case FrameKind::accept:
-        case FrameKind::drop:
-            if (frame.id >= offers_.size() || offers_[frame.id].peer != from ||
-                offers_[frame.id].turn != frame.turn || offers_[frame.id].work == nullptr)
-                return;
-            if (frame.kind == FrameKind::drop) return end_offer(frame.id);
-            peer(from).streams.push_back(frame.id);
-            return flush(from);
-        case FrameKind::none:
-        case FrameKind::credit: break;
-    }
-    throw LinkLost{from, EBADMSG};
+    } while (!has_passed(end));
+    return work.has_ended();
 }
 
-void Messenger::take_piece(int from, const MessageFrame& frame, const std::byte* payload) {
-    const auto found = incoming_.find({from, frame.id});
-    if (found == incoming_.end()) return;
-    Incoming& coming = found->second;
-    if (frame.bytes > coming.bytes - coming.came) throw LinkLost{from, EBADMSG};
-    if (coming.work != nullptr && frame.bytes > 0)
-        std::memcpy(static_cast<std::byte*>(coming.work->request_.out) + coming.came, payload, frame.bytes);
-    coming.came += frame.bytes;
-    if (coming.came < coming.bytes) return;
-    MessageWork* receive = coming.work;
-    incoming_.erase(found);
-    if (receive != nullptr) end(*receive);
+void Messenger::await(MessageWork& work, Deadline deadline) {
+    const Inside inside(*this);
+    if (inside.closed()) return;
+    waiters_.fetch_add(1, std::memory_order_seq_cst);
+    const auto leave = [this] {
+        if (waiters_.fetch_sub(1, std::memory_order_seq_cst) > 1 || started_open_.load() == 0) return;
+        const Lock lock(mutex_);
+        helper_wake_.notify_one();
+    };
+    if (place_.spins && spin(work)) return leave();
+    for (int i = 0; i < kMessageYields && !work.has_ended(); ++i) {
+        if (is_ready()) {
+            Lock lock(mutex_);
+            progress(lock);
+        }
+        ::sched_yield();
+    }
+    bool in_time = true;
+    while (in_time && !work.has_ended()) {
+        // Counted before it looks for the last time: whoever has something for it sees it from here on.
+        bell_->sleepers.fetch_add(1, std::memory_order_seq_cst);
+        const std::uint32_t count = bell_->count.load(std::memory_order_seq_cst);
+        Deadline until = deadline;
+        {
+            Lock lock(mutex_);
+            if (!work.has_ended() && work.deadline_ == Deadline::max()) set_deadline(work);
+            progress(lock);
+            expire();
+            until = std::min(until, next_deadline_);
+            if (kick_ && connections_wake_) connections_wake_->signal();
+        }
+        if (!work.has_ended()) doze(count, until);
+        bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
+        in_time = !has_passed(deadline);
+    }
+    leave();
 }
 
-bool Messenger::put_message(int to, MessageWork& work) {
-    Peer& target = peer(to);
-    MessageLine& line = *target.line;
-    const MessageRequest& request = work.request_;
-    const auto* data = static_cast<const std::byte*>(request.in);
-    const std::uint64_t cost = request.bytes + kMessageCost;
-    if (request.bytes <= line.eager_limit() &&
-        target.sent_eagerly + cost - line.handed_on_by_peer() <= kKeptOfPeer) {
-        if (!line.put({FrameKind::eager, 0, 0, request.tag, request.bytes, 0}, data)) return false;
-        target.sent_eagerly += cost;
-        end(work);
-        return true;
-    }
-    if (free_offers_.empty()) {
-        if (offers_.size() == kMessageOffers) return false;
-        free_offers_.push_back(static_cast<std::uint32_t>(offers_.size()));
-        offers_.emplace_back();
-    }
-    const std::uint32_t id = free_offers_.back();
-    const std::uint32_t turn = ++turns_;
-    if (target.local) memory_->offer(memory_->rank(), id).store(offer_word(turn, OfferState::offered));
-    const auto place = reinterpret_cast<std::uint64_t>(data);
-    if (!line.put({FrameKind::offer, id, turn, request.tag, request.bytes, place}, nullptr)) return false;
-    free_offers_.pop_back();
-    offers_[id] = {&work, to, turn, 0};
-    work.offer_ = id + 1;
-    return true;
+void Messenger::doze(std::uint32_t count, Deadline deadline) {
+    const auto rest =
+        std::clamp<Clock::duration>(deadline - Clock::now(), Clock::duration(1), kLongestMessageSleep);
+    futex_wait_for(bell_->count, count, rest);
 }
 
-bool Messenger::put_pieces(int to) {
-    Peer& target = peer(to);
-    bool put = false;
-    // One piece of each in turn.
-    for (std::size_t rest = target.streams.size(); rest > 0; --rest) {
-        const std::uint32_t id = target.streams.front();
-        Offer& offer = offers_[id];
-        const MessageRequest& request = offer.work->request_;
-        const std::size_t bytes = std::min(request.bytes - offer.sent, target.line->piece_limit());
-        const auto* data = static_cast<const std::byte*>(request.in) + offer.sent;
-        if (!target.line->put({FrameKind::piece, id, offer.turn, 0, bytes, 0}, data)) return put;
-        put = true;
-        offer.sent += bytes;
-        target.streams.pop_front();
-        if (offer.sent < request.bytes) {
-            target.streams.push_back(id);
-        } else {
-            end_offer(id);
+void Messenger::test() {
+    const Inside inside(*this);
+    if (inside.closed()) return;
+    if (!is_ready() && !connected_.load(std::memory_order_relaxed)) return;
+    Lock lock(mutex_, std::try_to_lock);
+    if (lock) progress(lock);
+}
+
+void Messenger::need_helper() {
+    if (!memory_ && connections_.joinable()) return;
+    // Alone, and with nobody whom it could wait for, it keeps the deadlines all the same.
+    if (!helper_.joinable()) helper_ = start_without_signals([this] { serve_started(); });
+    helper_wake_.notify_one();
+}
+
+void Messenger::need_connections() {
+    const Membership& membership = *place_.membership;
+    for (int whom = 0; whom < world_size(); ++whom) {
+        if (whom == rank() || peer(whom).line) continue;
+        peer(whom).line = std::make_unique<TcpMessageLine>(membership, *place_.lifeline, whom);
+        lined_.push_back(whom);
+    }
+    connections_wake_.emplace();
+    connected_.store(true, std::memory_order_seq_cst);
+    connections_ = start_without_signals([this] { serve_connections(); });
+}
+
+void Messenger::serve_started() {
+    Lock lock(mutex_);
+    while (!stopping_) {
+        if (started_open_.load() == 0 || waiters_.load() > 0) {
+            helper_wake_.wait(lock);
+            continue;
+        }
+        bell_->sleepers.fetch_add(1, std::memory_order_seq_cst);
+        const std::uint32_t count = bell_->count.load(std::memory_order_seq_cst);
+        progress(lock);
+        expire();
+        const Deadline until = next_deadline_;
+        if (started_open_.load() > 0 && !stopping_) {
+            lock.unlock();
+            doze(count, until);
+            lock.lock();
+        }
+        bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
+    }
+}
+
+void Messenger::serve_connections() {
+    std::vector<pollfd> polled;
+    Lock lock(mutex_);
+    while (!stopping_) {
+        kick_ = false;
+        progress(lock);
+        expire();
+        polled.assign(1, {connections_wake_->descriptor(), POLLIN, 0});
+        for (const int one : lined_) {
+            if (!verdict_) peer(one).line->add_descriptors(polled);
+        }
+        const Deadline until = std::min(next_deadline_, Clock::now() + kLongestMessageSleep);
+        lock.unlock();
+        ::poll(polled.data(), polled.size(), poll_timeout(until));
+        connections_wake_->clear();
+        lock.lock();
+    }
+}
+
+void Messenger::close(Deadline deadline) {
+    {
+        Lock lock(mutex_);
+        if (closed_.load()) return;
+        closing_ = true;
+        MessageWork* next = nullptr;
+        for (MessageWork* work = open_; work != nullptr; work = next) {
+            next = work->next_;
+            if (work->request_.sends || work->stage_ == MessageWork::Stage::pulling) continue;
+            withdraw(*work);
+            fail_with(*work, CollectiveErrorCode::invalid_argument, "this communicator has been finalized",
+                      {});
         }
     }
-    return put;
-}
-
-void Messenger::end_offer(std::uint32_t id) {
-    MessageWork* work = offers_[id].work;
-    release_offer(id);
-    end(*work);
-}
-
-void Messenger::release_offer(std::uint32_t id) {
-    offers_[id].work = nullptr;
-    offers_[id].peer = -1;
-    free_offers_.push_back(id);
-}
-
-void Messenger::look_at_offers() {
-    const std::uint32_t taken = bell_->taken.load(std::memory_order_acquire);
-    if (taken == taken_seen_.load(std::memory_order_relaxed)) return;
-    taken_seen_.store(taken, std::memory_order_relaxed);
-    for (std::uint32_t id = 0; id < offers_.size(); ++id) {
-        const Offer& offer = offers_[id];
-        if (offer.work == nullptr || !peer(offer.peer).local) continue;
-        if (memory_->offer(memory_->rank(), id).load(std::memory_order_acquire) ==
-            offer_word(offer.turn, OfferState::taken))
-            end_offer(id);
-    }
-}
-
-void Messenger::flush(int to) {
-    Peer& target = peer(to);
-    if (!target.line || target.lost || target.left) return;
-    try {
-        while (!target.controls.empty()) {
-            const MessageFrame& frame = target.controls.front();
-            if (!target.line->put(frame, nullptr)) break;
-            // Its id may be used again: the receiver has let go of it when it comes to the next frame.
-            if (frame.kind == FrameKind::retract) release_offer(frame.id);
-            target.controls.pop_front();
+    while (true) {
+        bell_->sleepers.fetch_add(1, std::memory_order_seq_cst);
+        const std::uint32_t count = bell_->count.load(std::memory_order_seq_cst);
+        bool done = false;
+        {
+            Lock lock(mutex_);
+            progress(lock);
+            expire();
+            done = verdict_ || has_passed(deadline) || !has_unsent();
+            if (connections_wake_) connections_wake_->signal();
         }
-        bool more = target.controls.empty();
-        while (more) {
-            more = false;
-            while (!target.outbox.empty() && put_message(to, *target.outbox.front()))
-                target.outbox.pop_front();
-            if (!target.streams.empty()) more = put_pieces(to);
-        }
-        if (!target.line->flush()) kick_ = true;
-    } catch (const LinkLost&) {
-        lose(to);
+        // Connections have a thread of their own, which tells nobody that it has sent what there was.
+        if (!done)
+            doze(count,
+                 connected_ ? std::min(deadline, Clock::now() + std::chrono::milliseconds(1)) : deadline);
+        bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
+        if (done) break;
     }
+    stop_threads();
 }
 
-void Messenger::drain(int from) {
-    Peer& source = peer(from);
-    MessageFrame frame;
-    const std::byte* payload = nullptr;
-    try {
-        while (source.line->take(frame, payload)) {
-            take(from, frame, payload);
-            source.line->release();
-        }
-    } catch (const LinkLost&) {
-        lose(from);
-    } catch (const std::bad_alloc&) {
-        declare({CollectiveErrorCode::system, {rank()}, fmt::format("rank {} is out of memory", rank())});
+void Messenger::stop_threads() {
+    if (place_.lifeline != nullptr) place_.lifeline->on_news({}, Lifeline::NewsFor::messages);
+    {
+        const Lock lock(mutex_);
+        if (!verdict_) verdict_ = {CollectiveErrorCode::aborted, {}, "this communicator has been finalized"};
+        fail_all();
+        stopping_ = true;
+        closed_.store(true, std::memory_order_seq_cst);
+        helper_wake_.notify_all();
+        if (connections_wake_) connections_wake_->signal();
     }
+    bell_->count.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake_all(bell_->count);
+    if (helper_.joinable()) helper_.join();
+    if (connections_.joinable()) connections_.join();
+    // Those that are still in here find all operations ended.
+    while (inside_.load(std::memory_order_seq_cst) > 0) ::sched_yield();
 }
 
-void Messenger::progress(Lock& lock) {
-    if (closed_.load(std::memory_order_relaxed)) return;
-    if (news_.load(std::memory_order_acquire) != news_seen_.load(std::memory_order_relaxed)) look_at_news();
-    if (verdict_) return;
-    for (const int one : lined_) {
-        if (peer(one).line->is_ready()) drain(one);
-    }
-    if (memory_) look_at_offers();
-    for (const int one : lined_) {
-        const Peer& to = peer(one);
-        if (!to.local || !to.controls.empty() || !to.outbox.empty() || !to.streams.empty()) flush(one);
-    }
-    if (any_left_) look_for_left();
-    if (any_lost_) look_for_lost();
-    if (!pulls_.empty()) pull(lock);
+void Messenger::disconnect() {
+    const Lock lock(mutex_);
+    lined_.clear();
+    local_lines_.clear();
+    peers_.clear();
 }
 
 }  // namespace ddprun::inline detail

@@ -269,10 +269,16 @@ std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, c
     return session;
 }
 
-void require_valid(const Place& place, const CommunicatorOptions& options) {
+void require_valid_place(const Place& place, const CommunicatorOptions& options) {
     if (place.world_size < 1) refuse("join", fmt::format("world_size {} is below 1", place.world_size));
     if (place.rank < 0 || place.rank >= place.world_size)
         refuse("join", fmt::format("rank {} is not below world_size {}", place.rank, place.world_size));
+    require_valid(options);
+}
+
+}  // namespace
+
+void require_valid(const CommunicatorOptions& options) {
     const auto require_timeout = [](std::chrono::milliseconds timeout, const char* name) {
         if (timeout.count() >= 1 && timeout <= kLongestTimeout) return;
         refuse("join", fmt::format("CommunicatorOptions::{} of {} ms is not between 1 ms and 10 years", name,
@@ -283,8 +289,6 @@ void require_valid(const Place& place, const CommunicatorOptions& options) {
     require_timeout(options.leave_timeout, "leave_timeout");
     if (options.notice_after.count() != 0) require_timeout(options.notice_after, "notice_after");
 }
-
-}  // namespace
 
 Joined join_through(Store& store, const Joining& joining, const Member& self, Deadline deadline) {
     const std::string prefix = fmt::format("ddprun/communicators/{}/", joining.round);
@@ -344,7 +348,7 @@ Place read_place(const Environment& environment, const CommunicatorOptions& opti
 
 std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::string& address,
                                       const Place& place, const CommunicatorOptions& options) {
-    require_valid(place, options);
+    require_valid_place(place, options);
     try {
         return join_in(room_of(std::move(store)), address, place, options,
                        Deadline::clock::now() + options.join_timeout);
@@ -355,7 +359,7 @@ std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::s
 
 std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place,
                                       const CommunicatorOptions& options) {
-    require_valid(place, options);
+    require_valid_place(place, options);
     if (place.world_size == 1) {
         auto session = open_session_alone(place.nccl, options);
         session->local_rank = std::max(place.local_rank, 0);

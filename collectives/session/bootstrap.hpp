@@ -115,6 +115,9 @@ Place read_place(const Environment& environment, const CommunicatorOptions& opti
 std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::string& listen_address,
                                       const Place& place, const CommunicatorOptions& options);
 
+// Throws invalid_argument that names the timeout which is out of range.
+void require_valid(const CommunicatorOptions& options);
+
 // Meets the others at `meeting`, hosting the store if that falls to this rank. Alone, it needs no meeting.
 std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place,
                                       const CommunicatorOptions& options);

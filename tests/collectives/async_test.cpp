@@ -4,6 +4,7 @@
 #include <optional>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "collectives/communicator.hpp"
@@ -264,4 +265,55 @@ TEST_CASE("a wrong call is refused at once, a failure ends all that was started"
         expect_error(Code::aborted, {1}, [&] { lost.wait(); });
         expect_error(Code::aborted, {1}, [&] { comm.barrier(); });
     });
+}
+
+TEST_CASE("several threads call one communicator", "[async]") {
+    constexpr int kThreads = 4;
+    for (const int n : {1, 2, 3}) {
+        run_communicators(n, [&](Communicator& comm) {
+            run_ranks(kThreads, [&](int thread) {
+                for (int i = 0; i < 50; ++i) {
+                    // All ask for the same, so that it does not matter whose call meets whose.
+                    std::vector<int> ones(17, 1);
+                    if ((i + thread) % 3 == 0) {
+                        comm.all_reduce(std::span(ones), ReduceOp::sum);
+                    } else if ((i + thread) % 3 == 1) {
+                        comm.async().all_reduce(std::span(ones), ReduceOp::sum).wait();
+                    } else {
+                        std::vector<int> more(17, 1);
+                        const Work first = comm.async().all_reduce(std::span(ones), ReduceOp::sum);
+                        const Work second = comm.async().all_reduce(std::span(more), ReduceOp::sum);
+                        second.wait();
+                        expect(first.test() && more == std::vector<int>(17, n), "what came before has ended");
+                    }
+                    expect(ones == std::vector<int>(17, n), "a sum");
+                }
+            });
+            // A third of the operations are two.
+            comm.barrier();
+        });
+    }
+}
+
+TEST_CASE("calls of other threads end before finalize does, or are refused", "[async]") {
+    auto comm = Communicator::connect("tcp://127.0.0.1:1", 0, 1);
+    std::latch begun(3);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i) {
+        threads.emplace_back([&, i] {
+            std::vector<int> ones(3, 1);
+            bool first = true;
+            while (true) {
+                const Status done = i == 0 ? comm.attempt().barrier() : Status::of([&] {
+                    comm.async().all_reduce(std::span(ones), ReduceOp::sum).wait();
+                });
+                if (!done.ok() && done.code() == Code::invalid_argument) return;
+                if (std::exchange(first, false)) begun.count_down();
+            }
+        });
+    }
+    begun.wait();
+    comm.finalize();
+    for (std::thread& thread : threads) thread.join();
+    REQUIRE_THROWS_AS(comm.finalize(), CollectiveError);
 }

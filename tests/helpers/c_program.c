@@ -77,6 +77,32 @@ static void check_movements(ddprun_communicator* comm) {
     REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
 }
 
+// Messages by tag: to itself, and between the first two ranks.
+static void check_messages(ddprun_communicator* comm) {
+    const int n = ddprun_world_size(comm);
+    const int rank = ddprun_rank(comm);
+    int64_t mine = 7 + rank;
+    int64_t theirs = 0;
+    int source = -1;
+    ddprun_work* work = NULL;
+    REQUIRE(ddprun_send_tagged(comm, &mine, sizeof(mine), rank, 5, -1) == DDPRUN_OK);
+    REQUIRE(ddprun_recv_tagged(comm, &theirs, sizeof(theirs), -1, 5, -1, &source) == DDPRUN_OK);
+    REQUIRE(theirs == 7 + rank && source == rank);
+    REQUIRE(ddprun_recv_tagged(comm, &theirs, sizeof(theirs), rank, 6, 1, NULL) == DDPRUN_TIMED_OUT);
+    REQUIRE(strstr(ddprun_last_error(), " Timed out ") != NULL);
+    REQUIRE(ddprun_send_tagged(comm, &mine, sizeof(mine), n, 5, -1) == DDPRUN_INVALID_ARGUMENT);
+    if (n > 1 && rank < 2) {
+        REQUIRE(ddprun_start_recv_tagged(comm, &theirs, sizeof(theirs), 1 - rank, UINT64_MAX, -1, &work) == DDPRUN_OK);
+        ddprun_work* sent = NULL;
+        REQUIRE(ddprun_start_send_tagged(comm, &mine, sizeof(mine), 1 - rank, UINT64_MAX, -1, &sent) == DDPRUN_OK);
+        REQUIRE(ddprun_work_wait(work) == DDPRUN_OK && ddprun_work_wait(sent) == DDPRUN_OK);
+        REQUIRE(theirs == 8 - rank && ddprun_work_source(work) == 1 - rank);
+        ddprun_work_release(work);
+        ddprun_work_release(sent);
+    }
+    REQUIRE(ddprun_work_source(NULL) == -1);
+}
+
 // Callers that were compiled before requests had a compression do not have the member.
 static void check_started_compressed(ddprun_communicator* comm) {
     const int n = ddprun_world_size(comm);
@@ -347,6 +373,16 @@ static void check_split_and_abort(ddprun_communicator* comm) {
         REQUIRE(ddprun_finalize(part, 0) == DDPRUN_ABORTED);
     }
     ddprun_destroy(part);
+    const int backwards[] = {n - 1, 0};
+    REQUIRE(ddprun_subgroup(comm, NULL, 1, "pair", NULL, &part) == DDPRUN_INVALID_ARGUMENT && part == NULL);
+    REQUIRE(ddprun_subgroup(comm, backwards, 2, NULL, NULL, &part) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_subgroup(comm, backwards, 2, "pair", NULL, NULL) == DDPRUN_INVALID_ARGUMENT);
+    if (n > 1 && (rank == 0 || rank == n - 1)) {
+        REQUIRE(ddprun_subgroup(comm, backwards, 2, "pair", NULL, &part) == DDPRUN_OK);
+        REQUIRE(ddprun_rank(part) == (rank == 0) && ddprun_world_size(part) == 2);
+        REQUIRE(ddprun_barrier(part) == DDPRUN_OK);
+        ddprun_destroy(part);
+    }
     REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
 }
 
@@ -492,6 +528,7 @@ int main(void) {
     REQUIRE(ddprun_world_size(comm) <= kMaxRanks / 2);
     check_reductions(comm);
     check_movements(comm);
+    check_messages(comm);
     check_started(comm);
     check_deadlines(comm);
     check_groups(comm);
