@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "collectives/call/backend.hpp"
+#include "collectives/messages/messenger.hpp"
 #include "collectives/session/bootstrap.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/session/split.hpp"
@@ -21,6 +22,20 @@ std::optional<CollectiveError> refusal(const std::shared_ptr<WorkState>& state) 
     if (!state || !state->is_of_parent()) return std::nullopt;
     return CollectiveError(CollectiveErrorCode::invalid_argument,
                            "this operation was started by another process, which this one was forked from");
+}
+
+Place numbered_place(const Environment& environment, const CommunicatorOptions& options, int rank,
+                     int world_size) {
+    Place place = read_place(environment, options, -1);
+    place.rank = rank;
+    place.world_size = world_size;
+    place.own_numbers = environment.contains("DDPRUN_RUN_ID");
+    return place;
+}
+
+std::string text_of(const Environment& environment, const char* name) {
+    const std::string* text = find_variable(environment, name);
+    return text == nullptr ? "" : *text;
 }
 
 }  // namespace
@@ -42,12 +57,25 @@ bool Work::wait_for(std::chrono::milliseconds timeout) const {
     return true;
 }
 
+void Work::then(std::function<void(const Status&)> done) const {
+    if (!state_) return done(Status());
+    if (const auto refused = refusal(state_)) return done(Status(*refused));
+    state_->then([state = state_, done = std::move(done)] {
+        const auto error = state->error();
+        done(error ? Status(*error) : Status());
+    });
+}
+
 bool Work::test() const { return !state_ || state_->is_of_parent() || state_->ended(); }
 
 std::optional<CollectiveError> Work::error() const {
     if (auto refused = refusal(state_)) return refused;
     if (!test() || !state_) return std::nullopt;
     return state_->error();
+}
+
+int Work::source() const {
+    return state_ && !state_->is_of_parent() && state_->ended() ? state_->source() : -1;
 }
 
 void Communicator::SessionEnd::operator()(Session* session) const noexcept {
@@ -65,12 +93,19 @@ Communicator Communicator::from_env(const CommunicatorOptions& options) {
 
 Communicator Communicator::connect(const std::string& url, int rank, int world_size,
                                    const CommunicatorOptions& options) {
-    const Environment environment = current_environment();
-    Place place = read_place(environment, options, -1);
-    place.rank = rank;
-    place.world_size = world_size;
-    place.own_numbers = environment.contains("DDPRUN_RUN_ID");
+    const Place place = numbered_place(current_environment(), options, rank, world_size);
     return Communicator(open_session(parse_url(url), place, options));
+}
+
+Communicator Communicator::join(std::shared_ptr<KeyValueStore> store, int rank, int world_size,
+                                const CommunicatorOptions& options) {
+    if (!store) refuse("join", "the store is null");
+    const Environment environment = current_environment();
+    Place place = numbered_place(environment, options, rank, world_size);
+    place.node_addr = text_of(environment, "DDPRUN_NODE_ADDR");
+    place.host_addr = text_of(environment, "DDPRUN_MASTER_ADDR");
+    const StoreMeeting meeting{store_over(std::move(store)), text_of(environment, "MASTER_ADDR")};
+    return Communicator(open_session(meeting, place, options));
 }
 
 Session& Communicator::session() const {
@@ -119,9 +154,34 @@ Status Communicator::status() const noexcept {
         if (is_of_parent(own)) refuse("status", kOfParent);
         const std::lock_guard lock(own.end_mutex);
         if (!own.executor) refuse("status", kFinalized);
-        const auto verdict = own.executor->verdict();
-        if (verdict) throw CollectiveError(verdict->code, verdict->text, verdict->culprits);
+        own.status().throw_if_failed();
     });
+}
+
+void Communicator::on_end(std::function<void(const Status&)> ended) {
+    Session& own = session();
+    if (is_of_parent(own)) refuse("on_end", kOfParent);
+    own.end_watch->add(std::move(ended));
+    const std::lock_guard lock(own.end_mutex);
+    if (own.lifeline == nullptr) return;
+    own.lifeline->on_end([watch = own.end_watch](const Verdict& verdict) {
+        watch->tell(Status(CollectiveError(verdict.code, verdict.text, verdict.culprits)));
+    });
+}
+
+void Communicator::set_timeout(std::chrono::milliseconds operation_timeout) {
+    Session& own = session();
+    const CallGuard guard(own, "set_timeout");
+    if (operation_timeout.count() < 1 || operation_timeout > kLongestTimeout) {
+        refuse("set_timeout",
+               fmt::format("a timeout of {} ms is not between 1 ms and 10 years", operation_timeout.count()));
+    }
+    {
+        const std::lock_guard lock(own.end_mutex);
+        own.options.operation_timeout = operation_timeout;
+    }
+    own.executor->set_timeout(operation_timeout);
+    if (own.messenger) own.messenger->set_timeout(operation_timeout);
 }
 
 int AsyncOperations::world_size() const { return communicator_->world_size(); }
@@ -149,6 +209,46 @@ Communicator Communicator::shrink(const std::vector<int>& excluded) {
     return Communicator(open_shrunk_session(session(), excluded));
 }
 
+Communicator Communicator::subgroup(const std::vector<int>& ranks, const std::string& name) {
+    return subgroup(ranks, name, session().current_options());
+}
+
+Communicator Communicator::subgroup(const std::vector<int>& ranks, const std::string& name,
+                                    const CommunicatorOptions& options) {
+    const CallGuard guard(session(), "subgroup");
+    require_valid(options);
+    return Communicator(open_subgroup_session(session(), ranks, name, options));
+}
+
+Messenger& Communicator::messenger(const char* name) const {
+    Session& own = session();
+    if (is_of_parent(own)) refuse(name, kOfParent);
+    if (!own.messenger) refuse(name, "NCCL's buffers are in the device's memory; use send and recv");
+    return *own.messenger;
+}
+
+void Communicator::send_tagged(const void* data, std::size_t bytes, int peer, std::uint64_t tag,
+                               std::chrono::milliseconds timeout) {
+    messenger("send_tagged").run({true, data, nullptr, bytes, peer, tag, timeout});
+}
+
+int Communicator::recv_tagged(void* data, std::size_t bytes, int peer, std::uint64_t tag,
+                              std::chrono::milliseconds timeout) {
+    int source = -1;
+    messenger("recv_tagged").run({false, nullptr, data, bytes, peer, tag, timeout}, &source);
+    return source;
+}
+
+Work Communicator::start_send_tagged(const void* data, std::size_t bytes, int peer, std::uint64_t tag,
+                                     std::chrono::milliseconds timeout) {
+    return Work(messenger("send_tagged").start({true, data, nullptr, bytes, peer, tag, timeout}));
+}
+
+Work Communicator::start_recv_tagged(void* data, std::size_t bytes, int peer, std::uint64_t tag,
+                                     std::chrono::milliseconds timeout) {
+    return Work(messenger("recv_tagged").start({false, nullptr, data, bytes, peer, tag, timeout}));
+}
+
 void Communicator::finalize() { finalize(session().options.leave_timeout); }
 
 void Communicator::finalize(std::chrono::milliseconds timeout) {
@@ -164,6 +264,7 @@ void Communicator::abort(const std::string& reason) {
     const std::lock_guard lock(own.end_mutex);
     if (!own.executor) refuse("abort", kFinalized);
     own.executor->abort(reason);
+    own.end_watch->tell(own.status());
 }
 
 }  // namespace ddprun

@@ -28,8 +28,8 @@
 // results may differ in their last bits. With NCCL both hold only where CommunicatorOptions::reproducible is
 // set.
 //
-// Threads: a communicator is used by one thread at a time (a second one gets invalid_argument); abort() and
-// status() may be called from any thread. Distinct communicators are independent, but that a death ends all
+// Threads: several may call a communicator, but for its moving and destruction; who comes first is first, and which
+// calls that are the ranks must agree on as ever. abort() and status() wait for no call. Distinct communicators are independent, but that a death ends all
 // of one family (made by split) that the dead rank is in. Each has one thread of its own, which only watches
 // for failures, and another from the first use of async() on; they block all signals.
 //
@@ -48,11 +48,14 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "collectives/key_value_store.hpp"
 #include "collectives/operations.hpp"
 #include "collectives/options.hpp"
 #include "collectives/shared_buffer.hpp"
@@ -61,6 +64,7 @@
 
 namespace ddprun::inline detail {
 struct Session;  // what a communicator owns, and nobody outside the library
+class Messenger;
 }
 
 #pragma GCC visibility push(default)
@@ -110,6 +114,13 @@ class Communicator final : public Operations<Communicator, void> {
     static Communicator connect(const std::string& url, int rank, int world_size,
                                 const CommunicatorOptions& options = {});
 
+    // Joins over a store of the program's own, and only over that; it lives as long as this communicator and those that
+    // come from it. Ranks and store are the same on all ranks; a store may be joined over several times, by all ranks in
+    // the same order. Ranks connect by the address that MASTER_ADDR is reached by where that is set, or as
+    // DDPRUN_SOCKET_IFNAME and the like say.
+    static Communicator join(std::shared_ptr<KeyValueStore> store, int rank, int world_size,
+                             const CommunicatorOptions& options = {});
+
     Communicator(Communicator&&) noexcept;
     Communicator& operator=(Communicator&&) noexcept;
     // Leaves in order; the others see this rank as left, not dead. Waits for operations that were started,
@@ -126,6 +137,7 @@ class Communicator final : public Operations<Communicator, void> {
     // The CUDA device that the buffers are on; -1 with the backend `cpu`.
     int device() const;
 
+    // Not while another thread is in set_timeout().
     const CommunicatorOptions& options() const;
 
     // The operations are made of this.
@@ -147,6 +159,35 @@ class Communicator final : public Operations<Communicator, void> {
     // moment later.
     Status status() const noexcept;
 
+    // Messages by tag: beside the order of the operations, from any threads, any number at a time; from and to any
+    // rank, itself included. Those of one pair of ranks and one tag arrive in the order in which they were sent; a
+    // receive takes the earliest of its tag from `peer`, or with kAnySource from any rank. send_tagged returns when `data`
+    // may be written again: small messages go at once, and are kept until they are received; large ones wait for their
+    // receive. A timeout below 0 is the operation_timeout; one that runs out, a size that differs from the sent one
+    // (mismatch), and a rank that has left without it (peer_left), end that call only. The rest throws as every
+    // operation does. Not with the backend `nccl`.
+    static constexpr int kAnySource = -1;
+    void send_tagged(const void* data, std::size_t bytes, int peer, std::uint64_t tag,
+                     std::chrono::milliseconds timeout = std::chrono::milliseconds(-1));
+    // Returns who sent it.
+    int recv_tagged(void* data, std::size_t bytes, int peer, std::uint64_t tag,
+                    std::chrono::milliseconds timeout = std::chrono::milliseconds(-1));
+    // The same, started: the buffers must stay until the Work has ended. Work::source() says who sent it. When the
+    // communicator ends, receives that go on fail, and sends are waited for as leave_timeout says.
+    Work start_send_tagged(const void* data, std::size_t bytes, int peer, std::uint64_t tag,
+                           std::chrono::milliseconds timeout = std::chrono::milliseconds(-1));
+    Work start_recv_tagged(void* data, std::size_t bytes, int peer, std::uint64_t tag,
+                           std::chrono::milliseconds timeout = std::chrono::milliseconds(-1));
+
+    // Calls ended() exactly once, on a thread of the library's: with the reason when the communicator ends by a failure or
+    // abort(), or ok when it is finalized or destroyed before. It must not throw. Any thread, as status().
+    void on_end(std::function<void(const Status&)> ended);
+
+    // Operations that have no timeout of their own (OperationRequest::timeout) have this one from the next on, those that
+    // wait for their turn included. 1 ms at least. A send, recv or group that runs out before a byte of it has moved
+    // does not end the communicator: it has not taken place. Any other operation that runs out does.
+    void set_timeout(std::chrono::milliseconds operation_timeout);
+
     // Memory for `count` elements of T that operations use without copying it first, see shared_buffer.hpp.
     // Called by all ranks, with the same number of bytes. Throws also `system`: this rank has no such memory;
     // and `invalid_argument` with the backend `nccl`, whose buffers are in the device's memory.
@@ -162,6 +203,14 @@ class Communicator final : public Operations<Communicator, void> {
     // "join" ended only the new communicator, and names its culprits by their ranks there, or those that
     // could not take part by their ranks here; the text says which.
     std::optional<Communicator> split(int color, int key = 0);
+
+    // A new communicator of these ranks of this one, in this order, which only they call, with the same list and the same
+    // `name`, 1 to 256 bytes, which this communicator has had for no other; as split() else. They meet as in shrink(), so the
+    // store must still live. Takes over the options unless others are given (the backend stays). Throws by the ranks' numbers
+    // here: timed_out naming those that have not come, mismatch naming two that have other lists.
+    Communicator subgroup(const std::vector<int>& ranks, const std::string& name);
+    Communicator subgroup(const std::vector<int>& ranks, const std::string& name,
+                          const CommunicatorOptions& options);
 
     // A new communicator of the ranks that are not excluded, in their order here; for going on after a
     // failure, when this one has ended:
@@ -211,6 +260,7 @@ class Communicator final : public Operations<Communicator, void> {
     };
     SharedMemory allocate(std::size_t count, std::size_t element);
     Session& session() const;
+    Messenger& messenger(const char* name) const;
 
     std::unique_ptr<Session, SessionEnd> session_;
 };

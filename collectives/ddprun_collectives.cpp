@@ -6,27 +6,21 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <new>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "collectives/c_calls.hpp"
 #include "collectives/call/call.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/group.hpp"
-
-struct ddprun_communicator {
-    ddprun::Communicator communicator;
-};
-
-struct ddprun_work {
-    ddprun::Work work;
-};
-
-struct ddprun_buffer {
-    ddprun::SharedBuffer<unsigned char> memory;
-};
 
 namespace ddprun {
 namespace {
@@ -45,66 +39,26 @@ static_assert(DDPRUN_OK == 0 && DDPRUN_SYSTEM == static_cast<int>(CollectiveErro
 
 // More than any version of a struct will have; such a size was never set.
 constexpr std::size_t kMaxStructSize = 4096;
-// These are the sizes that callers have that were compiled before these structs had their first additions.
+// These are the sizes that callers have that were compiled before these structs had their additions: all that is there was once
+// the last member, and the padding behind it.
 constexpr std::size_t kFirstRequestSize = offsetof(ddprun_request, compression);
 constexpr std::size_t kFirstOptionsSize = offsetof(ddprun_options, reproducible);
 
-struct LastError {
-    std::string text;
-    std::vector<int> culprits;
-};
-
-// The calling thread's.
-LastError& last_error() {
-    thread_local LastError error;
-    return error;
+// As remember(), of how something ended whose thread is not the caller's.
+int remember(const Status& status) noexcept {
+    if (status.ok()) return DDPRUN_OK;
+    return remember(*status.code(), std::string(status.text()).c_str(), status.culprits());
 }
 
-// Remembers what failed with `code`, for the thread to ask about. Returns its number.
-int remember(CollectiveErrorCode code, const char* text, const std::vector<int>& culprits) noexcept {
-    LastError& last = last_error();
-    try {
-        last.culprits = culprits;
-        last.text = text;
-    } catch (const std::bad_alloc&) {
-        // Fits without an allocation.
-        last.text = "out of memory";
-    }
-    return static_cast<int>(code) + 1;
+std::size_t copy_ranks(const std::vector<int>& from, int* ranks, std::size_t capacity) {
+    if (ranks != nullptr) std::copy_n(from.begin(), std::min(capacity, from.size()), ranks);
+    return from.size();
 }
 
-// Runs body(); what it throws becomes a code and the thread's last error.
-template <class Body>
-int guarded(Body body) noexcept {
-    try {
-        body();
-        return DDPRUN_OK;
-    } catch (const CollectiveError& error) {
-        return remember(error.code(), error.what(), error.culprits());
-    } catch (const std::exception& error) {
-        return remember(CollectiveErrorCode::system, error.what(), {});
-    } catch (...) {
-        return remember(CollectiveErrorCode::system, "an unknown error", {});
-    }
-}
-
-[[noreturn]] void refuse_argument(const std::string& what) {
-    throw CollectiveError(CollectiveErrorCode::invalid_argument, what);
-}
-
-Communicator& checked(ddprun_communicator* comm) {
-    if (comm == nullptr) refuse_argument("the communicator is NULL");
-    return comm->communicator;
-}
-
-// Runs make(), and puts a handle to what it makes where the caller wants it: NULL if it throws.
-template <class Handle, class Make>
-int make_handle(Handle** place, Make make) {
-    return guarded([&] {
-        if (place == nullptr) refuse_argument("the place for the result is NULL");
-        *place = nullptr;
-        *place = new Handle{make()};
-    });
+// A function of the caller's that is told how something ended.
+std::function<void(const Status&)> telling(void (*tell)(void* context, int code), void* context) {
+    if (tell == nullptr) refuse_argument("the function to be called is NULL");
+    return [=](const Status& status) { tell(context, remember(status)); };
 }
 
 // Numbers outside the underlying type would become others by the cast alone.
@@ -131,7 +85,7 @@ Reduction reduction_of(int op, double scalar) {
 // bytes only: the others are 0.
 template <class Struct>
 Struct known_members(const Struct& given, std::size_t first_size, const std::string& name) {
-    if ((given.size < sizeof(Struct) && given.size != first_size) || given.size > kMaxStructSize)
+    if (given.size < first_size || given.size % alignof(Struct) != 0 || given.size > kMaxStructSize)
         refuse_argument(fmt::format("{0}::size is {1}, not sizeof({0})", name, given.size));
     // The struct is from a newer header: members this library does not know must be at their default.
     const auto* bytes = reinterpret_cast<const unsigned char*>(&given);
@@ -155,6 +109,7 @@ OperationRequest request_of(const ddprun_request& given) {
     result.type = type_of(request.type);
     result.reduction = reduction_of(request.op, request.scalar);
     result.peer = request.peer;
+    result.timeout = std::chrono::milliseconds(request.timeout_ms);
     // Arguments that the operation does not have are ignored.
     if (result.operation == Operation::all_reduce) result.compression = compression_of(request.compression);
     return result;
@@ -206,6 +161,59 @@ CommunicatorOptions options_of(const ddprun_options* given) {
     return result;
 }
 
+std::vector<int> ranks_of(const Communicator& comm, const int* ranks, std::size_t count) {
+    if (ranks == nullptr && count > 0) refuse_argument("the ranks are NULL");
+    if (count > static_cast<std::size_t>(comm.world_size()))
+        refuse_argument("more ranks are named than there are");
+    return count > 0 ? std::vector<int>(ranks, ranks + count) : std::vector<int>();
+}
+
+class StoreOfFunctions final : public KeyValueStore {
+  public:
+    explicit StoreOfFunctions(const ddprun_store& functions) : functions_(functions) {}
+    StoreOfFunctions(const StoreOfFunctions&) = delete;
+    StoreOfFunctions& operator=(const StoreOfFunctions&) = delete;
+    ~StoreOfFunctions() override {
+        if (functions_.release != nullptr) functions_.release(functions_.context);
+    }
+
+    void require_all() const {
+        if (functions_.set == nullptr || functions_.get == nullptr || functions_.add == nullptr)
+            refuse_argument("ddprun_store lacks set, get or add");
+    }
+
+    void set(const std::string& key, std::string_view value) override {
+        require_ok(functions_.set(functions_.context, key.c_str(), value.data(), value.size()));
+    }
+    std::optional<std::string> get(const std::string& key, std::chrono::milliseconds limit) override {
+        std::string value;
+        const auto take = [](void* sink, const void* data, std::size_t bytes) {
+            static_cast<std::string*>(sink)->assign(static_cast<const char*>(data), bytes);
+        };
+        const int code = functions_.get(functions_.context, key.c_str(), limit.count(), take, &value);
+        if (code == DDPRUN_TIMED_OUT) return std::nullopt;
+        require_ok(code);
+        return value;
+    }
+    std::int64_t add(const std::string& key, std::int64_t amount) override {
+        std::int64_t sum = 0;
+        require_ok(functions_.add(functions_.context, key.c_str(), amount, &sum));
+        return sum;
+    }
+    void remove(const std::string& key) override {
+        if (functions_.remove != nullptr) require_ok(functions_.remove(functions_.context, key.c_str()));
+    }
+
+  private:
+    void require_ok(int code) const {
+        if (code == DDPRUN_OK) return;
+        const char* text = functions_.error == nullptr ? nullptr : functions_.error(functions_.context);
+        throw std::runtime_error(text == nullptr ? ddprun_code_name(code) : text);
+    }
+
+    ddprun_store functions_;
+};
+
 }  // namespace
 }  // namespace ddprun
 
@@ -223,6 +231,17 @@ int ddprun_connect(const char* url, int rank, int world_size, const ddprun_optio
     });
 }
 
+int ddprun_join(const ddprun_store* store, int rank, int world_size, const ddprun_options* options,
+                ddprun_communicator** comm) {
+    return make_handle(comm, [&] {
+        if (store == nullptr) refuse_argument("the store is NULL");
+        auto functions =
+            std::make_shared<StoreOfFunctions>(known_members(*store, sizeof(*store), "ddprun_store"));
+        functions->require_all();
+        return Communicator::join(std::move(functions), rank, world_size, options_of(options));
+    });
+}
+
 int ddprun_split(ddprun_communicator* comm, int color, int key, ddprun_communicator** part) {
     return guarded([&] {
         if (part == nullptr) refuse_argument("the place for the result is NULL");
@@ -232,13 +251,21 @@ int ddprun_split(ddprun_communicator* comm, int color, int key, ddprun_communica
     });
 }
 
+int ddprun_subgroup(ddprun_communicator* comm, const int* ranks, size_t count, const char* name,
+                    const ddprun_options* options, ddprun_communicator** part) {
+    return make_handle(part, [&] {
+        Communicator& own = checked(comm);
+        if (name == nullptr) refuse_argument("the name is NULL");
+        const std::vector<int> members = ranks_of(own, ranks, count);
+        return options == nullptr ? own.subgroup(members, name)
+                                  : own.subgroup(members, name, options_of(options));
+    });
+}
+
 int ddprun_shrink(ddprun_communicator* comm, const int* excluded, size_t count, ddprun_communicator** rest) {
     return make_handle(rest, [&] {
         Communicator& own = checked(comm);
-        if (excluded == nullptr && count > 0) refuse_argument("the excluded ranks are NULL");
-        if (count > static_cast<std::size_t>(own.world_size()))
-            refuse_argument("more ranks are excluded than there are");
-        return own.shrink(count > 0 ? std::vector<int>(excluded, excluded + count) : std::vector<int>());
+        return own.shrink(ranks_of(own, excluded, count));
     });
 }
 
@@ -254,6 +281,14 @@ int ddprun_status(const ddprun_communicator* comm) {
         if (comm == nullptr) refuse_argument("the communicator is NULL");
         comm->communicator.status().throw_if_failed();
     });
+}
+
+int ddprun_on_end(ddprun_communicator* comm, void (*ended)(void* context, int code), void* context) {
+    return guarded([&] { checked(comm).on_end(telling(ended, context)); });
+}
+
+int ddprun_set_timeout(ddprun_communicator* comm, int64_t operation_timeout_ms) {
+    return guarded([&] { checked(comm).set_timeout(std::chrono::milliseconds(operation_timeout_ms)); });
 }
 
 void ddprun_destroy(ddprun_communicator* comm) { delete comm; }
@@ -367,6 +402,25 @@ int ddprun_work_test(const ddprun_work* work) {
     return work->work.test() ? 1 : 0;
 }
 
+int ddprun_work_on_done(ddprun_work* work, void (*done)(void* context, int code), void* context) {
+    return guarded([&] {
+        if (work == nullptr) refuse_argument("the work is NULL");
+        work->work.then(telling(done, context));
+    });
+}
+
+size_t ddprun_work_error(const ddprun_work* work, char* text, size_t capacity) {
+    const auto error = work == nullptr ? std::nullopt : work->work.error();
+    const std::string_view what = error ? error->what() : "";
+    if (text != nullptr && capacity > 0) text[what.copy(text, capacity - 1)] = '\0';
+    return what.size();
+}
+
+size_t ddprun_work_culprits(const ddprun_work* work, int* ranks, size_t capacity) {
+    const auto error = work == nullptr ? std::nullopt : work->work.error();
+    return error ? copy_ranks(error->culprits(), ranks, capacity) : 0;
+}
+
 void ddprun_work_release(ddprun_work* work) { delete work; }
 
 int ddprun_abort(ddprun_communicator* comm, const char* reason) {
@@ -376,9 +430,7 @@ int ddprun_abort(ddprun_communicator* comm, const char* reason) {
 const char* ddprun_last_error(void) { return last_error().text.c_str(); }
 
 size_t ddprun_last_error_culprits(int* ranks, size_t capacity) {
-    const auto& culprits = last_error().culprits;
-    if (ranks != nullptr) std::copy_n(culprits.begin(), std::min(capacity, culprits.size()), ranks);
-    return culprits.size();
+    return copy_ranks(last_error().culprits, ranks, capacity);
 }
 
 const char* ddprun_code_name(int code) {

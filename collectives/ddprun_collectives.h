@@ -96,12 +96,13 @@ typedef struct ddprun_request {
     void* out;  // of broadcast the data
     size_t count;
     double scalar;
-    void* stream;     // a cudaStream_t, with NCCL only; see Communicator::async()
-    int compression;  // of all_reduce
+    void* stream;        // a cudaStream_t, with NCCL only; see Communicator::async()
+    int compression;     // of all_reduce
+    int64_t timeout_ms;  // from when its turn comes; 0: the communicator's
 } ddprun_request;
 
 #define DDPRUN_REQUEST_INIT \
-    { sizeof(ddprun_request), 0, 0, 0, -1, NULL, NULL, 0, 0, NULL, DDPRUN_AS_IT_IS }
+    { sizeof(ddprun_request), 0, 0, 0, -1, NULL, NULL, 0, 0, NULL, DDPRUN_AS_IT_IS, 0 }
 
 // A send or a receive of a group; see Group in group.hpp. Never grows.
 typedef struct ddprun_transfer {
@@ -140,8 +141,30 @@ typedef struct ddprun_options {
 int ddprun_from_env(const ddprun_options* options, ddprun_communicator** comm);
 int ddprun_connect(const char* url, int rank, int world_size, const ddprun_options* options,
                    ddprun_communicator** comm);
+// Functions of a store that the caller owns; see KeyValueStore in key_value_store.hpp. Each returns 0, or a DDPRUN_… code,
+// the text by `error`. Never grows.
+typedef struct ddprun_store {
+    size_t size;    // sizeof(ddprun_store)
+    void* context;  // each function gets it
+    int (*set)(void* context, const char* key, const void* value, size_t bytes);
+    // Waits for the key, timeout_ms (1 at least) at most, else DDPRUN_TIMED_OUT; calls take(sink, value, bytes) once.
+    int (*get)(void* context, const char* key, int64_t timeout_ms,
+               void (*take)(void* sink, const void* value, size_t bytes), void* sink);
+    int (*add)(void* context, const char* key, int64_t amount, int64_t* sum);
+    int (*remove)(void* context, const char* key);  // may be NULL
+    const char* (*error)(void* context);            // may be NULL: the text of this thread's latest failure
+    // May be NULL: called once, when the communicator and all that come from it are gone, or ddprun_join has failed.
+    void (*release)(void* context);
+} ddprun_store;
+// Meets over this store, which is copied, and over nothing else; see Communicator::join().
+int ddprun_join(const ddprun_store* store, int rank, int world_size, const ddprun_options* options,
+                ddprun_communicator** comm);
 // *part becomes NULL for a negative colour, too, which is a success.
 int ddprun_split(ddprun_communicator* comm, int color, int key, ddprun_communicator** part);
+// A communicator of `count` ranks of this one, in this order, which only they call; see Communicator::subgroup(). `options` may be
+// NULL: this one's.
+int ddprun_subgroup(ddprun_communicator* comm, const int* ranks, size_t count, const char* name,
+                    const ddprun_options* options, ddprun_communicator** part);
 // A communicator of the ranks that are not among the `count` excluded ones; see Communicator::shrink(). For
 // going on after a failure, with those whom ddprun_last_error_culprits() names. *comm stays, to be destroyed.
 int ddprun_shrink(ddprun_communicator* comm, const int* excluded, size_t count, ddprun_communicator** rest);
@@ -151,6 +174,11 @@ int ddprun_finalize(ddprun_communicator* comm, int64_t timeout_ms);
 // DDPRUN_OK as long as operations can be asked for, else the code the communicator has ended with, or
 // DDPRUN_INVALID_ARGUMENT after ddprun_finalize. From any thread; never blocks.
 int ddprun_status(const ddprun_communicator* comm);
+// Calls ended(context, code) exactly once, on a thread of the library's, with the code the communicator has ended with, whose text
+// that thread's ddprun_last_error() has; or DDPRUN_OK when it is finalized or destroyed before. From any thread.
+int ddprun_on_end(ddprun_communicator* comm, void (*ended)(void* context, int code), void* context);
+// Operations without a timeout of their own have this one from the next on; see Communicator::set_timeout().
+int ddprun_set_timeout(ddprun_communicator* comm, int64_t operation_timeout_ms);
 // Leaves in order; in a forked child of the process that made it, only lets go. NULL is allowed. Not while
 // another thread is in a call.
 void ddprun_destroy(ddprun_communicator* comm);
@@ -188,16 +216,43 @@ void* ddprun_buffer_data(const ddprun_buffer* buffer);
 // NULL is allowed.
 void ddprun_buffer_release(ddprun_buffer* buffer);
 
+// Messages by tag: beside the order of the operations, from and to any rank (this one, too), several threads, any number at
+// a time; those of one pair of ranks and one tag arrive in the order sent. See Communicator::send_tagged(). A timeout_ms below
+// 0 takes operation_timeout_ms; one that runs out (DDPRUN_TIMED_OUT), a size that differs from the sent one
+// (DDPRUN_MISMATCH), and a rank that has left without it (DDPRUN_PEER_LEFT), end that call only.
+// Returns when `data` may be written again.
+int ddprun_send_tagged(ddprun_communicator* comm, const void* data, size_t bytes, int peer, uint64_t tag,
+                       int64_t timeout_ms);
+// From any rank where `peer` is -1. *source, which may be NULL, becomes the rank that sent it.
+int ddprun_recv_tagged(ddprun_communicator* comm, void* data, size_t bytes, int peer, uint64_t tag,
+                       int64_t timeout_ms, int* source);
+// The same, started; `data` must stay until the end. The caller releases *work, which becomes NULL on failure.
+int ddprun_start_send_tagged(ddprun_communicator* comm, const void* data, size_t bytes, int peer,
+                             uint64_t tag, int64_t timeout_ms, ddprun_work** work);
+int ddprun_start_recv_tagged(ddprun_communicator* comm, void* data, size_t bytes, int peer, uint64_t tag,
+                             int64_t timeout_ms, ddprun_work** work);
+// The rank that sent what a receive by tag has received, once it has ended well; else -1.
+int ddprun_work_source(const ddprun_work* work);
+
 // Starts an operation and returns at once; see Communicator::async(). The caller releases *work, which
 // becomes NULL on failure.
 int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddprun_work** work);
 // The same of a group. `stream` as in ddprun_request.
 int ddprun_start_group(ddprun_communicator* comm, const ddprun_transfer* transfers, size_t count,
                        void* stream, ddprun_work** work);
-// Waits for its end and returns the code it ended with. Any thread.
+// Waits for its end and returns the code it ended with; carries it out in this thread where nobody has begun it, so it is sooner than
+// waiting for what ddprun_work_on_done calls. Any thread.
 int ddprun_work_wait(ddprun_work* work);
 // 1 when it has ended, well or not; 0 while it goes on; -1 for NULL. Any thread.
 int ddprun_work_test(const ddprun_work* work);
+// Calls done(context, code) exactly once: at once if it has ended, else when it does, on a thread of the library's that runs no
+// operations, whose ddprun_last_error() then has the text. The work may be released before. Any thread.
+int ddprun_work_on_done(ddprun_work* work, void (*done)(void* context, int code), void* context);
+// What it has failed with: writes up to `capacity` bytes of the text, the last of them 0, and returns its length; 0 while it goes
+// on, and when it has ended well. Any thread.
+size_t ddprun_work_error(const ddprun_work* work, char* text, size_t capacity);
+// The same of the ranks that error is about, as ddprun_last_error_culprits().
+size_t ddprun_work_culprits(const ddprun_work* work, int* ranks, size_t capacity);
 // Stops nothing: the buffers must stay until the end. NULL is allowed.
 void ddprun_work_release(ddprun_work* work);
 // Any thread may call it; `reason` may be NULL.

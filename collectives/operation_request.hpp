@@ -4,6 +4,7 @@
 // Programs call the operations by name (operations.hpp); this is what is beneath them.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -52,6 +53,7 @@ struct OperationRequest {
     // Both buffers, where they count on this rank, must be as `count` says. Nothing: the caller vouches.
     std::optional<BufferSizes> sizes = std::nullopt;
     Compression compression = Compression::none;  // of all_reduce
+    std::chrono::milliseconds timeout{0};         // from when its turn comes; 0: operation_timeout
 };
 
 }  // namespace ddprun

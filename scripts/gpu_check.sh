@@ -14,7 +14,7 @@ usage() {
 
 python() {
     command -v python3 >/dev/null || { echo "gpu_check: python3 is missing" >&2; exit 1; }
-    exec python3 -B "$top/scripts/gpu_check.py" "$@"
+    exec python3 -B "$top/scripts/peers/gpu_check.py" "$@"
 }
 
 mode="${1:-}"

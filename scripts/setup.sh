@@ -30,6 +30,8 @@ catch2:the unit tests
 python3:the tests that are scripts
 python3-torch:PyTorch's own store client and torchrun
 python3-venv:the environment with a current PyTorch
+python3-numpy:the Python package
+dpkg-dev:the packages for Debian, made
 binutils:which of CUDA's libraries that one needs
 openmpi-bin:the tests under mpirun
 python3-yaml:the manifests for Kubernetes, in tests

@@ -4,11 +4,16 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 #include "collectives/error.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun::inline detail {
 
@@ -27,6 +32,74 @@ SharedMemory private_memory(std::size_t bytes) {
 
 namespace {
 
+// Threads that idle this long end.
+constexpr std::chrono::seconds kIdleTime{10};
+
+class Helpers {
+  public:
+    // Those of this process: a forked child has none of its parent's.
+    static Helpers& here() {
+        // They are the process's and no communicator's, or each would have some.
+        static const std::reference_wrapper<std::atomic<Helpers*>> all(*new std::atomic<Helpers*>(nullptr));
+        Helpers* found = all.get();
+        if (found == nullptr || found->process_ != this_process()) {
+            auto made = std::make_unique<Helpers>();
+            // Never destroyed: threads may use it until the process has ended.
+            if (all.get().compare_exchange_strong(found, made.get())) found = made.release();
+        }
+        return *found;
+    }
+
+    void run(std::function<void()> body) {
+        std::unique_lock lock(mutex_);
+        waiting_.push_back(std::move(body));
+        changed_.notify_one();
+        if (idle_ >= waiting_.size()) return;
+        try {
+            start_without_signals([this] { serve(); }).detach();
+            ++threads_;
+        } catch (const std::system_error&) {
+            // One of the others takes it when it comes to that.
+            if (threads_ > 0) return;
+            body = std::move(waiting_.back());
+            waiting_.pop_back();
+            lock.unlock();
+            body();
+        }
+    }
+
+  private:
+    void serve() {
+        std::unique_lock lock(mutex_);
+        while (true) {
+            ++idle_;
+            const bool called = changed_.wait_for(lock, kIdleTime, [&] { return !waiting_.empty(); });
+            --idle_;
+            if (!called) break;
+            std::function<void()> body = std::move(waiting_.front());
+            waiting_.pop_front();
+            lock.unlock();
+            body();
+            body = nullptr;
+            lock.lock();
+        }
+        --threads_;
+    }
+
+    const ProcessNumber process_ = this_process();
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<std::function<void()>> waiting_;
+    std::size_t idle_ = 0;
+    std::size_t threads_ = 0;
+};
+
+}  // namespace
+
+void run_beside(std::function<void()> body) { Helpers::here().run(std::move(body)); }
+
+namespace {
+
 class Checker {
   public:
     Checker(const OperationRequest& request, int rank, int world_size)
@@ -34,6 +107,7 @@ class Checker {
 
     void check() const {
         require_operation();
+        require_timeout();
         if (request_.operation == Operation::barrier) return;
         require_type();
         if (traits_.reduces) require_reduction();
@@ -59,6 +133,12 @@ class Checker {
     void require_operation() const {
         if (!traits_.internal) return;
         refuse(fmt::format("not an operation: {}", static_cast<int>(request_.operation)));
+    }
+
+    void require_timeout() const {
+        const auto timeout = request_.timeout;
+        if (timeout.count() >= 0 && timeout <= kLongestTimeout) return;
+        refuse(fmt::format("a timeout of {} ms is not between 0 and 10 years", timeout.count()));
     }
 
     void require_type() const {
@@ -190,7 +270,7 @@ Task checked_task(const OperationRequest& request, int rank, int world_size) {
     const ReduceOp reduce = is_reduction(operation) ? request.reduction.op : ReduceOp::sum;
     const Call call{operation,      request.type,       reduce, named ? request.peer : -1, request.count,
                     /*sequence=*/0, request.compression};
-    return {call, request.in, request.out, request.reduction.scalar};
+    return {call, request.in, request.out, request.reduction.scalar, nullptr, nullptr, request.timeout};
 }
 
 Task checked_group(std::shared_ptr<const std::vector<Task>> members) {

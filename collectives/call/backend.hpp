@@ -6,8 +6,10 @@
 // order and never throws.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,6 +25,10 @@
 
 namespace ddprun::inline detail {
 
+// Runs body(), which throws nothing, on a thread of the process's own where no operations run: each gets one at once, since it may
+// wait for another; idle ones end after a while. Where no thread can be had and there is none, in the caller's.
+void run_beside(std::function<void()> body);
+
 // WorkState: what a Work stands for. Each way of carrying out operations in the background has its own kind.
 //
 // Shared by the thread that carries the operation out and those that wait; any thread. In a forked child nothing may be
@@ -36,8 +42,12 @@ class WorkState {
     virtual bool ended() = 0;
     // Waits for that, until `deadline` at most. False if it has not.
     virtual bool wait_until(Deadline deadline) = 0;
+    // Calls done() once, after the end: at once if that has come, else by run_beside().
+    virtual void then(std::function<void()> done) = 0;
     // Tells, after the end, what went wrong.
     virtual std::optional<CollectiveError> error() = 0;
+    // See Work::source().
+    virtual int source() { return -1; }
 
   private:
     const ProcessNumber process_ = this_process();
@@ -58,6 +68,7 @@ struct Task {
     void* stream = nullptr;  // of the device, in which the operation takes its place; null: the backend's own
     // A group has members, in the order in which they were added: sends and receives, whose streams do not count.
     std::shared_ptr<const std::vector<Task>> members;
+    std::chrono::milliseconds timeout{0};  // from when its turn comes; 0: the communicator's
 };
 
 // The parts of a task as bytes.
@@ -96,6 +107,9 @@ class Backend {
     // Does the same as run(), but returns when the operation is in its stream. Throws nothing of the operation itself.
     virtual std::shared_ptr<WorkState> start(const Task&) { return nullptr; }
 
+    // Operations without a timeout of their own have this one from now on. Any thread.
+    virtual void set_timeout(std::chrono::milliseconds) {}
+
     // Says goodbye, and waits until all other ranks have done so, or `deadline`. Returns the ranks that have
     // not, ascending. Throws if the communicator has ended, or does meanwhile. Only abort(), verdict()
     // and the destructor come after it.
@@ -106,6 +120,9 @@ class Backend {
     virtual std::optional<Verdict> verdict() const = 0;
     bool ended() const { return verdict().has_value(); }
 };
+
+// Longer timeouts could overflow the clock.
+inline constexpr std::chrono::hours kLongestTimeout{24 * 3650};
 
 // Why leave() aborts where operations that were started have not ended by its deadline.
 inline constexpr const char* kStartedNotEnded =

@@ -170,7 +170,7 @@ class HostsBackend final : public Backend {
         if (is_point_to_point(task.call.operation)) return tcp_->run(task);
         const Way way = way_by_hosts(task.call.operation);
         if (way == nullptr) return run_over_tcp(task);
-        PeerMesh::Operation operation = tcp_->begin(task.call);
+        PeerMesh::Operation operation = tcp_->begin(task.call, task.timeout);
         operation.deadline = Deadline::clock::now() + operation.timeout.length;
         const ShmTurn turn(channel_, operation);
         try {
@@ -183,6 +183,7 @@ class HostsBackend final : public Backend {
     std::vector<int> leave(Deadline deadline) override { return tcp_->leave(deadline); }
     void abort(const std::string& reason) override { tcp_->abort(reason); }
     std::optional<Verdict> verdict() const override { return tcp_->verdict(); }
+    void set_timeout(std::chrono::milliseconds timeout) override { tcp_->set_timeout(timeout); }
 
   private:
     using Way = void (HostsBackend::*)(const Task& task, const PeerMesh::Operation& operation);
@@ -326,7 +327,7 @@ class HostsBackend final : public Backend {
 
     void run_over_tcp(const Task& task) {
         {
-            const ShmTurn turn(channel_, tcp_->prepare(task.call));
+            const ShmTurn turn(channel_, tcp_->prepare(task));
             channel_.announce();
         }
         tcp_->run(task);

@@ -177,7 +177,7 @@ void RingNeighbours::send(Neighbour& neighbour, const Notice& notice) {
 Arrivals::Arrivals(const Membership& membership)
     : membership_(membership),
       lanes_(membership.lanes()),
-      data_came_(membership.members.size() * static_cast<std::size_t>(lanes_)) {}
+      data_came_(membership.members.size() * static_cast<std::size_t>(lanes_ + 1)) {}
 
 HelloAnswer Arrivals::judge(const LinkHello& hello, bool proven) const {
     if (hello.round != membership_.round) return HelloAnswer::other_round;
@@ -195,13 +195,14 @@ HelloAnswer Arrivals::judge(const LinkHello& hello, bool proven) const {
         if (has_key && !proven) return HelloAnswer::prove;
         return left_neighbour_came_ ? HelloAnswer::repeated : HelloAnswer::welcome;
     }
-    if (hello.lane >= lanes_) return HelloAnswer::other_lane;
+    if (hello.lane >= (hello.channel == Channel::data ? lanes_ : 1)) return HelloAnswer::other_lane;
     if (has_key && !proven) return HelloAnswer::prove;
     return data_came_[data_index(hello)] ? HelloAnswer::repeated : HelloAnswer::welcome;
 }
 
 std::size_t Arrivals::data_index(const LinkHello& hello) const {
-    return static_cast<std::size_t>(hello.from) * static_cast<std::size_t>(lanes_) + hello.lane;
+    return static_cast<std::size_t>(hello.from) * static_cast<std::size_t>(lanes_ + 1) +
+           static_cast<std::size_t>(lane_of(hello));
 }
 
 std::optional<TcpLink> Arrivals::admit(LinkAcceptor::Accepted accepted) {
@@ -211,7 +212,7 @@ std::optional<TcpLink> Arrivals::admit(LinkAcceptor::Accepted accepted) {
         return std::move(accepted.link);
     }
     const std::size_t index = data_index(accepted.hello);
-    if (!data_came_[index]) data_.push_back({std::move(accepted.link), accepted.hello.lane});
+    if (!data_came_[index]) data_.push_back({std::move(accepted.link), lane_of(accepted.hello)});
     data_came_[index] = true;
     return std::nullopt;
 }
@@ -228,7 +229,7 @@ std::optional<TcpLink> Arrivals::take_data(int peer, int lane) {
 
 bool Arrivals::may_bring_data(int peer, int lane) const {
     return std::any_of(proving_.begin(), proving_.end(), [&](const LinkHello& hello) {
-        return hello.channel == Channel::data && hello.from == peer && hello.lane == lane;
+        return hello.channel != Channel::lifeline && hello.from == peer && lane_of(hello) == lane;
     });
 }
 
@@ -305,10 +306,17 @@ std::optional<Verdict> Lifeline::verdict_of_parent() const {
     return inherited_verdict(*verdict, ranks_in_parent_);
 }
 
-void Lifeline::on_news(std::function<void()> hook) {
+void Lifeline::on_news(std::function<void()> hook, NewsFor whom) {
     const std::lock_guard lock(mutex_);
-    hook_ = std::move(hook);
-    if (hook_ && !state_.is_quiet()) hook_();
+    std::function<void()>& place = hooks_[static_cast<std::size_t>(whom)];
+    place = std::move(hook);
+    if (place && !state_.is_quiet()) place();
+}
+
+void Lifeline::on_end(std::function<void(const Verdict&)> hook) {
+    const std::lock_guard lock(mutex_);
+    end_hook_ = std::move(hook);
+    tell_observer();
 }
 
 void Lifeline::set_observer(EndObserver* observer) {
@@ -323,7 +331,9 @@ void Lifeline::withdraw_death_news() {
 
 void Lifeline::tell_news() const {
     news_.signal();
-    if (hook_) hook_();
+    for (const auto& hook : hooks_) {
+        if (hook) hook();
+    }
 }
 
 bool Lifeline::enter(const Call& call) {
@@ -424,6 +434,7 @@ void Lifeline::judge_loss(int rank, std::string_view how) {
 }
 
 void Lifeline::tell_observer() {
+    if (state_.verdict() && end_hook_) std::exchange(end_hook_, nullptr)(*state_.verdict());
     if (observer_ == nullptr || observer_knows_ || !state_.verdict()) return;
     observer_knows_ = true;
     observer_->ended(*state_.verdict());

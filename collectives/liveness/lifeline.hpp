@@ -20,6 +20,7 @@
 
 #include <poll.h>
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -200,6 +201,10 @@ class Arrivals {
         int lane = 0;
     };
 
+    // Messages by tag come on a lane behind those of data.
+    int lane_of(const LinkHello& hello) const {
+        return hello.channel == Channel::messages ? lanes_ : hello.lane;
+    }
     // Returns where data_came_ counts the connection that says this.
     std::size_t data_index(const LinkHello& hello) const;
 
@@ -265,7 +270,10 @@ class Lifeline : private DeathNews::Listener {
     void take_news() { news_.clear(); }
     // Called besides, under this object's lock: must not block, nor call back; at once if somebody has left
     // or the communicator ended before. Empty: nothing more is called.
-    void on_news(std::function<void()> hook);
+    enum class NewsFor { collectives, messages };
+    void on_news(std::function<void()> hook, NewsFor whom = NewsFor::collectives);
+    // Called besides once there is a verdict, and as that is.
+    void on_end(std::function<void(const Verdict&)> hook);
     // Borrowed; nullptr: there is none any more.
     void set_observer(EndObserver* observer);
     // The agent shall not tell of this process's death any more. Does not wait for anybody.
@@ -323,7 +331,8 @@ class Lifeline : private DeathNews::Listener {
     RingNeighbours ring_;
     Arrivals arrivals_;
     std::vector<std::uint64_t> lost_lives_;  // heard of, not yet judged
-    std::function<void()> hook_;
+    std::array<std::function<void()>, 2> hooks_;
+    std::function<void(const Verdict&)> end_hook_;
     EndObserver* observer_ = nullptr;
     bool observer_knows_ = false;
     bool joined_ = false;

@@ -193,7 +193,8 @@ class NcclWatch {
             return failed("the stream's end: " + comm_->context().driver().text_of(*error));
         }
         if (now >= work.deadline()) {
-            peers_.blame(call, work.peers());
+            peers_.blame(call, work.peers(),
+                         std::chrono::round<std::chrono::milliseconds>(work.deadline() - work.started()));
             return;
         }
         peers_.check_present(call, work.peers(), work.started());
@@ -294,6 +295,7 @@ class NcclBackend final : public Backend {
 
     void abort(const std::string& reason) override { peers_->declare(abort_verdict(peers_->rank(), reason)); }
     std::optional<Verdict> verdict() const override { return peers_->verdict(); }
+    void set_timeout(std::chrono::milliseconds timeout) override { peers_->set_operation_timeout(timeout); }
 
   private:
     std::shared_ptr<NcclWork> launch(const Task& task) {
@@ -308,8 +310,8 @@ class NcclBackend final : public Backend {
         if (stream != stream_) refuse_capture(task.call, stream);
         const auto now = Deadline::clock::now();
         const auto make_work = [&](const Task& whose) {
-            return make_in_process<NcclWork>(events_, watch_.over(), whose, now,
-                                             now + peers_->operation_timeout());
+            const auto timeout = whose.timeout.count() > 0 ? whose.timeout : peers_->operation_timeout();
+            return make_in_process<NcclWork>(events_, watch_.over(), whose, now, now + timeout);
         };
         try {
             Task counted = task;

@@ -98,13 +98,14 @@ bool NcclPeers::check_agreement(const Call& call) {
     });
 }
 
-bool NcclPeers::blame(const Call& call, const std::vector<int>& peers) {
+bool NcclPeers::blame(const Call& call, const std::vector<int>& peers, std::chrono::milliseconds length) {
     if (tcp_) {
-        return ask(call, [&](PeerMesh& mesh, const PeerMesh::Operation& operation) {
+        return ask(call, [&](PeerMesh& mesh, PeerMesh::Operation operation) {
+            operation.timeout.length = length;
             mesh.fail_late(peers, operation);
         });
     }
-    declare(blame_for_deadline({call}, call, 0, {}, {operation_timeout_, "operation_timeout"}));
+    declare(blame_for_deadline({call}, call, 0, {}, {length, "operation_timeout"}));
     return true;
 }
 

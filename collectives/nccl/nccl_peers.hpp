@@ -4,6 +4,8 @@
 // begin() and exchange() are for the thread that runs the operations, all else for any.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -30,6 +32,7 @@ class NcclPeers {
     int rank() const noexcept { return tcp_ ? tcp_->mesh().rank() : 0; }
     int world_size() const noexcept { return tcp_ ? tcp_->mesh().world_size() : 1; }
     std::chrono::milliseconds operation_timeout() const noexcept { return operation_timeout_; }
+    void set_operation_timeout(std::chrono::milliseconds timeout) noexcept { operation_timeout_ = timeout; }
 
     // Counts and enters the next call. Throws if the communicator has ended.
     Call begin(Call call);
@@ -56,8 +59,8 @@ class NcclPeers {
     bool check_present(const Call& call, const std::vector<int>& peers, Deadline started);
     // Is another rank in another call with the same number?
     bool check_agreement(const Call& call);
-    // Its time is over: who is to blame?
-    bool blame(const Call& call, const std::vector<int>& peers);
+    // Its time, which was `length`, is over: who is to blame?
+    bool blame(const Call& call, const std::vector<int>& peers, std::chrono::milliseconds length);
 
   private:
     // Runs body(mesh, operation) if the mesh is free.
@@ -68,7 +71,7 @@ class NcclPeers {
     std::optional<ShmSegment> segment_;
     std::unique_ptr<TcpBackend> tcp_;
     std::optional<ShmLifeline> shm_lifeline_;
-    std::chrono::milliseconds operation_timeout_;
+    std::atomic<std::chrono::milliseconds> operation_timeout_;
     std::mutex turn_;  // the mesh's waiting members are for one thread at a time
     // A rank alone:
     mutable std::mutex mutex_;  // guards what follows

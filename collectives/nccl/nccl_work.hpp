@@ -63,7 +63,7 @@ class CudaEventPool {
     std::vector<CudaEvent> events_;
 };
 
-class NcclWork final : public WorkState {
+class NcclWork final : public WorkState, public std::enable_shared_from_this<NcclWork> {
   public:
     // `over`: the communicator has ended. From then on an event proves nothing: aborted kernels end, too.
     NcclWork(std::shared_ptr<CudaEventPool> events, std::shared_ptr<const std::atomic<bool>> over,
@@ -133,6 +133,15 @@ class NcclWork final : public WorkState {
             }
         }
         return true;
+    }
+
+    // Nobody is told by the device: a thread waits for it.
+    void then(std::function<void()> done) override {
+        if (ended()) return done();
+        run_beside([work = shared_from_this(), done = std::move(done)] {
+            work->wait_until(Deadline::max());
+            done();
+        });
     }
 
     std::optional<CollectiveError> error() override {

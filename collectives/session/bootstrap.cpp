@@ -12,6 +12,7 @@
 
 #include "collectives/error.hpp"
 #include "collectives/hosts/hosts_backend.hpp"
+#include "collectives/messages/messenger.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/shm/shm_backend.hpp"
@@ -94,8 +95,8 @@ std::string address_towards(const std::string& host) {
 
 // The address of this node as ddprun says it, else the one that carried the rendezvous, be it through ddprun's door on
 // loopback. What ddprun says may be left over from the job around this one: on another machine, or of one node.
-std::string address_of(const Place& place, const TcpMeeting& meeting) {
-    const std::string usual = address_towards(meeting.endpoint.host);
+std::string address_of(const Place& place, const std::string& host) {
+    const std::string usual = address_towards(host);
     try {
         const auto own = local_addresses();
         const bool is_own = std::any_of(own.begin(), own.end(), [&](const LocalAddress& local) {
@@ -109,6 +110,15 @@ std::string address_of(const Place& place, const TcpMeeting& meeting) {
     return usual;
 }
 
+std::string address_of(const Place& place, const StoreMeeting& meeting) {
+    try {
+        if (!meeting.towards.empty()) return address_of(place, meeting.towards);
+    } catch (const boost::system::system_error&) {
+        // The store was reached by other means than this name.
+    }
+    return default_source_address();
+}
+
 // A launcher's store is there before its workers are: who waits for it waits for something else.
 void say_waiting_for_store(int rank, const Endpoint& store, const std::string& cause) {
     const std::string line = fmt::format("rank {} waits for the store at {} (MASTER_ADDR, MASTER_PORT): {}\n",
@@ -119,6 +129,7 @@ void say_waiting_for_store(int rank, const Endpoint& store, const std::string& c
 MeetingRoom enter_tcp(const TcpMeeting& meeting, const Place& place, Deadline deadline) {
     const auto rest = time_until(deadline);
     MeetingRoom room;
+    room.rank_0_hosts = meeting.rank_0_hosts;
     room.reopen = [endpoint = meeting.endpoint](std::chrono::milliseconds timeout) {
         return std::make_shared<TcpStore>(endpoint, timeout);
     };
@@ -203,7 +214,8 @@ class SoloBackend final : public Backend {
 
 // Makes what carries out the operations of `session`, whose settings are there already.
 std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpListener listener,
-                                 const PeerMesh::Operation& joining, const Origin& origin) {
+                                 const PeerMesh::Operation& joining, const Origin& origin,
+                                 MessengerPlace& messages) {
     const CommunicatorOptions& options = session.options;
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
                                             options.operation_timeout, origin);
@@ -219,10 +231,19 @@ std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpLis
             std::make_unique<NcclPeers>(std::move(tcp), std::move(segment), options.operation_timeout);
         return join_nccl(std::move(peers), *session.nccl, joining);
     }
+    messages = {&tcp->membership(), session.lifeline, segment ? segment->messages() : nullptr,
+                tcp->mesh().spins()};
     if (!segment) return tcp;
     if (across->size() == 1)
         return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp), joining);
     return make_hosts_backend(std::move(*segment), std::move(tcp));
+}
+
+MeetingRoom room_of(std::shared_ptr<Store> store) {
+    MeetingRoom room;
+    room.reopen = [store](std::chrono::milliseconds) { return store; };
+    room.store = std::move(store);
+    return room;
 }
 
 std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, const Place& place,
@@ -238,7 +259,7 @@ std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, c
         self, deadline);
     joined.membership.own_numbers = place.own_numbers;
     joined.membership.mesh_key = place.mesh_key;
-    room.departure = std::make_unique<Departure>(std::move(joined.departure));
+    if (room.rank_0_hosts) room.departure = std::make_unique<Departure>(std::move(joined.departure));
     auto session = open_session(std::move(joined.membership), std::move(listener), place.transport,
                                 place.nccl, options, deadline, {.death_news = std::move(news)});
     if (place.local_rank >= 0) session->local_rank = place.local_rank;
@@ -248,10 +269,16 @@ std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, c
     return session;
 }
 
-void require_valid(const Place& place, const CommunicatorOptions& options) {
+void require_valid_place(const Place& place, const CommunicatorOptions& options) {
     if (place.world_size < 1) refuse("join", fmt::format("world_size {} is below 1", place.world_size));
     if (place.rank < 0 || place.rank >= place.world_size)
         refuse("join", fmt::format("rank {} is not below world_size {}", place.rank, place.world_size));
+    require_valid(options);
+}
+
+}  // namespace
+
+void require_valid(const CommunicatorOptions& options) {
     const auto require_timeout = [](std::chrono::milliseconds timeout, const char* name) {
         if (timeout.count() >= 1 && timeout <= kLongestTimeout) return;
         refuse("join", fmt::format("CommunicatorOptions::{} of {} ms is not between 1 ms and 10 years", name,
@@ -262,8 +289,6 @@ void require_valid(const Place& place, const CommunicatorOptions& options) {
     require_timeout(options.leave_timeout, "leave_timeout");
     if (options.notice_after.count() != 0) require_timeout(options.notice_after, "notice_after");
 }
-
-}  // namespace
 
 Joined join_through(Store& store, const Joining& joining, const Member& self, Deadline deadline) {
     const std::string prefix = fmt::format("ddprun/communicators/{}/", joining.round);
@@ -323,12 +348,9 @@ Place read_place(const Environment& environment, const CommunicatorOptions& opti
 
 std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::string& address,
                                       const Place& place, const CommunicatorOptions& options) {
-    require_valid(place, options);
-    MeetingRoom room;
-    room.store = std::move(store);
-    room.reopen = [store = room.store](std::chrono::milliseconds) { return store; };
+    require_valid_place(place, options);
     try {
-        return join_in(std::move(room), address, place, options,
+        return join_in(room_of(std::move(store)), address, place, options,
                        Deadline::clock::now() + options.join_timeout);
     } catch (const boost::system::system_error& error) {
         throw translated(error);
@@ -337,7 +359,7 @@ std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::s
 
 std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place,
                                       const CommunicatorOptions& options) {
-    require_valid(place, options);
+    require_valid_place(place, options);
     if (place.world_size == 1) {
         auto session = open_session_alone(place.nccl, options);
         session->local_rank = std::max(place.local_rank, 0);
@@ -357,9 +379,13 @@ std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place
                 const std::string address = listen_address(place.host, default_source_address());
                 return join_in(std::move(room), address, place, options, deadline);
             }
+            if (const auto* given = std::get_if<StoreMeeting>(&meeting)) {
+                const std::string address = listen_address(place.host, address_of(place, *given));
+                return join_in(room_of(given->store), address, place, options, deadline);
+            }
             const auto& tcp = std::get<TcpMeeting>(meeting);
             MeetingRoom room = enter_tcp(tcp, place, deadline);
-            const std::string address = listen_address(place.host, address_of(place, tcp));
+            const std::string address = listen_address(place.host, address_of(place, tcp.endpoint.host));
             return join_in(std::move(room), address, place, options, deadline);
         } catch (const boost::system::system_error& error) {
             const auto now = Deadline::clock::now();
@@ -394,8 +420,12 @@ std::unique_ptr<Session> open_session(Membership membership, TcpListener listene
     const PeerMesh::Operation joining = joining_until(deadline, options);
     session->transport = transport;
     session->nccl = nccl;
+    MessengerPlace messages;
     session->executor = std::make_unique<Executor>(
-        connect(*session, std::move(membership), std::move(listener), joining, origin), session->world_size);
+        connect(*session, std::move(membership), std::move(listener), joining, origin, messages),
+        session->world_size);
+    if (messages.membership != nullptr)
+        session->messenger = make_in_process<Messenger>(messages, options.operation_timeout);
     session->lifeline->complete_join();
     return session;
 }
@@ -411,6 +441,7 @@ std::unique_ptr<Session> open_session_alone(const std::optional<NcclSettings>& n
                          joining)
              : std::make_unique<SoloBackend>();
     session->executor = std::make_unique<Executor>(std::move(backend), 1);
+    if (!nccl) session->messenger = make_in_process<Messenger>(MessengerPlace{}, options.operation_timeout);
     return session;
 }
 

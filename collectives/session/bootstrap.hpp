@@ -10,6 +10,7 @@
 #include <string>
 #include <variant>
 
+#include "collectives/key_value_store.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/options.hpp"
 #include "collectives/session/session.hpp"
@@ -63,7 +64,15 @@ struct FileMeeting {
     bool operator==(const FileMeeting&) const = default;
 };
 
-using Meeting = std::variant<TcpMeeting, FileMeeting>;
+struct StoreMeeting {
+    std::shared_ptr<Store> store;
+    std::string towards;  // a host towards which the ranks connect; empty: none is known
+};
+
+using Meeting = std::variant<TcpMeeting, FileMeeting, StoreMeeting>;
+
+// The program's store as the library's own are. Keys are set by compare_set() only where they are missing.
+std::shared_ptr<Store> store_over(std::shared_ptr<KeyValueStore> given);
 
 // `tcp://host:port` or `file://path`. Throws invalid_argument for anything else. Pure.
 Meeting parse_url(const std::string& url);
@@ -105,6 +114,9 @@ Place read_place(const Environment& environment, const CommunicatorOptions& opti
 // keeps the store. For two ranks or more.
 std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::string& listen_address,
                                       const Place& place, const CommunicatorOptions& options);
+
+// Throws invalid_argument that names the timeout which is out of range.
+void require_valid(const CommunicatorOptions& options);
 
 // Meets the others at `meeting`, hosting the store if that falls to this rank. Alone, it needs no meeting.
 std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place,

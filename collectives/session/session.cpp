@@ -13,6 +13,7 @@
 #include "collectives/call/backend.hpp"
 #include "collectives/call/call.hpp"
 #include "collectives/error.hpp"
+#include "collectives/messages/messenger.hpp"
 #include "collectives/wire/frame.hpp"
 #include "rendezvous/store/store_host.hpp"
 #include "rendezvous/system/check.hpp"
@@ -191,7 +192,19 @@ std::string Gathering::await_decision(Deadline deadline) {
                     expected_.size(), names_.members, list_of_ranks(late))));
 }
 
+bool ThreadWorkState::wait_until(Deadline deadline) {
+    std::unique_lock lock(mutex_);
+    // As long as this has not ended the executor is there.
+    while (deadline == Deadline::max() && !ended_ && executor_.help(lock)) lock.lock();
+    const auto has_ended = [&] { return ended_; };
+    if (deadline != Deadline::max()) return changed_.wait_until(lock, deadline, has_ended);
+    changed_.wait(lock, has_ended);
+    return true;
+}
+
 Executor::~Executor() {
+    // Also one that a waiting thread carries out comes before it.
+    await_turn(next_++, Deadline::max());
     {
         const std::lock_guard lock(mutex_);
         stopping_ = true;
@@ -200,40 +213,57 @@ Executor::~Executor() {
     if (thread_.joinable()) thread_.join();
 }
 
-void Executor::await_started() {
-    if (open_.load(std::memory_order_acquire) == 0) return;
+bool Executor::await_turn(Ticket ticket, Deadline deadline) {
+    const auto has_come = [&] { return serving_ == ticket; };
+    if (has_come()) return true;
+    ++waiting_;
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return open_.load(std::memory_order_acquire) == 0; });
+    if (deadline == Deadline::max()) {
+        changed_.wait(lock, has_come);
+    } else {
+        changed_.wait_until(lock, deadline, has_come);
+    }
+    --waiting_;
+    return has_come();
+}
+
+void Executor::pass_on(Ticket ticket) {
+    serving_ = ticket + 1;
+    if (waiting_ == 0) return;
+    // Who has looked and does not sleep yet would miss it.
+    { const std::lock_guard lock(mutex_); }
+    changed_.notify_all();
+}
+
+void Executor::refuse_if_left(Operation operation) const {
+    if (left_) refuse(operation, kFinalized);
 }
 
 std::vector<int> Executor::leave(Deadline deadline) {
-    {
-        std::unique_lock lock(mutex_);
-        const auto none_open = [&] { return open_.load(std::memory_order_acquire) == 0; };
-        if (!changed_.wait_until(lock, deadline, none_open)) {
-            backend_->abort(kStartedNotEnded);
-            throw error_of(*backend_->verdict(), "finalize");
-        }
-    }
+    const Ticket ticket = next_++;
+    const bool in_time = await_turn(ticket, deadline);
+    if (!in_time) backend_->abort(kStartedNotEnded);
+    const Turn turn(*this, ticket);
+    left_ = true;
+    if (!in_time) throw error_of(*backend_->verdict(), "finalize");
     return backend_->leave(deadline);
 }
 
 void Executor::run(const Task& task) {
-    await_started();
+    const Turn turn(*this, next_++);
     carry_out(task);
 }
 
 SharedMemory Executor::allocate(std::size_t bytes) {
-    await_started();
-    return backend_->allocate(bytes);
+    return hold(Operation::allocate, [&] { return backend_->allocate(bytes); });
 }
 
 Work Executor::start(const Task& task) {
-    if (backend_->on_device()) return Work(backend_->start(task));
+    if (backend_->on_device()) return hold(task.call.operation, [&] { return Work(backend_->start(task)); });
     if (task.stream != nullptr) {
         refuse(task.call.operation, "a stream was given, but this communicator's backend is not nccl");
     }
-    auto state = make_in_process<ThreadWorkState>();
+    auto state = make_in_process<ThreadWorkState>(*this);
     std::unique_lock lock(mutex_);
     if (!thread_.joinable()) {
         try {
@@ -243,12 +273,40 @@ Work Executor::start(const Task& task) {
                                   fmt::format("no thread for operations that are started: {}", error.what()));
         }
     }
-    changed_.wait(lock, [&] { return open_.load(std::memory_order_acquire) < kMaxStarted; });
-    started_.push_back({task, state});
-    open_.fetch_add(1, std::memory_order_acq_rel);
+    changed_.wait(lock, [&] { return started_.size() < kMaxStarted; });
+    started_.push_back({task, state, next_++});
     lock.unlock();
     changed_.notify_all();
     return Work(std::move(state));
+}
+
+void Executor::perform(const Started& started) {
+    std::optional<CollectiveError> error;
+    try {
+        carry_out(started.task);
+    } catch (const CollectiveError& failed) {
+        error = failed;
+    } catch (const std::exception& failed) {
+        // The others have begun: they must not wait for this rank.
+        backend_->abort(failed.what());
+        error = CollectiveError(CollectiveErrorCode::system, failed.what());
+    }
+    started.state->end(std::move(error));
+}
+
+bool Executor::help(std::unique_lock<std::mutex>& waiter) {
+    std::unique_lock lock(mutex_);
+    if (started_.empty() || started_.front().ticket != serving_) return false;
+    const Started first = std::move(started_.front());
+    started_.pop_front();
+    lock.unlock();
+    waiter.unlock();
+    perform(first);
+    lock.lock();
+    // Under the lock to the end: the executor is destroyed when the last turn is over and this is free.
+    serving_ = first.ticket + 1;
+    changed_.notify_all();
+    return true;
 }
 
 void Executor::serve() {
@@ -259,24 +317,17 @@ void Executor::serve() {
         const Started current = std::move(started_.front());
         started_.pop_front();
         lock.unlock();
-        std::optional<CollectiveError> error;
-        try {
-            carry_out(current.task);
-        } catch (const CollectiveError& failed) {
-            error = failed;
-        } catch (const std::exception& failed) {
-            // The others have begun: they must not wait for this rank.
-            backend_->abort(failed.what());
-            error = CollectiveError(CollectiveErrorCode::system, failed.what());
+        {
+            const Turn turn(*this, current.ticket);
+            perform(current);
         }
         lock.lock();
-        open_.fetch_sub(1, std::memory_order_acq_rel);
-        current.state->end(std::move(error));
         changed_.notify_all();
     }
 }
 
 void Executor::carry_out(const Task& task) {
+    refuse_if_left(task.call.operation);
     const Call& call = task.call;
     const bool scales = is_reduction(call.operation) && call.reduce == ReduceOp::premul_sum &&
                         call.count > 0 && !backend_->on_device();
@@ -296,12 +347,13 @@ void Executor::carry_out(const Task& task) {
         place = scaled_.data();
     }
     scale(call.type, place, task.in, count, task.scalar);
-    backend_->run({call, place, task.out});
+    backend_->run({call, place, task.out, 1, nullptr, nullptr, task.timeout});
 }
 
 MeetingRoom MeetingRoom::later() const {
     MeetingRoom room;
     room.host = host;
+    room.rank_0_hosts = rank_0_hosts;
     room.reopen = reopen;
     return room;
 }
@@ -318,29 +370,56 @@ void MeetingRoom::leave(std::chrono::milliseconds timeout) {
     host.reset();
 }
 
+void EndWatch::add(Call ended) {
+    const std::lock_guard lock(mutex_);
+    if (!told_) return calls_.push_back(std::move(ended));
+    run_beside([ended = std::move(ended), status = *told_] { ended(status); });
+}
+
+void EndWatch::tell(const Status& status) {
+    const std::lock_guard lock(mutex_);
+    if (told_) return;
+    told_ = status;
+    for (Call& ended : calls_) run_beside([ended = std::move(ended), status] { ended(status); });
+    calls_.clear();
+}
+
+Status Session::status() const {
+    const auto verdict = executor ? executor->verdict() : std::nullopt;
+    return verdict ? Status(CollectiveError(verdict->code, verdict->text, verdict->culprits)) : Status();
+}
+
 Session::~Session() {
     const bool healthy = executor && !executor->ended();
-    executor.reset();
+    if (messenger && executor) messenger->close(Deadline::clock::now() + options.leave_timeout);
+    end_executor();
+    if (messenger) messenger->disconnect();
     room.leave(healthy ? options.leave_timeout : std::chrono::milliseconds(0));
 }
 
 void Session::end_executor() {
     std::unique_ptr<Executor> ending;  // outlives the lock
     const std::lock_guard lock(end_mutex);
+    end_watch->tell(status());
     ending = std::move(executor);
     lifeline = nullptr;
 }
 
 void Session::finalize(std::chrono::milliseconds timeout) {
+    if (ending.exchange(true)) refuse("finalize", kFinalized);
     const Deadline deadline = Deadline::clock::now() + timeout;
     std::vector<int> missing;
     std::exception_ptr failure;
+    if (messenger) messenger->close(deadline);
     try {
         missing = executor->leave(deadline);
     } catch (const CollectiveError&) {
         failure = std::current_exception();
     }
+    // This one counts, too.
+    for (int others = calls; others > 1; others = calls) calls.wait(others);
     end_executor();
+    if (messenger) messenger->disconnect();
     const bool healthy = !failure && missing.empty();
     room.leave(healthy ? time_until(deadline) : std::chrono::milliseconds(0));
     if (failure) std::rethrow_exception(failure);

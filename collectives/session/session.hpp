@@ -1,7 +1,6 @@
 // Session: all that a Communicator owns, in the order in which it must end.
 //
-// Made by bootstrap; used by Communicator's thread, but for what is under end_mutex. A forked child never
-// ends its copy.
+// Made by bootstrap; used by Communicator's threads: what changes has its own guard. A forked child never ends its copy.
 #pragma once
 
 #include <atomic>
@@ -21,6 +20,7 @@
 #include "collectives/call/call.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/options.hpp"
+#include "collectives/status.hpp"
 #include "collectives/wire/membership.hpp"
 #include "collectives/work.hpp"
 #include "rendezvous/net/port_range.hpp"
@@ -122,17 +122,33 @@ class Gathering {
 // Started operations that may wait for their turn; who starts more waits.
 inline constexpr std::size_t kMaxStarted = 4096;
 
+class Executor;
+
 // The state of an operation that a thread of this process carries out.
 class ThreadWorkState final : public WorkState {
   public:
+    // Borrowed until the end.
+    explicit ThreadWorkState(Executor& executor) : executor_(executor) {}
+
     // That thread calls it, once.
     void end(std::optional<CollectiveError> error) {
+        std::vector<std::function<void()>> calls;
         {
             const std::lock_guard lock(mutex_);
             error_ = std::move(error);
             ended_ = true;
+            calls.swap(calls_);
         }
         changed_.notify_all();
+        for (auto& done : calls) run_beside(std::move(done));
+    }
+
+    void then(std::function<void()> done) override {
+        {
+            const std::lock_guard lock(mutex_);
+            if (!ended_) return calls_.push_back(std::move(done));
+        }
+        done();
     }
 
     bool ended() override {
@@ -140,13 +156,8 @@ class ThreadWorkState final : public WorkState {
         return ended_;
     }
 
-    bool wait_until(Deadline deadline) override {
-        std::unique_lock lock(mutex_);
-        const auto has_ended = [&] { return ended_; };
-        if (deadline != Deadline::max()) return changed_.wait_until(lock, deadline, has_ended);
-        changed_.wait(lock, has_ended);
-        return true;
-    }
+    // Without a deadline it helps: what nobody has begun yet, the waiting thread carries out.
+    bool wait_until(Deadline deadline) override;
 
     std::optional<CollectiveError> error() override {
         const std::lock_guard lock(mutex_);
@@ -154,21 +165,39 @@ class ThreadWorkState final : public WorkState {
     }
 
   private:
+    Executor& executor_;
     std::mutex mutex_;
     std::condition_variable changed_;
     bool ended_ = false;
     std::optional<CollectiveError> error_;
+    std::vector<std::function<void()>> calls_;
+};
+
+// EndWatch: who wants to be told when a communicator ends. Any thread.
+class EndWatch {
+  public:
+    using Call = std::function<void(const Status&)>;
+
+    // Calls ended() once, by run_beside().
+    void add(Call ended);
+    // Only the first counts.
+    void tell(const Status& status);
+
+  private:
+    std::mutex mutex_;
+    std::optional<Status> told_;
+    std::vector<Call> calls_;
 };
 
 // Executor: carries out a communicator's operations in the order in which they were asked for, on the
 // caller's thread or beside it.
 //
-// Operations that were started go to a thread of the executor's own, made when the first is started; those
-// that are run are carried out by the caller, after all that were started before. So programs that start
-// nothing pay for no thread, and run() costs nothing above the backend. A backend on a device starts them by
-// itself.
+// Each takes a ticket when it is asked for, and its turn comes when all before it are through; so the backend is never used by
+// two threads. Operations that were started go to a thread of the executor's own, made when the first is started, or to the
+// thread that waits for them, where that comes first; those that are run are carried out by the caller. So programs that
+// start nothing pay for no thread, and run() costs little above the backend. A backend on a device starts them by itself.
 //
-// run() and start() are for one thread at a time; the backend is never used by two.
+// Any thread, but for the destructor; after leave() all is refused.
 class Executor {
   public:
     Executor(std::unique_ptr<Backend> backend, int world_size)
@@ -183,33 +212,72 @@ class Executor {
     // Throws nothing of the operation itself: its Work does. Refuses a stream where there is no device.
     Work start(const Task& task);
 
+    // Runs body() in a turn of its own, where it may use what the operations' thread uses. Nothing of this object may be
+    // asked for in it.
+    template <class Body>
+    auto hold(Operation operation, Body body) {
+        const Turn turn(*this, next_++);
+        refuse_if_left(operation);
+        return body();
+    }
+
     // Waits for what was started, then lets the backend leave; see Backend::leave(). Aborts if what was
     // started has not ended by the deadline.
     std::vector<int> leave(Deadline deadline);
 
     // These ask the backend; any thread.
     void abort(const std::string& reason) { backend_->abort(reason); }
+    void set_timeout(std::chrono::milliseconds timeout) { backend_->set_timeout(timeout); }
     bool ended() const { return backend_->ended(); }
     std::optional<Verdict> verdict() const { return backend_->verdict(); }
     // Tests use it.
     Backend& backend() { return *backend_; }
 
+    // Carries out the first that was started, if its turn has come and nobody has begun it; false if not. `waiter` is the lock of a
+    // state that has not ended; it is let go of before the operation begins, and the executor may be gone afterwards.
+    bool help(std::unique_lock<std::mutex>& waiter);
+
   private:
+    using Ticket = std::uint64_t;
+
+    // From when an operation's turn has come until it is over.
+    class Turn {
+      public:
+        Turn(Executor& executor, Ticket ticket) : executor_(executor), ticket_(ticket) {
+            executor_.await_turn(ticket_, Deadline::max());
+        }
+        Turn(const Turn&) = delete;
+        Turn& operator=(const Turn&) = delete;
+        ~Turn() { executor_.pass_on(ticket_); }
+
+      private:
+        Executor& executor_;
+        Ticket ticket_;
+    };
+
     struct Started {
         Task task;
         std::shared_ptr<ThreadWorkState> state;
+        Ticket ticket;
     };
 
-    void await_started();
+    // False if the turn has not come by the deadline.
+    bool await_turn(Ticket ticket, Deadline deadline);
+    void pass_on(Ticket ticket);
+    void refuse_if_left(Operation operation) const;
     void carry_out(const Task& task);
+    void perform(const Started& started);
     void serve();
 
     std::unique_ptr<Backend> backend_;
     int world_size_;
     // Inputs of premul_sum, multiplied, where no output has room for them. Kept between calls.
     std::vector<std::byte> scaled_;
-    std::atomic<std::size_t> open_{0};  // started and not ended
-    std::mutex mutex_;                  // guards what follows
+    bool left_ = false;               // whose turn it is reads and writes it
+    std::atomic<Ticket> next_{0};     // that is given out
+    std::atomic<Ticket> serving_{0};  // whose turn it is
+    std::atomic<int> waiting_{0};     // threads that sleep until their turn comes
+    std::mutex mutex_;                // guards what follows
     std::condition_variable changed_;
     std::deque<Started> started_;
     bool stopping_ = false;
@@ -217,6 +285,7 @@ class Executor {
 };
 
 class Lifeline;
+class Messenger;
 
 // The store the ranks met in, kept until this rank's communicator ends. Members end in reverse order: the
 // store this process may host goes last.
@@ -224,7 +293,8 @@ struct MeetingRoom {
     // Only on rank 0, and only where no launcher hosts; shared with the communicators made from this one.
     std::shared_ptr<StoreHost> host;
     std::shared_ptr<Store> store;
-    std::unique_ptr<Departure> departure;
+    std::unique_ptr<Departure> departure;  // where rank 0 hosts
+    bool rank_0_hosts = false;
     // Another connection to the same store; takes that long at most, and throws as stores do.
     std::function<std::shared_ptr<Store>(std::chrono::milliseconds)> reopen;
 
@@ -239,9 +309,6 @@ struct MeetingRoom {
 // The ranks of one host talk by shared memory where all of them can have it, or over TCP as between
 // hosts.
 enum class Transport { automatic, tcp };
-
-// Longer timeouts could overflow the clock.
-inline constexpr std::chrono::hours kLongestTimeout{24 * 3650};
 
 struct Session {
     const ProcessNumber process = this_process();  // whose it is
@@ -259,12 +326,16 @@ struct Session {
     Nonce nonce{};
     std::optional<SecretKey> mesh_key;  // see Membership
     bool own_numbers = false;           // see Membership
-    int shrinks = 0;                    // how often this rank has begun a shrink()
+    std::atomic<int> shrinks{0};        // how often this rank has begun a shrink()
     MeetingRoom room;
     std::unique_ptr<Executor> executor;  // null once finalized
-    Lifeline* lifeline = nullptr;        // the executor's; none when alone, or finalized
-    std::mutex end_mutex;                // guards its end against abort() and status(), on any thread
-    std::atomic<bool> in_use{false};
+    // Of messages by tag; ends before the executor, on whose backend it works. Null with NCCL.
+    std::shared_ptr<Messenger> messenger;
+    Lifeline* lifeline = nullptr;  // the executor's; none when alone, or finalized
+    const std::shared_ptr<EndWatch> end_watch = std::make_shared<EndWatch>();
+    std::mutex end_mutex;             // guards its end against abort() and status(), on any thread
+    std::atomic<int> calls{0};        // in progress
+    std::atomic<bool> ending{false};  // no more of them
 
     // Leaves in order: first the ranks, then the store; waits, options.leave_timeout at most, for those who
     // still need a store that lives here.
@@ -272,6 +343,15 @@ struct Session {
 
     // See Communicator::finalize(). Throws CollectiveError; there is no executor afterwards.
     void finalize(std::chrono::milliseconds timeout);
+
+    // As they are now: set_timeout() may change them meanwhile.
+    CommunicatorOptions current_options() {
+        const std::lock_guard lock(end_mutex);
+        return options;
+    }
+
+    // How it is; ok where it has no executor any more. The caller has end_mutex, or is alone.
+    Status status() const;
 
   private:
     void end_executor();
@@ -284,8 +364,7 @@ inline constexpr const char* kOfParent =
 // Nothing of the session may be touched in a forked child: who was at it in the parent is not here.
 inline bool is_of_parent(const Session& session) noexcept { return session.process != this_process(); }
 
-// One call of a communicator: keeps a second thread out meanwhile, and all calls after finalize() or in a forked
-// child.
+// One call of a communicator: finalize() waits until it is through. Keeps out calls after that, or in a forked child.
 class CallGuard {
   public:
     // Throws invalid_argument about an operation, or about a call that is none and has that name.
@@ -301,13 +380,15 @@ class CallGuard {
     // Tells what is wrong, or null.
     const char* enter() {
         if (is_of_parent(session_)) return kOfParent;
-        if (session_.in_use.exchange(true, std::memory_order_acquire))
-            return "another thread is in a call of this communicator";
-        if (session_.executor) return nullptr;
+        ++session_.calls;
+        if (!session_.ending) return nullptr;
         leave();
         return kFinalized;
     }
-    void leave() { session_.in_use.store(false, std::memory_order_release); }
+    void leave() {
+        --session_.calls;
+        if (session_.ending) session_.calls.notify_all();
+    }
 
     Session& session_;
 };

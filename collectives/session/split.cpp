@@ -92,6 +92,9 @@ void await_end(Lifeline& lifeline) {
 }
 
 constexpr const char* kName = "shrink";
+constexpr const char* kSubgroup = "subgroup";
+// Names are parts of keys.
+constexpr std::size_t kLongestGroupName = 256;
 
 // Ascending, each once.
 std::vector<int> checked(std::vector<int> excluded, const Session& old) {
@@ -107,7 +110,7 @@ std::vector<int> checked(std::vector<int> excluded, const Session& old) {
     return excluded;
 }
 
-CollectiveError store_failure(const boost::system::system_error& error) {
+CollectiveError store_failure(const char* name, const boost::system::system_error& error) {
     const auto is = [&](Errc code) { return error.code() == make_error_code(code); };
     const bool store_lost =
         is(Errc::connection_lost) || is(Errc::closed) || is(Errc::unreachable) || is(Errc::timed_out);
@@ -115,7 +118,8 @@ CollectiveError store_failure(const boost::system::system_error& error) {
                                 ? "the store in which the ranks met cannot be used any more; it lives in the "
                                   "launcher, or in the process of rank 0: "
                                 : "";
-    return CollectiveError(CollectiveErrorCode::system, "shrink: " + why + error.what(), {}, kName);
+    return CollectiveError(CollectiveErrorCode::system, fmt::format("{}: {}{}", name, why, error.what()), {},
+                           name);
 }
 
 }  // namespace
@@ -162,7 +166,8 @@ std::unique_ptr<Session> open_split_session(Session& old, int color, int key) {
     const std::vector<SplitEntry> entries = exchange(old, own);
     if (color < 0) return nullptr;
     const std::vector<int> group = split_group(entries, old.rank);
-    if (group.size() == 1) return open_session_alone(old.nccl, old.options);
+    const CommunicatorOptions options = old.current_options();
+    if (group.size() == 1) return open_session_alone(old.nccl, options);
     const Origin origin{old.lifeline, group, old.lifeline->death_news()};
     Membership membership = membership_of(entries, group, old.rank);
     membership.round = old.round;
@@ -173,8 +178,11 @@ std::unique_ptr<Session> open_split_session(Session& old, int color, int key) {
     membership.own_numbers = membership.own_numbers || old.own_numbers;
     const int own_rank = membership.rank;
     try {
-        auto made = open_session(std::move(membership), std::move(*listener), old.transport, old.nccl,
-                                 old.options, Deadline::clock::now() + old.options.join_timeout, origin);
+        // It looks at the old one's news, too.
+        auto made = old.executor->hold(Operation::split, [&] {
+            return open_session(std::move(membership), std::move(*listener), old.transport, old.nccl, options,
+                                Deadline::clock::now() + options.join_timeout, origin);
+        });
         made->ports = old.ports;
         made->room = old.room.later();
         return made;
@@ -196,12 +204,13 @@ std::string shrunk_prefix(std::uint32_t round, const Nonce& nonce, int shrinks) 
 
 std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excluded) {
     excluded = checked(std::move(excluded), old);
-    if (old.world_size == 1) return open_session_alone(old.nccl, old.options);
-    const auto deadline = Deadline::clock::now() + old.options.join_timeout;
+    const CommunicatorOptions options = old.current_options();
+    if (old.world_size == 1) return open_session_alone(old.nccl, options);
+    const auto deadline = Deadline::clock::now() + options.join_timeout;
     const std::string prefix = shrunk_prefix(old.round, old.nonce, ++old.shrinks);
     try {
         MeetingRoom room = old.room.later();
-        room.store = room.reopen(std::min(old.options.join_timeout, kReopenTimeout));
+        room.store = room.reopen(std::min(options.join_timeout, kReopenTimeout));
         TcpListener listener(old.self.endpoint.host, old.ports);
         Member self = old.self;
         self.endpoint = listener.endpoint();
@@ -213,15 +222,93 @@ std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excl
         membership.round = old.round;
         membership.mesh_key = old.mesh_key;
         membership.own_numbers = true;
-        if (membership.world_size() == 1) return open_session_alone(old.nccl, old.options);
+        if (membership.world_size() == 1) return open_session_alone(old.nccl, options);
         auto session = open_session(std::move(membership), std::move(listener), old.transport, old.nccl,
-                                    old.options, deadline, {.death_news = std::move(news)});
-        room.departure = std::make_unique<Departure>(gathering.departure());
+                                    options, deadline, {.death_news = std::move(news)});
+        if (room.rank_0_hosts) room.departure = std::make_unique<Departure>(gathering.departure());
         session->ports = old.ports;
         session->room = std::move(room);
         return session;
     } catch (const boost::system::system_error& error) {
-        throw store_failure(error);
+        throw store_failure(kName, error);
+    }
+}
+
+namespace {
+
+// The ranks of the old one that are not among these. Throws invalid_argument.
+std::vector<int> others_than(const std::vector<int>& ranks, const std::string& name, const Session& old) {
+    if (name.empty() || name.size() > kLongestGroupName) {
+        refuse(kSubgroup,
+               fmt::format("a name of {} bytes is not between 1 and {}", name.size(), +kLongestGroupName));
+    }
+    std::vector<bool> is_member(static_cast<std::size_t>(old.world_size));
+    for (const int rank : ranks) {
+        if (rank < 0 || rank >= old.world_size) {
+            refuse(kSubgroup, fmt::format("rank {} is not a rank of this communicator (0..{})", rank,
+                                          old.world_size - 1));
+        }
+        if (is_member[static_cast<std::size_t>(rank)])
+            refuse(kSubgroup, fmt::format("rank {} is named twice", rank));
+        is_member[static_cast<std::size_t>(rank)] = true;
+    }
+    if (!is_member[static_cast<std::size_t>(old.rank)])
+        refuse(kSubgroup, fmt::format("rank {} is not a member itself", old.rank));
+    std::vector<int> others;
+    for (int rank = 0; rank < old.world_size; ++rank) {
+        if (!is_member[static_cast<std::size_t>(rank)]) others.push_back(rank);
+    }
+    return others;
+}
+
+// From the members by their old ranks to those in the order of `ranks`.
+void put_in_order(Membership& membership, const std::vector<int>& ranks, int old_rank) {
+    std::vector<int> ascending = ranks;
+    std::sort(ascending.begin(), ascending.end());
+    std::vector<Member> members;
+    for (const int rank : ranks) {
+        const auto place = std::lower_bound(ascending.begin(), ascending.end(), rank) - ascending.begin();
+        if (rank == old_rank) membership.rank = static_cast<int>(members.size());
+        membership.own_numbers = membership.own_numbers || rank != static_cast<int>(members.size());
+        members.push_back(membership.members[static_cast<std::size_t>(place)]);
+    }
+    membership.members = std::move(members);
+}
+
+}  // namespace
+
+std::string subgroup_prefix(std::uint32_t round, const Nonce& nonce, const std::string& name) {
+    return fmt::format("ddprun/subgroups/{}/{}/{}/", round, hex_text(nonce), name);
+}
+
+std::unique_ptr<Session> open_subgroup_session(Session& old, const std::vector<int>& ranks,
+                                               const std::string& name, const CommunicatorOptions& options) {
+    std::vector<int> others = others_than(ranks, name, old);
+    if (ranks.size() == 1) return open_session_alone(old.nccl, options);
+    const auto deadline = Deadline::clock::now() + options.join_timeout;
+    try {
+        const auto store = old.room.reopen(std::min(options.join_timeout, kReopenTimeout));
+        TcpListener listener(old.self.endpoint.host, old.ports);
+        Member self = old.self;
+        self.endpoint = listener.endpoint();
+        Gathering gathering(*store, {kSubgroup, "members"}, subgroup_prefix(old.round, old.nonce, name),
+                            old.rank, {old.world_size, std::move(others)});
+        Membership membership = gathering.run(self, deadline);
+        membership.round = old.round;
+        membership.mesh_key = old.mesh_key;
+        membership.own_numbers = old.own_numbers;
+        put_in_order(membership, ranks, old.rank);
+        const Origin origin{old.lifeline, ranks, old.lifeline->death_news()};
+        // It looks at the old one's news, too.
+        auto made = old.executor->hold(Operation::split, [&] {
+            return open_session(std::move(membership), std::move(listener), old.transport, old.nccl, options,
+                                deadline, origin);
+        });
+        made->ports = old.ports;
+        made->room = old.room.later();
+        return made;
+    } catch (const boost::system::system_error& error) {
+        throw store_failure(kSubgroup, error);
     }
 }
 

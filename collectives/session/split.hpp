@@ -64,4 +64,14 @@ std::string shrunk_prefix(std::uint32_t round, const Nonce& nonce, int shrinks);
 // ones connect.
 std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excluded);
 
+// Subgroup: from a communicator to one of those of its ranks that call it, which meet in the store, too, under a name that
+// the program gives. As after a split, the two are of one family.
+
+std::string subgroup_prefix(std::uint32_t round, const Nonce& nonce, const std::string& name);
+
+// Makes this rank's new session. Throws CollectiveError: operation `subgroup` for what concerns the old ranks, `join` for
+// what happens while the new ones connect.
+std::unique_ptr<Session> open_subgroup_session(Session& old, const std::vector<int>& ranks,
+                                               const std::string& name, const CommunicatorOptions& options);
+
 }  // namespace ddprun::inline detail

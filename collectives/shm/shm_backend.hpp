@@ -85,6 +85,7 @@ class ShmBackend final : public Backend {
     std::vector<int> leave(Deadline deadline) override { return tcp_->leave(deadline); }
     void abort(const std::string& reason) override { tcp_->abort(reason); }
     std::optional<Verdict> verdict() const override { return tcp_->verdict(); }
+    void set_timeout(std::chrono::milliseconds timeout) override { tcp_->set_timeout(timeout); }
 
     // Tests use these: how many all_reduces went without stages; and other stores than the probe chose.
     std::uint64_t direct_reductions() const noexcept { return direct_reductions_; }

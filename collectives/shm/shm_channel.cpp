@@ -218,13 +218,10 @@ bool ShmWaiter::spin(const ShmCondition& condition, PeerMesh::Operation& operati
 void ShmWaiter::sleep_until_step(int peer, const ShmCondition& condition, Deadline deadline) {
     ShmWakeup& wakeup = segment_.wakeup(peer);
     const auto rest = std::clamp<Clock::duration>(deadline - Clock::now(), Clock::duration(1), kLongestSleep);
-    const auto nanoseconds = std::chrono::nanoseconds(rest).count();
-    const timespec length{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000};
     wakeup.sleepers.fetch_add(1, std::memory_order_seq_cst);
     const std::uint32_t count = wakeup.count.load(std::memory_order_seq_cst);
-    if (!condition.met() && news_.load(std::memory_order_seq_cst) == news_seen_) {
-        ::syscall(SYS_futex, &wakeup.count, FUTEX_WAIT, count, &length, nullptr, 0);
-    }
+    if (!condition.met() && news_.load(std::memory_order_seq_cst) == news_seen_)
+        futex_wait_for(wakeup.count, count, rest);
     wakeup.sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 

@@ -47,7 +47,8 @@ ShmLayout::ShmLayout(int world_size) {
     slots_ = page_up(kShmLine * (1 + ranks * kShmLinesPerRank));
     stages_ = page_up(slots_ + ranks * 2 * slot_size_);
     end_ = stages_ + ranks * kShmStages * stage_size_;
-    size_ = page_up(end_ + sizeof(ShmEnd) + ranks * sizeof(ShmLife));
+    messages_ = page_up(end_ + sizeof(ShmEnd) + ranks * sizeof(ShmLife));
+    size_ = page_up(messages_ + MessageLayout(world_size).size());
 }
 
 std::optional<ShmSegment> ShmSegment::map(const ShmOffer* offer, const Membership& membership) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "collectives/shm/message_layout.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/wire/frame.hpp"
 #include "collectives/wire/membership.hpp"
@@ -21,7 +22,7 @@ namespace ddprun::inline detail {
 //
 // A header line, then for each rank: two flag lines, two call records, a progress line, a wakeup and its CPUs;
 // then two slots a rank for small payloads and three stages a rank for large ones; at the end, the word of
-// the communicator's end and each rank's life. Every line is written by one rank only (but the count of
+// the communicator's end and each rank's life, and the memory of messages by tag. Every line is written by one rank only (but the count of
 // sleepers in a wakeup, the bit of waiters in a life, and the end), and has 128 bytes to itself
 // because processors fetch lines in pairs.
 //
@@ -30,7 +31,7 @@ namespace ddprun::inline detail {
 inline constexpr std::size_t kShmPage = 4096;
 
 inline constexpr std::uint64_t kShmMagic = 0x314d'4853'5044'4400;  // "\0DDPSHM1"
-inline constexpr std::uint32_t kShmVersion = 2;
+inline constexpr std::uint32_t kShmVersion = 3;
 inline constexpr char kShmName[] = "ddprun-collectives";  // as /proc/PID/maps shows it
 inline constexpr std::size_t kShmLine = 128;
 inline constexpr std::size_t kShmInlinePayload = 56;
@@ -130,6 +131,8 @@ class ShmLayout {
     std::size_t wakeup(int rank) const noexcept { return line(rank, 5); }
     std::size_t cpus(int rank) const noexcept { return line(rank, 6); }
     std::size_t end() const noexcept { return end_; }
+    // The memory of messages by tag, of MessageLayout's size.
+    std::size_t messages() const noexcept { return messages_; }
     std::size_t life(int rank) const noexcept {
         return end_ + sizeof(ShmEnd) + static_cast<std::size_t>(rank) * sizeof(ShmLife);
     }
@@ -153,6 +156,7 @@ class ShmLayout {
     std::size_t slots_;
     std::size_t stages_;
     std::size_t end_;
+    std::size_t messages_;
     std::size_t size_;
 };
 
@@ -179,6 +183,7 @@ class ShmSegment {
     ShmCpus& cpus(int rank) const { return at<ShmCpus>(layout_.cpus(rank)); }
     ShmEnd& end() const { return at<ShmEnd>(layout_.end()); }
     ShmLife& life(int rank) const { return at<ShmLife>(layout_.life(rank)); }
+    std::byte* messages() const { return mapping_.base() + layout_.messages(); }
     std::byte* slot(int rank, int bank) const { return mapping_.base() + layout_.slot(rank, bank); }
     std::byte* stage(int rank, int buffer) const { return mapping_.base() + layout_.stage(rank, buffer); }
 

@@ -224,6 +224,7 @@ void run_flows(PeerMesh& mesh, std::span<Flow* const> flows, const PeerMesh::Ope
         }
         if (open == 0) return;
         if (moved) {
+            mesh.note_moved();
             spin_limit.moved();
         } else if (!spin_limit.looks_again()) {
             mesh.wait(awaited.first(open), operation);

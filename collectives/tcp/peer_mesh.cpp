@@ -90,6 +90,7 @@ void PeerMesh::await_left_neighbour() {
 
 void PeerMesh::enter(const Operation& operation) {
     schedule_.reset();
+    moved_ = false;
     // Entered even where it fails, since others may ask which call it was.
     if (!lifeline_.enter(operation.call)) throw_if_ended(operation);
 }
@@ -137,7 +138,12 @@ void PeerMesh::wait(std::span<const Awaited> awaited, const Operation& operation
         if (std::any_of(polled_.begin(), polled_.end(), is_ready)) return;
         granted_ = end_after_sleep(end_of(operation), planned, Clock::now(), operation.timeout.length);
         granted_for_ = operation.deadline;
-        if (has_passed(end_of(operation))) fail_late(awaited_ranks_, operation);
+        if (!has_passed(end_of(operation))) continue;
+        if (moved_ || !is_point_to_point(operation.call.operation)) fail_late(awaited_ranks_, operation);
+        // The peers have seen nothing of it.
+        Verdict verdict = verdict_on_late(awaited_ranks_, operation);
+        if (membership_.own_numbers) verdict.text.insert(0, kOwnNumbers);
+        throw error_of(verdict, operation.call);
     }
 }
 
@@ -310,10 +316,16 @@ void PeerMesh::throw_if_mismatched(const Operation& operation) {
     if (verdict.code == CollectiveErrorCode::mismatch) fail(verdict, operation);
 }
 
-void PeerMesh::fail_late(const std::vector<int>& awaited, const Operation& operation) {
+Verdict PeerMesh::verdict_on_late(const std::vector<int>& awaited, const Operation& operation) {
     inquire(operation);
-    fail(blame_for_deadline(lifeline_.progress(), operation.call, rank(), awaited, operation.timeout),
-         operation);
+    Verdict verdict =
+        blame_for_deadline(lifeline_.progress(), operation.call, rank(), awaited, operation.timeout);
+    if (verdict.code == CollectiveErrorCode::timed_out) verdict.text.insert(0, kTimedOut);
+    return verdict;
+}
+
+void PeerMesh::fail_late(const std::vector<int>& awaited, const Operation& operation) {
+    fail(verdict_on_late(awaited, operation), operation);
 }
 
 std::vector<int> PeerMesh::leave_together(Deadline deadline) {

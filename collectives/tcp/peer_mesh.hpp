@@ -95,6 +95,8 @@ class PeerMesh {
     void throw_if_left(int peer, const Operation& operation) {
         if (lifeline_.left_after(peer)) fail_left(peer, operation);
     }
+    // A byte of the operation has moved.
+    void note_moved() noexcept { moved_ = true; }
     // Asks the others which call they are in; the same if one is in another with the same number. Takes
     // kAnswerTimeout at most.
     void throw_if_mismatched(const Operation& operation);
@@ -145,6 +147,8 @@ class PeerMesh {
     void read_all(TcpLink& link, std::span<std::byte> bytes, const Operation& operation);
     // Throws LinkLost for bytes that do not fit into the buffer, which the first ones always do.
     static void write_first(TcpLink& link, std::span<std::byte> bytes);
+    // What fail_late() would end the communicator with.
+    Verdict verdict_on_late(const std::vector<int>& awaited, const Operation& operation);
     // Asks all ranks where they are; returns when all have answered, or kAnswerTimeout is over.
     void inquire(const Operation& operation);
     // The operation's deadline, or a later one that was granted.
@@ -161,6 +165,7 @@ class PeerMesh {
 
     Membership membership_;
     Lifeline lifeline_;
+    bool moved_ = false;
     Deadline granted_for_{};
     Deadline granted_{};
     std::chrono::milliseconds notice_after_{0};

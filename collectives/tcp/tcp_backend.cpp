@@ -233,23 +233,23 @@ TcpBackend::TcpBackend(Membership membership, TcpListener listener, const PeerMe
 
 TcpBackend::~TcpBackend() { mesh_.leave(); }
 
-PeerMesh::Operation TcpBackend::begin(Call call) {
+PeerMesh::Operation TcpBackend::begin(Call call, std::chrono::milliseconds timeout) {
     if (!is_point_to_point(call.operation)) ++sequence_;
     call.sequence = sequence_;
-    const PeerMesh::Operation operation{call, Deadline::max(), {operation_timeout_, "operation_timeout"}};
+    const PeerMesh::Operation operation{call, Deadline::max(), timeout_of(timeout)};
     mesh_.enter(operation);
     return operation;
 }
 
-PeerMesh::Operation TcpBackend::prepare(Call call) {
-    PeerMesh::Operation operation = begin(call);
+PeerMesh::Operation TcpBackend::prepare(const Task& task) {
+    PeerMesh::Operation operation = begin(task.call, task.timeout);
     --sequence_;
     return operation;
 }
 
 void TcpBackend::run(const Task& task) {
-    PeerMesh::Operation operation = begin(task.call);
-    operation.deadline = Deadline::clock::now() + operation_timeout_;
+    PeerMesh::Operation operation = begin(task.call, task.timeout);
+    operation.deadline = Deadline::clock::now() + operation.timeout.length;
     try {
         dispatch(task, operation);
     } catch (const LinkLost& lost) {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <span>
@@ -137,13 +138,18 @@ class TcpBackend final : public Backend {
     std::vector<int> leave(Deadline deadline) override { return mesh_.leave_together(deadline); }
     void abort(const std::string& reason) override { mesh_.abort(reason); }
     std::optional<Verdict> verdict() const override { return mesh_.verdict(); }
+    void set_timeout(std::chrono::milliseconds timeout) override { operation_timeout_ = timeout; }
 
     // A backend on top that carries out some calls by itself calls it: counts and enters the next call, as run()
     // does. Throws if the communicator has ended. The deadline is left at the end of time, because the clock
     // takes longer than a small reduction: who waits for long sets it from the timeout.
-    PeerMesh::Operation begin(Call call);
+    PeerMesh::Operation begin(Call call, std::chrono::milliseconds timeout = {});
     // The same for a call that then goes to run(), which counts it.
-    PeerMesh::Operation prepare(Call call);
+    PeerMesh::Operation prepare(const Task& task);
+    NamedTimeout timeout_of(std::chrono::milliseconds own) const {
+        if (own.count() > 0) return {own, "its own timeout"};
+        return {operation_timeout_, "operation_timeout"};
+    }
     PeerMesh& mesh() noexcept { return mesh_; }
 
     const Membership& membership() const noexcept { return mesh_.membership(); }
@@ -158,7 +164,7 @@ class TcpBackend final : public Backend {
     int world_size() const noexcept { return mesh_.world_size(); }
 
     PeerMesh mesh_;
-    std::chrono::milliseconds operation_timeout_;
+    std::atomic<std::chrono::milliseconds> operation_timeout_;
     std::uint64_t sequence_ = 0;
     TcpGroup group_;  // all ranks
     // Kept between calls, so that a call of a size seen before allocates nothing.

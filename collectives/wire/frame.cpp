@@ -104,7 +104,7 @@ std::array<std::byte, kHelloSize> encode(const LinkHello& hello) {
 
 std::optional<LinkHello> decode_hello(std::span<const std::byte, kHelloSize> bytes) {
     const auto frame = read_frame<HelloFrame>(bytes);
-    if (frame.magic != kHelloMagic || frame.version != kVersion || frame.channel > Channel::data ||
+    if (frame.magic != kHelloMagic || frame.version != kVersion || frame.channel > Channel::messages ||
         frame.has_key > 1)
         return std::nullopt;
     return LinkHello{frame.channel,      frame.round,

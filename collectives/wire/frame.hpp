@@ -40,7 +40,8 @@ inline constexpr std::size_t kHelloSize = 60;
 inline constexpr std::size_t kHelloAnswerSize = 8;
 inline constexpr std::size_t kHeaderSize = 32;
 
-enum class Channel : std::uint8_t { lifeline = 0, data = 1 };
+// messages: those by tag, one connection for each direction.
+enum class Channel : std::uint8_t { lifeline = 0, data = 1, messages = 2 };
 
 // Data connections of one direction between two ranks share large messages; each is a lane.
 inline constexpr int kMaxLanes = 4;

@@ -10,11 +10,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <random>
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
+#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline launch {
@@ -291,8 +291,7 @@ void HostConnection::ended(const ExitStatus& status) {
     const RshEnd end{status, last_complaint()};
     if (state_ == State::connecting && trouble_.empty() && !is_unwanted_ && connects_ < kMaxConnects &&
         is_worth_another(end)) {
-        std::random_device random;
-        const double chance = std::uniform_real_distribution<double>(0, 1)(random);
+        const double chance = random_number<std::uint32_t>("the pause before a connection") * 0x1p-32;
         timer_.expires_after(pause_before_next(connects_, chance));
         timer_.async_wait(alive_.guard([this](const boost::system::error_code& cancelled) {
             if (!cancelled) begin();

@@ -19,6 +19,7 @@
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
 #include "rendezvous/system/deadline.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline job {
 
@@ -78,7 +79,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
           answer_deadline_(executor),
           lease_end_(executor),
           suspend_deadline_(executor),
-          random_(std::random_device{}()) {}
+          random_(random_number<std::uint32_t>("pauses")) {}
 
     void join() {
         asio::co_spawn(

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "rendezvous/net/socket.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline base {
 
@@ -120,7 +121,7 @@ void TcpStore::connect(const std::function<void(const std::string& cause)>& whil
     const auto start = Clock::now();
     const Deadline deadline = start + connect_timeout_;
     auto next_notice = start + kFirstNotice;
-    std::minstd_rand random(std::random_device{}());
+    std::minstd_rand random(random_number<std::uint32_t>("pauses"));
     Milliseconds pause = kFirstPause;
     // The last thing that was learned: an attempt that merely ran out of time teaches nothing new.
     Errc code = Errc::timed_out;

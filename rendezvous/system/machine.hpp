@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,6 +21,12 @@ std::array<std::uint8_t, count> random_bytes(const char* purpose) {
     std::array<std::uint8_t, count> bytes{};
     fill_random(bytes, purpose);
     return bytes;
+}
+
+// One number of theirs, each as likely as any other.
+template <class Number>
+Number random_number(const char* purpose) {
+    return std::bit_cast<Number>(random_bytes<sizeof(Number)>(purpose));
 }
 
 // Writes two lower-case digits for each byte.

@@ -5,9 +5,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <atomic>
+#include <chrono>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <optional>
 
@@ -18,6 +20,13 @@ namespace ddprun::inline base {
 // Sleeps while `word` holds `value`, until somebody wakes it. May also return without cause.
 inline void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
     ::syscall(SYS_futex, &word, FUTEX_WAIT, value, nullptr, nullptr, 0);
+}
+
+// The same for so long at most, longer than nothing.
+inline void futex_wait_for(const std::atomic<std::uint32_t>& word, std::uint32_t value,
+                           std::chrono::nanoseconds length) {
+    const timespec time{length.count() / 1'000'000'000, length.count() % 1'000'000'000};
+    ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &time, nullptr, 0);
 }
 
 inline void futex_wake_all(std::atomic<std::uint32_t>& word) {

@@ -13,10 +13,10 @@
 #include <climits>
 #include <cstdio>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline base {
@@ -180,8 +180,7 @@ boost::system::result<Target> find_target(fs::path path) {
 
 // The name is none that another node's launcher, or one of another PID namespace, could choose as well.
 fs::path fresh_name_beside(const fs::path& target) {
-    std::random_device random;
-    return target.parent_path() / fmt::format(".ddprun-{}-{}", random(), random());
+    return target.parent_path() / fmt::format(".ddprun-{}", random_number<std::uint64_t>("a file's name"));
 }
 
 // The folder does not allow a new file, or not to replace this one; what is in the file may still be

@@ -35,8 +35,9 @@ std::size_t start_of_call(std::string_view text) {
     return start < name_end ? start : std::string_view::npos;
 }
 
-// Returns the text without `after 5 s (operation_timeout) ` in front.
+// Returns the text without `Timed out after 5 s (operation_timeout) ` in front.
 std::string_view without_wait(std::string_view text) {
+    if (text.starts_with(kTimedOut)) text.remove_prefix(kTimedOut.size());
     if (!text.starts_with(kAfter)) return text;
     const auto end = text.find(") ");
     return end == std::string_view::npos ? text : text.substr(end + 2);

@@ -25,6 +25,9 @@ std::string_view report_of(Charge charge);
 // True if what the rank is accused of ended it, or was its end's first sign.
 bool is_about_end(Charge charge);
 
+// It stands before how long a call waited whose time is over.
+inline constexpr std::string_view kTimedOut = "Timed out ";
+
 // It stands at the beginning of a sentence whose ranks have other numbers than the launcher gave them: nobody is
 // found in it.
 inline constexpr std::string_view kOwnNumbers = "(ranks as numbered in this communicator) ";
@@ -41,7 +44,7 @@ struct Accusation {
 };
 
 // Finds the rank that a line of text blames: it holds a call, `: `, perhaps how long it waited, and an accusation, as in
-// `all_reduce(sum, 4 f32) as call 7: after 5 s (operation_timeout) rank 1 is at barrier() as call 6, rank 2
+// `all_reduce(sum, 4 f32) as call 7: Timed out after 5 s (operation_timeout) rank 1 is at barrier() as call 6, rank 2
 // does not answer`. Of several ranks the one that does not answer, else the first. Nobody where that may be a
 // victim itself: one that is at a send or recv, or elsewhere while it was to send or receive, or a list that
 // tells what sides there are (`ranks 0,2 ...`).

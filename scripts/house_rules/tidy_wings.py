@@ -55,14 +55,16 @@ WINGS = {
     "collectives/tcp": ("collectives/call", "collectives/arithmetic", "collectives/wire", "collectives/liveness"),
     "collectives/shm": ("collectives/call", "collectives/arithmetic", "collectives/wire", "collectives/liveness",
                         "collectives/tcp"),
+    "collectives/messages": ("collectives/values", "collectives/call", "collectives/wire", "collectives/liveness",
+                             "collectives/tcp", "collectives/shm"),
     "collectives/hosts": ("collectives/arithmetic", "collectives/tcp", "collectives/shm"),
     "collectives/nccl": ("collectives/values", "collectives/call", "collectives/wire", "collectives/tcp",
                          "collectives/shm"),
     "collectives/session": ("collectives/values", "collectives/call", "collectives/arithmetic", "collectives/wire",
-                            "collectives/liveness", "collectives/tcp", "collectives/shm", "collectives/hosts",
-                            "collectives/nccl"),
+                            "collectives/liveness", "collectives/tcp", "collectives/shm", "collectives/messages",
+                            "collectives/hosts", "collectives/nccl"),
     # The face: what users include, and the sources behind it.
-    "collectives": ("collectives/values", "collectives/call", "collectives/session"),
+    "collectives": ("collectives/values", "collectives/call", "collectives/messages", "collectives/session"),
 
     # The programs. ddprun's modes stand above all else of it, and its main above them.
     "apps/cli": (),
@@ -72,13 +74,14 @@ WINGS = {
     "apps/ddprun/plan": ("apps/ddprun/options",),
     "apps/ddprun/modes": ("apps/cli", "apps/ddprun/options", "apps/ddprun/plan"),
     "apps/ddprun": ("apps/cli", "apps/ddprun/plan", "apps/ddprun/modes"),
+    "apps/python/ddprun/torch/extension": (),
     "apps/train_digits": (),
     "apps/train_digits_gpu": ("apps/train_digits",),
 }
 
 # Public headers that the wings below the face are made of.
 VALUES = {f"collectives/{name}.hpp" for name in (
-    "error", "float16", "operation_request", "options", "shared_buffer", "status", "types", "work")}
+    "error", "float16", "key_value_store", "operation_request", "options", "shared_buffer", "status", "types", "work")}
 
 MAX_FOLDER_FILES = 30
 MAX_TEST_FOLDER_FILES = 40  # and of scripts: one folder is what ctest or a user looks into

@@ -4,6 +4,7 @@
 #include <optional>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "collectives/communicator.hpp"
@@ -119,6 +120,38 @@ TEST_CASE("a failure goes to the Work of the operation that failed", "[async]") 
     REQUIRE_FALSE(good.error());
 }
 
+TEST_CASE("whoever asked is told once that a Work has ended, and may wait for others then", "[async]") {
+    auto owned = std::make_unique<HeldBackend>();
+    HeldBackend& backend = *owned;
+    Executor executor(std::move(owned), 1);
+    constexpr int kTold = 20;
+    std::latch told(kTold + 1);
+    std::latch all_in(kTold);
+    const Work first = executor.start(task_of(1));
+    const Work bad = executor.start(task_of(HeldBackend::kFailing));
+    const Work last = executor.start(task_of(2));
+    // Each waits for all others and for what is carried out later: one thread for all would never get through.
+    for (int i = 0; i < kTold; ++i) {
+        first.then([&](const Status& status) {
+            if (status.ok()) all_in.arrive_and_wait();
+            last.wait();
+            told.count_down();
+        });
+    }
+    bad.then([&](const Status& status) {
+        if (status.code() == Code::timed_out) told.count_down();
+    });
+    backend.allow(3);
+    told.wait();
+    int at_once = 0;
+    const auto caller = std::this_thread::get_id();
+    bad.then([&](const Status& status) {
+        if (std::this_thread::get_id() == caller && !status.ok()) ++at_once;
+    });
+    Work().then([&](const Status& status) { at_once += status.ok() ? 1 : 0; });
+    REQUIRE(at_once == 2);
+}
+
 TEST_CASE("more than may be open at once wait for room", "[async]") {
     auto owned = std::make_unique<HeldBackend>();
     HeldBackend& backend = *owned;
@@ -232,4 +265,55 @@ TEST_CASE("a wrong call is refused at once, a failure ends all that was started"
         expect_error(Code::aborted, {1}, [&] { lost.wait(); });
         expect_error(Code::aborted, {1}, [&] { comm.barrier(); });
     });
+}
+
+TEST_CASE("several threads call one communicator", "[async]") {
+    constexpr int kThreads = 4;
+    for (const int n : {1, 2, 3}) {
+        run_communicators(n, [&](Communicator& comm) {
+            run_ranks(kThreads, [&](int thread) {
+                for (int i = 0; i < 50; ++i) {
+                    // All ask for the same, so that it does not matter whose call meets whose.
+                    std::vector<int> ones(17, 1);
+                    if ((i + thread) % 3 == 0) {
+                        comm.all_reduce(std::span(ones), ReduceOp::sum);
+                    } else if ((i + thread) % 3 == 1) {
+                        comm.async().all_reduce(std::span(ones), ReduceOp::sum).wait();
+                    } else {
+                        std::vector<int> more(17, 1);
+                        const Work first = comm.async().all_reduce(std::span(ones), ReduceOp::sum);
+                        const Work second = comm.async().all_reduce(std::span(more), ReduceOp::sum);
+                        second.wait();
+                        expect(first.test() && more == std::vector<int>(17, n), "what came before has ended");
+                    }
+                    expect(ones == std::vector<int>(17, n), "a sum");
+                }
+            });
+            // A third of the operations are two.
+            comm.barrier();
+        });
+    }
+}
+
+TEST_CASE("calls of other threads end before finalize does, or are refused", "[async]") {
+    auto comm = Communicator::connect("tcp://127.0.0.1:1", 0, 1);
+    std::latch begun(3);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i) {
+        threads.emplace_back([&, i] {
+            std::vector<int> ones(3, 1);
+            bool first = true;
+            while (true) {
+                const Status done = i == 0 ? comm.attempt().barrier() : Status::of([&] {
+                    comm.async().all_reduce(std::span(ones), ReduceOp::sum).wait();
+                });
+                if (!done.ok() && done.code() == Code::invalid_argument) return;
+                if (std::exchange(first, false)) begun.count_down();
+            }
+        });
+    }
+    begun.wait();
+    comm.finalize();
+    for (std::thread& thread : threads) thread.join();
+    REQUIRE_THROWS_AS(comm.finalize(), CollectiveError);
 }

@@ -54,7 +54,7 @@ C
 cat >"$work/outside/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.20)
 project(outside LANGUAGES C CXX)
-find_package(ddprun_collectives 0.1 REQUIRED)
+find_package(ddprun_collectives 0.2 REQUIRED)
 foreach(form collectives collectives_shared)
   add_executable(${form}_cpp outside.cpp)
   add_executable(${form}_c outside_c.c)

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# The programs given need nothing but libc at run time, so one copied file installs them.
+# The programs given need nothing but libc at run time, and one that is years old, so one copied file installs them.
 set -euo pipefail
 
 [[ $# -gt 0 ]] || { echo "static_link_test: no program given"; exit 1; }
 
 allowed='^(linux-vdso\.so\.1|libc\.so\.6|libm\.so\.6|ld-linux[a-z0-9-]*\.so\.[0-9])$'
+newest_glibc=34
 worst=0
 for program in "$@"; do
     needed="$(ldd "$program" | awk '{ print $1 }' | xargs -n 1 basename)"
@@ -14,6 +15,10 @@ for program in "$@"; do
     fi
     if foreign="$(grep -Ev "$allowed" <<<"$needed")"; then
         echo "$program needs more than libc: ${foreign//$'\n'/ }"
+        worst=1
+    fi
+    if young="$(grep -aoE 'GLIBC_2\.[0-9]+' "$program" | sort -Vu | tail -n 1)" && [[ "${young#GLIBC_2.}" -gt "$newest_glibc" ]]; then
+        echo "$program needs $young, which is younger than glibc 2.$newest_glibc"
         worst=1
     fi
 done

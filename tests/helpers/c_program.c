@@ -1,8 +1,13 @@
 // A worker in plain C11 for tests of the C interface: uses every function, and prints "rank R of N: ok" at the
 // end, or what went wrong, with exit code 1.
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "collectives/ddprun_collectives.h"
 
@@ -72,11 +77,38 @@ static void check_movements(ddprun_communicator* comm) {
     REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
 }
 
+// Messages by tag: to itself, and between the first two ranks.
+static void check_messages(ddprun_communicator* comm) {
+    const int n = ddprun_world_size(comm);
+    const int rank = ddprun_rank(comm);
+    int64_t mine = 7 + rank;
+    int64_t theirs = 0;
+    int source = -1;
+    ddprun_work* work = NULL;
+    REQUIRE(ddprun_send_tagged(comm, &mine, sizeof(mine), rank, 5, -1) == DDPRUN_OK);
+    REQUIRE(ddprun_recv_tagged(comm, &theirs, sizeof(theirs), -1, 5, -1, &source) == DDPRUN_OK);
+    REQUIRE(theirs == 7 + rank && source == rank);
+    REQUIRE(ddprun_recv_tagged(comm, &theirs, sizeof(theirs), rank, 6, 1, NULL) == DDPRUN_TIMED_OUT);
+    REQUIRE(strstr(ddprun_last_error(), " Timed out ") != NULL);
+    REQUIRE(ddprun_send_tagged(comm, &mine, sizeof(mine), n, 5, -1) == DDPRUN_INVALID_ARGUMENT);
+    if (n > 1 && rank < 2) {
+        REQUIRE(ddprun_start_recv_tagged(comm, &theirs, sizeof(theirs), 1 - rank, UINT64_MAX, -1, &work) == DDPRUN_OK);
+        ddprun_work* sent = NULL;
+        REQUIRE(ddprun_start_send_tagged(comm, &mine, sizeof(mine), 1 - rank, UINT64_MAX, -1, &sent) == DDPRUN_OK);
+        REQUIRE(ddprun_work_wait(work) == DDPRUN_OK && ddprun_work_wait(sent) == DDPRUN_OK);
+        REQUIRE(theirs == 8 - rank && ddprun_work_source(work) == 1 - rank);
+        ddprun_work_release(work);
+        ddprun_work_release(sent);
+    }
+    REQUIRE(ddprun_work_source(NULL) == -1);
+}
+
 // Callers that were compiled before requests had a compression do not have the member.
 static void check_started_compressed(ddprun_communicator* comm) {
     const int n = ddprun_world_size(comm);
-    const size_t sizes[] = {sizeof(ddprun_request), offsetof(ddprun_request, compression)};
-    for (int i = 0; i < 2; ++i) {
+    const size_t sizes[] = {sizeof(ddprun_request), offsetof(ddprun_request, timeout_ms),
+                            offsetof(ddprun_request, compression)};
+    for (int i = 0; i < 3; ++i) {
         float sum = (float)ddprun_rank(comm);
         ddprun_request request = DDPRUN_REQUEST_INIT;
         ddprun_work* work = NULL;
@@ -85,7 +117,8 @@ static void check_started_compressed(ddprun_communicator* comm) {
         request.in = &sum;
         request.out = &sum;
         request.count = 1;
-        request.compression = i == 0 ? DDPRUN_AS_BF16 : 99;
+        request.compression = i < 2 ? DDPRUN_AS_BF16 : 99;
+        request.timeout_ms = i == 0 ? 60 * 1000 : -1;
         REQUIRE(ddprun_start(comm, &request, &work) == DDPRUN_OK);
         REQUIRE(ddprun_work_wait(work) == DDPRUN_OK);
         REQUIRE(sum == (float)(n * (n - 1) / 2));
@@ -93,6 +126,64 @@ static void check_started_compressed(ddprun_communicator* comm) {
         request.size = sizes[i] - 1;
         REQUIRE(ddprun_start(comm, &request, &work) == DDPRUN_INVALID_ARGUMENT);
     }
+}
+
+// Told by the library's threads.
+static atomic_int told_codes[3];
+
+static void note_code(void* context, int code) {
+    atomic_int* place = context;
+    REQUIRE(code != DDPRUN_ABORTED || strstr(ddprun_last_error(), "enough") != NULL);
+    atomic_store(place, code + 1);
+}
+
+static void await_code(int place, int code) {
+    const struct timespec pause = {0, 1000 * 1000};
+    for (int waits = 0; waits < 60 * 1000 && atomic_load(&told_codes[place]) == 0; ++waits) nanosleep(&pause, NULL);
+    REQUIRE(atomic_load(&told_codes[place]) == code + 1);
+}
+
+static void check_deadlines(ddprun_communicator* comm) {
+    const int n = ddprun_world_size(comm);
+    const int rank = ddprun_rank(comm);
+    int32_t data = 0;
+    int culprits[2] = {-1, -1};
+    char text[16];
+    ddprun_request request = DDPRUN_REQUEST_INIT;
+    ddprun_work* work = NULL;
+    REQUIRE(ddprun_set_timeout(comm, 60 * 1000) == DDPRUN_OK);
+    REQUIRE(ddprun_set_timeout(comm, 0) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_set_timeout(NULL, 1) == DDPRUN_INVALID_ARGUMENT);
+    request.operation = DDPRUN_BARRIER;
+    REQUIRE(ddprun_start(comm, &request, &work) == DDPRUN_OK);
+    REQUIRE(ddprun_work_on_done(work, NULL, NULL) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_work_on_done(NULL, note_code, NULL) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_work_on_done(work, note_code, &told_codes[0]) == DDPRUN_OK);
+    await_code(0, DDPRUN_OK);
+    REQUIRE(ddprun_work_error(work, text, sizeof(text)) == 0 && text[0] == '\0');
+    REQUIRE(ddprun_work_culprits(work, culprits, 2) == 0);
+    REQUIRE(ddprun_work_error(NULL, text, 1) == 0 && ddprun_work_culprits(NULL, NULL, 0) == 0);
+    ddprun_work_release(work);
+    if (n == 1) return;
+    if (rank == 0) {
+        request.operation = DDPRUN_RECV;
+        request.type = DDPRUN_I32;
+        request.peer = 1;
+        request.out = &data;
+        request.count = 1;
+        request.timeout_ms = 50;
+        REQUIRE(ddprun_start(comm, &request, &work) == DDPRUN_OK);
+        REQUIRE(ddprun_work_wait(work) == DDPRUN_TIMED_OUT);
+        REQUIRE(strstr(ddprun_last_error(), " Timed out after ") != NULL);
+        REQUIRE(ddprun_work_error(work, NULL, 0) == strlen(ddprun_last_error()));
+        REQUIRE(ddprun_work_error(work, text, sizeof(text)) > sizeof(text));
+        REQUIRE(strlen(text) == sizeof(text) - 1 && strncmp(text, ddprun_last_error(), strlen(text)) == 0);
+        REQUIRE(ddprun_work_culprits(work, culprits, 2) == 1 && culprits[0] == 1);
+        REQUIRE(ddprun_work_on_done(work, note_code, &told_codes[1]) == DDPRUN_OK);
+        REQUIRE(atomic_load(&told_codes[1]) == DDPRUN_TIMED_OUT + 1);
+        ddprun_work_release(work);
+    }
+    REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
 }
 
 static void check_started(ddprun_communicator* comm) {
@@ -272,13 +363,26 @@ static void check_split_and_abort(ddprun_communicator* comm) {
     REQUIRE((part == NULL) == (rank == 0));
     if (part != NULL) {
         REQUIRE(ddprun_world_size(part) == n - 1 && ddprun_rank(part) == n - 1 - rank);
+        REQUIRE(ddprun_on_end(part, NULL, NULL) == DDPRUN_INVALID_ARGUMENT);
+        REQUIRE(ddprun_on_end(part, note_code, &told_codes[2]) == DDPRUN_OK);
         abort_by_first(part, "enough");
+        await_code(2, DDPRUN_ABORTED);
         REQUIRE(strstr(ddprun_last_error(), "enough") != NULL);
         REQUIRE(ddprun_last_error_culprits(culprits, 2) == 1 && culprits[0] == 0 && culprits[1] == -1);
         REQUIRE(ddprun_status(part) == DDPRUN_ABORTED);
         REQUIRE(ddprun_finalize(part, 0) == DDPRUN_ABORTED);
     }
     ddprun_destroy(part);
+    const int backwards[] = {n - 1, 0};
+    REQUIRE(ddprun_subgroup(comm, NULL, 1, "pair", NULL, &part) == DDPRUN_INVALID_ARGUMENT && part == NULL);
+    REQUIRE(ddprun_subgroup(comm, backwards, 2, NULL, NULL, &part) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_subgroup(comm, backwards, 2, "pair", NULL, NULL) == DDPRUN_INVALID_ARGUMENT);
+    if (n > 1 && (rank == 0 || rank == n - 1)) {
+        REQUIRE(ddprun_subgroup(comm, backwards, 2, "pair", NULL, &part) == DDPRUN_OK);
+        REQUIRE(ddprun_rank(part) == (rank == 0) && ddprun_world_size(part) == 2);
+        REQUIRE(ddprun_barrier(part) == DDPRUN_OK);
+        ddprun_destroy(part);
+    }
     REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
 }
 
@@ -311,6 +415,96 @@ static void check_shrink(ddprun_communicator* comm) {
     REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
 }
 
+// A store of files in one folder.
+typedef struct {
+    char folder[32];
+    int released;
+    int fails;
+} FileStore;
+
+static void path_of(const FileStore* store, const char* key, char* path, size_t size) {
+    int length = snprintf(path, size, "%s/", store->folder);
+    for (; *key != '\0'; ++key) path[length++] = *key == '/' ? '_' : *key;
+    path[length] = '\0';
+}
+
+static int store_set(void* context, const char* key, const void* value, size_t bytes) {
+    const FileStore* store = context;
+    char path[512];
+    char written[600];
+    if (store->fails && strstr(key, "member/") != NULL) return DDPRUN_SYSTEM;
+    path_of(store, key, path, sizeof(path));
+    snprintf(written, sizeof(written), "%s.%d", path, (int)getpid());
+    FILE* file = fopen(written, "wb");
+    REQUIRE(file != NULL && fwrite(value, 1, bytes, file) == bytes && fclose(file) == 0);
+    return rename(written, path) == 0 ? DDPRUN_OK : DDPRUN_SYSTEM;
+}
+
+static int store_get(void* context, const char* key, int64_t timeout_ms,
+                     void (*take)(void* sink, const void* value, size_t bytes), void* sink) {
+    const struct timespec pause = {0, 1000 * 1000};
+    char path[512];
+    char value[4096];
+    path_of(context, key, path, sizeof(path));
+    for (int64_t waited = 0; waited < timeout_ms; ++waited) {
+        FILE* file = fopen(path, "rb");
+        if (file != NULL) {
+            take(sink, value, fread(value, 1, sizeof(value), file));
+            fclose(file);
+            return DDPRUN_OK;
+        }
+        nanosleep(&pause, NULL);
+    }
+    return DDPRUN_TIMED_OUT;
+}
+
+static int store_add(void* context, const char* key, int64_t amount, int64_t* sum) {
+    char path[512];
+    path_of(context, key, path, sizeof(path));
+    const int file = open(path, O_RDWR | O_CREAT, 0600);
+    REQUIRE(file >= 0 && flock(file, LOCK_EX) == 0);
+    *sum = 0;
+    REQUIRE(pread(file, sum, sizeof(*sum), 0) >= 0);
+    *sum += amount;
+    REQUIRE(pwrite(file, sum, sizeof(*sum), 0) == (ssize_t)sizeof(*sum));
+    return close(file) == 0 ? DDPRUN_OK : DDPRUN_SYSTEM;
+}
+
+static const char* store_error(void* context) { return ((FileStore*)context)->folder; }
+static void store_release(void* context) { ((FileStore*)context)->released += 1; }
+
+static void check_join(ddprun_communicator* comm) {
+    const int n = ddprun_world_size(comm);
+    const int rank = ddprun_rank(comm);
+    FileStore files = {"/tmp/c_program_XXXXXX", 0, 0};
+    ddprun_store store = {sizeof(store), &files, store_set, store_get, store_add, NULL, store_error, store_release};
+    ddprun_communicator* joined = comm;
+    int32_t one = 1;
+    if (rank == 0) REQUIRE(mkdtemp(files.folder) != NULL);
+    REQUIRE(ddprun_broadcast(comm, files.folder, sizeof(files.folder), DDPRUN_U8, 0) == DDPRUN_OK);
+    REQUIRE(ddprun_join(&store, rank, n, NULL, &joined) == DDPRUN_OK);
+    REQUIRE(ddprun_rank(joined) == rank && ddprun_world_size(joined) == n);
+    REQUIRE(ddprun_all_reduce(joined, &one, &one, 1, DDPRUN_I32, DDPRUN_SUM, 0) == DDPRUN_OK && one == n);
+    REQUIRE(ddprun_finalize(joined, 60 * 1000) == DDPRUN_OK);
+    ddprun_destroy(joined);
+    REQUIRE(files.released == 1);
+    REQUIRE(ddprun_join(NULL, rank, n, NULL, &joined) == DDPRUN_INVALID_ARGUMENT && joined == NULL);
+    REQUIRE(ddprun_join(&store, n, n, NULL, &joined) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(files.released == 2);
+    files.fails = 1;
+    REQUIRE(n == 1 || ddprun_join(&store, rank, n, NULL, &joined) == DDPRUN_SYSTEM);
+    REQUIRE(n == 1 || strstr(ddprun_last_error(), files.folder) != NULL);
+    store.get = NULL;
+    REQUIRE(ddprun_join(&store, rank, n, NULL, &joined) == DDPRUN_INVALID_ARGUMENT);
+    store.size = 3;
+    REQUIRE(ddprun_join(&store, rank, n, NULL, &joined) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
+    if (rank != 0) return;
+    char command[64];
+    snprintf(command, sizeof(command), "rm -r %s", files.folder);
+    REQUIRE(system(command) == 0);
+}
+
 static void check_finalize(ddprun_communicator* comm) {
     const int rank = ddprun_rank(comm);
     REQUIRE(ddprun_finalize(NULL, 0) == DDPRUN_INVALID_ARGUMENT);
@@ -334,7 +528,9 @@ int main(void) {
     REQUIRE(ddprun_world_size(comm) <= kMaxRanks / 2);
     check_reductions(comm);
     check_movements(comm);
+    check_messages(comm);
     check_started(comm);
+    check_deadlines(comm);
     check_groups(comm);
     check_allocated(comm);
     check_wrong_arguments(comm);
@@ -342,6 +538,7 @@ int main(void) {
     check_older_options();
     check_split_and_abort(comm);
     check_shrink(comm);
+    check_join(comm);
     check_finalize(comm);
     printf("rank %d of %d: ok\n", ddprun_rank(comm), ddprun_world_size(comm));
     ddprun_destroy(comm);

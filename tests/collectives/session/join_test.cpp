@@ -2,8 +2,11 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+#include <optional>
 #include <random>
+#include <stdexcept>
 
 #include "rendezvous/store/store_host.hpp"
 #include "tests/support/catch.hpp"
@@ -38,6 +41,38 @@ std::uint16_t free_port() {
             // Taken: the next one.
         }
     }
+}
+
+// A store of the program's own.
+class ProgramsStore final : public KeyValueStore {
+  public:
+    explicit ProgramsStore(std::shared_ptr<MemoryStoreData> data) : data_(std::move(data)), store_(data_) {}
+
+    void set(const std::string& key, std::string_view value) override {
+        if (key.find("/member/1") != std::string::npos && fails_)
+            throw std::runtime_error("the disk is full");
+        store_.set(key, value);
+    }
+    std::optional<std::string> get(const std::string& key, Milliseconds limit) override {
+        try {
+            return store_.get(key, limit);
+        } catch (const boost::system::system_error&) {
+            return std::nullopt;
+        }
+    }
+    std::int64_t add(const std::string& key, std::int64_t amount) override { return store_.add(key, amount); }
+    void fail() { fails_ = true; }
+
+  private:
+    std::shared_ptr<MemoryStoreData> data_;
+    MemoryStore store_;
+    std::atomic<bool> fails_{false};
+};
+
+CommunicatorOptions short_join() {
+    CommunicatorOptions options;
+    options.join_timeout = Milliseconds(300);
+    return options;
 }
 
 }  // namespace
@@ -226,4 +261,55 @@ TEST_CASE("a store that cannot be reached is an error with its cause", "[bootstr
         error.code() == CollectiveErrorCode::timed_out || error.code() == CollectiveErrorCode::system;
     REQUIRE(expected_code);
     REQUIRE(error.operation() == "join");
+}
+
+TEST_CASE("ranks join, split and shrink over a store of the program's, which goes with the last of them",
+          "[join]") {
+    const auto data = std::make_shared<MemoryStoreData>();
+    run_ranks(3, [&](int rank) {
+        auto store = std::make_shared<ProgramsStore>(data);
+        const std::weak_ptr<ProgramsStore> kept = store;
+        std::optional<Communicator> first = Communicator::join(store, rank, 3);
+        Communicator second = Communicator::join(std::move(store), rank, 3);
+        all_reduce_ones(second);
+        all_reduce_ones(*first);
+        std::optional<Communicator> part = first->split(rank == 1 ? 1 : 0);
+        all_reduce_ones(*part);
+        first->barrier();
+        if (rank == 1) return;
+        std::optional<Communicator> rest = first->shrink({1});
+        first.reset();
+        second = std::move(*part);
+        all_reduce_ones(*rest);
+        expect(rest->world_size() == 2 && !kept.expired(), "what comes from a communicator holds its store");
+        rest.reset();
+        second.barrier();
+    });
+    REQUIRE(data.use_count() == 1);
+}
+
+TEST_CASE("a rank alone asks nothing of the program's store", "[join]") {
+    const auto data = std::make_shared<MemoryStoreData>();
+    Communicator alone = Communicator::join(std::make_shared<ProgramsStore>(data), 0, 1);
+    all_reduce_ones(alone);
+    REQUIRE(data->values.empty());
+    expect_error(CollectiveErrorCode::invalid_argument, {}, [] { Communicator::join(nullptr, 0, 1); });
+    expect_error(CollectiveErrorCode::invalid_argument, {},
+                 [&] { Communicator::join(std::make_shared<ProgramsStore>(data), 2, 2); });
+}
+
+TEST_CASE("who does not come to the program's store is named, and what the store says when it fails",
+          "[join]") {
+    const auto data = std::make_shared<MemoryStoreData>();
+    run_ranks(2, [&](int rank) {
+        expect_error(CollectiveErrorCode::timed_out, {2}, [&] {
+            Communicator::join(std::make_shared<ProgramsStore>(data), rank, 3, short_join());
+        });
+    });
+    const auto other = std::make_shared<ProgramsStore>(std::make_shared<MemoryStoreData>());
+    other->fail();
+    const auto error =
+        expect_error(CollectiveErrorCode::system, {}, [&] { Communicator::join(other, 1, 2); });
+    REQUIRE(std::string(error.what()).find("failed at set(") != std::string::npos);
+    REQUIRE(std::string(error.what()).find("the disk is full") != std::string::npos);
 }

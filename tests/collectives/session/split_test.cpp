@@ -176,3 +176,53 @@ TEST_CASE("a rank alone splits alone", "[split]") {
         expect_error(Code::aborted, {0}, [&] { static_cast<void>(comm.split(0)); });
     });
 }
+
+TEST_CASE("a subgroup is made by its members only, in their order", "[subgroup]") {
+    run_communicators(4, [](Communicator& comm) {
+        const std::vector<int> ranks{3, 0, 2};
+        if (comm.rank() != 1) {
+            Communicator part = comm.subgroup(ranks, "three");
+            expect(ranks[static_cast<std::size_t>(part.rank())] == comm.rank(), "the order is the list's");
+            std::vector<int> sum{comm.rank()};
+            part.all_reduce(std::span(sum), ReduceOp::sum);
+            expect(sum[0] == 5, "the members' sum");
+            if (comm.rank() != 2) {
+                CommunicatorOptions options;
+                options.operation_timeout = std::chrono::milliseconds(12'345);
+                Communicator pair = part.subgroup({0, 1}, "two", options);
+                pair.barrier();
+                expect(pair.options().operation_timeout == options.operation_timeout, "its own options");
+            }
+            part.barrier();
+        }
+        Communicator alone = comm.subgroup({comm.rank()}, "alone");
+        alone.barrier();
+        comm.barrier();
+    });
+}
+
+TEST_CASE("a subgroup names who does not come, and lists that differ", "[subgroup]") {
+    CommunicatorOptions options;
+    options.join_timeout = std::chrono::milliseconds(300);
+    run_communicators(
+        3,
+        [&](Communicator& comm) {
+            if (comm.rank() != 2) {
+                expect_error(CollectiveErrorCode::timed_out, {2}, [&] { comm.subgroup({0, 1, 2}, "all"); });
+                const std::vector<int> mine = comm.rank() == 0 ? std::vector{0, 1} : std::vector{0, 1, 2};
+                expect_error(CollectiveErrorCode::mismatch, {0, 1}, [&] { comm.subgroup(mine, "other"); });
+            }
+            for (const auto& wrong : std::vector<std::vector<int>>{{},
+                                                                   {comm.rank(), 3},
+                                                                   {comm.rank(), -1},
+                                                                   {comm.rank(), comm.rank()},
+                                                                   {(comm.rank() + 1) % 3}}) {
+                expect_error(CollectiveErrorCode::invalid_argument, {},
+                             [&] { comm.subgroup(wrong, "wrong"); });
+            }
+            expect_error(CollectiveErrorCode::invalid_argument, {},
+                         [&] { comm.subgroup({comm.rank()}, std::string(300, 'x')); });
+            comm.barrier();
+        },
+        options);
+}

@@ -59,7 +59,10 @@ TEST_CASE("no two things in the shared memory overlap, and all are aligned", "[s
             end = offset + size;
         }
         REQUIRE(end <= layout.size());
-        REQUIRE(layout.size() <= kShmMaxStages + (std::size_t{20} << 20));
+        REQUIRE(end <= layout.messages());
+        REQUIRE(layout.messages() <= kShmMaxStages + (std::size_t{20} << 20));
+        // Of which only what messages have used is ever there.
+        REQUIRE(layout.size() - layout.messages() <= std::size_t{256} << 20);
     }
 }
 

@@ -27,6 +27,8 @@ TEST_CASE("accusation: who is blamed, by what the collectives write") {
     const std::vector<Case> cases = {
         {late + "rank 2 does not answer", Charge::does_not_answer, 2},
         {late + "rank 1 has called nothing yet", Charge::called_nothing, 1},
+        {kCall + ": Timed out after 5 s (operation_timeout) rank 3 does not answer", Charge::does_not_answer,
+         3},
         {late + "rank 1 is at barrier() as call 6, rank 12 does not answer, and 3 more",
          Charge::does_not_answer, 12},
         {late + "rank 1 is at gather(5 u8 to rank 2) as call 1, rank 3 is at barrier() as call 6",

@@ -20,7 +20,7 @@ import tempfile
 
 LIMIT_SECONDS = 180
 OPERATIONS = ("all_reduce", "reduce_scatter", "reduce", "all_gather", "broadcast", "gather", "scatter", "all_to_all")
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DIGITS = os.path.join(os.path.dirname(HERE), "apps", "data", "digits.csv")
 
 

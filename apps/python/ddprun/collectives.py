@@ -1,0 +1,362 @@
+"""The collectives for NumPy arrays, PyTorch tensors on the CPU, and whatever has the buffer protocol or `__dlpack__`.
+
+    from ddprun.collectives import Communicator
+
+    with Communicator.from_env() as comm:          # under ddprun, torchrun, mpirun or srun
+        comm.all_reduce(gradients, op="avg")       # in place
+        work = comm.start.all_reduce(gradients)    # goes on beside the caller
+        work.wait()
+
+All ranks call the same operations in the same order. A rank that dies, leaves or does not come becomes a CollectiveError that
+names it, on every rank. Arrays are used where they lie, so they must be contiguous; counts and types are the same on all ranks.
+Results are bitwise equal on all ranks. A wrong argument is a ValueError that names it, and nothing was sent.
+"""
+
+import ctypes
+import functools
+import pickle
+import sys
+from typing import Any, Dict, Generic, List, Optional, Sequence, Tuple, TypeVar
+
+from . import abi
+from .memory import Memory
+
+__all__ = ["CollectiveError", "Communicator", "Work"]
+
+_INVALID_ARGUMENT = 1
+_OPS = ("sum", "prod", "min", "max", "avg", "premul_sum", "band", "bor", "bxor")
+_COMPRESSIONS = (None, "f16", "bf16")
+_BACKENDS = (None, "cpu", "nccl")
+_OPERATIONS = {"all_reduce": 1, "broadcast": 2, "all_gather": 3, "reduce_scatter": 4, "barrier": 5, "send": 6, "recv": 7,
+               "reduce": 9, "gather": 10, "scatter": 11, "all_to_all": 12}
+Result = TypeVar("Result")
+
+
+@functools.lru_cache(maxsize=None)
+def _library() -> Any:
+    return abi.load()
+
+
+class CollectiveError(RuntimeError):
+    """The communicator has ended. `code` is "timed_out", "peer_died", "peer_left", "aborted", "mismatch" or "system"; `ranks` are
+    those that the error is about."""
+
+    def __init__(self, text: str, code: str, ranks: Tuple[int, ...]) -> None:
+        super().__init__(text)
+        self.code = code
+        self.ranks = ranks
+
+
+def _check(code: int) -> None:
+    """Raises what the library says of this thread's latest call."""
+    if code == 0:
+        return
+    library = _library()
+    text = library.ddprun_last_error().decode(errors="replace")
+    if code == _INVALID_ARGUMENT:
+        raise ValueError(text)
+    ranks = (ctypes.c_int * library.ddprun_last_error_culprits(None, 0))()
+    library.ddprun_last_error_culprits(ranks, len(ranks))
+    raise CollectiveError(text, library.ddprun_code_name(code).decode(), tuple(ranks))
+
+
+def _one_of(name: str, value: Any, choices: Sequence[Any]) -> int:
+    if value not in choices:
+        raise ValueError(f"{name}: must be one of {', '.join(repr(choice) for choice in choices)}, not {value!r}")
+    return choices.index(value)
+
+
+def _made(function: Any, *arguments: Any) -> Optional[int]:
+    """The handle that a function of the library makes."""
+    handle = ctypes.c_void_p()
+    _check(function(*arguments, ctypes.byref(handle)))
+    return handle.value
+
+
+class Work:
+    """An operation that goes on beside the caller. Its arrays stay as long as this is there; do not touch them before the end."""
+
+    def __init__(self, handle: Optional[int], kept: Any) -> None:
+        self._handle, self._kept = handle, kept
+
+    def wait(self) -> None:
+        """Returns when it has ended; raises CollectiveError if it has failed. Any thread."""
+        _check(_library().ddprun_work_wait(self._handle))
+
+    def done(self) -> bool:
+        """Whether it has ended, well or not. Any thread."""
+        return bool(_library().ddprun_work_test(self._handle) == 1)
+
+    def __del__(self) -> None:
+        # Releasing stops nothing, and the arrays go with this object.
+        if self._handle:
+            _library().ddprun_work_wait(self._handle)
+            _library().ddprun_work_release(self._handle)
+
+
+class _Operations(Generic[Result]):
+    """The operations, in the form that waits and in the one that returns a Work. `data` is what a rank gives, `out` what it gets."""
+
+    _size: int
+    _rank: int
+
+    def _run(self, name: str, given: Optional[Memory], got: Optional[Memory], values: Dict[str, Any]) -> Result:
+        raise NotImplementedError
+
+    def all_reduce(self, data: Any, out: Any = None, *, op: str = "sum", scalar: float = 0, compression: Optional[str] = None) -> Result:
+        """Combines the ranks' data, for all of them; in place without `out`. `scalar` is for op="premul_sum". With
+        compression="f16" or "bf16", float32 travels between hosts in half the bytes."""
+        given, got = self._pair(data, out)
+        self._alike(given, got, 1, 1)
+        return self._run("all_reduce", given, got, {**self._reduction(op, scalar), "count": given.count,
+                                                    "compression": _one_of("compression", compression, _COMPRESSIONS)})
+
+    def reduce(self, data: Any, out: Any = None, *, root: int = 0, op: str = "sum", scalar: float = 0) -> Result:
+        """The same for `root` alone; the others' `out` is left as it is."""
+        given, got = self._pair(data, out)
+        self._alike(given, got, 1, 1)
+        return self._run("reduce", given, got, {**self._reduction(op, scalar), "count": given.count, "peer": self._peer("root", root)})
+
+    def reduce_scatter(self, data: Any, out: Any, *, op: str = "sum", scalar: float = 0) -> Result:
+        """Combines the ranks' data; rank r gets the r-th of as many equal parts as there are ranks."""
+        given, got = Memory(data, "data", False), Memory(out, "out", True)
+        self._alike(given, got, 1, self._size)
+        return self._run("reduce_scatter", given, got, {**self._reduction(op, scalar), "count": got.count})
+
+    def broadcast(self, data: Any, *, root: int = 0) -> Result:
+        """The data of `root`, for all."""
+        memory = Memory(data, "data", self._rank != root)
+        return self._run("broadcast", None, memory, {"count": memory.count, "peer": self._peer("root", root)})
+
+    def all_gather(self, data: Any, out: Any) -> Result:
+        """The ranks' data one behind the other, for all."""
+        given, got = Memory(data, "data", False), Memory(out, "out", True)
+        self._alike(given, got, self._size, 1)
+        return self._run("all_gather", given, got, {"count": given.count})
+
+    def gather(self, data: Any, out: Any = None, *, root: int = 0) -> Result:
+        """The same for `root` alone; the others need no `out`."""
+        given = Memory(data, "data", False)
+        got = self._at_root("out", out, root, True)
+        if got:
+            self._alike(given, got, self._size, 1)
+        return self._run("gather", given, got, {"count": given.count, "peer": self._peer("root", root)})
+
+    def scatter(self, data: Any, out: Any, *, root: int = 0) -> Result:
+        """Rank r gets the r-th part of the data of `root`; the others' `data` may be None."""
+        got = Memory(out, "out", True)
+        given = self._at_root("data", data, root, False)
+        if given:
+            self._alike(given, got, 1, self._size)
+        return self._run("scatter", given, got, {"count": got.count, "peer": self._peer("root", root)})
+
+    def all_to_all(self, data: Any, out: Any) -> Result:
+        """Rank s gets the s-th part of each rank's data, in the order of the ranks."""
+        given, got = Memory(data, "data", False), Memory(out, "out", True)
+        self._alike(given, got, 1, 1)
+        if given.count % self._size:
+            raise ValueError(f"data: has {given.count} elements, which {self._size} ranks cannot share in equal parts")
+        return self._run("all_to_all", given, got, {"count": given.count // self._size})
+
+    def barrier(self) -> Result:
+        """Nobody goes on before all have come."""
+        return self._run("barrier", None, None, {})
+
+    def send(self, data: Any, peer: int) -> Result:
+        """To the rank `peer`, which receives as many elements of this type."""
+        memory = Memory(data, "data", False)
+        return self._run("send", memory, None, {"count": memory.count, "peer": self._peer("peer", peer)})
+
+    def recv(self, out: Any, peer: int) -> Result:
+        """What the rank `peer` sends."""
+        memory = Memory(out, "out", True)
+        return self._run("recv", None, memory, {"count": memory.count, "peer": self._peer("peer", peer)})
+
+    @staticmethod
+    def _pair(data: Any, out: Any) -> Tuple[Memory, Memory]:
+        given = Memory(data, "data", out is None)
+        return given, given if out is None else Memory(out, "out", True)
+
+    @staticmethod
+    def _alike(given: Memory, got: Memory, times_given: int, times_got: int) -> None:
+        if given.type != got.type:
+            raise ValueError("out: must have elements of the same type as data")
+        if given.count * times_given != got.count * times_got:
+            wanted = given.count * times_given if times_got == 1 else f"data's {given.count} by {times_got}"
+            raise ValueError(f"out: has {got.count} elements, must have {wanted}")
+
+    @staticmethod
+    def _reduction(op: str, scalar: float) -> Dict[str, Any]:
+        return {"op": _one_of("op", op, _OPS), "scalar": scalar}
+
+    def _peer(self, name: str, rank: int) -> int:
+        if not isinstance(rank, int) or not 0 <= rank < self._size:
+            raise ValueError(f"{name}: must be a rank from 0 to {self._size - 1}, not {rank!r}")
+        return rank
+
+    def _at_root(self, name: str, data: Any, root: int, writable: bool) -> Optional[Memory]:
+        if self._rank != root:
+            return None
+        if data is None:
+            raise ValueError(f"{name}: is None on the root, rank {root}")
+        return Memory(data, name, writable)
+
+
+class _Started(_Operations[Work]):
+    def __init__(self, comm: "Communicator") -> None:
+        self._comm, self._size, self._rank = comm, comm.world_size, comm.rank
+
+    def _run(self, name: str, given: Optional[Memory], got: Optional[Memory], values: Dict[str, Any]) -> Work:
+        kind = (given or got).type if given or got else 0  # type: ignore[union-attr]
+        request = abi.Request(size=ctypes.sizeof(abi.Request), operation=_OPERATIONS[name], type=kind, op=values.get("op", 0),
+                              peer=values.get("peer", -1), in_=given and given.address, out=got and got.address,
+                              count=values.get("count", 0), scalar=values.get("scalar", 0), compression=values.get("compression", 0))
+        library = _library()
+        return Work(_made(library.ddprun_start, self._comm._checked(), ctypes.byref(request)), (self._comm, given, got))
+
+
+# The order of the C functions' arguments.
+_ARGUMENTS: Dict[str, List[str]] = {
+    "all_reduce_compressed": ["in", "out", "count", "type", "op", "scalar", "compression"],
+    "reduce": ["in", "out", "count", "type", "op", "scalar", "peer"],
+    "reduce_scatter": ["in", "out", "count", "type", "op", "scalar"],
+    "broadcast": ["out", "count", "type", "peer"],
+    "all_gather": ["in", "out", "count", "type"],
+    "gather": ["in", "out", "count", "type", "peer"],
+    "scatter": ["in", "out", "count", "type", "peer"],
+    "all_to_all": ["in", "out", "count", "type"],
+    "barrier": [],
+    "send": ["in", "count", "type", "peer"],
+    "recv": ["out", "count", "type", "peer"],
+}
+
+
+class Communicator(_Operations[None]):
+    """The ranks that run collectives together, seen from one of them. Made by from_env() or connect()."""
+
+    def __init__(self, handle: Optional[int]) -> None:
+        library = _library()
+        self._handle = handle
+        self.rank = self._rank = library.ddprun_rank(handle)
+        self.world_size = self._size = library.ddprun_world_size(handle)
+        self.local_rank = library.ddprun_local_rank(handle)
+        self.local_world_size = library.ddprun_local_world_size(handle)
+
+    @property
+    def start(self) -> _Operations[Work]:
+        """The same operations in the form that returns a Work at once, while they go on beside the caller."""
+        return _Started(self)
+
+    @classmethod
+    def from_env(cls, **options: Any) -> "Communicator":
+        """As the environment says: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; alone where there is none.
+
+        Options, in seconds: operation_timeout (300), join_timeout (300), leave_timeout (10), notice_after (never); backend "cpu"
+        or "nccl".
+        """
+        return cls(_made(_library().ddprun_from_env, _options(options)))
+
+    @classmethod
+    def connect(cls, url: str, rank: int, world_size: int, **options: Any) -> "Communicator":
+        """By `tcp://HOST:PORT` or `file://PATH`. Options as in from_env()."""
+        return cls(_made(_library().ddprun_connect, url.encode(), rank, world_size, _options(options)))
+
+    def split(self, color: int, key: int = 0) -> Optional["Communicator"]:
+        """One communicator for each color, its ranks in the order of their keys; None for a negative color. All ranks call it."""
+        handle = _made(_library().ddprun_split, self._checked(), color, key)
+        return None if handle is None else Communicator(handle)
+
+    def shrink(self, excluded: Sequence[int] = ()) -> "Communicator":
+        """Those that are not excluded, to go on after a failure: comm.shrink(error.ranks). This one stays, to be closed."""
+        ranks = (ctypes.c_int * len(excluded))(*excluded)
+        return Communicator(_made(_library().ddprun_shrink, self._checked(), ranks, len(ranks)))
+
+    def allocate(self, size: int) -> Any:
+        """Bytes that operations use without copying them first, in memory that all ranks of a host map; all ranks call it with the
+        same size. numpy.frombuffer(comm.allocate(4000), "float32") is an array of them."""
+        library = _library()
+        handle = _made(library.ddprun_allocate, self._checked(), size)
+        memory: Any = (ctypes.c_ubyte * size).from_address(library.ddprun_buffer_data(handle) or 0)
+        memory._owner = _Owner(handle)
+        return memory
+
+    def broadcast_object(self, value: Any = None, root: int = 0) -> Any:
+        """The root's value, pickled, for all; the others give none."""
+        data = bytearray(pickle.dumps(value)) if self.rank == root else bytearray()
+        size = memoryview(bytearray(8)).cast("q")
+        size[0] = len(data)
+        self.broadcast(size, root=root)
+        data = data or bytearray(size[0])
+        self.broadcast(data, root=root)
+        return pickle.loads(data)
+
+    def all_gather_object(self, value: Any) -> List[Any]:
+        """The ranks' values, pickled, in their order, for all."""
+        data = pickle.dumps(value)
+        sizes = memoryview(bytearray(8 * self.world_size)).cast("q")
+        self.all_gather(memoryview(len(data).to_bytes(8, sys.byteorder)).cast("q"), sizes)
+        most = max(sizes)
+        everything = bytearray(most * self.world_size)
+        self.all_gather(data.ljust(most, b"\0"), everything)
+        return [pickle.loads(memoryview(everything)[most * rank:][:size]) for rank, size in enumerate(sizes)]
+
+    def check(self) -> None:
+        """Raises what the communicator has ended with; never blocks, any thread."""
+        _check(_library().ddprun_status(self._checked()))
+
+    def abort(self, reason: str = "") -> None:
+        """Ends it on all ranks at once, with a CollectiveError; any thread."""
+        _check(_library().ddprun_abort(self._checked(), reason.encode()))
+
+    def finalize(self, timeout: float = -1) -> None:
+        """Leaves in order, and waits until all others do."""
+        _check(_library().ddprun_finalize(self._checked(), int(timeout * 1000)))
+
+    def close(self) -> None:
+        """Leaves in order, without waiting for the others. A `with` block does this, and so does dropping the object."""
+        handle, self._handle = self._handle, None
+        if handle:
+            _library().ddprun_destroy(handle)
+
+    def __enter__(self) -> "Communicator":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_handle"):
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"<Communicator: rank {self.rank} of {self.world_size}{'' if self._handle else ', closed'}>"
+
+    def _checked(self) -> int:
+        if self._handle is None:
+            raise ValueError("the communicator is closed")
+        return self._handle
+
+    def _run(self, name: str, given: Optional[Memory], got: Optional[Memory], values: Dict[str, Any]) -> None:
+        name = "all_reduce_compressed" if name == "all_reduce" else name
+        memory = given or got
+        values = {**values, "in": given and given.address, "out": got and got.address, "type": memory.type if memory else 0}
+        _check(getattr(_library(), f"ddprun_{name}")(self._checked(), *(values[one] for one in _ARGUMENTS[name])))
+
+
+class _Owner:
+    """Releases a buffer of allocate() when the last array over it is gone."""
+
+    def __init__(self, handle: Optional[int]) -> None:
+        self._handle = handle
+
+    def __del__(self) -> None:
+        _library().ddprun_buffer_release(self._handle)
+
+
+def _options(given: Dict[str, Any]) -> Any:
+    options = abi.Options(size=ctypes.sizeof(abi.Options), backend=_one_of("backend", given.pop("backend", None), _BACKENDS), device=-1)
+    for name, seconds in given.items():
+        if not hasattr(options, f"{name}_ms"):
+            raise TypeError(f"there is no option {name!r}")
+        setattr(options, f"{name}_ms", int(seconds * 1000))
+    return ctypes.byref(options)

@@ -1,0 +1,67 @@
+"""PyTorch's process groups on ddprun's collectives: the backend `ddprun` for CPU tensors.
+
+    import ddprun.torch                      # torch 2.15 and newer find it without
+    torch.distributed.init_process_group("ddprun")
+
+Importing this registers the backend, and loads nothing else: what fits this version of torch is loaded, or made, when the
+first group is made.
+"""
+
+import functools
+
+try:
+    import torch
+    import torch.distributed
+except ImportError as error:
+    raise ImportError(f"ddprun.torch needs PyTorch: {error}") from None
+
+from . import build
+
+OLDEST = (2, 9)
+
+__all__ = ["register"]
+
+
+def _refusal():
+    """Why this torch has no such backend, or nothing."""
+    if not torch.distributed.is_available():
+        return "this PyTorch was built without torch.distributed, so there is no backend `ddprun` for it"
+    if build.version()[:2] < OLDEST:
+        return f"ddprun.torch needs PyTorch {'.'.join(map(str, OLDEST))} or newer; this is {torch.__version__}"
+    return None
+
+
+@functools.lru_cache(maxsize=None)
+def extension():
+    """What fits this torch, loaded once; raises RuntimeError."""
+    return build.load()
+
+
+def _parent(options):
+    """The backend whose connections a new group may use: the default group's, where it is one of ours and has all the ranks."""
+    if not options.global_ranks_in_group or not torch.distributed.is_initialized():
+        return None
+    world = torch.distributed.group.WORLD
+    try:
+        backend = world._get_backend(torch.device("cpu"))
+    except RuntimeError:
+        return None
+    return backend if isinstance(backend, extension().Group) else None
+
+
+def _create(options, _backend_options):
+    ranks = list(options.global_ranks_in_group)
+    parent = _parent(options)
+    return extension().make(options.store, options.group_rank, options.group_size, options.timeout, options.group_id, ranks,
+                             parent, ranks, getattr(options, "enable_reconfigure", False))
+
+
+def register():
+    """Makes the backend known to torch.distributed; once is enough. Torch calls this by the entry point `torch.distributed.backends`."""
+    if "DDPRUN" not in torch.distributed.Backend._plugins:
+        torch.distributed.Backend.register_backend("ddprun", _create, extended_api=True, devices=["cpu"])
+
+
+if (refusal := _refusal()) is not None:
+    raise ImportError(refusal)
+register()

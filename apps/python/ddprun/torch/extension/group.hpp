@@ -1,0 +1,107 @@
+// Group: what `ddprun` is to torch.distributed. Its collectives, and here messages, membership and the end.
+#pragma once
+
+#include <map>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
+
+#include "apps/python/ddprun/torch/extension/collectives.hpp"
+
+namespace ddprun::inline app {
+
+// EndHooks are what callers want to be run when a group's communicator fails. Any thread.
+class EndHooks {
+  public:
+    void set(int64_t id, std::function<void()> hook) {
+        const std::lock_guard lock(lock_);
+        if (hook) {
+            hooks_[id] = std::move(hook);
+        } else {
+            hooks_.erase(id);
+        }
+    }
+    void run() {
+        std::map<int64_t, std::function<void()>> hooks;
+        {
+            const std::lock_guard lock(lock_);
+            hooks = hooks_;
+        }
+        for (const auto& [id, hook] : hooks) hook();
+    }
+
+  private:
+    std::mutex lock_;
+    std::map<int64_t, std::function<void()>> hooks_;
+};
+
+class Group final : public Collectives {
+  public:
+    struct Options : Backend::Options {
+        explicit Options(Milliseconds limit) : Backend::Options("ddprun", limit) {}
+        // Overrides from torch 2.14 on.
+        c10::intrusive_ptr<Backend::Options> clone() const { return c10::make_intrusive<Options>(*this); }
+    };
+
+    // Meets over `store`; by the parent's connections where there is one, which all of `ranks` are in. With `later` that is left
+    // to reconfigure(). Throws RankError.
+    Group(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options,
+          const Group* parent = nullptr, const std::vector<int>& ranks = {}, bool later = false);
+    ~Group() override;
+
+    const std::string getBackendName() const override { return "ddprun"; }
+    c10::intrusive_ptr<Backend::Options> getBackendOptions() override { return options_; }
+    const c10::intrusive_ptr<Options>& options() const { return options_; }
+    void setTimeout(Milliseconds timeout) override;
+
+    WorkPointer send(Tensors& tensors, int peer, int tag) override;
+    WorkPointer recv(Tensors& tensors, int peer, int tag) override;
+    WorkPointer recvAnysource(Tensors& tensors, int tag) override;
+    void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
+
+    bool supportsSplitting() const override { return true; }
+    c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
+                                      const std::vector<int>& ranks,
+                                      const c10::intrusive_ptr<Backend::Options>& options) override;
+    c10::intrusive_ptr<Backend> merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                      const c10::intrusive_ptr<Backend::Options>& options, const int& rank,
+                                      const int& size) override;
+    // Override from torch 2.9 or later on, as they came.
+    bool supportsShrinking() const { return true; }
+    c10::intrusive_ptr<Backend> shrink(const std::vector<int64_t>& excluded, int flags,
+                                       const c10::intrusive_ptr<Backend::Options>& options);
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+    bool supportsReconfigure() const override { return true; }
+    c10d::ReconfigureHandle get_reconfigure_handle() const override { return handle_; }
+    WorkPointer reconfigure(const c10d::ReconfigureOptions& options) override;
+#endif
+
+#ifdef C10D_BACKEND_HAS_HOOKS
+    bool supportsAbortHooks() const override { return true; }
+    void registerAbortHook(int64_t id, c10d::AbortHook hook) override { hooks_->set(id, std::move(hook)); }
+    void unregisterAbortHook(int64_t id) override { hooks_->set(id, nullptr); }
+#endif
+
+    c10d::ErrorType getError() override;
+    void abort() override;
+    void shutdown() override;
+
+  private:
+    // Of a communicator that is there already.
+    Group(c10::intrusive_ptr<c10d::Store> store, ddprun_communicator* made,
+          c10::intrusive_ptr<Options> options);
+    void take(ddprun_communicator* made);
+    WorkPointer message(c10d::OpType type, const char* title, Tensors& tensors, int peer, uint64_t tag,
+                        Milliseconds limit);
+    void hear_all(uint64_t tag, Milliseconds limit, bool wait_all_ranks);
+    void answer_monitor(uint64_t tag, Milliseconds limit);
+    void leave();
+
+    const c10::intrusive_ptr<c10d::Store> store_;
+    const c10::intrusive_ptr<Options> options_;
+    uint64_t monitored_ = 0;
+    std::string handle_;
+    const std::shared_ptr<EndHooks> hooks_ = std::make_shared<EndHooks>();
+};
+
+}  // namespace ddprun::inline app

@@ -1,0 +1,248 @@
+// Operation: a torch Work that stands for what the library carries out.
+#pragma once
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/ivalue.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <utility>
+#include <vector>
+
+#include "apps/python/ddprun/torch/extension/failure.hpp"
+#include "collectives/ddprun_collectives.h"
+
+namespace ddprun::inline app {
+
+using Milliseconds = std::chrono::milliseconds;
+using Tensors = std::vector<at::Tensor>;
+
+// Task is what an operation asks the library for, and the tensors that it has until its end.
+struct Task {
+    // The tensor, or a copy, as one block of memory that the library may read.
+    at::Tensor reads(const at::Tensor& tensor) {
+        return keep(is_block(tensor) ? tensor : tensor.clone(at::MemoryFormat::Contiguous));
+    }
+    // The same of memory that it writes; the tensor gets it in the end. `reads_it`: what is there counts.
+    at::Tensor writes(const at::Tensor& tensor, bool reads_it = false) {
+        if (is_block(tensor)) return keep(tensor);
+        at::Tensor block = reads_it ? tensor.clone(at::MemoryFormat::Contiguous)
+                                    : at::empty(tensor.sizes(),
+                                                tensor.options().memory_format(at::MemoryFormat::Contiguous));
+        copies.emplace_back(tensor, block);
+        return block;
+    }
+    at::Tensor keep(at::Tensor tensor) {
+        held.push_back(tensor);
+        return tensor;
+    }
+    static bool is_block(const at::Tensor& tensor) {
+        return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+    }
+
+    std::vector<ddprun_request> requests;    // carried out in this order
+    std::vector<ddprun_transfer> transfers;  // one group, instead of requests
+    Tensors held;
+    std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // to and from, when it has ended well
+    std::vector<Tensors> outputs;                           // what the caller sees as the result
+    std::optional<Tensors> inputs;                          // what a profiler shows
+};
+
+// Flight is what the library uses until the end of what was started: the backend has it, too, in case that nobody waits.
+struct Flight {
+    Flight() = default;
+    Flight(const Flight&) = delete;
+    Flight& operator=(const Flight&) = delete;
+    ~Flight() {
+        for (ddprun_work* work : works) ddprun_work_release(work);
+    }
+    // They end in their order.
+    bool landed() const { return works.empty() || ddprun_work_test(works.back()) == 1; }
+
+    std::vector<ddprun_work*> works;
+    Tensors held;
+};
+
+class Operation final : public c10d::Work {
+  public:
+    Operation(int rank, c10d::OpType type, const char* title, uint64_t sequence, Milliseconds timeout,
+              Task task)
+        : Work(rank, type, title, task.inputs),
+          title_(title),
+          sequence_(sequence),
+          timeout_(timeout),
+          task_(std::move(task)),
+          flight_(std::make_shared<Flight>()) {
+        flight_->held = std::move(task_.held);
+        for (const auto& copy : task_.copies) flight_->held.push_back(copy.second);
+    }
+
+    const Task& task() const { return task_; }
+    // To which what is started is added, before the operation is known to others.
+    const std::shared_ptr<Flight>& flight() const { return flight_; }
+    // It is over, in the calling thread, as `failure` says.
+    void end(std::exception_ptr failure) { settle(std::move(failure)); }
+
+    bool isCompleted() override {
+        if (settled_.load(std::memory_order_acquire)) return true;
+        if (!flight_->landed()) return false;
+        settle(outcome());
+        return true;
+    }
+
+    bool isSuccess() const override { return const_cast<Operation*>(this)->isCompleted() && !exception_; }
+
+    std::exception_ptr exception() const override { return isSuccess() ? nullptr : exception_; }
+
+    bool wait(Milliseconds limit = kNoTimeout) override {
+        if (!settled_.load(std::memory_order_acquire)) {
+            if (limit > kNoTimeout) {
+                wait_at_most(limit);
+            } else {
+                settle(outcome());
+            }
+        }
+        if (exception_) std::rethrow_exception(exception_);
+        return true;
+    }
+
+    void synchronize() override { wait(kNoTimeout); }
+
+    Tensors result() override {
+        TORCH_CHECK(
+            isCompleted(),
+            "Work needs to be completed before calling result(). Should call wait() before result().");
+        TORCH_CHECK(task_.outputs.size() <= 1,
+                    "work result does not support list of lists, use .getFuture() and value()");
+        return task_.outputs.empty() ? Tensors() : task_.outputs.front();
+    }
+
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+        auto list = c10::ListType::create(c10::TensorType::get());
+        return future_of(future_, task_.outputs.size() > 1 ? c10::ListType::create(list) : list,
+                         [](Operation& self, c10::ivalue::Future& future) {
+                             if (self.exception_) return future.setError(self.exception_);
+                             const auto& outputs = self.task_.outputs;
+                             if (outputs.size() > 1) return future.markCompleted(c10::IValue(outputs));
+                             future.markCompleted(c10::IValue(outputs.empty() ? Tensors() : outputs.front()));
+                         });
+    }
+
+    c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override {
+        return future_of(result_, c10::IntType::get(), [](Operation& self, c10::ivalue::Future& future) {
+            future.markCompleted(c10::IValue(static_cast<int64_t>(self.how())));
+        });
+    }
+
+    int sourceRank() const override {
+        const int source = flight_->works.empty() ? -1 : ddprun_work_source(flight_->works.front());
+        TORCH_CHECK(
+            source >= 0,
+            "sourceRank() may only be called on work objects that correspond to a recv or recv-from-any call.");
+        return source;
+    }
+
+    uint64_t getSequencenumber() const override { return sequence_; }
+    // Overrides from torch 2.12 on.
+    Milliseconds getTimeout() const { return timeout_; }
+
+  private:
+    using Future = c10::intrusive_ptr<c10::ivalue::Future>;
+
+    // Waits for the end of all of it.
+    std::exception_ptr outcome() {
+        for (ddprun_work* work : flight_->works) {
+            if (const int code = ddprun_work_wait(work); code != DDPRUN_OK) return last_failure(code);
+        }
+        return nullptr;
+    }
+
+    // The first of those that learn of the end does what remains to do.
+    void settle(std::exception_ptr failure) {
+        Tensors dropped;  // outside the lock, since it can take Python's
+        const std::lock_guard lock(settling_);
+        if (settled_.load(std::memory_order_acquire)) return;
+        if (!failure) {
+            try {
+                // As if the library had written there itself: no version, no gradient, also in inference mode.
+                const at::AutoDispatchBelowADInplaceOrView raw;
+                for (auto& [to, from] : task_.copies) to.copy_(from);
+            } catch (...) {
+                failure = std::current_exception();
+            }
+        }
+        dropped.swap(flight_->held);
+        for (auto& copy : task_.copies) dropped.push_back(std::move(copy.second));
+        finish(failure);
+        settled_.store(true, std::memory_order_release);
+    }
+
+    void wait_at_most(Milliseconds limit) {
+        when_done([](Operation&) {});
+        std::unique_lock lock(mutex_);
+        if (cv_.wait_for(lock, limit, [this] { return completed_; })) return;
+        throw RankError(DDPRUN_TIMED_OUT,
+                        c10::str("ddprun: ", title_, " Timed out after waiting ", limit.count(),
+                                 " ms; the operation goes on"),
+                        {});
+    }
+
+    struct Done {
+        c10::intrusive_ptr<Operation> operation;
+        std::function<void(Operation&)> then;
+    };
+
+    // Calls then() when the operation has ended: at once, or on a thread of the library's.
+    void when_done(std::function<void(Operation&)> then) {
+        auto self = c10::intrusive_ptr<Operation>::reclaim_copy(this);
+        if (flight_->works.empty()) return then(*this);
+        auto done = std::make_unique<Done>(Done{std::move(self), std::move(then)});
+        const auto called = [](void* context, int /*code*/) {
+            const std::unique_ptr<Done> mine(static_cast<Done*>(context));
+            mine->operation->settle(mine->operation->outcome());
+            mine->then(*mine->operation);
+        };
+        require(ddprun_work_on_done(flight_->works.back(), called, done.get()));
+        done.release();
+    }
+
+    Future future_of(Future& place, c10::TypePtr type, void (*fill)(Operation&, c10::ivalue::Future&)) {
+        {
+            const std::lock_guard lock(futures_);
+            if (place) return place;
+            place = c10::make_intrusive<c10::ivalue::Future>(std::move(type));
+        }
+        Future made = place;
+        when_done([made, fill](Operation& self) { fill(self, *made); });
+        return made;
+    }
+
+    c10d::WorkResult how() const {
+        if (!exception_) return c10d::WorkResult::SUCCESS;
+        try {
+            std::rethrow_exception(exception_);
+        } catch (const RankError& error) {
+            return error.code == DDPRUN_TIMED_OUT ? c10d::WorkResult::TIMEOUT : c10d::WorkResult::COMM_ERROR;
+        } catch (...) {
+            return c10d::WorkResult::UNKNOWN;
+        }
+    }
+
+    const char* title_;
+    const uint64_t sequence_;
+    const Milliseconds timeout_;
+    Task task_;
+    const std::shared_ptr<Flight> flight_;
+    std::atomic<bool> settled_{false};
+    std::mutex settling_;
+    std::mutex futures_;
+    Future future_;
+    Future result_;
+};
+
+}  // namespace ddprun::inline app

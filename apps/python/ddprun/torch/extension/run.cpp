@@ -1,0 +1,178 @@
+// How operations are carried out; and the one that is made of several.
+#include <algorithm>
+#include <iterator>
+
+#include "apps/python/ddprun/torch/extension/collectives.hpp"
+#include "apps/python/ddprun/torch/extension/requests.hpp"
+
+namespace ddprun::inline app {
+namespace {
+
+// Carries out `request` in the calling thread.
+int carry_out(ddprun_communicator* comm, const ddprun_request& r) {
+    switch (r.operation) {
+        case DDPRUN_ALL_REDUCE: return ddprun_all_reduce(comm, r.in, r.out, r.count, r.type, r.op, r.scalar);
+        case DDPRUN_BROADCAST: return ddprun_broadcast(comm, r.out, r.count, r.type, r.peer);
+        case DDPRUN_ALL_GATHER: return ddprun_all_gather(comm, r.in, r.out, r.count, r.type);
+        case DDPRUN_REDUCE_SCATTER:
+            return ddprun_reduce_scatter(comm, r.in, r.out, r.count, r.type, r.op, r.scalar);
+        case DDPRUN_REDUCE: return ddprun_reduce(comm, r.in, r.out, r.count, r.type, r.op, r.scalar, r.peer);
+        case DDPRUN_GATHER: return ddprun_gather(comm, r.in, r.out, r.count, r.type, r.peer);
+        case DDPRUN_SCATTER: return ddprun_scatter(comm, r.in, r.out, r.count, r.type, r.peer);
+        case DDPRUN_ALL_TO_ALL: return ddprun_all_to_all(comm, r.in, r.out, r.count, r.type);
+        default: return ddprun_barrier(comm);
+    }
+}
+
+}  // namespace
+
+ddprun_communicator* Collectives::communicator() const {
+    TORCH_CHECK(communicator_ != nullptr,
+                "ddprun: this process group is not connected: it was shut down, or waits for reconfigure()");
+    return communicator_.get();
+}
+
+void Collectives::remember(const std::shared_ptr<Flight>& flight) {
+    constexpr size_t kMany = 64;
+    std::vector<std::shared_ptr<Flight>> landed;  // let go outside the lock, since that can take Python's
+    const std::lock_guard lock(flying_lock_);
+    // What many receives wait for is not looked at each time.
+    if (flying_.size() < kMany || flying_.size() == flying_.capacity()) {
+        const auto first =
+            std::partition(flying_.begin(), flying_.end(), [](const auto& each) { return !each->landed(); });
+        landed.assign(std::make_move_iterator(first), std::make_move_iterator(flying_.end()));
+        flying_.erase(first, flying_.end());
+    }
+    flying_.push_back(flight);
+}
+
+void Collectives::forget() noexcept {
+    std::vector<std::shared_ptr<Flight>> landed;
+    const std::lock_guard lock(flying_lock_);
+    landed.swap(flying_);
+}
+
+void Collectives::start(Operation& operation, const Calling& call) {
+    Flight& flight = *operation.flight();
+    const Task& task = operation.task();
+    const auto add = [&](auto begin) {
+        ddprun_work* work = nullptr;
+        require(begin(&work));
+        flight.works.push_back(work);
+    };
+    remember(operation.flight());
+    for (ddprun_request request : task.requests) {
+        if (call.timeout != c10d::kUnsetTimeout) request.timeout_ms = call.timeout.count();
+        add([&](ddprun_work** work) { return ddprun_start(communicator(), &request, work); });
+    }
+    if (!task.transfers.empty()) {
+        add([&](ddprun_work** work) {
+            return ddprun_start_group(communicator(), task.transfers.data(), task.transfers.size(), nullptr,
+                                      work);
+        });
+    }
+}
+
+WorkPointer Collectives::run(const Calling& call, Task task) {
+    ddprun_communicator* comm = communicator();
+    auto operation = c10::make_intrusive<Operation>(rank_, call.type, call.title, ++sequence_, call.timeout,
+                                                    std::move(task));
+    const Task& kept = operation->task();
+    if (call.async || call.timeout != c10d::kUnsetTimeout || !kept.transfers.empty()) {
+        start(*operation, call);
+        if (!call.async) operation->wait();
+        return operation;
+    }
+    std::exception_ptr failure;
+    for (const ddprun_request& request : kept.requests) {
+        if (const int code = carry_out(comm, request); code != DDPRUN_OK) {
+            failure = last_failure(code);
+            break;
+        }
+    }
+    operation->end(failure);
+    if (failure) std::rethrow_exception(failure);
+    return operation;
+}
+
+at::Tensor Collectives::scratch(int64_t count, const at::Tensor& like) {
+    constexpr int64_t kMostKept = int64_t{64} << 20;
+    const int64_t bytes = count * static_cast<int64_t>(like.element_size());
+    const std::lock_guard lock(flying_lock_);
+    if (bytes > kMostKept) return at::empty({count}, like.options());
+    if (!scratch_.defined() || scratch_.numel() < bytes || scratch_.storage().use_count() > 1)
+        scratch_ = at::empty({bytes}, at::kByte);
+    return scratch_.narrow(0, 0, bytes).view(like.scalar_type());
+}
+
+at::Tensor Collectives::joined(const Tensors& tensors) {
+    const at::AutoDispatchBelowADInplaceOrView raw;
+    int64_t total = 0;
+    for (const at::Tensor& tensor : tensors) total += tensor.numel();
+    at::Tensor flat = scratch(total, tensors[0]);
+    int64_t begin = 0;
+    for (const at::Tensor& tensor : tensors) {
+        flat.narrow(0, begin, tensor.numel()).view(tensor.sizes()).copy_(tensor);
+        begin += tensor.numel();
+    }
+    return flat;
+}
+
+// Each rank's block, one below the other.
+at::Tensor Collectives::gather_blocks(const at::Tensor& block) {
+    std::vector<int64_t> shape = block.sizes().vec();
+    shape.insert(shape.begin(), size_);
+    at::Tensor all = at::empty(shape, block.options());
+    const at::Tensor in = block.contiguous();
+    require(carry_out(communicator(), moving(DDPRUN_ALL_GATHER, in, all, static_cast<size_t>(in.numel()))));
+    return all;
+}
+
+// What comes second depends on what comes first, so that it is carried out in the calling thread in all cases.
+WorkPointer Collectives::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
+    const Refusal refuse = refusal("all_reduce");
+    if (options.reduceOp != c10d::ReduceOp::SUM)
+        refuse("unsupported reduction operation (allreduce of sparse tensors only works with ReduceOp.SUM)");
+    const at::AutoDispatchBelowAutograd raw;
+    at::Tensor mine = tensors[0];
+    for (size_t i = 1; i < tensors.size(); ++i) mine = mine + tensors[i];
+    mine = mine.coalesce();
+    constexpr int64_t kMostDimensions = 61;
+    std::vector<int64_t> about{mine._nnz(), mine.sparse_dim(), mine.dense_dim()};
+    if (mine.dim() > kMostDimensions) refuse("too many dimensions");
+    about.insert(about.end(), mine.sizes().begin(), mine.sizes().end());
+    about.resize(static_cast<size_t>(kMostDimensions) + 3);
+    const at::Tensor all = gather_blocks(at::tensor(about, at::kLong));
+    const at::Tensor shapes = all.narrow(1, 1, all.size(1) - 1);
+    TORCH_CHECK(shapes.eq(shapes[0]).all().item<bool>(), "Sparse dimensions do not match");
+    const int64_t most = all.select(1, 0).max().item<int64_t>();
+    // As long as the longest one everywhere: each rank's part has the same size.
+    at::Tensor indices = at::zeros({mine.sparse_dim(), most}, at::kLong);
+    indices.narrow(1, 0, mine._nnz()).copy_(mine.indices());
+    std::vector<int64_t> shape = mine.values().sizes().vec();
+    shape[0] = most;
+    at::Tensor values = at::zeros(shape, mine.values().options());
+    values.narrow(0, 0, mine._nnz()).copy_(mine.values());
+    const at::Tensor all_indices = gather_blocks(indices);
+    const at::Tensor all_values = gather_blocks(values);
+    at::Tensor sum;
+    for (int64_t rank = 0; rank < size_; ++rank) {
+        const int64_t count = all[rank][0].item<int64_t>();
+        const at::Tensor part =
+            at::sparse_coo_tensor(all_indices[rank].narrow(1, 0, count), all_values[rank].narrow(0, 0, count),
+                                  mine.sizes(), mine.options());
+        sum = sum.defined() ? sum + part : part;
+    }
+    sum = sum.coalesce();
+    Task task;
+    task.outputs = {tensors};
+    task.inputs = tensors;
+    for (const at::Tensor& tensor : tensors) task.copies.emplace_back(tensor, sum);
+    auto operation =
+        c10::make_intrusive<Operation>(rank_, c10d::OpType::_ALLREDUCE_SPARSE, "ddprun:sparse_all_reduce",
+                                       ++sequence_, options.timeout, std::move(task));
+    operation->end(nullptr);
+    return operation;
+}
+
+}  // namespace ddprun::inline app

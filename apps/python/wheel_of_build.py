@@ -1,0 +1,125 @@
+"""Makes the wheel of ddprun (PEP 517) of a release build, which it brings up to date; no compiling where that is done.
+
+The build is the checkout's `build/`, or the folder that DDPRUN_BUILD names. What is in the wheel, CMake's component `python` says
+(CMakeLists.txt beside this). Needs no more than Python, CMake and what builds ddprun.
+"""
+
+import base64
+import hashlib
+import os
+import platform
+import re
+import stat
+import subprocess
+import tempfile
+import zipfile
+
+try:
+    import tomllib
+except ImportError:
+    import tomli as tomllib
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.realpath(os.path.join(HERE, "..", ".."))
+OLDEST_GLIBC = 17  # that any tag of these names
+
+
+def _text(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _project():
+    return tomllib.loads(_text(os.path.join(HERE, "pyproject.toml")))["project"]
+
+
+def _version():
+    return re.search(r"project\(ddprun VERSION ([\d.]+)", _text(os.path.join(ROOT, "CMakeLists.txt")))[1]
+
+
+def _install(folder):
+    """What the wheel is made of, as `cmake --install` lays it out."""
+    build = os.environ.get("DDPRUN_BUILD") or os.path.join(ROOT, "build")
+    if not os.path.exists(os.path.join(build, "CMakeCache.txt")):
+        subprocess.run(["cmake", "--preset", "release", "-B", build, "-DDDPRUN_BUILD_TESTS=OFF"], cwd=ROOT, check=True)
+    subprocess.run(["cmake", "--build", build, "--target", "ddprun_wheel"], check=True)
+    subprocess.run(["cmake", "--install", build, "--component", "python", "--prefix", folder, "--strip"], check=True)
+
+
+def _files(folder):
+    return sorted(os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder) for name in names)
+
+
+def _tag(folder):
+    """The oldest glibc that all of it runs with is the youngest version that any of it names."""
+    newest = OLDEST_GLIBC
+    for name in _files(folder):
+        with open(os.path.join(folder, name), "rb") as file:
+            content = file.read()
+        if content.startswith(b"\x7fELF"):
+            newest = max([newest, *map(int, re.findall(rb"\0GLIBC_2\.(\d+)(?=[.\0])", content))])
+    return f"py3-none-manylinux_2_{newest}_{platform.machine()}"
+
+
+def _metadata(project, version, licences):
+    lines = ["Metadata-Version: 2.4", f"Name: {project['name']}", f"Version: {version}", f"Summary: {project['description']}",
+             f"Requires-Python: {project['requires-python']}", f"License-Expression: {project['license']}",
+             f"Keywords: {','.join(project['keywords'])}", *(f"Classifier: {one}" for one in project["classifiers"]),
+             *(f"License-File: {one}" for one in licences)]
+    for extra, requirements in project["optional-dependencies"].items():
+        lines += [f"Provides-Extra: {extra}", *(f'Requires-Dist: {one}; extra == "{extra}"' for one in requirements)]
+    return "\n".join([*lines, "Description-Content-Type: text/markdown", "", _text(os.path.join(HERE, project["readme"]))])
+
+
+def _entry_points(project):
+    return "".join(f"[{group}]\n" + "".join(f"{name} = {place}\n" for name, place in points.items())
+                   for group, points in project["entry-points"].items())
+
+
+def _place(name, stem):
+    """Where a wheel has what CMake has put at `name`."""
+    top, _, rest = name.partition("/")
+    return {"scripts": f"{stem}.data/scripts/{rest}", "share": f"{stem}.data/data/{name}",
+            "licenses": f"{stem}.dist-info/licenses/{rest}"}.get(top, name)
+
+
+def _pack(wheel, contents):
+    """Writes the zip; the same contents give the same bytes."""
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, content, mode in contents:
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = (stat.S_IFREG | mode) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    """PEP 517's hook; returns the wheel's file name."""
+    project, version = _project(), _version()
+    stem = f"{project['name']}-{version}"
+    contents = []
+    with tempfile.TemporaryDirectory() as folder:
+        _install(folder)
+        tag = _tag(folder)
+        for name in _files(folder):
+            path = os.path.join(folder, name)
+            with open(path, "rb") as file:
+                contents.append((_place(name, stem), file.read(), 0o755 if os.access(path, os.X_OK) else 0o644))
+    licences = [name.split("/licenses/")[1] for name, _, _ in contents if ".dist-info/licenses/" in name]
+    about = {"METADATA": _metadata(project, version, licences), "entry_points.txt": _entry_points(project),
+             "WHEEL": f"Wheel-Version: 1.0\nGenerator: ddprun {version}\nRoot-Is-Purelib: false\nTag: {tag}\n"}
+    contents += [(f"{stem}.dist-info/{name}", text.encode(), 0o644) for name, text in about.items()]
+    record = f"{stem}.dist-info/RECORD"
+    lines = []
+    for name, content, _ in contents:
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        lines.append(f"{name},sha256={digest},{len(content)}\n")
+    contents.append((record, "".join([*lines, f"{record},,\n"]).encode(), 0o644))
+    wheel = f"{stem}-{tag}.whl"
+    _pack(os.path.join(wheel_directory, wheel), contents)
+    return wheel
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    """PEP 517's hook, which has to be there."""
+    raise NotImplementedError("ddprun's source distribution is its checkout")

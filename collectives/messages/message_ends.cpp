@@ -1,0 +1,193 @@
+// What ends operations before their time: deadlines, ranks that leave or die, the communicator's end.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "collectives/error.hpp"
+#include "collectives/messages/message_exchange.hpp"
+#include "collectives/tcp/peer_mesh.hpp"
+
+namespace ddprun::inline detail {
+namespace {
+
+CollectiveError timed_out(const MessageRequest& request, std::chrono::milliseconds timeout, bool matched) {
+    const std::string text = fmt::format("{}: Timed out after {} ms: {}", describe(request), timeout.count(),
+                                         request.sends ? "no receive of it has come"
+                                         : matched     ? "its bytes have not come"
+                                                       : "no such message has come");
+    const std::vector<int> culprits = request.peer < 0 ? std::vector<int>{} : std::vector<int>{request.peer};
+    return CollectiveError(CollectiveErrorCode::timed_out, text, culprits,
+                           request.sends ? "send_tagged" : "recv_tagged");
+}
+
+}  // namespace
+
+void MessageExchange::set_deadline(MessageWork& work) {
+    work.deadline_ = Deadline::clock::now() + timeout_of(work);
+    if (kick_ || work.deadline_ < next_deadline_) {
+        if (connections_wake_) connections_wake_->signal();
+    }
+    if (work.deadline_ >= next_deadline_) return;
+    next_deadline_ = work.deadline_;
+    ring_bell(*bell_);
+}
+
+bool MessageExchange::is_ready() const {
+    if (news_.load(std::memory_order_acquire) != news_seen_.load(std::memory_order_relaxed)) return true;
+    if (memory_ &&
+        bell_->taken.load(std::memory_order_acquire) != taken_seen_.load(std::memory_order_relaxed))
+        return true;
+    return std::any_of(local_lines_.begin(), local_lines_.end(),
+                       [](const MessageLine* line) { return line->is_ready(); });
+}
+
+void MessageExchange::look_at_news() {
+    news_seen_.store(news_.load(std::memory_order_acquire), std::memory_order_relaxed);
+    verdict_ = place_.lifeline->verdict();
+    if (verdict_) return fail_all();
+    for (int whom = 0; whom < world_size(); ++whom) {
+        if (whom == rank() || !place_.lifeline->left_after(whom)) continue;
+        peer(whom).left = true;
+        any_left_ = true;
+    }
+}
+
+bool MessageExchange::needs(const MessageWork& work, int left) const {
+    if (work.stage_ == MessageWork::Stage::pulling) return false;
+    const auto is_over = [this](int whom) {
+        const Peer& other = peers_[static_cast<std::size_t>(whom)];
+        return whom != rank() && other.left && (!other.line || other.line->is_exhausted());
+    };
+    if (work.peer() == left) return work.request_.sends || is_over(left);
+    if (work.peer() != kAnyRank || work.source_ >= 0) return work.source_ == left && is_over(left);
+    for (int whom = 0; whom < world_size(); ++whom) {
+        if (whom != rank() && !is_over(whom)) return false;
+    }
+    return true;
+}
+
+void MessageExchange::look_for_left() {
+    for (int whom = 0; whom < world_size(); ++whom) {
+        if (!peer(whom).left) continue;
+        MessageWork* next = nullptr;
+        for (MessageWork* work = open_; work != nullptr; work = next) {
+            next = work->next_;
+            if (!needs(*work, whom)) continue;
+            const auto sequence = place_.lifeline->left_after(whom).value_or(0);
+            withdraw(*work);
+            fail_with(*work, CollectiveErrorCode::peer_left,
+                      fmt::format("rank {} {}", whom, predicate_of_leaving(sequence)), {whom});
+        }
+    }
+}
+
+void MessageExchange::lose(int whom) {
+    Peer& other = peer(whom);
+    if (other.lost) return;
+    other.lost = Deadline::clock::now() + kVerdictTimeout;
+    next_deadline_ = std::min(next_deadline_, *other.lost);
+    any_lost_ = true;
+}
+
+void MessageExchange::look_for_lost() {
+    for (int whom = 0; whom < world_size(); ++whom) {
+        Peer& other = peer(whom);
+        if (!other.lost || other.left || verdict_) continue;
+        if (has_passed(*other.lost)) return declare(death_verdict(whom, kConnectionsClosed));
+        next_deadline_ = std::min(next_deadline_, *other.lost);
+    }
+}
+
+void MessageExchange::declare(const Verdict& verdict) {
+    verdict_ = place_.lifeline->declare(verdict);
+    fail_all();
+}
+
+void MessageExchange::withdraw(MessageWork& work) {
+    if (!work.request_.sends) {
+        if (matcher_.withdraw(work)) return;
+        for (auto& [where, coming] : incoming_) {
+            if (coming.work == &work) coming.work = nullptr;
+        }
+        return;
+    }
+    if (work.peer() == rank()) {
+        matcher_.take_back(rank(), work.tag(), work.offer_, 0);
+        own_offers_.erase(work.offer_);
+        return;
+    }
+    Peer& to = peer(work.peer());
+    if (work.offer_ == 0) {
+        std::erase(to.outbox, &work);
+        return;
+    }
+    const std::uint32_t id = work.offer_ - 1;
+    Offer& offer = offers_[id];
+    if (to.local) {
+        // Whoever reads the sender's memory meanwhile finds that what it has read counts for nothing.
+        memory_->offer(memory_->rank(), id)
+            .store(offer_word(offer.turn, OfferState::retracted), std::memory_order_seq_cst);
+    }
+    std::erase(to.streams, id);
+    offer.work = nullptr;
+    if (!verdict_) to.controls.push_back({FrameKind::retract, id, offer.turn, work.tag(), 0, 0});
+}
+
+void MessageExchange::fail_all() {
+    for (const Pull& pull : pulls_) pull.work->stage_ = MessageWork::Stage::open;
+    pulls_.clear();
+    MessageWork* next = nullptr;
+    for (MessageWork* work = open_; work != nullptr; work = next) {
+        next = work->next_;
+        // The thread that copies ends it.
+        if (work->stage_ == MessageWork::Stage::pulling) continue;
+        withdraw(*work);
+        fail_with(*work, verdict_->code, verdict_->text, verdict_->culprits);
+    }
+}
+
+void MessageExchange::expire() {
+    const auto now = Deadline::clock::now();
+    if (now < next_deadline_) return;
+    next_deadline_ = Deadline::max();
+    for (const Peer& other : peers_) {
+        if (other.lost && !other.left && *other.lost > now)
+            next_deadline_ = std::min(next_deadline_, *other.lost);
+    }
+    std::vector<int> touched;
+    MessageWork* next = nullptr;
+    for (MessageWork* work = open_; work != nullptr; work = next) {
+        next = work->next_;
+        if (work->deadline_ > now) {
+            next_deadline_ = std::min(next_deadline_, work->deadline_);
+            continue;
+        }
+        // Its bytes are being copied this moment.
+        if (work->stage_ == MessageWork::Stage::pulling) continue;
+        const CollectiveError error = timed_out(work->request_, timeout_of(*work), work->source_ >= 0);
+        const int whom = work->request_.sends && work->peer() != rank() ? work->peer() : -1;
+        withdraw(*work);
+        end(*work, error);
+        if (whom >= 0) touched.push_back(whom);
+    }
+    for (const int whom : touched) flush(whom);
+}
+
+bool MessageExchange::has_unsent() {
+    for (const MessageWork* work = open_; work != nullptr; work = work->next_) {
+        if (work->request_.sends || work->stage_ == MessageWork::Stage::pulling) return true;
+    }
+    for (const int one : lined_) {
+        Peer& to = peer(one);
+        if (to.lost || to.left) continue;
+        if (!to.controls.empty() || !to.streams.empty()) return true;
+        try {
+            if (!to.line->flush()) return true;
+        } catch (const LinkLost&) {
+            lose(one);
+        }
+    }
+    return false;
+}
+
+}  // namespace ddprun::inline detail

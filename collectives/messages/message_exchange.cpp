@@ -1,0 +1,457 @@
+#include "collectives/messages/message_exchange.hpp"
+
+#include <fmt/core.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "collectives/error.hpp"
+#include "rendezvous/system/check.hpp"
+
+namespace ddprun::inline detail {
+namespace {
+
+// A large copy looks up from time to time.
+constexpr std::size_t kPullPiece = std::size_t{16} << 20;
+
+std::string name_of_request(const MessageRequest& request) {
+    return request.sends ? "send_tagged" : "recv_tagged";
+}
+
+enum class Copied { all, refused, gone };
+
+// Copies from the memory of a process of this host.
+Copied copy_from(std::int32_t pid, std::uint64_t place, void* out, std::size_t bytes) {
+    auto* to = static_cast<std::byte*>(out);
+    while (bytes > 0) {
+        const std::size_t piece = std::min(bytes, kPullPiece);
+        const iovec here{to, piece};
+        const iovec there{reinterpret_cast<void*>(place), piece};
+        const ssize_t count = ::process_vm_readv(pid, &here, 1, &there, 1, 0);
+        if (count <= 0)
+            return errno == EPERM || errno == ENOSYS || errno == EACCES ? Copied::refused : Copied::gone;
+        to += count;
+        place += static_cast<std::uint64_t>(count);
+        bytes -= static_cast<std::size_t>(count);
+    }
+    return Copied::all;
+}
+
+}  // namespace
+
+std::string describe(const MessageRequest& request) {
+    const std::string whom = request.peer == kAnyRank ? "any rank" : fmt::format("rank {}", request.peer);
+    return fmt::format("{}({} bytes {} {}, tag {})", name_of_request(request), request.bytes,
+                       request.sends ? "to" : "from", whom, request.tag);
+}
+
+void check_request(const MessageRequest& request, int world_size) {
+    const auto refused = [&](const std::string& what) {
+        const std::string name = name_of_request(request);
+        throw CollectiveError(CollectiveErrorCode::invalid_argument, name + ": " + what, {}, name);
+    };
+    const bool any = !request.sends && request.peer == kAnyRank;
+    if (!any && (request.peer < 0 || request.peer >= world_size)) {
+        refused(fmt::format("peer {} is not a rank of this communicator (0..{}{})", request.peer,
+                            world_size - 1, request.sends ? "" : ", or -1 for any"));
+    }
+    const void* data = request.sends ? request.in : request.out;
+    if (data == nullptr && request.bytes > 0)
+        refused(fmt::format("the buffer is null, but has {} bytes", request.bytes));
+}
+
+MessageExchange::MessageExchange(const MessengerPlace& place, std::chrono::milliseconds operation_timeout)
+    : place_(place), operation_timeout_(operation_timeout) {
+    if (place.membership == nullptr) {
+        peers_.resize(1);
+        return;
+    }
+    const Membership& membership = *place.membership;
+    peers_.resize(membership.members.size());
+    places_.assign(peers_.size(), -1);
+    if (place.memory != nullptr) {
+        const RankGroup ranks = ranks_of_host(membership);
+        memory_.emplace(place.memory, ranks.size(), ranks.index);
+        bell_ = &memory_->bell(ranks.index);
+        bell_->pid.store(static_cast<std::int32_t>(::getpid()), std::memory_order_release);
+        for (int i = 0; i < ranks.size(); ++i) {
+            const int whom = ranks.at(i);
+            places_[static_cast<std::size_t>(whom)] = i;
+            if (i == ranks.index) continue;
+            peer(whom).line = std::make_unique<ShmMessageLine>(*memory_, i);
+            peer(whom).local = true;
+            local_lines_.push_back(peer(whom).line.get());
+            lined_.push_back(whom);
+        }
+    }
+}
+
+void MessageExchange::end(MessageWork& work, std::optional<CollectiveError> error) {
+    work.error_ = std::move(error);
+    (work.previous_ != nullptr ? work.previous_->next_ : open_) = work.next_;
+    if (work.next_ != nullptr) work.next_->previous_ = work.previous_;
+    const std::shared_ptr<MessageWork> self = std::move(work.self_);
+    if (self) started_open_.fetch_sub(1, std::memory_order_seq_cst);
+    for (auto& done : work.then_) run_beside(std::move(done));
+    // Its owner may take it away from here on.
+    work.ended_.store(true, std::memory_order_seq_cst);
+    ring_bell(*bell_);
+}
+
+void MessageExchange::fail_with(MessageWork& work, CollectiveErrorCode code, const std::string& what,
+                                std::vector<int> culprits) {
+    end(work, CollectiveError(code, describe(work.request_) + ": " + what, std::move(culprits),
+                              name_of_request(work.request_)));
+}
+
+void MessageExchange::begin(MessageWork& work, Lock& lock) {
+    work.number_ = ++numbers_;
+    work.next_ = open_;
+    if (open_ != nullptr) open_->previous_ = &work;
+    open_ = &work;
+    if (closed_.load(std::memory_order_relaxed) || closing_)
+        return fail_with(work, CollectiveErrorCode::invalid_argument, "this communicator has been finalized",
+                         {});
+    if (news_.load(std::memory_order_acquire) != news_seen_.load(std::memory_order_relaxed)) look_at_news();
+    if (verdict_) return fail_with(work, verdict_->code, verdict_->text, verdict_->culprits);
+    const int whom = work.peer();
+    try {
+        if (whom == kAnyRank ? lined_.size() + 1 < peers_.size() : whom != rank() && !peer(whom).line)
+            need_connections();
+        work.request_.sends ? begin_send(work) : begin_receive(work);
+    } catch (const std::exception& error) {
+        withdraw(work);
+        return fail_with(work, CollectiveErrorCode::system, error.what(), {});
+    }
+    if ((any_left_ || any_lost_) && !work.has_ended()) progress(lock);
+}
+
+void MessageExchange::begin_send(MessageWork& work) {
+    if (work.peer() == rank()) return send_to_self(work);
+    Peer& to = peer(work.peer());
+    to.outbox.push_back(&work);
+    flush(work.peer());
+}
+
+void MessageExchange::send_to_self(MessageWork& work) {
+    const MessageRequest& request = work.request_;
+    const auto* data = static_cast<const std::byte*>(request.in);
+    if (MessageWork* receive = matcher_.match(rank(), request.tag)) {
+        fill(*receive, rank(), data, request.bytes);
+        return end(work);
+    }
+    Peer& self = peer(rank());
+    ArrivedMessage message{rank(), request.tag, request.bytes};
+    if (self.sent_eagerly + request.bytes + kMessageCost - self.handed_on <= kKeptOfPeer) {
+        self.sent_eagerly += request.bytes + kMessageCost;
+        message.kept = std::make_unique<std::byte[]>(request.bytes);
+        if (request.bytes > 0) std::memcpy(message.kept.get(), data, request.bytes);
+        matcher_.keep(std::move(message));
+        return end(work);
+    }
+    message.offered = true;
+    message.id = ++turns_;
+    own_offers_[message.id] = &work;
+    work.offer_ = message.id;
+    matcher_.keep(std::move(message));
+}
+
+void MessageExchange::begin_receive(MessageWork& work) {
+    auto message = matcher_.post(work);
+    if (message) hand_over(work, std::move(*message));
+}
+
+void MessageExchange::note_handed_on(int from, std::uint64_t bytes) {
+    Peer& source = peer(from);
+    source.handed_on += bytes + kMessageCost;
+    if (source.line) source.line->set_handed_on(source.handed_on);
+}
+
+void MessageExchange::hand_over(MessageWork& receive, ArrivedMessage message) {
+    if (!message.offered) {
+        note_handed_on(message.source, message.bytes);
+        return fill(receive, message.source, message.kept.get(), message.bytes);
+    }
+    if (message.source != rank()) return accept(receive, message);
+    const auto found = own_offers_.find(message.id);
+    MessageWork& send = *found->second;
+    own_offers_.erase(found);
+    fill(receive, rank(), static_cast<const std::byte*>(send.request_.in), send.request_.bytes);
+    end(send);
+}
+
+void MessageExchange::fill(MessageWork& receive, int source, const std::byte* data, std::uint64_t bytes) {
+    receive.source_ = source;
+    if (bytes != receive.request_.bytes) {
+        return fail_with(receive, CollectiveErrorCode::mismatch,
+                         fmt::format("rank {} sent {} bytes with this tag", source, bytes), {source});
+    }
+    if (bytes > 0) std::memcpy(receive.request_.out, data, bytes);
+    end(receive);
+}
+
+void MessageExchange::accept(MessageWork& receive, const ArrivedMessage& message) {
+    Peer& from = peer(message.source);
+    receive.source_ = message.source;
+    const bool fits = message.bytes == receive.request_.bytes;
+    const auto& word = [&]() -> std::atomic<std::uint64_t>& {
+        return memory_->offer(memory_place(message.source), message.id);
+    };
+    if (from.local) {
+        std::uint64_t expected = offer_word(message.turn, OfferState::offered);
+        // Its sender has given it up, and says so in a moment.
+        if (!word().compare_exchange_strong(expected, offer_word(message.turn, OfferState::claimed)))
+            return repost(receive);
+    }
+    if (!fits || !(from.local && single_copy_)) {
+        from.controls.push_back(
+            {fits ? FrameKind::accept : FrameKind::drop, message.id, message.turn, message.tag, 0, 0});
+        if (fits) incoming_[{message.source, message.id}] = {&receive, message.tag, message.bytes, 0};
+        flush(message.source);
+        if (!fits) fill(receive, message.source, nullptr, message.bytes);
+        return;
+    }
+    receive.stage_ = MessageWork::Stage::pulling;
+    pulls_.push_back(
+        {&receive,
+         {message.source, message.tag, message.bytes, true, message.id, message.turn, message.place}});
+}
+
+void MessageExchange::repost(MessageWork& receive) {
+    receive.stage_ = MessageWork::Stage::open;
+    receive.source_ = -1;
+    if (verdict_) return fail_with(receive, verdict_->code, verdict_->text, verdict_->culprits);
+    begin_receive(receive);
+}
+
+void MessageExchange::pull(Lock& lock) {
+    while (!pulls_.empty()) {
+        const Pull pull = std::move(pulls_.front());
+        pulls_.pop_front();
+        const ArrivedMessage& message = pull.message;
+        const int place = memory_place(message.source);
+        std::atomic<std::uint64_t>& word = memory_->offer(place, message.id);
+        MessageBell& bell = memory_->bell(place);
+        const std::int32_t pid = bell.pid.load(std::memory_order_acquire);
+        lock.unlock();
+        const Copied copied = copy_from(pid, message.place, pull.work->request_.out, message.bytes);
+        std::uint64_t claimed = offer_word(message.turn, OfferState::claimed);
+        const bool whole = copied == Copied::all &&
+                           word.compare_exchange_strong(claimed, offer_word(message.turn, OfferState::taken));
+        if (whole) {
+            bell.taken.fetch_add(1, std::memory_order_seq_cst);
+            ring_bell(bell);
+        }
+        lock.lock();
+        if (whole) {
+            end(*pull.work);
+        } else if (copied == Copied::all || word.load() != offer_word(message.turn, OfferState::claimed)) {
+            repost(*pull.work);
+        } else if (copied == Copied::refused) {
+            single_copy_ = false;
+            pull.work->stage_ = MessageWork::Stage::open;
+            incoming_[{message.source, message.id}] = {pull.work, message.tag, message.bytes, 0};
+            peer(message.source)
+                .controls.push_back({FrameKind::accept, message.id, message.turn, message.tag, 0, 0});
+            flush(message.source);
+        } else {
+            // Its process has ended, as the lifeline says in a moment; or its memory cannot be read.
+            lose(message.source);
+            repost(*pull.work);
+        }
+    }
+}
+
+void MessageExchange::take(int from, const MessageFrame& frame, const std::byte* payload) {
+    switch (frame.kind) {
+        case FrameKind::eager:
+            if (MessageWork* receive = matcher_.match(from, frame.tag)) {
+                note_handed_on(from, frame.bytes);
+                return fill(*receive, from, payload, frame.bytes);
+            } else {
+                ArrivedMessage message{from, frame.tag, frame.bytes};
+                message.kept = std::make_unique<std::byte[]>(frame.bytes);
+                if (frame.bytes > 0) std::memcpy(message.kept.get(), payload, frame.bytes);
+                return matcher_.keep(std::move(message));
+            }
+        case FrameKind::offer: {
+            ArrivedMessage message{from, frame.tag, frame.bytes, true, frame.id, frame.turn, frame.place};
+            MessageWork* receive = matcher_.match(from, frame.tag);
+            return receive != nullptr ? accept(*receive, message) : matcher_.keep(std::move(message));
+        }
+        case FrameKind::piece: return take_piece(from, frame, payload);
+        case FrameKind::retract: {
+            if (matcher_.take_back(from, frame.tag, frame.id, frame.turn)) return;
+            const auto found = incoming_.find({from, frame.id});
+            if (found == incoming_.end()) return;
+            MessageWork* receive = found->second.work;
+            incoming_.erase(found);
+            if (receive != nullptr) repost(*receive);
+            return;
+        }
+        case FrameKind::accept:
+        case FrameKind::drop:
+            if (frame.id >= offers_.size() || offers_[frame.id].peer != from ||
+                offers_[frame.id].turn != frame.turn || offers_[frame.id].work == nullptr)
+                return;
+            if (frame.kind == FrameKind::drop) return end_offer(frame.id);
+            peer(from).streams.push_back(frame.id);
+            return flush(from);
+        case FrameKind::none:
+        case FrameKind::credit: break;
+    }
+    throw LinkLost{from, EBADMSG};
+}
+
+void MessageExchange::take_piece(int from, const MessageFrame& frame, const std::byte* payload) {
+    const auto found = incoming_.find({from, frame.id});
+    if (found == incoming_.end()) return;
+    Incoming& coming = found->second;
+    if (frame.bytes > coming.bytes - coming.came) throw LinkLost{from, EBADMSG};
+    if (coming.work != nullptr && frame.bytes > 0)
+        std::memcpy(static_cast<std::byte*>(coming.work->request_.out) + coming.came, payload, frame.bytes);
+    coming.came += frame.bytes;
+    if (coming.came < coming.bytes) return;
+    MessageWork* receive = coming.work;
+    incoming_.erase(found);
+    if (receive != nullptr) end(*receive);
+}
+
+bool MessageExchange::put_message(int to, MessageWork& work) {
+    Peer& target = peer(to);
+    MessageLine& line = *target.line;
+    const MessageRequest& request = work.request_;
+    const auto* data = static_cast<const std::byte*>(request.in);
+    const std::uint64_t cost = request.bytes + kMessageCost;
+    if (request.bytes <= line.eager_limit() &&
+        target.sent_eagerly + cost - line.handed_on_by_peer() <= kKeptOfPeer) {
+        if (!line.put({FrameKind::eager, 0, 0, request.tag, request.bytes, 0}, data)) return false;
+        target.sent_eagerly += cost;
+        end(work);
+        return true;
+    }
+    if (free_offers_.empty()) {
+        if (offers_.size() == kMessageOffers) return false;
+        free_offers_.push_back(static_cast<std::uint32_t>(offers_.size()));
+        offers_.emplace_back();
+    }
+    const std::uint32_t id = free_offers_.back();
+    const std::uint32_t turn = ++turns_;
+    if (target.local) memory_->offer(memory_->rank(), id).store(offer_word(turn, OfferState::offered));
+    const auto place = reinterpret_cast<std::uint64_t>(data);
+    if (!line.put({FrameKind::offer, id, turn, request.tag, request.bytes, place}, nullptr)) return false;
+    free_offers_.pop_back();
+    offers_[id] = {&work, to, turn, 0};
+    work.offer_ = id + 1;
+    return true;
+}
+
+bool MessageExchange::put_pieces(int to) {
+    Peer& target = peer(to);
+    bool put = false;
+    // One piece of each in turn.
+    for (std::size_t rest = target.streams.size(); rest > 0; --rest) {
+        const std::uint32_t id = target.streams.front();
+        Offer& offer = offers_[id];
+        const MessageRequest& request = offer.work->request_;
+        const std::size_t bytes = std::min(request.bytes - offer.sent, target.line->piece_limit());
+        const auto* data = static_cast<const std::byte*>(request.in) + offer.sent;
+        if (!target.line->put({FrameKind::piece, id, offer.turn, 0, bytes, 0}, data)) return put;
+        put = true;
+        offer.sent += bytes;
+        target.streams.pop_front();
+        if (offer.sent < request.bytes) {
+            target.streams.push_back(id);
+        } else {
+            end_offer(id);
+        }
+    }
+    return put;
+}
+
+void MessageExchange::end_offer(std::uint32_t id) {
+    MessageWork* work = offers_[id].work;
+    release_offer(id);
+    end(*work);
+}
+
+void MessageExchange::release_offer(std::uint32_t id) {
+    offers_[id].work = nullptr;
+    offers_[id].peer = -1;
+    free_offers_.push_back(id);
+}
+
+void MessageExchange::look_at_offers() {
+    const std::uint32_t taken = bell_->taken.load(std::memory_order_acquire);
+    if (taken == taken_seen_.load(std::memory_order_relaxed)) return;
+    taken_seen_.store(taken, std::memory_order_relaxed);
+    for (std::uint32_t id = 0; id < offers_.size(); ++id) {
+        const Offer& offer = offers_[id];
+        if (offer.work == nullptr || !peer(offer.peer).local) continue;
+        if (memory_->offer(memory_->rank(), id).load(std::memory_order_acquire) ==
+            offer_word(offer.turn, OfferState::taken))
+            end_offer(id);
+    }
+}
+
+void MessageExchange::flush(int to) {
+    Peer& target = peer(to);
+    if (!target.line || target.lost || target.left) return;
+    try {
+        while (!target.controls.empty()) {
+            const MessageFrame& frame = target.controls.front();
+            if (!target.line->put(frame, nullptr)) break;
+            // Its id may be used again: the receiver has let go of it when it comes to the next frame.
+            if (frame.kind == FrameKind::retract) release_offer(frame.id);
+            target.controls.pop_front();
+        }
+        bool more = target.controls.empty();
+        while (more) {
+            more = false;
+            while (!target.outbox.empty() && put_message(to, *target.outbox.front()))
+                target.outbox.pop_front();
+            if (!target.streams.empty()) more = put_pieces(to);
+        }
+        if (!target.line->flush()) kick_ = true;
+    } catch (const LinkLost&) {
+        lose(to);
+    }
+}
+
+void MessageExchange::drain(int from) {
+    Peer& source = peer(from);
+    MessageFrame frame;
+    const std::byte* payload = nullptr;
+    try {
+        while (source.line->take(frame, payload)) {
+            take(from, frame, payload);
+            source.line->release();
+        }
+    } catch (const LinkLost&) {
+        lose(from);
+    } catch (const std::bad_alloc&) {
+        declare({CollectiveErrorCode::system, {rank()}, fmt::format("rank {} is out of memory", rank())});
+    }
+}
+
+void MessageExchange::progress(Lock& lock) {
+    if (closed_.load(std::memory_order_relaxed)) return;
+    if (news_.load(std::memory_order_acquire) != news_seen_.load(std::memory_order_relaxed)) look_at_news();
+    if (verdict_) return;
+    for (const int one : lined_) {
+        if (peer(one).line->is_ready()) drain(one);
+    }
+    if (memory_) look_at_offers();
+    for (const int one : lined_) {
+        const Peer& to = peer(one);
+        if (!to.local || !to.controls.empty() || !to.outbox.empty() || !to.streams.empty()) flush(one);
+    }
+    if (any_left_) look_for_left();
+    if (any_lost_) look_for_lost();
+    if (!pulls_.empty()) pull(lock);
+}
+
+}  // namespace ddprun::inline detail

@@ -1,0 +1,226 @@
+// MessageExchange: what a messenger knows of the messages by tag of one communicator, and moves of them. The messenger's
+// callers and threads (messenger.hpp) carry it out, under its lock.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "collectives/call/backend.hpp"
+#include "collectives/call/call.hpp"
+#include "collectives/messages/message_line.hpp"
+#include "collectives/messages/message_matcher.hpp"
+#include "collectives/wire/event.hpp"
+#include "rendezvous/system/deadline.hpp"
+
+namespace ddprun::inline detail {
+
+// What a receiver keeps of one sender's, each message counted with kMessageCost besides.
+inline constexpr std::uint64_t kKeptOfPeer = std::uint64_t{256} << 10;
+inline constexpr std::uint64_t kMessageCost = 64;
+
+struct MessageRequest {
+    bool sends = false;
+    const void* in = nullptr;
+    void* out = nullptr;
+    std::size_t bytes = 0;
+    int peer = kAnyRank;
+    std::uint64_t tag = 0;
+    std::chrono::milliseconds timeout{0};
+};
+
+class MessageExchange;
+class Messenger;
+
+// One send or receive.
+class MessageWork final : public WorkState {
+  public:
+    // `messenger` of one that was started: keeps it.
+    explicit MessageWork(const MessageRequest& request, std::shared_ptr<Messenger> messenger = nullptr)
+        : request_(request), messenger_(std::move(messenger)) {}
+
+    bool ended() override;
+    bool wait_until(Deadline deadline) override;
+    void then(std::function<void()> done) override;
+    // After the end.
+    std::optional<CollectiveError> error() override { return error_; }
+    int source() override { return error_ ? -1 : source_; }
+
+    int peer() const noexcept { return request_.peer; }
+    std::uint64_t tag() const noexcept { return request_.tag; }
+    std::uint64_t number() const noexcept { return number_; }
+
+  private:
+    friend class MessageExchange;
+    friend class Messenger;
+    enum class Stage { open, pulling };
+
+    bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
+
+    MessageRequest request_;
+    std::shared_ptr<Messenger> messenger_;
+    std::shared_ptr<MessageWork> self_;  // while a started one is open
+    MessageWork* next_ = nullptr;        // of those that are open
+    MessageWork* previous_ = nullptr;
+    std::uint64_t number_ = 0;
+    Deadline deadline_ = Deadline::max();
+    std::uint32_t offer_ = 0;  // 1 + the offer's id; 0: not offered
+    Stage stage_ = Stage::open;
+    int source_ = -1;
+    std::optional<CollectiveError> error_;
+    std::vector<std::function<void()>> then_;
+    std::atomic<bool> ended_{false};
+};
+
+// `send_tagged(8 bytes to rank 1, tag 5)`.
+std::string describe(const MessageRequest& request);
+
+// Throws invalid_argument for a wrong one.
+void check_request(const MessageRequest& request, int world_size);
+
+// Where a messenger works. All borrowed until its close(); nothing of it for a rank that is alone.
+struct MessengerPlace {
+    const Membership* membership = nullptr;
+    Lifeline* lifeline = nullptr;
+    std::byte* memory = nullptr;  // of the ranks of this host; null: they talk over TCP
+    bool spins = false;
+};
+
+class MessageExchange {
+  protected:
+    using Lock = std::unique_lock<std::mutex>;
+
+    struct Peer {
+        std::unique_ptr<MessageLine> line;
+        bool local = false;
+        bool left = false;
+        std::optional<Deadline> lost;       // when it is taken for dead
+        std::deque<MessageFrame> controls;  // what the peer is to be told, before all else
+        std::deque<MessageWork*> outbox;
+        std::deque<std::uint32_t> streams;  // offers that the peer has accepted
+        std::uint64_t sent_eagerly = 0;     // costs
+        std::uint64_t handed_on = 0;
+    };
+    struct Offer {
+        MessageWork* work = nullptr;  // null: free, or given up
+        int peer = -1;
+        std::uint32_t turn = 0;
+        std::size_t sent = 0;
+    };
+    // Bytes that are coming in pieces; null: they are thrown away.
+    struct Incoming {
+        MessageWork* work = nullptr;
+        std::uint64_t tag = 0;
+        std::uint64_t bytes = 0;
+        std::uint64_t came = 0;
+    };
+    struct Pull {
+        MessageWork* work;
+        ArrivedMessage message;
+    };
+    MessageExchange(const MessengerPlace& place, std::chrono::milliseconds operation_timeout);
+    virtual ~MessageExchange() = default;
+
+    // Has lines to ranks of other hosts from then on.
+    virtual void need_connections() = 0;
+
+    int rank() const { return place_.membership == nullptr ? 0 : place_.membership->rank; }
+    int world_size() const { return static_cast<int>(peers_.size()); }
+    Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
+    int memory_place(int whom) const { return places_[static_cast<std::size_t>(whom)]; }
+
+    void begin(MessageWork& work, Lock& lock);
+    void begin_send(MessageWork& work);
+    void begin_receive(MessageWork& work);
+    void send_to_self(MessageWork& work);
+    // The message is for the receive.
+    void hand_over(MessageWork& receive, ArrivedMessage message);
+    void fill(MessageWork& receive, int source, const std::byte* data, std::uint64_t bytes);
+    void end(MessageWork& work, std::optional<CollectiveError> error = std::nullopt);
+    void fail_with(MessageWork& work, CollectiveErrorCode code, const std::string& what,
+                   std::vector<int> culprits);
+
+    void progress(Lock& lock);
+    void look_at_news();
+    void drain(int from);
+    void take(int from, const MessageFrame& frame, const std::byte* payload);
+    void take_piece(int from, const MessageFrame& frame, const std::byte* payload);
+    void flush(int to);
+    bool put_message(int to, MessageWork& work);
+    bool put_pieces(int to);
+    void look_at_offers();
+    void end_offer(std::uint32_t id);
+    void release_offer(std::uint32_t id);
+    void pull(Lock& lock);
+    void note_handed_on(int from, std::uint64_t bytes);
+    void accept(MessageWork& receive, const ArrivedMessage& message);
+    void repost(MessageWork& receive);
+
+    // Ends the operation before its time: it is in nothing any more.
+    void withdraw(MessageWork& work);
+    bool needs(const MessageWork& work, int left) const;
+    void look_for_left();
+    void look_for_lost();
+    void lose(int whom);
+    void declare(const Verdict& verdict);
+    void fail_all();
+    void expire();
+
+    std::chrono::milliseconds timeout_of(const MessageWork& work) const {
+        const auto timeout = work.request_.timeout;
+        return timeout.count() < 0 ? operation_timeout_.load() : timeout;
+    }
+    void set_deadline(MessageWork& work);
+    bool is_ready() const;
+    // Something that has to get out before the rank may leave.
+    bool has_unsent();
+
+    const MessengerPlace place_;
+    std::atomic<std::chrono::milliseconds> operation_timeout_;
+    std::optional<MessageMemory> memory_;
+    std::vector<int> places_;  // of ranks in the memory
+    MessageBell own_bell_{};
+    MessageBell* bell_ = &own_bell_;
+    std::atomic<std::uint32_t> news_{0};
+    std::atomic<std::uint32_t> news_seen_{0};
+    std::atomic<std::uint32_t> taken_seen_{0};
+    std::atomic<int> started_open_{0};
+    std::atomic<bool> closed_{false};
+    std::atomic<bool> connected_{false};  // lines to other hosts are in use
+
+    std::mutex mutex_;  // guards what follows
+    std::vector<Peer> peers_;
+    std::vector<int> lined_;  // peers with a line
+    std::vector<const MessageLine*> local_lines_;
+    MessageMatcher<MessageWork> matcher_;
+    MessageWork* open_ = nullptr;
+    std::uint64_t numbers_ = 0;
+    Deadline next_deadline_ = Deadline::max();
+    std::vector<Offer> offers_;
+    std::vector<std::uint32_t> free_offers_;
+    std::uint32_t turns_ = 0;
+    std::map<std::pair<int, std::uint32_t>, Incoming> incoming_;
+    std::deque<Pull> pulls_;
+    std::map<std::uint32_t, MessageWork*> own_offers_;  // sends to this rank itself that wait for a receive
+    bool single_copy_ = true;                           // until the system has refused it
+    bool any_left_ = false;
+    bool any_lost_ = false;
+    bool closing_ = false;
+    bool kick_ = false;  // the thread of the connections has something to do
+    std::optional<Verdict> verdict_;
+    std::optional<Event> connections_wake_;
+};
+
+}  // namespace ddprun::inline detail

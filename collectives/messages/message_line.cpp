@@ -1,0 +1,305 @@
+#include "collectives/messages/message_line.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "rendezvous/system/error.hpp"
+#include "rendezvous/system/shared_memory.hpp"
+
+namespace ddprun::inline detail {
+namespace {
+
+// Two copies of more cost more than asking the receiver to fetch it.
+constexpr std::size_t kLargestEager = std::size_t{8} << 10;
+// What a rank holds of frames to or from one peer over TCP.
+constexpr std::size_t kTcpBuffer = std::size_t{256} << 10;
+constexpr std::size_t kTcpPiece = std::size_t{64} << 10;
+// The peer is told of what has been handed on at the latest after so much.
+constexpr std::uint64_t kCreditStep = std::uint64_t{64} << 10;
+
+constexpr std::uint32_t kFrameMagic = 0x314d'5444;  // "DTM1"
+
+struct WireFrame {
+    std::uint32_t magic = kFrameMagic;
+    std::uint32_t kind = 0;
+    std::uint32_t id = 0;
+    std::uint32_t turn = 0;
+    std::uint64_t tag = 0;
+    std::uint64_t bytes = 0;
+};
+
+bool has_payload(FrameKind kind) { return kind == FrameKind::eager || kind == FrameKind::piece; }
+
+std::uint64_t line_of_bytes(std::uint64_t bytes) {
+    return (bytes + kMessageLine - 1) / kMessageLine * kMessageLine;
+}
+
+}  // namespace
+
+void ring_bell(MessageBell& bell) {
+    // Sequentially consistent, as where a rank goes to sleep: either the sleeper sees what was written, or this rank
+    // the sleeper.
+    if (bell.sleepers.load(std::memory_order_seq_cst) == 0) return;
+    bell.count.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake_all(bell.count);
+}
+
+ShmMessageLine::ShmMessageLine(const MessageMemory& memory, int peer)
+    : memory_(memory),
+      peer_(peer),
+      out_(memory.counters(peer, memory.rank())),
+      in_(memory.counters(memory.rank(), peer)),
+      out_ring_(memory.ring(peer, memory.rank())),
+      in_ring_(memory.ring(memory.rank(), peer)),
+      eager_limit_(std::min(kLargestEager, memory.layout().ring_size() / 4)) {}
+
+std::uint64_t ShmMessageLine::place_of(std::uint64_t position, std::size_t bytes) const {
+    const std::size_t size = memory_.layout().ring_size();
+    const std::uint64_t offset = position % size;
+    return offset + bytes > size ? position - offset + size : position;
+}
+
+bool ShmMessageLine::put(const MessageFrame& frame, const std::byte* payload) {
+    const std::size_t cells = memory_.layout().cells();
+    if (put_cells_ - free_cells_ == cells) {
+        free_cells_ = out_.cells.load(std::memory_order_seq_cst);
+        if (put_cells_ - free_cells_ == cells) return false;
+    }
+    MessageCell& cell = memory_.cell(peer_, memory_.rank(), put_cells_);
+    if (has_payload(frame.kind) && frame.bytes > kMessageInline) {
+        const std::size_t size = memory_.layout().ring_size();
+        const std::uint64_t begin = place_of(put_bytes_, frame.bytes);
+        const std::uint64_t end = begin + line_of_bytes(frame.bytes);
+        if (end - free_bytes_ > size) {
+            free_bytes_ = out_.bytes.load(std::memory_order_seq_cst);
+            if (end - free_bytes_ > size) return false;
+        }
+        std::memcpy(out_ring_ + begin % size, payload, frame.bytes);
+        put_bytes_ = end;
+    } else if (has_payload(frame.kind)) {
+        if (frame.bytes > 0) std::memcpy(cell.payload.data(), payload, frame.bytes);
+    } else {
+        std::memcpy(cell.payload.data(), &frame.place, sizeof(frame.place));
+    }
+    cell.id = frame.id;
+    cell.turn = frame.turn;
+    cell.tag = frame.tag;
+    cell.bytes = frame.bytes;
+    cell.stamp.store(stamp_of(put_cells_) << 8 | static_cast<std::uint64_t>(frame.kind),
+                     std::memory_order_seq_cst);
+    ++put_cells_;
+    ring_bell(memory_.bell(peer_));
+    return true;
+}
+
+bool ShmMessageLine::is_ready() const noexcept {
+    const std::uint64_t number = taken_cells_.load(std::memory_order_relaxed);
+    const MessageCell& cell = memory_.cell(memory_.rank(), peer_, number);
+    return cell.stamp.load(std::memory_order_acquire) >> 8 == stamp_of(number);
+}
+
+bool ShmMessageLine::take(MessageFrame& frame, const std::byte*& payload) {
+    const std::uint64_t number = taken_cells_.load(std::memory_order_relaxed);
+    const MessageCell& cell = memory_.cell(memory_.rank(), peer_, number);
+    const std::uint64_t stamp = cell.stamp.load(std::memory_order_acquire);
+    if (stamp >> 8 != stamp_of(number)) return false;
+    frame = {static_cast<FrameKind>(stamp & 0xff), cell.id, cell.turn, cell.tag, cell.bytes, 0};
+    payload = cell.payload.data();
+    taken_end_ = taken_bytes_;
+    if (has_payload(frame.kind) && frame.bytes > kMessageInline) {
+        const std::size_t size = memory_.layout().ring_size();
+        // Written by another process of the same user: it is not to lead this one out of the ring.
+        if (frame.bytes > size / 2) throw LinkLost{peer_, EBADMSG};
+        const std::uint64_t begin = place_of(taken_bytes_, frame.bytes);
+        payload = in_ring_ + begin % size;
+        taken_end_ = begin + line_of_bytes(frame.bytes);
+    } else if (!has_payload(frame.kind)) {
+        std::memcpy(&frame.place, cell.payload.data(), sizeof(frame.place));
+    }
+    return true;
+}
+
+void ShmMessageLine::release() {
+    const std::uint64_t number = taken_cells_.load(std::memory_order_relaxed) + 1;
+    taken_cells_.store(number, std::memory_order_relaxed);
+    if (taken_end_ != taken_bytes_) {
+        taken_bytes_ = taken_end_;
+        in_.bytes.store(taken_bytes_, std::memory_order_release);
+    }
+    in_.cells.store(number, std::memory_order_seq_cst);
+    // It may wait for room.
+    ring_bell(memory_.bell(peer_));
+}
+
+TcpMessageLine::TcpMessageLine(const Membership& membership, Lifeline& lifeline, int peer)
+    : membership_(membership), lifeline_(lifeline), peer_(peer) {}
+
+std::size_t TcpMessageLine::eager_limit() const noexcept { return kLargestEager; }
+std::size_t TcpMessageLine::piece_limit() const noexcept { return kTcpPiece; }
+
+bool TcpMessageLine::hear(std::size_t bytes) {
+    while (heard_bytes_ < bytes) {
+        iovec part{heard_.data() + heard_bytes_, bytes - heard_bytes_};
+        const std::size_t count = out_.read_some({&part, 1});
+        if (count == 0) return false;
+        heard_bytes_ += count;
+    }
+    heard_bytes_ = 0;
+    return true;
+}
+
+bool TcpMessageLine::dial() {
+    const auto write_whole = [this](std::span<std::byte> bytes) {
+        iovec part{bytes.data(), bytes.size()};
+        if (out_.write_some({&part, 1}) != bytes.size()) throw LinkLost{peer_, EMSGSIZE};
+    };
+    if (dialling_ == Dialling::not_begun) {
+        LinkHello hello{Channel::messages,
+                        membership_.round,
+                        membership_.communicator,
+                        membership_.rank,
+                        peer_,
+                        membership_.nonce,
+                        0};
+        try {
+            if (membership_.mesh_key) hello.challenge = random_nonce();
+            out_ = TcpLink(peer_, begin_connect(membership_.member(peer_).endpoint));
+        } catch (const boost::system::system_error& error) {
+            throw LinkLost{peer_, error.code().value()};
+        }
+        hello_ = encode(hello);
+        dialling_ = Dialling::connecting;
+    }
+    if (dialling_ == Dialling::connecting) {
+        pollfd polled{out_.descriptor(), POLLOUT, 0};
+        if (::poll(&polled, 1, 0) != 1) return false;
+        if (const int error = connect_error(out_.descriptor()); error != 0) throw LinkLost{peer_, error};
+        write_whole(hello_);
+        dialling_ = Dialling::answered;
+    }
+    if (dialling_ == Dialling::answered) {
+        if (!hear(kHelloAnswerSize)) return false;
+        const auto answer = decode_hello_answer(std::span(heard_).first<kHelloAnswerSize>());
+        const auto wanted = membership_.mesh_key ? HelloAnswer::prove : HelloAnswer::welcome;
+        if (answer != wanted) throw LinkLost{peer_, ECONNREFUSED};
+        dialling_ = membership_.mesh_key ? Dialling::proven : Dialling::done;
+    }
+    if (dialling_ == Dialling::proven) {
+        if (!hear(kOfferSize)) return false;
+        const MeshOffer offer = decode_offer(heard_);
+        const SecretKey& key = *membership_.mesh_key;
+        if (!is_proof(offer.proof, key, MeshSide::dialled, hello_, offer.challenge))
+            throw LinkLost{peer_, EACCES};
+        MeshProof proof = make_proof(key, MeshSide::dialler, hello_, offer.challenge);
+        write_whole(proof);
+        dialling_ = Dialling::done;
+    }
+    return true;
+}
+
+void TcpMessageLine::append(const MessageFrame& frame, const std::byte* payload) {
+    const WireFrame wire{kFrameMagic, static_cast<std::uint32_t>(frame.kind), frame.id, frame.turn, frame.tag,
+                         frame.bytes};
+    const auto* header = reinterpret_cast<const std::byte*>(&wire);
+    write_.insert(write_.end(), header, header + sizeof(wire));
+    if (has_payload(frame.kind)) write_.insert(write_.end(), payload, payload + frame.bytes);
+}
+
+bool TcpMessageLine::put(const MessageFrame& frame, const std::byte* payload) {
+    if (write_.size() - write_begin_ > kTcpBuffer - kTcpPiece) {
+        flush();
+        if (write_.size() - write_begin_ > kTcpBuffer - kTcpPiece) return false;
+    }
+    append(frame, payload);
+    flush();
+    return true;
+}
+
+bool TcpMessageLine::flush() {
+    if (handed_on_ - told_ >= kCreditStep && write_.size() - write_begin_ < kTcpBuffer) {
+        told_ = handed_on_;
+        append({FrameKind::credit, 0, 0, told_, 0, 0}, nullptr);
+    }
+    if (write_.empty()) return true;
+    if (!dial()) return false;
+    while (write_begin_ < write_.size()) {
+        iovec part{write_.data() + write_begin_, write_.size() - write_begin_};
+        const std::size_t count = out_.write_some({&part, 1});
+        if (count == 0) break;
+        write_begin_ += count;
+    }
+    if (write_begin_ == write_.size() || write_begin_ >= kTcpBuffer / 2) {
+        write_.erase(write_.begin(), write_.begin() + static_cast<std::ptrdiff_t>(write_begin_));
+        write_begin_ = 0;
+    }
+    return write_.empty();
+}
+
+bool TcpMessageLine::read_more() {
+    if (in_over_) return false;
+    if (!in_) in_ = lifeline_.take_data(peer_, membership_.lanes());
+    if (!in_) return false;
+    if (read_.empty()) read_.resize(kTcpBuffer);
+    if (read_begin_ > 0) {
+        std::memmove(read_.data(), read_.data() + read_begin_, read_end_ - read_begin_);
+        read_end_ -= read_begin_;
+        read_begin_ = 0;
+    }
+    try {
+        iovec part{read_.data() + read_end_, read_.size() - read_end_};
+        const std::size_t count = in_->read_some({&part, 1});
+        read_end_ += count;
+        return count > 0;
+    } catch (const LinkLost&) {
+        in_over_ = true;
+        throw;
+    }
+}
+
+bool TcpMessageLine::take(MessageFrame& frame, const std::byte*& payload) {
+    while (true) {
+        WireFrame wire;
+        const std::size_t held = read_end_ - read_begin_;
+        if (held < sizeof(wire)) {
+            if (!read_more()) return false;
+            continue;
+        }
+        std::memcpy(&wire, read_.data() + read_begin_, sizeof(wire));
+        frame = {static_cast<FrameKind>(wire.kind), wire.id, wire.turn, wire.tag, wire.bytes, 0};
+        const std::size_t behind = has_payload(frame.kind) ? frame.bytes : 0;
+        const bool known = wire.magic == kFrameMagic && wire.kind >= 1 &&
+                           wire.kind <= static_cast<std::uint32_t>(FrameKind::credit);
+        if (!known || behind > kTcpPiece) throw LinkLost{peer_, EBADMSG};
+        if (held < sizeof(wire) + behind) {
+            if (!read_more()) return false;
+            continue;
+        }
+        payload = read_.data() + read_begin_ + sizeof(wire);
+        frame_size_ = sizeof(wire) + behind;
+        if (frame.kind != FrameKind::credit) return true;
+        handed_on_by_peer_ = frame.tag;
+        release();
+    }
+}
+
+bool TcpMessageLine::is_exhausted() {
+    if (in_over_) return true;
+    if (in_) return false;
+    // Asked in this order: it may be proving meanwhile who it is.
+    if (lifeline_.may_bring_data(peer_, membership_.lanes())) return false;
+    in_ = lifeline_.take_data(peer_, membership_.lanes());
+    return !in_;
+}
+
+void TcpMessageLine::add_descriptors(std::vector<pollfd>& descriptors) {
+    if (in_ && !in_over_) descriptors.push_back({in_->descriptor(), POLLIN, 0});
+    if (write_.empty() || dialling_ == Dialling::not_begun) return;
+    const bool hears = dialling_ == Dialling::answered || dialling_ == Dialling::proven;
+    descriptors.push_back({out_.descriptor(), static_cast<short>(hears ? POLLIN : POLLOUT), 0});
+}
+
+}  // namespace ddprun::inline detail

@@ -1,0 +1,198 @@
+// MessageLine: frames to and from one peer. Under the messenger's lock, but for is_ready().
+//
+// Frames come in the order in which they were put. A line never waits: what has no room is refused, and is put again later.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "collectives/liveness/lifeline.hpp"
+#include "collectives/shm/message_layout.hpp"
+#include "collectives/wire/event.hpp"
+#include "collectives/wire/membership.hpp"
+#include "collectives/wire/tcp_link.hpp"
+
+namespace ddprun::inline detail {
+
+// The values travel between ranks.
+enum class FrameKind : std::uint8_t {
+    none = 0,
+    eager = 1,    // a message with all its bytes
+    offer = 2,    // a message whose bytes its receiver has to ask for, or fetches from `place` by itself
+    accept = 3,   // the receiver asks for the bytes of an offer
+    drop = 4,     // the receiver wants nothing of an offer: for its sender it has ended
+    piece = 5,    // some of the bytes that were asked for, from the first on
+    retract = 6,  // the sender has given up an offer
+    credit = 7    // the receiver has handed on so much of what came unasked (in `tag`)
+};
+
+struct MessageFrame {
+    FrameKind kind = FrameKind::none;
+    std::uint32_t id = 0;    // of an offer, unique among those of its sender that have not ended
+    std::uint32_t turn = 0;  // counted up for each use of the id
+    std::uint64_t tag = 0;
+    std::uint64_t bytes = 0;  // of eager and piece those behind the frame, of offer the message's
+    std::uint64_t place = 0;
+};
+
+class MessageLine {
+  public:
+    virtual ~MessageLine() = default;
+
+    // Takes a frame with `payload` behind it (frame.bytes for eager and piece), all or nothing: false if there is no room.
+    // Throws LinkLost.
+    virtual bool put(const MessageFrame& frame, const std::byte* payload) = 0;
+    // The next frame that has come, whose payload stays until release(). Throws LinkLost.
+    virtual bool take(MessageFrame& frame, const std::byte*& payload) = 0;
+    virtual void release() = 0;
+    // Whether a look at take() is worth it; any thread.
+    virtual bool is_ready() const noexcept = 0;
+    // Nothing more can come from a peer that has left.
+    virtual bool is_exhausted() = 0;
+
+    // The largest eager message, and piece.
+    virtual std::size_t eager_limit() const noexcept = 0;
+    virtual std::size_t piece_limit() const noexcept = 0;
+
+    // How much that came unasked this rank has handed on, and how much the peer has.
+    virtual void set_handed_on(std::uint64_t amount) = 0;
+    virtual std::uint64_t handed_on_by_peer() = 0;
+
+    // Sends what it holds. False while there is some left.
+    virtual bool flush() { return true; }
+    // What poll() is to wait for; nothing for memory.
+    virtual void add_descriptors(std::vector<pollfd>&) {}
+};
+
+// How far an offer in shared memory is. Its sender offers and retracts; its receiver claims it, and ends it.
+enum class OfferState : std::uint8_t { none = 0, offered = 1, claimed = 2, taken = 3, retracted = 4 };
+constexpr std::uint64_t offer_word(std::uint32_t turn, OfferState state) {
+    return std::uint64_t{turn} << 8 | static_cast<std::uint64_t>(state);
+}
+
+// The memory that ranks of one host share for messages, as this rank sees it; ranks are places on the host.
+class MessageMemory {
+  public:
+    MessageMemory(std::byte* base, int ranks, int rank)
+        : base_(base), layout_(ranks), ranks_(ranks), rank_(rank) {}
+
+    int rank() const noexcept { return rank_; }
+    int ranks() const noexcept { return ranks_; }
+    const MessageLayout& layout() const noexcept { return layout_; }
+    MessageBell& bell(int rank) const { return at<MessageBell>(layout_.bell(rank)); }
+    MessageCounters& counters(int receiver, int sender) const {
+        return at<MessageCounters>(layout_.counters(receiver, sender));
+    }
+    std::atomic<std::uint64_t>& offer(int sender, std::uint32_t id) const {
+        return at<MessageOffer>(layout_.offer(sender, id)).word;
+    }
+    MessageCell& cell(int receiver, int sender, std::uint64_t number) const {
+        return at<MessageCell>(layout_.cell(receiver, sender, number % layout_.cells()));
+    }
+    std::byte* ring(int receiver, int sender) const { return base_ + layout_.ring(receiver, sender); }
+
+  private:
+    template <class T>
+    T& at(std::size_t offset) const {
+        return *reinterpret_cast<T*>(base_ + offset);
+    }
+
+    std::byte* base_;
+    MessageLayout layout_;
+    int ranks_;
+    int rank_;
+};
+
+// Wakes the rank whose bell it is, if it sleeps. After what it is to see has been written.
+void ring_bell(MessageBell& bell);
+
+class ShmMessageLine final : public MessageLine {
+  public:
+    // Between this rank and the one in place `peer`. The memory is borrowed.
+    ShmMessageLine(const MessageMemory& memory, int peer);
+
+    bool put(const MessageFrame& frame, const std::byte* payload) override;
+    bool take(MessageFrame& frame, const std::byte*& payload) override;
+    void release() override;
+    bool is_ready() const noexcept override;
+    bool is_exhausted() override { return !is_ready(); }
+    std::size_t eager_limit() const noexcept override { return eager_limit_; }
+    std::size_t piece_limit() const noexcept override { return memory_.layout().ring_size() / 4; }
+    void set_handed_on(std::uint64_t amount) override {
+        in_.handed_on.store(amount, std::memory_order_release);
+    }
+    std::uint64_t handed_on_by_peer() override { return out_.handed_on.load(std::memory_order_acquire); }
+
+  private:
+    std::uint64_t stamp_of(std::uint64_t number) const { return number / memory_.layout().cells() + 1; }
+    // Where `bytes` that come after `position` bytes of the ring begin: not across its end.
+    std::uint64_t place_of(std::uint64_t position, std::size_t bytes) const;
+
+    const MessageMemory& memory_;
+    int peer_;
+    MessageCounters& out_;
+    MessageCounters& in_;
+    std::byte* out_ring_;
+    const std::byte* in_ring_;
+    std::size_t eager_limit_;
+    std::uint64_t put_cells_ = 0;
+    std::uint64_t put_bytes_ = 0;
+    std::uint64_t free_cells_ = 0;  // what the peer is known to have released
+    std::uint64_t free_bytes_ = 0;
+    std::atomic<std::uint64_t> taken_cells_{0};
+    std::uint64_t taken_bytes_ = 0;
+    std::uint64_t taken_end_ = 0;  // of the payload that was taken last
+};
+
+// One connection for each direction, dialled by the rank that sends when it first does.
+class TcpMessageLine final : public MessageLine {
+  public:
+    TcpMessageLine(const Membership& membership, Lifeline& lifeline, int peer);
+
+    bool put(const MessageFrame& frame, const std::byte* payload) override;
+    bool take(MessageFrame& frame, const std::byte*& payload) override;
+    void release() override { read_begin_ += frame_size_; }
+    bool is_ready() const noexcept override { return true; }
+    bool is_exhausted() override;
+    std::size_t eager_limit() const noexcept override;
+    std::size_t piece_limit() const noexcept override;
+    void set_handed_on(std::uint64_t amount) override { handed_on_ = amount; }
+    std::uint64_t handed_on_by_peer() override { return handed_on_by_peer_; }
+    bool flush() override;
+    void add_descriptors(std::vector<pollfd>& descriptors) override;
+
+  private:
+    enum class Dialling { not_begun, connecting, answered, proven, done };
+    // Goes on with it as far as it can. True when it is done.
+    bool dial();
+    bool hear(std::size_t bytes);
+    void append(const MessageFrame& frame, const std::byte* payload);
+    bool read_more();
+
+    const Membership& membership_;
+    Lifeline& lifeline_;
+    int peer_;
+    Dialling dialling_ = Dialling::not_begun;
+    HelloBytes hello_{};
+    std::array<std::byte, kOfferSize> heard_{};
+    std::size_t heard_bytes_ = 0;
+    TcpLink out_;
+    std::optional<TcpLink> in_;
+    bool in_over_ = false;
+    std::vector<std::byte> write_;
+    std::size_t write_begin_ = 0;
+    std::vector<std::byte> read_;
+    std::size_t read_begin_ = 0;
+    std::size_t read_end_ = 0;
+    std::size_t frame_size_ = 0;  // of the one that was taken last
+    std::uint64_t handed_on_ = 0;
+    std::uint64_t told_ = 0;
+    std::uint64_t handed_on_by_peer_ = 0;
+};
+
+}  // namespace ddprun::inline detail

@@ -1,0 +1,117 @@
+// MessageMatcher: which message is for which receive. Pure.
+//
+// A receive takes the earliest message of its tag from its rank, or from any; a message goes to the earliest receive that
+// may take it. What fits nothing yet is kept in the order of its coming. Not for several threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace ddprun::inline detail {
+
+inline constexpr int kAnyRank = -1;
+
+// A message that has come before its receive: with its bytes, or as an offer of them.
+struct ArrivedMessage {
+    int source = 0;
+    std::uint64_t tag = 0;
+    std::uint64_t bytes = 0;
+    bool offered = false;
+    // Of an offer.
+    std::uint32_t id = 0;
+    std::uint32_t turn = 0;
+    std::uint64_t place = 0;
+    // Else what came; null for no bytes.
+    std::unique_ptr<std::byte[]> kept = nullptr;
+};
+
+// Receive is what the caller knows receives by: it has peer() and tag(), and the order in which receives were made by
+// number(). Borrowed while posted.
+template <class Receive>
+class MessageMatcher {
+  public:
+    // Posts the receive, unless a message that has come is for it: then returns that.
+    std::optional<ArrivedMessage> post(Receive& receive) {
+        Queue& queue = queues_[receive.tag()];
+        for (auto one = queue.arrived.begin(); one != queue.arrived.end(); ++one) {
+            if (receive.peer() != kAnyRank && receive.peer() != one->source) continue;
+            ArrivedMessage found = std::move(*one);
+            queue.arrived.erase(one);
+            --arrived_;
+            forget_if_empty(receive.tag(), queue);
+            return found;
+        }
+        // Behind those made before: it may be one that had a message already which came to nothing.
+        auto place = queue.posted.end();
+        while (place != queue.posted.begin() && (*std::prev(place))->number() > receive.number()) --place;
+        queue.posted.insert(place, &receive);
+        return std::nullopt;
+    }
+
+    // Returns the receive that a message is for, which is posted no more; null: keep() it.
+    Receive* match(int source, std::uint64_t tag) {
+        const auto found = queues_.find(tag);
+        if (found == queues_.end()) return nullptr;
+        auto& posted = found->second.posted;
+        for (auto one = posted.begin(); one != posted.end(); ++one) {
+            if ((*one)->peer() != kAnyRank && (*one)->peer() != source) continue;
+            Receive* receive = *one;
+            posted.erase(one);
+            forget_if_empty(tag, found->second);
+            return receive;
+        }
+        return nullptr;
+    }
+
+    void keep(ArrivedMessage message) {
+        ++arrived_;
+        queues_[message.tag].arrived.push_back(std::move(message));
+    }
+
+    // False if it was not posted.
+    bool withdraw(Receive& receive) {
+        const auto found = queues_.find(receive.tag());
+        if (found == queues_.end() || found->second.posted.remove(&receive) == 0) return false;
+        forget_if_empty(receive.tag(), found->second);
+        return true;
+    }
+
+    // Its sender has given up an offer. False if it is not kept.
+    bool take_back(int source, std::uint64_t tag, std::uint32_t id, std::uint32_t turn) {
+        const auto found = queues_.find(tag);
+        if (found == queues_.end()) return false;
+        const std::size_t gone = found->second.arrived.remove_if([&](const ArrivedMessage& one) {
+            return one.offered && one.source == source && one.id == id && one.turn == turn;
+        });
+        arrived_ -= gone;
+        if (gone > 0) forget_if_empty(tag, found->second);
+        return gone > 0;
+    }
+
+    // Messages that are kept.
+    std::size_t kept() const noexcept { return arrived_; }
+
+  private:
+    // A tag that is used again and again costs nothing to look up; more tags than this are forgotten between uses.
+    static constexpr std::size_t kRemembered = 64;
+
+    struct Queue {
+        std::list<Receive*> posted;
+        std::list<ArrivedMessage> arrived;
+    };
+
+    void forget_if_empty(std::uint64_t tag, const Queue& queue) {
+        if (queues_.size() > kRemembered && queue.posted.empty() && queue.arrived.empty()) queues_.erase(tag);
+    }
+
+    std::unordered_map<std::uint64_t, Queue> queues_;
+    std::size_t arrived_ = 0;
+};
+
+}  // namespace ddprun::inline detail

@@ -1,0 +1,299 @@
+#include "collectives/messages/messenger.hpp"
+
+#include <fmt/core.h>
+#include <poll.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "collectives/error.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
+#include "rendezvous/system/shared_memory.hpp"
+
+namespace ddprun::inline detail {
+namespace {
+
+using Clock = Deadline::clock;
+
+// Waking a sleeper takes 20 us and more on a virtual machine.
+constexpr std::chrono::microseconds kMessageSpin{50};
+constexpr int kLooksPerClock = 64;
+constexpr int kMessageYields = 20;
+// A sleep that nobody ends; it matters only where a peer is killed between its message and its ring of the bell.
+constexpr std::chrono::milliseconds kLongestMessageSleep{500};
+
+void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield" ::: "memory");
+#endif
+}
+
+}  // namespace
+
+bool MessageWork::ended() {
+    if (!has_ended()) messenger_->test();
+    return has_ended();
+}
+
+bool MessageWork::wait_until(Deadline deadline) {
+    if (!has_ended()) messenger_->await(*this, deadline);
+    return has_ended();
+}
+
+void MessageWork::then(std::function<void()> done) {
+    {
+        const std::lock_guard lock(messenger_->mutex_);
+        if (!has_ended()) return then_.push_back(std::move(done));
+    }
+    done();
+}
+
+Messenger::Messenger(const MessengerPlace& place, std::chrono::milliseconds operation_timeout)
+    : MessageExchange(place, operation_timeout) {
+    if (place.lifeline == nullptr) return;
+    place.lifeline->on_news(
+        [this] {
+            news_.fetch_add(1, std::memory_order_seq_cst);
+            ring_bell(*bell_);
+            if (connected_.load(std::memory_order_seq_cst)) connections_wake_->signal();
+        },
+        Lifeline::NewsFor::messages);
+}
+
+Messenger::~Messenger() { close(Clock::now()); }
+
+void Messenger::refuse_closed(const MessageRequest& request) const {
+    throw CollectiveError(CollectiveErrorCode::invalid_argument,
+                          describe(request) + ": this communicator has been finalized");
+}
+
+void Messenger::run(const MessageRequest& request, int* source) {
+    const Inside inside(*this);
+    if (inside.closed()) refuse_closed(request);
+    check_request(request, world_size());
+    MessageWork work(request);
+    {
+        Lock lock(mutex_);
+        begin(work, lock);
+    }
+    if (!work.has_ended()) await(work, Deadline::max());
+    if (work.error_) throw *work.error_;
+    if (source != nullptr) *source = work.source_;
+}
+
+std::shared_ptr<MessageWork> Messenger::start(const MessageRequest& request) {
+    const Inside inside(*this);
+    if (inside.closed()) refuse_closed(request);
+    check_request(request, world_size());
+    auto work = make_in_process<MessageWork>(request, shared_from_this());
+    Lock lock(mutex_);
+    work->self_ = work;
+    started_open_.fetch_add(1, std::memory_order_seq_cst);
+    begin(*work, lock);
+    if (work->has_ended()) return work;
+    set_deadline(*work);
+    try {
+        need_helper();
+    } catch (const std::system_error& error) {
+        withdraw(*work);
+        fail_with(*work, CollectiveErrorCode::system, fmt::format("no thread: {}", error.what()), {});
+    }
+    return work;
+}
+
+bool Messenger::spin(MessageWork& work) {
+    const Deadline end = Clock::now() + kMessageSpin;
+    do {
+        for (int i = 0; i < kLooksPerClock; ++i) {
+            if (work.has_ended()) return true;
+            if (is_ready()) {
+                Lock lock(mutex_);
+                progress(lock);
+            }
+            relax();
+        }
+        if (connected_.load(std::memory_order_relaxed)) {
+            Lock lock(mutex_);
+            progress(lock);
+        }
+    } while (!has_passed(end));
+    return work.has_ended();
+}
+
+void Messenger::await(MessageWork& work, Deadline deadline) {
+    const Inside inside(*this);
+    if (inside.closed()) return;
+    waiters_.fetch_add(1, std::memory_order_seq_cst);
+    const auto leave = [this] {
+        if (waiters_.fetch_sub(1, std::memory_order_seq_cst) > 1 || started_open_.load() == 0) return;
+        const Lock lock(mutex_);
+        helper_wake_.notify_one();
+    };
+    if (place_.spins && spin(work)) return leave();
+    for (int i = 0; i < kMessageYields && !work.has_ended(); ++i) {
+        if (is_ready()) {
+            Lock lock(mutex_);
+            progress(lock);
+        }
+        ::sched_yield();
+    }
+    bool in_time = true;
+    while (in_time && !work.has_ended()) {
+        // Counted before it looks for the last time: whoever has something for it sees it from here on.
+        bell_->sleepers.fetch_add(1, std::memory_order_seq_cst);
+        const std::uint32_t count = bell_->count.load(std::memory_order_seq_cst);
+        Deadline until = deadline;
+        {
+            Lock lock(mutex_);
+            if (!work.has_ended() && work.deadline_ == Deadline::max()) set_deadline(work);
+            progress(lock);
+            expire();
+            until = std::min(until, next_deadline_);
+            if (kick_ && connections_wake_) connections_wake_->signal();
+        }
+        if (!work.has_ended()) doze(count, until);
+        bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
+        in_time = !has_passed(deadline);
+    }
+    leave();
+}
+
+void Messenger::doze(std::uint32_t count, Deadline deadline) {
+    const auto rest =
+        std::clamp<Clock::duration>(deadline - Clock::now(), Clock::duration(1), kLongestMessageSleep);
+    futex_wait_for(bell_->count, count, rest);
+}
+
+void Messenger::test() {
+    const Inside inside(*this);
+    if (inside.closed()) return;
+    if (!is_ready() && !connected_.load(std::memory_order_relaxed)) return;
+    Lock lock(mutex_, std::try_to_lock);
+    if (lock) progress(lock);
+}
+
+void Messenger::need_helper() {
+    if (!memory_ && connections_.joinable()) return;
+    // Alone, and with nobody whom it could wait for, it keeps the deadlines all the same.
+    if (!helper_.joinable()) helper_ = start_without_signals([this] { serve_started(); });
+    helper_wake_.notify_one();
+}
+
+void Messenger::need_connections() {
+    const Membership& membership = *place_.membership;
+    for (int whom = 0; whom < world_size(); ++whom) {
+        if (whom == rank() || peer(whom).line) continue;
+        peer(whom).line = std::make_unique<TcpMessageLine>(membership, *place_.lifeline, whom);
+        lined_.push_back(whom);
+    }
+    connections_wake_.emplace();
+    connected_.store(true, std::memory_order_seq_cst);
+    connections_ = start_without_signals([this] { serve_connections(); });
+}
+
+void Messenger::serve_started() {
+    Lock lock(mutex_);
+    while (!stopping_) {
+        if (started_open_.load() == 0 || waiters_.load() > 0) {
+            helper_wake_.wait(lock);
+            continue;
+        }
+        bell_->sleepers.fetch_add(1, std::memory_order_seq_cst);
+        const std::uint32_t count = bell_->count.load(std::memory_order_seq_cst);
+        progress(lock);
+        expire();
+        const Deadline until = next_deadline_;
+        if (started_open_.load() > 0 && !stopping_) {
+            lock.unlock();
+            doze(count, until);
+            lock.lock();
+        }
+        bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
+    }
+}
+
+void Messenger::serve_connections() {
+    std::vector<pollfd> polled;
+    Lock lock(mutex_);
+    while (!stopping_) {
+        kick_ = false;
+        progress(lock);
+        expire();
+        polled.assign(1, {connections_wake_->descriptor(), POLLIN, 0});
+        for (const int one : lined_) {
+            if (!verdict_) peer(one).line->add_descriptors(polled);
+        }
+        const Deadline until = std::min(next_deadline_, Clock::now() + kLongestMessageSleep);
+        lock.unlock();
+        ::poll(polled.data(), polled.size(), poll_timeout(until));
+        connections_wake_->clear();
+        lock.lock();
+    }
+}
+
+void Messenger::close(Deadline deadline) {
+    {
+        Lock lock(mutex_);
+        if (closed_.load()) return;
+        closing_ = true;
+        MessageWork* next = nullptr;
+        for (MessageWork* work = open_; work != nullptr; work = next) {
+            next = work->next_;
+            if (work->request_.sends || work->stage_ == MessageWork::Stage::pulling) continue;
+            withdraw(*work);
+            fail_with(*work, CollectiveErrorCode::invalid_argument, "this communicator has been finalized",
+                      {});
+        }
+    }
+    while (true) {
+        bell_->sleepers.fetch_add(1, std::memory_order_seq_cst);
+        const std::uint32_t count = bell_->count.load(std::memory_order_seq_cst);
+        bool done = false;
+        {
+            Lock lock(mutex_);
+            progress(lock);
+            expire();
+            done = verdict_ || has_passed(deadline) || !has_unsent();
+            if (connections_wake_) connections_wake_->signal();
+        }
+        // Connections have a thread of their own, which tells nobody that it has sent what there was.
+        if (!done)
+            doze(count,
+                 connected_ ? std::min(deadline, Clock::now() + std::chrono::milliseconds(1)) : deadline);
+        bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
+        if (done) break;
+    }
+    stop_threads();
+}
+
+void Messenger::stop_threads() {
+    if (place_.lifeline != nullptr) place_.lifeline->on_news({}, Lifeline::NewsFor::messages);
+    {
+        const Lock lock(mutex_);
+        if (!verdict_) verdict_ = {CollectiveErrorCode::aborted, {}, "this communicator has been finalized"};
+        fail_all();
+        stopping_ = true;
+        closed_.store(true, std::memory_order_seq_cst);
+        helper_wake_.notify_all();
+        if (connections_wake_) connections_wake_->signal();
+    }
+    bell_->count.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake_all(bell_->count);
+    if (helper_.joinable()) helper_.join();
+    if (connections_.joinable()) connections_.join();
+    // Those that are still in here find all operations ended.
+    while (inside_.load(std::memory_order_seq_cst) > 0) ::sched_yield();
+}
+
+void Messenger::disconnect() {
+    const Lock lock(mutex_);
+    lined_.clear();
+    local_lines_.clear();
+    peers_.clear();
+}
+
+}  // namespace ddprun::inline detail

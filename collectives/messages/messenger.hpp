@@ -1,0 +1,83 @@
+// Messenger: sends and receives by tag of one communicator, from and to any rank, beside the order of its collectives.
+//
+// Small messages go at once, and are kept by their receiver until a receive is for them; each rank bounds what others may
+// send it so. Large ones, and all beyond that bound, are offered, and their bytes move when a receive has come: between
+// ranks of a host the receiver copies them out of the sender's memory (process_vm_readv), where the system lets it; else
+// the sender puts them on their way piece by piece. So no buffer grows without bound, and no order of sends and receives
+// can make ranks wait for each other that need not.
+//
+// Whoever waits does the work, for all: under the lock it reads what has come and puts what has room. A rank that waits
+// looks again and again for a moment, where there are CPUs enough, then sleeps on its bell: a word that peers, other
+// threads and the lifeline count up. Two threads, each made when first needed, work while nobody waits: one sleeps on the bell
+// as long as operations that were started are open; the other one sleeps on connections to other hosts.
+//
+// Any thread may call any of it. In a forked child nothing.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include "collectives/messages/message_exchange.hpp"
+
+namespace ddprun::inline detail {
+
+class Messenger final : private MessageExchange, public std::enable_shared_from_this<Messenger> {
+  public:
+    Messenger(const MessengerPlace& place, std::chrono::milliseconds operation_timeout);
+    ~Messenger();
+
+    // Returns when it has ended. Throws what it ended with, and invalid_argument for a wrong request.
+    void run(const MessageRequest& request, int* source = nullptr);
+    // Throws invalid_argument, and system if there is no thread; all else goes to the work.
+    std::shared_ptr<MessageWork> start(const MessageRequest& request);
+
+    // Ends all: receives at once, sends when they are through, or at the deadline. Every later call is refused.
+    void close(Deadline deadline);
+    // Of those that begin from now on.
+    void set_timeout(std::chrono::milliseconds operation_timeout) { operation_timeout_ = operation_timeout; }
+    // Closes its connections; when the rank has said goodbye, or the others take it for dead.
+    void disconnect();
+
+  private:
+    friend class MessageWork;
+
+    // A thread that is in here, so that nothing is taken away under it.
+    class Inside {
+      public:
+        explicit Inside(Messenger& messenger) : messenger_(messenger) {
+            messenger_.inside_.fetch_add(1, std::memory_order_seq_cst);
+        }
+        ~Inside() { messenger_.inside_.fetch_sub(1, std::memory_order_seq_cst); }
+        Inside(const Inside&) = delete;
+        Inside& operator=(const Inside&) = delete;
+        bool closed() const { return messenger_.closed_.load(std::memory_order_seq_cst); }
+
+      private:
+        Messenger& messenger_;
+    };
+
+    [[noreturn]] void refuse_closed(const MessageRequest& request) const;
+    void await(MessageWork& work, Deadline deadline);
+    bool spin(MessageWork& work);
+    void doze(std::uint32_t count, Deadline deadline);
+    void test();
+    // Started operations are looked after.
+    void need_helper();
+    void need_connections() override;
+    void serve_started();
+    void serve_connections();
+    void stop_threads();
+
+    std::atomic<int> waiters_{0};
+    std::atomic<int> inside_{0};
+    std::condition_variable helper_wake_;
+    bool stopping_ = false;
+    std::thread helper_;
+    std::thread connections_;
+};
+
+}  // namespace ddprun::inline detail

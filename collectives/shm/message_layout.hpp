@@ -1,0 +1,102 @@
+// MessageLayout: where messages by tag lie in the memory that the ranks of a host share. Pure.
+//
+// Between each ordered pair of ranks there is a ring of cells, one for each frame, and a ring of bytes for payloads that do
+// not fit into a cell. Cells of the same number lie side by side for all senders, so that a receiver that looks at the
+// first cell of each touches few pages. Memory that no message has used is never touched, so it costs nothing.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace ddprun::inline detail {
+
+inline constexpr std::size_t kMessageLine = 64;
+inline constexpr std::size_t kMessageInline = 32;
+// Messages that one rank has offered and nobody has taken; further ones wait in its own memory.
+inline constexpr std::uint32_t kMessageOffers = 2048;
+inline constexpr std::size_t kLargestMessageRing = std::size_t{128} << 10;
+// All rings of bytes together.
+inline constexpr std::size_t kMessageRings = std::size_t{64} << 20;
+
+// A frame on its way. `stamp` is the lap of the ring, from 1 on, above the frame's kind; written last.
+struct alignas(kMessageLine) MessageCell {
+    std::atomic<std::uint64_t> stamp;
+    std::uint32_t id;
+    std::uint32_t turn;
+    std::uint64_t tag;
+    std::uint64_t bytes;
+    std::array<std::byte, kMessageInline> payload;
+};
+static_assert(sizeof(MessageCell) == kMessageLine);
+
+// The receiver of a pair writes it: cells and bytes of the ring that may be used again, and what it has handed on.
+struct alignas(2 * kMessageLine) MessageCounters {
+    std::atomic<std::uint64_t> cells;
+    std::atomic<std::uint64_t> bytes;
+    std::atomic<std::uint64_t> handed_on;
+};
+
+// A rank that waits sleeps on the count; everybody who has something for it counts up.
+struct alignas(2 * kMessageLine) MessageBell {
+    std::atomic<std::uint32_t> count;
+    std::atomic<std::uint32_t> sleepers;
+    std::atomic<std::uint32_t> taken;  // counted up for each of the rank's offers that has been taken
+    std::atomic<std::int32_t> pid;     // 0 before the rank has come
+};
+
+// What has become of an offer: its turn above an OfferState.
+struct alignas(kMessageLine) MessageOffer {
+    std::atomic<std::uint64_t> word;
+};
+
+class MessageLayout {
+  public:
+    explicit constexpr MessageLayout(int ranks)
+        : ranks_(static_cast<std::size_t>(ranks)),
+          cells_(ranks <= 16 ? 64 : 16),
+          ring_(std::clamp(kMessageRings / (ranks_ * ranks_) / 4096 * 4096, std::size_t{1024},
+                           kLargestMessageRing)) {}
+
+    constexpr std::size_t cells() const noexcept { return cells_; }
+    constexpr std::size_t ring_size() const noexcept { return ring_; }
+    constexpr std::size_t size() const noexcept { return rings() + ranks_ * ranks_ * ring_; }
+
+    constexpr std::size_t bell(int rank) const noexcept { return at(rank) * sizeof(MessageBell); }
+    constexpr std::size_t counters(int receiver, int sender) const noexcept {
+        return ranks_ * sizeof(MessageBell) + pair(receiver, sender) * sizeof(MessageCounters);
+    }
+    constexpr std::size_t offer(int sender, std::uint32_t id) const noexcept {
+        return offers() + (at(sender) * kMessageOffers + id) * sizeof(MessageOffer);
+    }
+    constexpr std::size_t cell(int receiver, int sender, std::size_t number) const noexcept {
+        return first_cell() + ((at(receiver) * cells_ + number) * ranks_ + at(sender)) * sizeof(MessageCell);
+    }
+    constexpr std::size_t ring(int receiver, int sender) const noexcept {
+        return rings() + pair(receiver, sender) * ring_;
+    }
+
+  private:
+    static constexpr std::size_t at(int rank) noexcept { return static_cast<std::size_t>(rank); }
+    constexpr std::size_t pair(int receiver, int sender) const noexcept {
+        return at(receiver) * ranks_ + at(sender);
+    }
+    constexpr std::size_t offers() const noexcept {
+        return ranks_ * sizeof(MessageBell) + ranks_ * ranks_ * sizeof(MessageCounters);
+    }
+    constexpr std::size_t first_cell() const noexcept {
+        return offers() + ranks_ * kMessageOffers * sizeof(MessageOffer);
+    }
+    constexpr std::size_t rings() const noexcept {
+        const std::size_t end = first_cell() + ranks_ * ranks_ * cells_ * sizeof(MessageCell);
+        return (end + 4095) / 4096 * 4096;
+    }
+
+    std::size_t ranks_;
+    std::size_t cells_;
+    std::size_t ring_;
+};
+
+}  // namespace ddprun::inline detail

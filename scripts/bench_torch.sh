@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# The backend `ddprun` of PyTorch paired with Gloo in the same processes, 2 and 4 ranks, each row with its bar. PyTorch is the one
+# that interop.sh has installed, or $DDPRUN_PYTHON's. Exits with 1 when a row is slower than Gloo's.
+# Usage: scripts/bench_torch.sh [--ranks N]... [--rounds N] [WORD...]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+python=${DDPRUN_PYTHON:-build/interop/venv/bin/python3}
+if [[ ! -x $python ]]; then
+    echo "bench_torch.sh: there is no $python: run scripts/interop.sh once, or set DDPRUN_PYTHON" >&2
+    exit 2
+fi
+scripts/setup.sh --for bench
+[[ -f build/build.ninja ]] || cmake --preset release
+cmake --build build --target ddprun_collectives_shared
+export XDG_CACHE_HOME=${XDG_CACHE_HOME:-$PWD/build/cache}
+# The limit is for a peer that hangs; a run takes about five minutes.
+exec timeout --kill-after=5 1500 "$python" -B scripts/interop/bench_torch.py "$@"

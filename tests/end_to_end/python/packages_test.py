@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""What scripts/package.sh makes of the build, installed where there is no compiler: the packages in a root of their own, the wheel in
+an environment of its own; the main job runs in each."""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import support
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.realpath(os.path.join(HERE, "..", "..", ".."))
+DIGITS = os.path.join(ROOT, "apps", "data", "digits.csv")
+INSTALLERS = ("uv", "pipx", "auditwheel")
+MOST_WHEEL_BYTES = 8 << 20
+OLDEST_GLIBC = "manylinux_2_34"
+# What a program in C, or one of Python's, asks of the libraries beside it.
+PROGRAM = """#include <collectives/ddprun_collectives.h>
+#include <stdio.h>
+int main(void) {
+    ddprun_communicator* comm = NULL;
+    if (ddprun_from_env(NULL, &comm) != DDPRUN_OK || ddprun_barrier(comm) != DDPRUN_OK) { puts(ddprun_last_error()); return 1; }
+    if (ddprun_rank(comm) == 0) printf("%d ranks\\n", ddprun_world_size(comm));
+    ddprun_destroy(comm);
+    return 0;
+}
+"""
+
+
+def run(*words, env=None, **more):
+    done = subprocess.run(words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=600, check=False, **more)
+    assert done.returncode == 0, f"{' '.join(words)}: {done.returncode}\n{done.stdout}"
+    return done.stdout
+
+
+class Packages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.build = os.path.dirname(support.BIN)
+        if not os.path.exists(os.path.join(cls.build, "CMakeCache.txt")):
+            raise unittest.SkipTest("skipped: the programs' folder is no build's")
+        run(os.path.join(ROOT, "scripts", "package.sh"), "--build", cls.build)
+        cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory())
+        cls.wheel, = glob.glob(os.path.join(cls.build, "packages", "*.whl"))
+        cls.debs = glob.glob(os.path.join(cls.build, "packages", "*.deb"))
+
+    def check_main_job(self, *words, **more):
+        """Of the words that start a job; the program to train comes last."""
+        text = run(*words, **more)
+        self.assertIn("bit-equal on 4 of 4 ranks", text)
+
+    def environment(self, folder):
+        """Where only the environment's own programs are on the PATH, no compiler, and nothing of the checkout."""
+        kept = {name: value for name, value in os.environ.items() if name in ("HOME", "LANG")}
+        return {**kept, "PATH": os.path.join(folder, "bin"), "DDPRUN_JOBS_DIR": self.folder}
+
+    def check_installed(self, folder):
+        env = self.environment(folder)
+        train = [os.path.join(support.BIN, "train_digits"), "--data", DIGITS, "--epochs", "2"]
+        self.check_main_job(os.path.join(folder, "bin", "ddprun"), "--nproc-per-node", "4", *train, env=env)
+        return env
+
+    def test_wheel_by_pip(self):
+        folder = os.path.join(self.folder, "pip")
+        run("/usr/bin/python3", "-m", "venv", "--system-site-packages", folder)
+        python = os.path.join(folder, "bin", "python3")
+        run(python, "-m", "pip", "install", "--no-index", "--no-deps", self.wheel)
+        env = self.check_installed(folder)
+        version = run(os.path.join(folder, "bin", "ddprun"), "--version", env=env)
+        self.assertEqual(run(python, "-m", "ddprun", "--version", env=env), version)
+        self.assertIn(re.search(r"ddprun-([\d.]+)-", self.wheel)[1], version)
+        self.assertIn("ddpctl", run(os.path.join(folder, "bin", "ddpctl"), "--version", env=env))
+        # As torch finds the backend.
+        points = run(python, "-c", "from importlib.metadata import entry_points\n"
+                     "print(*(p.value for p in entry_points(group='torch.distributed.backends')))", env=env)
+        self.assertEqual(points, "ddprun.torch:register\n")
+        said = run(python, "-c", "import ctypes, ddprun, ddprun.places as places, ranks\n"
+                   "print(places.library())\n"
+                   "ddprun.spawn(ranks.operations, (['float32'],), 3)", env={**env, "PYTHONPATH": HERE})
+        self.assertTrue(said.startswith(folder), said)
+        took = []
+        for _ in range(20):
+            began = time.perf_counter()
+            run(os.path.join(folder, "bin", "ddprun"), "--version", env=env)
+            took.append(time.perf_counter() - began)
+        print(f"ddprun --version of the wheel: {min(took) * 1e3:.1f} ms", flush=True)
+
+    def test_wheel_is_small_and_runs_with_an_old_glibc(self):
+        self.assertLess(os.path.getsize(self.wheel), MOST_WHEEL_BYTES)
+        self.assertIn(f"-py3-none-{OLDEST_GLIBC}_", self.wheel)
+        library = os.path.join(self.build, "apps", "python", "libddprun_collectives.so")
+        needed = re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", library))
+        self.assertLessEqual({name.split(".so")[0] for name in needed if not name.startswith("ld-")}, {"libc", "libm", "libgcc_s"})
+        for line in run("nm", "-D", "--defined-only", library).splitlines():
+            self.assertRegex(line, r" ddprun_\w+$")
+
+    def test_wheel_by_the_other_installers(self):
+        tools = os.path.join(self.build, "package-tools")
+        if not os.path.exists(os.path.join(tools, "complete")):
+            run(sys.executable, "-m", "venv", "--clear", tools)
+            try:
+                run(os.path.join(tools, "bin", "pip"), "install", "-q", *INSTALLERS)
+            except AssertionError as error:
+                self.skipTest(f"skipped: no {', '.join(INSTALLERS)} to be had: {str(error).splitlines()[-1]}")
+            with open(os.path.join(tools, "complete"), "w", encoding="ascii"):
+                pass
+        told = " ".join(run(os.path.join(tools, "bin", "auditwheel"), "show", self.wheel).split())
+        self.assertRegex(told, f'is consistent with the following platform tag: "{OLDEST_GLIBC}_')
+        env = {**os.environ, "PATH": f"{os.path.join(tools, 'bin')}:{os.environ['PATH']}", "UV_CACHE_DIR": os.path.join(self.folder, "cache"),
+               "UV_OFFLINE": "1", "PIPX_HOME": os.path.join(self.folder, "pipx"), "PIPX_BIN_DIR": os.path.join(self.folder, "pipx-bin"),
+               "PIPX_MAN_DIR": os.path.join(self.folder, "pipx-man")}
+        folder = os.path.join(self.folder, "uv")
+        run("uv", "venv", "-q", "--python", sys.executable, folder, env=env)
+        run("uv", "pip", "install", "-q", "--no-index", "--python", os.path.join(folder, "bin", "python"), self.wheel, env=env)
+        self.check_installed(folder)
+        self.assertIn("ddprun ", run("uvx", "-q", "--no-index", "--python", sys.executable, "--from", self.wheel, "ddprun", "--version", env=env))
+        run("pipx", "install", "--pip-args=--no-index", self.wheel, env=env)
+        self.assertIn("ddprun ", run(os.path.join(self.folder, "pipx-bin", "ddprun"), "--version", env=env))
+
+    def test_packages_in_a_root_of_their_own(self):
+        minor = re.search(r"ddprun-(\d+\.\d+)", self.wheel)[1]
+        self.assertEqual({os.path.basename(path).split("_")[0] for path in self.debs},
+                         {"ddprun", f"libddprun-collectives{minor}", "libddprun-collectives-dev"})
+        if os.geteuid() != 0:
+            self.skipTest("skipped: only root has a root of its own")
+        root = os.path.join(self.folder, "root")
+        for folder in ("var/lib/dpkg/info", "var/lib/dpkg/updates", "proc", "dev", "tmp", "etc"):
+            os.makedirs(os.path.join(root, folder))
+        open(os.path.join(root, "var/lib/dpkg/status"), "w", encoding="ascii").close()
+        run("dpkg", f"--root={root}", "--force-depends", "--force-script-chrootless", "--install", *self.debs)
+        for path in ("usr/bin/ddprun", "usr/bin/ddprun-launch", "usr/bin/ddpbench", "usr/share/man/man1/ddpctl.1", "usr/share/ddprun/templates/slurm.sbatch",
+                     "usr/share/bash-completion/completions/ddprun", "usr/share/doc/ddprun/LICENSE.libsodium-dev", "usr/lib/libddprun_collectives.a",
+                     "usr/share/doc/libddprun-collectives-dev/copyright"):
+            self.assertTrue(os.path.exists(os.path.join(root, path)), path)
+        source = os.path.join(self.folder, "program.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(PROGRAM)
+        run("cc", "-I", os.path.join(root, "usr/include/ddprun"), source, "-o", os.path.join(root, "program"), "-L", os.path.join(root, "usr/lib"),
+            "-lddprun_collectives")
+        shutil.copy(os.path.join(support.BIN, "train_digits"), root)
+        shutil.copy(DIGITS, root)
+        # What the packages depend on.
+        libraries = subprocess.run(["ldd", os.path.join(root, "program")], env={"LD_LIBRARY_PATH": os.path.join(root, "usr/lib")},
+                                   stdout=subprocess.PIPE, text=True, check=True).stdout
+        for path in set(re.findall(r"(/\S+) \(0x", libraries)) | {"/lib/x86_64-linux-gnu/libm.so.6"}:
+            if not path.startswith(root):
+                os.makedirs(os.path.dirname(root + path), exist_ok=True)
+                shutil.copy(path, root + path)
+        within = ["unshare", "--mount", "--fork", "bash", "-ec", "mount --rbind /proc $0/proc; mount --rbind /dev $0/dev; exec chroot $0 \"$@\"", root]
+        self.check_main_job(*within, "/usr/bin/ddprun", "--nproc-per-node", "4", "/train_digits", "--data", "/digits.csv", "--epochs", "2")
+        self.assertEqual(run(*within, "/usr/bin/ddprun", "--nproc-per-node", "3", "/program"), "3 ranks\n")
+
+
+if __name__ == "__main__":
+    support.main()
