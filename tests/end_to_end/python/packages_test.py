@@ -137,7 +137,7 @@ class Packages(unittest.TestCase):
         open(os.path.join(root, "var/lib/dpkg/status"), "w", encoding="ascii").close()
         run("dpkg", f"--root={root}", "--force-depends", "--force-script-chrootless", "--install", *self.debs)
         for path in ("usr/bin/ddprun", "usr/bin/ddprun-launch", "usr/bin/ddpbench", "usr/share/man/man1/ddpctl.1", "usr/share/ddprun/templates/slurm.sbatch",
-                     "usr/share/bash-completion/completions/ddprun", "usr/share/doc/ddprun/LICENSE.libsodium-dev", "usr/lib/libddprun_collectives.a",
+                     "usr/share/bash-completion/completions/ddprun", "usr/share/doc/ddprun/LICENSE.libraries", "usr/lib/libddprun_collectives.a",
                      "usr/share/doc/libddprun-collectives-dev/copyright"):
             self.assertTrue(os.path.exists(os.path.join(root, path)), path)
         source = os.path.join(self.folder, "program.c")
