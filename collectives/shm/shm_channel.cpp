@@ -180,7 +180,7 @@ void ShmWaiter::wait_longer(int peer, const ShmCondition& condition, PeerMesh::O
         const Deadline planned = Clock::now() + kLongestSleep;
         sleep_until_step(peer, condition, operation.deadline);
         operation.deadline =
-            PeerMesh::end_after_sleep(operation.deadline, planned, Clock::now(), operation.timeout.length);
+            end_after_sleep(operation.deadline, planned, Clock::now(), operation.timeout.length);
     }
 }
 

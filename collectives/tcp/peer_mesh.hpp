@@ -41,6 +41,15 @@ struct Awaited {
     int peer = -1;
 };
 
+// The end of an operation whose rank wakes up now, and was to do so at `planned`: who wakes up so much later stood still, and gives
+// its peers the operation's whole time again. Pure.
+inline constexpr std::chrono::seconds kStandstill{1};
+inline Deadline end_after_sleep(Deadline end, Deadline planned, Deadline now,
+                                std::chrono::milliseconds whole) {
+    const bool has_end = end != Deadline::max();
+    return has_end && now > planned && now - planned > kStandstill ? now + whole : end;
+}
+
 class PeerMesh {
   public:
     using Clock = Deadline::clock;
@@ -51,15 +60,6 @@ class PeerMesh {
         Deadline deadline;
         NamedTimeout timeout;  // from which the deadline was made; for the message
     };
-
-    // The end of an operation whose rank wakes up now, and was to do so at `planned`: who wakes up so much later stood still, and
-    // gives its peers the operation's whole time again. Pure.
-    static constexpr std::chrono::seconds kStandstill{1};
-    static Deadline end_after_sleep(Deadline end, Deadline planned, Deadline now,
-                                    std::chrono::milliseconds whole) {
-        const bool has_end = end != Deadline::max();
-        return has_end && now > planned && now - planned > kStandstill ? now + whole : end;
-    }
 
     // Closes the lifeline ring: returns when both neighbours are connected. `joining` bounds it, but one that
     // fails may take kRingTimeout more, so that its left neighbour hears why.

@@ -9,11 +9,11 @@ import subprocess
 import tempfile
 
 PRODUCTION = ("apps/", "launcher/", "rendezvous/", "collectives/")
-SOURCES = (".cpp", ".hpp", ".h", ".cu", ".cuh")
+SOURCES = (".cpp", ".hpp", ".h", ".cu", ".cuh", ".py")
 
 LIMITS = {
-    "lines of production code": 75_000,
-    "files of production code": 445,
+    "lines of production code": 81_200,
+    "files of production code": 490,
     "options of ddprun": 105,
     "bytes of ddprun, stripped": 7_000_000,
     "CPU seconds of a release build with its tests": 700,

@@ -73,15 +73,13 @@ TEST_CASE("DDPRUN_NOTICE is a number of seconds", "[patience]") {
 TEST_CASE("a rank that stood still while it waited gives its peers the whole time again", "[patience]") {
     using std::chrono::seconds;
     const auto end = kBegin + seconds(60), planned = kBegin + seconds(50);
-    const auto end_after = [&](auto now) {
-        return PeerMesh::end_after_sleep(end, planned, now, seconds(300));
-    };
+    const auto end_after = [&](auto now) { return end_after_sleep(end, planned, now, seconds(300)); };
     CHECK(end_after(planned - seconds(10)) == end);
     CHECK(end_after(planned) == end);
-    CHECK(end_after(planned + PeerMesh::kStandstill) == end);
+    CHECK(end_after(planned + kStandstill) == end);
     CHECK(end_after(planned + seconds(2)) == planned + seconds(302));
     CHECK(end_after(end + seconds(3600)) == end + seconds(3900));
     // Nobody waits for that one.
-    CHECK(PeerMesh::end_after_sleep(Deadline::max(), planned, end, seconds(300)) == Deadline::max());
-    CHECK(PeerMesh::end_after_sleep(end, Deadline::max(), end + seconds(10), seconds(300)) == end);
+    CHECK(end_after_sleep(Deadline::max(), planned, end, seconds(300)) == Deadline::max());
+    CHECK(end_after_sleep(end, Deadline::max(), end + seconds(10), seconds(300)) == end);
 }

@@ -10,9 +10,6 @@
 
 #include "apps/python/ddprun/torch/extension/meeting.hpp"
 
-extern "C" int ddprun_subgroup(ddprun_communicator*, const int*, size_t, const char*, const ddprun_options*,
-                               ddprun_communicator**) __attribute__((weak));
-
 namespace ddprun::inline app {
 namespace {
 
@@ -67,7 +64,7 @@ Group::Group(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::int
     : Collectives(rank, size), store_(std::move(store)), options_(std::move(options)), handle_(new_handle()) {
     if (later) return;
     const ddprun_options how = settings(*options_);
-    if (parent == nullptr || ddprun_subgroup == nullptr || parent->communicator_ == nullptr ||
+    if (parent == nullptr || parent->communicator_ == nullptr ||
         ddprun_status(parent->communicator_.get()) != DDPRUN_OK) {
         take(join(store_, rank, size, how));
         return;
