@@ -50,6 +50,7 @@ program() {
 export -f program
 
 count "programs" bash -c 'program "$@"' _ "$build/bin/ddprun" --standalone --nproc-per-node=3 scripts/interop/programs/backend.py
+count "the example" bash -c 'program "$@"' _ "$build/bin/ddprun" --standalone --nproc-per-node=2 apps/examples/train_ddprun.py
 count "a killed rank" bash -c 'program "$@"' _ "$python" -B scripts/interop/programs/backend_death.py
 count "under the backend's own name, 3 ranks" "$python" -B scripts/interop/backend_tests.py own
 [[ -n $quick ]] || count "what PyTorch keeps for Gloo, 3 ranks" "$python" -B scripts/interop/backend_tests.py gloo

@@ -96,7 +96,7 @@ TEST_CASE("a peer that leaves is named by a group that needs it, and by no other
 }
 
 TEST_CASE("a group's deadline names the ranks that exchange nothing", "[group]") {
-    std::latch given_up(1);
+    std::latch given_up(2);
     run_communicators(
         3,
         [&](Communicator& comm) {
@@ -117,6 +117,7 @@ TEST_CASE("a group's deadline names the ranks that exchange nothing", "[group]")
                         0,
                     text);
             } else if (comm.rank() == 1) {
+                const CountDown at_end{given_up};
                 expect_error(Code::timed_out, {2}, [&] { comm.recv(std::span(&x, 1), 2); });
             } else {
                 given_up.wait();

@@ -133,7 +133,8 @@ class Examples(support.EndToEndTest):
             calls = re.findall(r"self\.run_block\((.*?)\)\n", file.read())
         tested = [block_with(*re.findall(r'"(.*?)"', words)) for words in calls if words != "*words"]
         self.assertEqual(sorted(tested), sorted(blocks()))
-        programs = {name for name in os.listdir(EXAMPLES) if name.endswith(".py")}
+        # These two want the wheel: python_test.py runs the one, scripts/interop/torch_tests.sh the other.
+        programs = {name for name in os.listdir(EXAMPLES) if name.endswith(".py")} - {"kmeans.py", "train_ddprun.py"}
         self.assertEqual(programs, set(re.findall(r"apps/examples/(\w+\.py)", "".join(blocks()))))
 
 

@@ -133,7 +133,7 @@ class Words(HabitsTest):
 
     def test_a_second_host_without_a_number_is_one_line(self):
         # It may be a program of those hosts, so that the job goes on.
-        for hosts, program_, is_odd in (("alpha", "beta", True), ("alpha", "python", False), ("alpha", "sh", False),
+        for hosts, program_, is_odd in (("alpha", "beta", True), ("alpha", "python", False), ("alpha", "sh", False), ("alpha,gamma", "beta", False),
                                         ("alpha", "train.py", False), ("alpha", "./beta", False)):
             code, out, err = self.said("--dry-run", "--hosts", hosts, program_, "train.py")
             self.assertEqual((code, "--hosts" in err, err.count("\n")), (0, is_odd, 0), err)

@@ -212,9 +212,12 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
     for (const LocalAddress& own : local_addresses()) facts.addresses.insert(own.address);
     const std::string* path = find_variable(facts.environment, "PATH");
     const std::string program = line.program.empty() ? "" : line.program.front();
+    const std::string& hosts = line.start.hosts;
+    const bool is_alike = hosts.find_first_of(",[") == hosts.npos &&
+                          (hosts.find(':') == hosts.npos) == (program.find(':') == program.npos);
     facts.may_be_host =
-        !line.start.hosts.empty() && program.find_first_of("./") == program.npos && !runs_python({program}) &&
-        !std::filesystem::exists(program, unknown) &&
+        !hosts.empty() && is_alike && program.find_first_of("./") == program.npos &&
+        !runs_python({program}) && !std::filesystem::exists(program, unknown) &&
         find_executable(program, path == nullptr ? std::nullopt : std::optional(*path)).empty();
     if (line.start.host_file.empty()) return facts;
     const auto text = read_small_file(line.start.host_file, kMaxHostListText);

@@ -20,7 +20,8 @@ struct StarterFacts {
     std::set<std::string> addresses;  // of this machine
     std::string host_file_text;       // of --hostfile
     bool hangup_ignored = false;
-    bool may_be_host = false;  // what stands behind --hosts: no file and no command here has that plain name
+    bool may_be_host =
+        false;  // what stands behind one host of --hosts: no file and no command here has that plain name
     bool seals_store = false;  // the user or the site wants that: wants_sealed_store()
 };
 

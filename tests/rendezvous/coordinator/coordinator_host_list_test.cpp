@@ -52,6 +52,8 @@ TEST_CASE("those who wait hear by name who is missing of the host's list") {
           "joined 1/4, missing gpu9, gpu4, gpu1");
     // Of one that knows no list nobody can say which host it is.
     coordinator.receive(4, listed_at(4, "x", 4, kUnlisted, 0), kStart + 13s);
+    for (auto at = 14s; at < 60s; ++at)
+        coordinator.tick(kStart + at);  // who looks so seldom as from 13 to 60 stood still
     CHECK_THAT(of_type<Refused>(coordinator.tick(kStart + 60s)).at(0).reason,
                Catch::StartsWith("joined 2/4, missing 2 nodes after 60 s; there: "));
 }
