@@ -119,8 +119,8 @@ class PortRange(EndToEndTest):
         self.assertRegex(err, r"no port of --port-range 30000-30003 \(DDPRUN_PORT_RANGE\) is free; 3000\d is held by pid ")
 
     def test_communicators_that_are_split_off_are_in_the_range_too(self):
-        # One is the job's, one each rank's own, and the last one for whatever follows from these.
-        for last, code in (("30002", 1), ("30003", 0)):
+        # One is the job's, one each rank's own, and one each that of whatever follows from these.
+        for last, code in (("30003", 1), ("30004", 0)):
             ended = self.run_job(f"--port-range=30000-{last}", "--nproc-per-node=2", program("c_program"),
                                  prefix=self.network.prefix(0))
             self.assertEqual(ended[0], code, ended)
