@@ -34,7 +34,7 @@ count() {
     local name=$1 last
     shift
     echo "== $name"
-    last=$(timeout --kill-after=5 1200 "$@" 2>&1 | tee /dev/stderr | tail -n 1) || true
+    last=$(timeout --kill-after=5 1200 "$@" 2>&1 | tee >(cat >&2) | tail -n 1) || true
     if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
         passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
     else
@@ -54,5 +54,6 @@ count "the example" bash -c 'program "$@"' _ "$build/bin/ddprun" --standalone --
 count "a killed rank" bash -c 'program "$@"' _ "$python" -B scripts/interop/programs/backend_death.py
 count "under the backend's own name, 3 ranks" "$python" -B scripts/interop/backend_tests.py own
 [[ -n $quick ]] || count "what PyTorch keeps for Gloo, 3 ranks" "$python" -B scripts/interop/backend_tests.py gloo
-echo "$passed passed, $failed failed"
+# Ranks that are about to end may still be writing a line.
+printf '\n%s\n' "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]
