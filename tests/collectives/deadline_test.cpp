@@ -68,7 +68,7 @@ TEST_CASE("a receive that runs out before a byte has come leaves the communicato
 }
 
 TEST_CASE("a collective's own deadline ends the communicator and says so", "[deadline]") {
-    std::latch ended(1);
+    std::latch ended(2);
     run_communicators(3, [&](Communicator& comm) {
         std::vector<int> data(10);
         comm.barrier();
