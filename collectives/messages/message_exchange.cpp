@@ -90,6 +90,7 @@ MessageExchange::MessageExchange(const MessengerPlace& place, std::chrono::milli
 }
 
 void MessageExchange::end(MessageWork& work, std::optional<CollectiveError> error) {
+    check(!work.has_ended(), "a message ends once");
     work.error_ = std::move(error);
     (work.previous_ != nullptr ? work.previous_->next_ : open_) = work.next_;
     if (work.next_ != nullptr) work.next_->previous_ = work.previous_;
@@ -108,14 +109,17 @@ void MessageExchange::fail_with(MessageWork& work, CollectiveErrorCode code, con
 }
 
 void MessageExchange::begin(MessageWork& work, Lock& lock) {
+    const bool closed = closed_.load(std::memory_order_relaxed);
+    // Before the operation is among those that a verdict ends.
+    if (!closed && news_.load(std::memory_order_acquire) != news_seen_.load(std::memory_order_relaxed))
+        look_at_news();
     work.number_ = ++numbers_;
     work.next_ = open_;
     if (open_ != nullptr) open_->previous_ = &work;
     open_ = &work;
-    if (closed_.load(std::memory_order_relaxed) || closing_)
+    if (closed || closing_)
         return fail_with(work, CollectiveErrorCode::invalid_argument, "this communicator has been finalized",
                          {});
-    if (news_.load(std::memory_order_acquire) != news_seen_.load(std::memory_order_relaxed)) look_at_news();
     if (verdict_) return fail_with(work, verdict_->code, verdict_->text, verdict_->culprits);
     const int whom = work.peer();
     try {
