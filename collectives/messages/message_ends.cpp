@@ -129,6 +129,8 @@ void MessageExchange::withdraw(MessageWork& work) {
             .store(offer_word(offer.turn, OfferState::retracted), std::memory_order_seq_cst);
     }
     std::erase(to.streams, id);
+    // A rank that has left is told nothing.
+    if (to.left) return release_offer(id);
     offer.work = nullptr;
     if (!verdict_) to.controls.push_back({FrameKind::retract, id, offer.turn, work.tag(), 0, 0});
 }

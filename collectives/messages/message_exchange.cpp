@@ -21,9 +21,10 @@ std::string name_of_request(const MessageRequest& request) {
     return request.sends ? "send_tagged" : "recv_tagged";
 }
 
-enum class Copied { all, refused, gone };
+enum class Copied { all, refused, unreadable };
 
-// Copies from the memory of a process of this host.
+// Copies from the memory of a process of this host. What cannot be read may be memory that only the process itself can
+// read.
 Copied copy_from(std::int32_t pid, std::uint64_t place, void* out, std::size_t bytes) {
     auto* to = static_cast<std::byte*>(out);
     while (bytes > 0) {
@@ -32,7 +33,8 @@ Copied copy_from(std::int32_t pid, std::uint64_t place, void* out, std::size_t b
         const iovec there{reinterpret_cast<void*>(place), piece};
         const ssize_t count = ::process_vm_readv(pid, &here, 1, &there, 1, 0);
         if (count <= 0)
-            return errno == EPERM || errno == ENOSYS || errno == EACCES ? Copied::refused : Copied::gone;
+            return errno == EPERM || errno == ENOSYS || errno == EACCES ? Copied::refused
+                                                                        : Copied::unreadable;
         to += count;
         place += static_cast<std::uint64_t>(count);
         bytes -= static_cast<std::size_t>(count);
@@ -90,6 +92,7 @@ MessageExchange::MessageExchange(const MessengerPlace& place, std::chrono::milli
 }
 
 void MessageExchange::end(MessageWork& work, std::optional<CollectiveError> error) {
+    check(!work.has_ended(), "a message ends once");
     work.error_ = std::move(error);
     (work.previous_ != nullptr ? work.previous_->next_ : open_) = work.next_;
     if (work.next_ != nullptr) work.next_->previous_ = work.previous_;
@@ -108,32 +111,38 @@ void MessageExchange::fail_with(MessageWork& work, CollectiveErrorCode code, con
 }
 
 void MessageExchange::begin(MessageWork& work, Lock& lock) {
+    const bool closed = closed_.load(std::memory_order_relaxed);
+    // Before the operation is among those that a verdict ends.
+    if (!closed && news_.load(std::memory_order_acquire) != news_seen_.load(std::memory_order_relaxed))
+        look_at_news();
     work.number_ = ++numbers_;
     work.next_ = open_;
     if (open_ != nullptr) open_->previous_ = &work;
     open_ = &work;
-    if (closed_.load(std::memory_order_relaxed) || closing_)
+    if (closed || closing_)
         return fail_with(work, CollectiveErrorCode::invalid_argument, "this communicator has been finalized",
                          {});
-    if (news_.load(std::memory_order_acquire) != news_seen_.load(std::memory_order_relaxed)) look_at_news();
     if (verdict_) return fail_with(work, verdict_->code, verdict_->text, verdict_->culprits);
     const int whom = work.peer();
     try {
         if (whom == kAnyRank ? lined_.size() + 1 < peers_.size() : whom != rank() && !peer(whom).line)
             need_connections();
-        work.request_.sends ? begin_send(work) : begin_receive(work);
+        if (!work.request_.sends) {
+            begin_receive(work);
+        } else if (whom == rank()) {
+            send_to_self(work);
+        } else {
+            peer(whom).outbox.push_back(&work);
+            flush(whom);
+        }
     } catch (const std::exception& error) {
         withdraw(work);
         return fail_with(work, CollectiveErrorCode::system, error.what(), {});
     }
-    if ((any_left_ || any_lost_) && !work.has_ended()) progress(lock);
-}
-
-void MessageExchange::begin_send(MessageWork& work) {
-    if (work.peer() == rank()) return send_to_self(work);
-    Peer& to = peer(work.peer());
-    to.outbox.push_back(&work);
-    flush(work.peer());
+    if (work.has_ended()) return;
+    // Of one that was started, the thread that waits or sleeps copies the bytes.
+    if (!pulls_.empty() && work.self_) ring_bell(*bell_);
+    if (any_left_ || any_lost_ || (!pulls_.empty() && !work.self_)) progress(lock);
 }
 
 void MessageExchange::send_to_self(MessageWork& work) {
@@ -206,18 +215,22 @@ void MessageExchange::accept(MessageWork& receive, const ArrivedMessage& message
         if (!word().compare_exchange_strong(expected, offer_word(message.turn, OfferState::claimed)))
             return repost(receive);
     }
-    if (!fits || !(from.local && single_copy_)) {
-        from.controls.push_back(
-            {fits ? FrameKind::accept : FrameKind::drop, message.id, message.turn, message.tag, 0, 0});
-        if (fits) incoming_[{message.source, message.id}] = {&receive, message.tag, message.bytes, 0};
+    if (!fits) {
+        from.controls.push_back({FrameKind::drop, message.id, message.turn, message.tag, 0, 0});
         flush(message.source);
-        if (!fits) fill(receive, message.source, nullptr, message.bytes);
-        return;
+        return fill(receive, message.source, nullptr, message.bytes);
     }
+    if (!(from.local && single_copy_)) return ask_for_pieces(receive, message);
     receive.stage_ = MessageWork::Stage::pulling;
     pulls_.push_back(
         {&receive,
          {message.source, message.tag, message.bytes, true, message.id, message.turn, message.place}});
+}
+
+void MessageExchange::ask_for_pieces(MessageWork& receive, const ArrivedMessage& message) {
+    incoming_[{message.source, message.id}] = {&receive, message.tag, message.bytes, 0};
+    peer(message.source).controls.push_back({FrameKind::accept, message.id, message.turn, message.tag, 0, 0});
+    flush(message.source);
 }
 
 void MessageExchange::repost(MessageWork& receive) {
@@ -248,19 +261,17 @@ void MessageExchange::pull(Lock& lock) {
         lock.lock();
         if (whole) {
             end(*pull.work);
-        } else if (copied == Copied::all || word.load() != offer_word(message.turn, OfferState::claimed)) {
+            continue;
+        }
+        // It may have passed while the bytes were copied.
+        next_deadline_ = std::min(next_deadline_, pull.work->deadline_);
+        if (copied == Copied::refused) single_copy_ = false;
+        if (copied == Copied::all || verdict_ ||
+            word.load() != offer_word(message.turn, OfferState::claimed)) {
             repost(*pull.work);
-        } else if (copied == Copied::refused) {
-            single_copy_ = false;
-            pull.work->stage_ = MessageWork::Stage::open;
-            incoming_[{message.source, message.id}] = {pull.work, message.tag, message.bytes, 0};
-            peer(message.source)
-                .controls.push_back({FrameKind::accept, message.id, message.turn, message.tag, 0, 0});
-            flush(message.source);
         } else {
-            // Its process has ended, as the lifeline says in a moment; or its memory cannot be read.
-            lose(message.source);
-            repost(*pull.work);
+            pull.work->stage_ = MessageWork::Stage::open;
+            ask_for_pieces(*pull.work, message);
         }
     }
 }

@@ -2,6 +2,7 @@
 // callers and threads (messenger.hpp) carry it out, under its lock.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -142,7 +143,6 @@ class MessageExchange {
     int memory_place(int whom) const { return places_[static_cast<std::size_t>(whom)]; }
 
     void begin(MessageWork& work, Lock& lock);
-    void begin_send(MessageWork& work);
     void begin_receive(MessageWork& work);
     void send_to_self(MessageWork& work);
     // The message is for the receive.
@@ -166,6 +166,7 @@ class MessageExchange {
     void pull(Lock& lock);
     void note_handed_on(int from, std::uint64_t bytes);
     void accept(MessageWork& receive, const ArrivedMessage& message);
+    void ask_for_pieces(MessageWork& receive, const ArrivedMessage& message);
     void repost(MessageWork& receive);
 
     // Ends the operation before its time: it is in nothing any more.
@@ -180,7 +181,8 @@ class MessageExchange {
 
     std::chrono::milliseconds timeout_of(const MessageWork& work) const {
         const auto timeout = work.request_.timeout;
-        return timeout.count() < 0 ? operation_timeout_.load() : timeout;
+        return timeout.count() < 0 ? operation_timeout_.load()
+                                   : std::min<std::chrono::milliseconds>(timeout, kLongestTimeout);
     }
     void set_deadline(MessageWork& work);
     bool is_ready() const;

@@ -185,14 +185,15 @@ void Messenger::need_helper() {
 
 void Messenger::need_connections() {
     const Membership& membership = *place_.membership;
+    if (!connections_wake_) connections_wake_.emplace();
+    // Without the thread there are no lines. It waits for the lock.
+    connections_ = start_without_signals([this] { serve_connections(); });
     for (int whom = 0; whom < world_size(); ++whom) {
         if (whom == rank() || peer(whom).line) continue;
         peer(whom).line = std::make_unique<TcpMessageLine>(membership, *place_.lifeline, whom);
         lined_.push_back(whom);
     }
-    connections_wake_.emplace();
     connected_.store(true, std::memory_order_seq_cst);
-    connections_ = start_without_signals([this] { serve_connections(); });
 }
 
 void Messenger::serve_started() {

@@ -13,7 +13,11 @@
 #include <vector>
 
 #include "collectives/communicator.hpp"
+#include "collectives/shm/message_layout.hpp"
+#include "rendezvous/system/deadline.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
+#include "tests/support/rank_processes.hpp"
 #include "tests/support/thread_ranks.hpp"
 
 using namespace ddprun;
@@ -301,6 +305,59 @@ TEST_CASE("a message of another size is that receive's error only", "[messages]"
             comm.barrier();
         });
     }
+}
+
+TEST_CASE("a rank that leaves gives back what was offered to it", "[messages]") {
+    for (const Hosts& hosts : {Hosts{"a", "a", "a"}, Hosts{"a", "b", "b"}}) {
+        run_on_hosts(hosts, [&](Communicator& comm) {
+            Bytes bytes(10'000);
+            if (comm.rank() == 0) {
+                std::vector<Work> open;
+                for (std::uint32_t i = 0; i < kMessageOffers; ++i)
+                    open.push_back(comm.start_send_tagged(bytes.data(), bytes.size(), 1, 1));
+                comm.send_tagged(bytes.data(), 8, 1, 2);
+                for (const Work& work : open) expect_error(Code::peer_left, {1}, [&] { work.wait(); });
+                comm.send_tagged(bytes.data(), bytes.size(), 2, 3, kHangGuard);
+            }
+            if (comm.rank() == 1) comm.recv_tagged(bytes.data(), 8, 0, 2);
+            if (comm.rank() == 2) comm.recv_tagged(bytes.data(), bytes.size(), 0, 3, kHangGuard);
+        });
+    }
+}
+
+TEST_CASE("a started receive of what was offered before is not left lying", "[messages]") {
+    run_on_hosts({"a", "a"}, [&](Communicator& comm) {
+        const Deadline guard = Deadline::clock::now() + kHangGuard;
+        std::uint64_t value = 0;
+        Work never = comm.start_recv_tagged(&value, 8, comm.rank(), 9);
+        Bytes bytes(100'000);
+        // Each would wait for half a second if nobody were told.
+        std::mt19937 random(static_cast<unsigned>(comm.rank()));
+        for (int i = 0; i < 160; ++i) {
+            Work work;
+            if (comm.rank() == 0) {
+                work = comm.start_send_tagged(bytes.data(), bytes.size(), 1, 1);
+                comm.send_tagged(&value, 8, 1, 2);
+            } else {
+                comm.recv_tagged(&value, 8, 0, 2);
+                let_time_pass(random);
+                work = comm.start_recv_tagged(bytes.data(), bytes.size(), 0, 1);
+            }
+            while (!work.test()) std::this_thread::yield();
+        }
+        expect(!has_passed(guard), "the receives were left lying");
+    });
+}
+
+TEST_CASE("no limit is too long", "[messages]") {
+    run_on_hosts({"a", "a"}, [&](Communicator& comm) {
+        constexpr auto kLongest = std::chrono::milliseconds::max();
+        Bytes bytes(100'000);
+        Work send = comm.start_send_tagged(bytes.data(), bytes.size(), comm.rank() ^ 1, 1, kLongest);
+        comm.barrier();
+        comm.recv_tagged(bytes.data(), bytes.size(), comm.rank() ^ 1, 1, kLongest);
+        send.wait();
+    });
 }
 
 TEST_CASE("a wrong message is refused, and nothing is sent", "[messages]") {
