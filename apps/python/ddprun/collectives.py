@@ -14,6 +14,7 @@ Results are bitwise equal on all ranks. A wrong argument is a ValueError that na
 
 import ctypes
 import functools
+import operator
 import pickle
 import sys
 from typing import Any, Dict, Generic, List, Optional, Sequence, Tuple, TypeVar
@@ -190,9 +191,9 @@ class _Operations(Generic[Result]):
         return {"op": _one_of("op", op, _OPS), "scalar": scalar}
 
     def _peer(self, name: str, rank: int) -> int:
-        if not isinstance(rank, int) or not 0 <= rank < self._size:
+        if not hasattr(rank, "__index__") or not 0 <= operator.index(rank) < self._size:
             raise ValueError(f"{name}: must be a rank from 0 to {self._size - 1}, not {rank!r}")
-        return rank
+        return operator.index(rank)
 
     def _at_root(self, name: str, data: Any, root: int, writable: bool) -> Optional[Memory]:
         if self._rank != root:
@@ -274,6 +275,8 @@ class Communicator(_Operations[None]):
     def allocate(self, size: int) -> Any:
         """Bytes that operations use without copying them first, in memory that all ranks of a host map; all ranks call it with the
         same size. numpy.frombuffer(comm.allocate(4000), "float32") is an array of them."""
+        if size < 0:
+            raise ValueError(f"size: must be 0 or more, not {size}")
         library = _library()
         handle = _made(library.ddprun_allocate, self._checked(), size)
         memory: Any = (ctypes.c_ubyte * size).from_address(library.ddprun_buffer_data(handle) or 0)
@@ -358,5 +361,5 @@ def _options(given: Dict[str, Any]) -> Any:
     for name, seconds in given.items():
         if not hasattr(options, f"{name}_ms"):
             raise TypeError(f"there is no option {name!r}")
-        setattr(options, f"{name}_ms", int(seconds * 1000))
+        setattr(options, f"{name}_ms", int(float(seconds) * 1000))
     return ctypes.byref(options)

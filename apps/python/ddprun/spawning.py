@@ -25,7 +25,8 @@ def _picklable(fn: Callable[..., Any], args: Tuple[Any, ...]) -> bytes:
             import cloudpickle  # type: ignore[import-not-found]
             return bytes(cloudpickle.dumps((fn, args)))
         except ImportError:
-            pass
+            if getattr(fn, "__module__", None) == "__main__":
+                raise ValueError("fn: other processes cannot import it from here; put it into a file, or install cloudpickle") from None
     try:
         return pickle.dumps((fn, args))
     except (pickle.PicklingError, AttributeError, TypeError) as error:

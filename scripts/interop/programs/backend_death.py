@@ -1,4 +1,5 @@
-"""One rank of the backend `ddprun` is killed in an operation; the others name it, and go on without it.
+"""One rank of the backend `ddprun` is killed in an operation; the others name it, and go on without it. Where nobody catches
+the error, Python ends as after any other.
 
 This program starts its ranks itself and has their store, as a job does that outlives a rank.
 """
@@ -6,6 +7,7 @@ This program starts its ranks itself and has their store, as a job does that out
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -46,9 +48,23 @@ def main_of(rank, port):
     survivor(rank, asynchronous=rank == 0)
 
 
+def careless(rank, port):
+    store = dist.TCPStore("127.0.0.1", port, is_master=False)
+    dist.init_process_group("ddprun", store=dist.PrefixStore("careless", store), rank=rank, world_size=2)
+    dist.barrier()
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    while True:
+        dist.all_reduce(torch.ones(4))
+
+
 def main():
+    if len(sys.argv) > 1:
+        return careless(int(sys.argv[1]), int(sys.argv[2]))
     ddprun.torch.extension()
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    pair = [subprocess.Popen([sys.executable, __file__, str(rank), str(store.port)]) for rank in range(2)]
+    assert [process.wait() for process in pair] == [1, -signal.SIGKILL], [process.returncode for process in pair]
     context = multiprocessing.get_context("fork")
     ranks = [context.Process(target=main_of, args=(rank, store.port)) for rank in range(RANKS)]
     for process in ranks:

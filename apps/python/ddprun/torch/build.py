@@ -92,8 +92,9 @@ def _words(tree, target):
 
 def compile_to(target):
     """Makes the extension; raises RuntimeError. Whoever reads `target` sees all of it or nothing."""
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=os.path.dirname(target)) as folder:
+    if compiler() is None:
+        raise RuntimeError(f"ddprun: no C++ compiler (CXX, g++, clang++, c++) to make the extension for torch {torch.__version__}")
+    with _kept_there(target), tempfile.TemporaryDirectory(dir=os.path.dirname(target)) as folder:
         made = os.path.join(folder, "made.so")
         # One unit, since most of the time goes into torch's headers.
         unit = "".join(f'#include "{path}"\n' for path in _source_files() if path.endswith(".cpp"))
@@ -104,16 +105,27 @@ def compile_to(target):
             raise RuntimeError(f"ddprun: the extension for torch {torch.__version__} could not be made: {error}") from None
         if done.returncode != 0:
             first = next((line for line in done.stdout.splitlines() if "error" in line), done.stdout.strip()[:500])
-            raise RuntimeError(f"ddprun: the extension for torch {torch.__version__} does not compile, so this torch is one that "
-                               f"this version of ddprun does not know: {first}")
+            raise RuntimeError(f"ddprun: the extension for torch {torch.__version__} does not compile ({compiler()} ended with "
+                               f"{done.returncode}); perhaps this version of ddprun does not know this torch: "
+                               f"{first or 'the compiler said nothing'}")
         os.replace(made, target)
+
+
+@contextlib.contextmanager
+def _kept_there(target):
+    """Makes the folder; a system's refusal of it, or in it, is a RuntimeError."""
+    try:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        yield
+    except OSError as error:
+        raise RuntimeError(f"ddprun: the extension for torch {torch.__version__} cannot be kept: {error}; XDG_CACHE_HOME names "
+                           "another folder") from None
 
 
 @contextlib.contextmanager
 def _alone(target):
     """One process of this node at a time; the others wait."""
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    with open(target + ".lock", "a", encoding="ascii") as file:
+    with _kept_there(target), open(target + ".lock", "a", encoding="ascii") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -86,18 +86,7 @@ Group::Group(c10::intrusive_ptr<c10d::Store> store, ddprun_communicator* made,
 
 Group::~Group() { leave(); }
 
-void Group::take(ddprun_communicator* made) {
-    communicator_.reset(made, ddprun_destroy);
-    auto hooks = std::make_unique<std::shared_ptr<EndHooks>>(hooks_);
-    const auto ended = [](void* context, int code) {
-        const std::unique_ptr<std::shared_ptr<EndHooks>> mine(
-            static_cast<std::shared_ptr<EndHooks>*>(context));
-        // That others are done first is how most groups end.
-        if (code != DDPRUN_OK && code != DDPRUN_PEER_LEFT) (*mine)->run();
-    };
-    require(ddprun_on_end(made, ended, hooks.get()));
-    hooks.release();
-}
+void Group::take(ddprun_communicator* made) { communicator_.reset(made, ddprun_destroy); }
 
 // What has not ended ends by it; works that callers have stay as they are.
 void Group::leave() {
@@ -305,6 +294,12 @@ c10d::ErrorType Group::getError() {
 }
 
 void Group::abort() {
+    std::map<int64_t, std::function<void()>> hooks;
+    {
+        const std::lock_guard lock(hooks_lock_);
+        hooks = hooks_;
+    }
+    for (const auto& [id, hook] : hooks) hook();
     if (communicator_) require(ddprun_abort(communicator_.get(), "abort() was called"));
 }
 

@@ -1,7 +1,9 @@
 // Group: what `ddprun` is to torch.distributed. Its collectives, and here messages, membership and the end.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
@@ -9,31 +11,6 @@
 #include "apps/python/ddprun/torch/extension/collectives.hpp"
 
 namespace ddprun::inline app {
-
-// EndHooks are what callers want to be run when a group's communicator fails. Any thread.
-class EndHooks {
-  public:
-    void set(int64_t id, std::function<void()> hook) {
-        const std::lock_guard lock(lock_);
-        if (hook) {
-            hooks_[id] = std::move(hook);
-        } else {
-            hooks_.erase(id);
-        }
-    }
-    void run() {
-        std::map<int64_t, std::function<void()>> hooks;
-        {
-            const std::lock_guard lock(lock_);
-            hooks = hooks_;
-        }
-        for (const auto& [id, hook] : hooks) hook();
-    }
-
-  private:
-    std::mutex lock_;
-    std::map<int64_t, std::function<void()>> hooks_;
-};
 
 class Group final : public Collectives {
   public:
@@ -77,9 +54,17 @@ class Group final : public Collectives {
 #endif
 
 #ifdef C10D_BACKEND_HAS_HOOKS
+    // They are run by abort(), in its caller's thread. One that another thread runs while Python ends, as after an error that
+    // nobody catches, would abort the process.
     bool supportsAbortHooks() const override { return true; }
-    void registerAbortHook(int64_t id, c10d::AbortHook hook) override { hooks_->set(id, std::move(hook)); }
-    void unregisterAbortHook(int64_t id) override { hooks_->set(id, nullptr); }
+    void registerAbortHook(int64_t id, c10d::AbortHook hook) override {
+        const std::lock_guard lock(hooks_lock_);
+        hooks_[id] = std::move(hook);
+    }
+    void unregisterAbortHook(int64_t id) override {
+        const std::lock_guard lock(hooks_lock_);
+        hooks_.erase(id);
+    }
 #endif
 
     c10d::ErrorType getError() override;
@@ -101,7 +86,8 @@ class Group final : public Collectives {
     const c10::intrusive_ptr<Options> options_;
     uint64_t monitored_ = 0;
     std::string handle_;
-    const std::shared_ptr<EndHooks> hooks_ = std::make_shared<EndHooks>();
+    std::mutex hooks_lock_;
+    std::map<int64_t, std::function<void()>> hooks_;
 };
 
 }  // namespace ddprun::inline app
