@@ -28,7 +28,7 @@ namespace ddprun::inline detail {
 class Messenger final : private MessageExchange, public std::enable_shared_from_this<Messenger> {
   public:
     Messenger(const MessengerPlace& place, std::chrono::milliseconds operation_timeout);
-    ~Messenger();
+    ~Messenger() override;
 
     // Returns when it has ended. Throws what it ended with, and invalid_argument for a wrong request.
     void run(const MessageRequest& request, int* source = nullptr);
