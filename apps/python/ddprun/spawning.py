@@ -26,7 +26,7 @@ def _picklable(fn: Callable[..., Any], args: Tuple[Any, ...]) -> bytes:
             return bytes(cloudpickle.dumps((fn, args)))
         except ImportError:
             if getattr(fn, "__module__", None) == "__main__":
-                raise ValueError("fn: other processes cannot import it from here; put it into a file, or install cloudpickle") from None
+                raise ValueError("fn, args: cannot be given to other processes, which import it; put it into a file, or install cloudpickle") from None
     try:
         return pickle.dumps((fn, args))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
