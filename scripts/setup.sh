@@ -30,6 +30,7 @@ catch2:the unit tests
 python3:the tests that are scripts
 python3-torch:PyTorch's own store client and torchrun
 python3-venv:the environment with a current PyTorch
+python3-dev:the backend for PyTorch, compiled
 python3-numpy:the Python package
 dpkg-dev:the packages for Debian, made
 binutils:which of CUDA's libraries that one needs
