@@ -5,7 +5,7 @@
 // keep connections open that tell of the parent's death by closing; and whatever has threads, or tells others
 // that it ends, is forgotten there instead of destroyed.
 //
-// The registry behind this is the library's only global state: a handler of fork() can have no argument.
+// The registry behind this is global, as the threads of run_beside() are: a handler of fork() can have no argument.
 // Any thread may call any of this at any time, also while another one forks.
 #pragma once
 
