@@ -27,7 +27,10 @@ int take_if_inside(dl_phdr_info* object, std::size_t, void* place) {
 }  // namespace
 
 // Called for each frame that an exception passes. Of the result, the unwinder reads the frames' table only.
-[[gnu::visibility("hidden")]] int _dl_find_object(void* address, dl_find_object* found) noexcept {
+[[gnu::visibility("hidden")]] int find_object(void* address, dl_find_object* found) noexcept
+    asm("_dl_find_object");
+
+int find_object(void* address, dl_find_object* found) noexcept {
     *found = {};
     found->dlfo_map_start = address;
     return ::dl_iterate_phdr(take_if_inside, found) == 1 ? 0 : -1;

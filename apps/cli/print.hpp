@@ -21,9 +21,9 @@ std::optional<std::string> parse_words(CLI::App& app, const std::vector<OptionGr
 // Prints all of `text`. Throws system_error where it cannot be written; a reader that has seen enough is no error.
 void print(const std::string& text);
 
-// Shows a text to read, as git does: on a terminal through $DDPRUN_PAGER, $PAGER or less, where there is one, and waits until
+// Shows a plain text to read, as git does: on a terminal through $DDPRUN_PAGER, $PAGER or less, where there is one, and waits until
 // the reader has left it; else as print() does, and so a single line. The pager is a command of the shell; cat, or none
 // (DDPRUN_PAGER=), is print(). Headings are bold on a terminal, unless NO_COLOR is set.
-void show_text(const std::string& text);
+void show_text(const std::string& plain);
 
 }  // namespace ddprun::inline app
