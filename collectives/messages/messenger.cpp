@@ -24,14 +24,6 @@ constexpr int kMessageYields = 20;
 // A sleep that nobody ends; it matters only where a peer is killed between its message and its ring of the bell.
 constexpr std::chrono::milliseconds kLongestMessageSleep{500};
 
-void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield" ::: "memory");
-#endif
-}
-
 }  // namespace
 
 bool MessageWork::ended() {

@@ -12,6 +12,7 @@
 #include <ctime>
 
 #include "collectives/call/call.hpp"
+#include "rendezvous/system/shared_memory.hpp"
 
 #if defined(__x86_64__)
 #endif
@@ -52,14 +53,6 @@ constexpr std::chrono::milliseconds kStay{10};
 constexpr int kYields = 50;
 // A sleep that nobody ends; it matters only where the wake of a dying rank is lost.
 constexpr std::chrono::milliseconds kLongestSleep{50};
-
-void pause() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield" ::: "memory");
-#endif
-}
 
 // Says in `place`, during its life, that `value` is there.
 class Marked {
@@ -154,7 +147,7 @@ void ShmWaiter::wait_long(int peer, const ShmCondition& condition, PeerMesh::Ope
         for (int look = 0; look < kLooksPerPause; ++look) {
             if (condition.met()) return;
         }
-        pause();
+        relax();
     }
     wake_if_owed();
     thread_local const int thread = ::gettid();
@@ -206,7 +199,7 @@ bool ShmWaiter::spin(const ShmCondition& condition, PeerMesh::Operation& operati
     do {
         for (int i = 0; i < kPausesPerLook; ++i) {
             if (condition.met()) return true;
-            pause();
+            relax();
         }
         look_at_news(operation);
         // The peer may have been put on this rank's CPU, where it runs only if given the chance.

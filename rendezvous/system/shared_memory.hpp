@@ -17,6 +17,15 @@
 
 namespace ddprun::inline base {
 
+// Lets the CPU rest for a moment between two looks at memory.
+inline void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield" ::: "memory");
+#endif
+}
+
 // Sleeps while `word` holds `value`, until somebody wakes it. May also return without cause.
 inline void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
     ::syscall(SYS_futex, &word, FUTEX_WAIT, value, nullptr, nullptr, 0);
