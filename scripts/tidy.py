@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """House rules as a test: `tidy.py` checks the tree, `tidy.py --self-test` checks every rule, and `tidy.py --built FOLDER
-SECONDS` what a release build weighs, which took the processors that long.
+TIMES` what a release build weighs, which took the processors that many times as long as Catch2's own code.
 
 A rule is a function from the tree (path -> text) to complaints (path, line, text). It has a row in RULES and, in
 house_rules/tidy_self_test.py, one tree that breaks it and one that does not. Needs Python 3 and its standard library only.

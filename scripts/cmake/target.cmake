@@ -137,7 +137,8 @@ function(ddprun_program name)
   endif()
 endfunction()
 
-# What is done alike for every type has nothing new for the thread sanitizer, and takes it minutes: one type of each.
+# What is done alike for every type, or is arithmetic, has nothing new for the thread sanitizer, and takes it minutes: one type of
+# each, and threads in all other tests.
 set(DDPRUN_TEST_CASES "")
 if(DDPRUN_SANITIZE MATCHES "thread")
   set(DDPRUN_TEST_CASES "~[types],* - float")

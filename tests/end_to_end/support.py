@@ -3,6 +3,7 @@
 Usage of a test file: `TEST_FILE BIN_DIR [unittest arguments]`; see main() at the bottom.
 """
 
+import contextlib
 import os
 import pty
 import re
@@ -210,7 +211,8 @@ class EndToEndTest(unittest.TestCase):
             time.sleep(0.01)  # The death of a process that is not our child is no event for us.
             left = processes_of_job(self.marker)
         for pid in left:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # It ended with another one.
+                os.kill(pid, signal.SIGKILL)
         self.assertEqual(left, [], "processes of the job were left behind")
 
     def launch(self, *arguments, prefix=(), env=None, **popen):

@@ -9,6 +9,8 @@ import sys
 import torch
 import torch.distributed as dist
 
+from saying import leave
+
 
 def main():
     folder = sys.argv[1]
@@ -36,8 +38,7 @@ def main():
         dist.barrier()
     assert total == step * (step + 1) // 2, (total, step)
     print(f"rank {rank} of {world} is done, the total of the steps is right", flush=True)
-    # Gloo's threads do not survive the interpreter's end: now and then one aborts the process.
-    dist.destroy_process_group()
+    leave()
 
 
 main()

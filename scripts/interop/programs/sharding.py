@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
-from saying import ok
+from saying import leave, ok
 
 
 def meshes(world):
@@ -58,7 +58,7 @@ def main():
         set_model_state_dict(model, state["model"])
         assert torch.equal(full(model).sum(), state["sum"])
         ok(f"distributed.checkpoint loaded on {world} ranks")
-    dist.destroy_process_group()
+    leave()
 
 
 main()

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-from saying import ok
+from saying import leave, ok
 
 SAMPLES, EPOCHS, BATCH = 64, 2, 8
 # What outlives the process group. PyTorch 1.13 hangs where Gloo's thread is the last to drop a tensor while the group ends:
@@ -58,7 +58,7 @@ def main():
     parameters = torch.cat([each.detach().flatten() for each in model.parameters()])
     assert all(torch.equal(each, parameters) for each in gathered(parameters))
     ok("DDP, ranks bit-equal")
-    dist.destroy_process_group()
+    leave()
 
 
 main()

@@ -41,8 +41,8 @@ def main():
     assert trainer.num_training_batches == 64 // 8 // world
     weights = trainer.strategy.all_gather(torch.cat([each.detach().flatten() for each in model.parameters()]))
     assert all(torch.equal(each, weights[0]) for each in weights)
-    leave()
     ok("Lightning")
+    leave()
 
 
 main()

@@ -34,8 +34,8 @@ def main():
     weights = torch.cat([each.detach().flatten() for each in model.parameters()])
     dist.all_gather(everywhere := [torch.empty_like(weights) for _ in range(world)], weights)
     assert all(torch.equal(each, weights) for each in everywhere)
-    leave()
     ok("Transformers Trainer")
+    leave()
 
 
 main()

@@ -195,7 +195,7 @@ TEST_CASE("16-bit sums travel as they are when asked to", "[compression]") {
 }
 
 TEST_CASE("compressed all_reduces are right but for rounding, with the same bits on all ranks",
-          "[compression]") {
+          "[compression][types]") {
     const unsigned seed = std::random_device{}();
     for (const Hosts& hosts : kCompressedLayouts) {
         for (const std::size_t count : kCounts) {

@@ -163,7 +163,7 @@ TEMPLATE_TEST_CASE("shared memory gives a fold's bits at every threshold", "[shm
     }
 }
 
-TEST_CASE("shared memory gives a fold's bits around and above a whole stage", "[shm]") {
+TEST_CASE("shared memory gives a fold's bits around and above a whole stage", "[shm][types]") {
     for (const int n : {2, 5}) {
         if (kIsSanitized && n > 2) continue;  // more ranks are in the other cases
         run_communicators(n, [&](Communicator& comm) {
