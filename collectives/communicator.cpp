@@ -29,7 +29,12 @@ Place numbered_place(const Environment& environment, const CommunicatorOptions& 
     Place place = read_place(environment, options, -1);
     place.rank = rank;
     place.world_size = world_size;
-    place.own_numbers = environment.contains("DDPRUN_RUN_ID");
+    const auto is_given = [&](const char* name, int number) {
+        const std::string* given = find_variable(environment, name);
+        return given != nullptr && *given == std::to_string(number);
+    };
+    place.own_numbers =
+        environment.contains("DDPRUN_RUN_ID") && !(is_given("RANK", rank) && is_given("WORLD_SIZE", world_size));
     return place;
 }
 

@@ -252,12 +252,12 @@ std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, c
     const std::string& host_id = place.host.host_id;
     auto news = place.life ? DeathNews::open(*place.life) : nullptr;
     const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
-                      place.host.sockets_per_peer, news ? news->life() : 0};
+                      place.host.sockets_per_peer, news ? news->life() : 0, place.own_numbers};
     Joined joined = join_through(
         *room.store,
         {place.rank, place.world_size, place.round, fmt::format("pid {} on {}", ::getpid(), host_identity())},
         self, deadline);
-    joined.membership.own_numbers = place.own_numbers;
+    joined.membership.own_numbers = std::ranges::any_of(joined.membership.members, &Member::own_numbers);
     joined.membership.mesh_key = place.mesh_key;
     if (room.rank_0_hosts) room.departure = std::make_unique<Departure>(std::move(joined.departure));
     auto session = open_session(std::move(joined.membership), std::move(listener), place.transport,

@@ -12,6 +12,8 @@
 namespace ddprun::inline detail {
 namespace {
 
+constexpr std::string_view kOwn = " own";
+
 // Returns what stands before the first `end`, and takes both away.
 std::string_view take_until(char end, std::string_view& text) {
     const std::string_view taken = text.substr(0, text.find(end));
@@ -45,8 +47,8 @@ RankGroup group_of(int rank, std::vector<int> ranks) {
 }  // namespace
 
 std::string to_string(const Member& member) {
-    return fmt::format("{} {} {} {:016x}", to_string(member.endpoint), member.host, member.sockets,
-                       member.life);
+    return fmt::format("{} {} {} {:016x}{}", to_string(member.endpoint), member.host, member.sockets, member.life,
+                       member.own_numbers ? kOwn : "");
 }
 
 std::optional<Member> parse_member(std::string_view text) {
@@ -54,10 +56,12 @@ std::optional<Member> parse_member(std::string_view text) {
     const std::string_view host = take_until(' ', text);
     const std::string_view sockets = take_until(' ', text);
     const auto lanes = whole_number(sockets, 1, kMaxLanes);
+    const bool own_numbers = text.ends_with(kOwn);
+    if (own_numbers) text.remove_suffix(kOwn.size());
     const auto life = parse_hex<std::uint64_t>(text);
     if (!endpoint || endpoint->port == 0 || host.empty() || sockets.size() != 1 || !lanes || !life)
         return std::nullopt;
-    return Member{std::move(*endpoint), std::string(host), *lanes, *life};
+    return Member{std::move(*endpoint), std::string(host), *lanes, *life, own_numbers};
 }
 
 int Membership::local_rank() const {

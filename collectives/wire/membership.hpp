@@ -19,12 +19,13 @@ struct Member {
     std::string host;   // identity of the machine or container: equal for ranks on one host
     int sockets = 1;    // connections for each direction and neighbour that it wishes for, 1 to kMaxLanes
     std::uint64_t life = 0;  // by which its agent tells of its death (death_news.hpp); 0: by none
+    bool own_numbers = false;  // its launcher has given it another rank, or another number of ranks
 
     bool operator==(const Member&) const = default;
 };
 
-// The store carries it like this: `address:port host sockets life`, without blanks in the host; the life is 16
-// hexadecimal digits.
+// The store carries it like this: `address:port host sockets life`, without blanks in the host, and ` own` where it has
+// own numbers; the life is 16 hexadecimal digits.
 std::string to_string(const Member& member);
 std::optional<Member> parse_member(std::string_view text);
 
@@ -35,7 +36,7 @@ struct Membership {
     Nonce nonce{};
     std::vector<Member> members;                       // by rank
     std::optional<SecretKey> mesh_key = std::nullopt;  // that its ranks prove to each other that they have
-    bool own_numbers = false;  // a launcher has given the ranks others, see kOwnNumbers
+    bool own_numbers = false;  // a launcher has given some rank others, see kOwnNumbers
 
     int world_size() const noexcept { return static_cast<int>(members.size()); }
     int right() const noexcept { return (rank + 1) % world_size(); }

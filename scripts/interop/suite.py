@@ -28,15 +28,15 @@ def c10d_pair():
 class Jobs:
     """The jobs in their order: title (for --only and --list), what of the environment it needs, function."""
 
-    def __init__(self, results, secret):
-        self.results, self.secret, self.found = results, secret, []
+    def __init__(self, secret):
+        self.secret, self.found = secret, []
 
     def add(self, function, pytorch, launch, agents, *more, needs=None):
         """With a secret only jobs of several agents count: nobody else has anything to prove."""
         if self.secret and len(agents) < 2:
             return
         setting = Setting(pytorch, launch, agents, self.secret)
-        self.found.append((setting.title(function.__name__), needs, lambda: function(self.results, setting, *more)))
+        self.found.append((setting.title(function.__name__), needs, lambda results: function(results, setting, *more)))
 
     def of_torch(self, pytorch, needs):
         self.add(torch_cases.process_groups, pytorch, "--standalone", [["--standalone"]], 4, needs=needs)
@@ -69,6 +69,7 @@ def read_words():
     parser.add_argument("--all", action="store_true", help="also Accelerate, Lightning, Transformers and JAX, which pip installs")
     parser.add_argument("--secret", action="store_true", help="only the jobs of several agents, with DDPRUN_SECRET set")
     parser.add_argument("--only", metavar="TEXT", default="", help="only the jobs whose title has this text; see --list")
+    parser.add_argument("--again", action="store_true", help="a job that fails runs once more, and counts as it then ends")
     parser.add_argument("--list", action="store_true", help="print the titles of the jobs and exit")
     parser.add_argument("--bin", metavar="DIR", default=os.path.join(ROOT, "build", "bin"), help="where ddprun is")
     return parser.parse_args()
@@ -96,11 +97,21 @@ class Available:
         return self.missing[need]
 
 
+def run(job, title):
+    """What has come of it."""
+    results = Results()
+    try:
+        job(results)
+    except Exception as error:  # One job must not keep the others from running.
+        results.note(title, f"the suite itself: {error!r}")
+    return results
+
+
 def main():
     words = read_words()
     support.BIN, support.HANG_GUARD = os.path.abspath(words.bin), HANG_GUARD
     results = Results()
-    jobs = Jobs(results, words.secret)
+    jobs = Jobs(words.secret)
     made = environment.Environment(os.path.join(ROOT, "build", "interop"))
     current = PyTorch("current", os.path.dirname(made.python))
     jobs.of_torch(DEBIAN, needs=None)
@@ -110,7 +121,7 @@ def main():
         jobs.of_frameworks(current)
     available = Available(made)
     begin = time.monotonic()
-    for title, need, run in jobs.found:
+    for title, need, job in jobs.found:
         if words.only not in title:
             continue
         if words.list:
@@ -118,10 +129,11 @@ def main():
         elif reason := available.reason_against(need):
             results.skip(title, reason)
         else:
-            try:
-                run()
-            except Exception as error:  # One job must not keep the others from running.
-                results.note(title, f"the suite itself: {error!r}")
+            of_job = run(job, title)
+            if words.again and of_job.failed:
+                print(f"again {title}", flush=True)
+                of_job = run(job, title)
+            results.add(of_job)
     if words.list:
         return 0
     print(f"interop: {time.monotonic() - begin:.0f} s")

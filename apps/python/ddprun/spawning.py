@@ -4,6 +4,8 @@ The processes have the whole environment of ddprun's workers (RANK, WORLD_SIZE, 
 behind, and a failure is reported with the rank and the traceback of the first.
 """
 
+import ctypes
+import functools
 import json
 import multiprocessing.spawn
 import os
@@ -33,6 +35,17 @@ def _picklable(fn: Callable[..., Any], args: Tuple[Any, ...]) -> bytes:
         raise ValueError(f"fn, args: cannot be given to other processes: {error}") from None
 
 
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+def _end_with(caller: int) -> None:
+    """ddprun is asked to stop when the thread that has started it ends, killed or not; as torch.multiprocessing's processes are."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != caller:
+        os._exit(128 + signal.SIGTERM)
+
+
 class Spawned:
     """The processes of spawn(…, join=False). Ends them when it is dropped before they have ended."""
 
@@ -47,7 +60,7 @@ class Spawned:
             file.write(payload)
         worker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "spawned.py")
         self.process = subprocess.Popen([program("ddprun"), "--nproc-per-node", str(nprocs), "--result-file", self._result, *options,
-                                         "--run-path", worker, path], env=environment_for(None))
+                                         "--run-path", worker, path], env=environment_for(None), preexec_fn=functools.partial(_end_with, os.getpid()))
 
     def join(self, timeout: Optional[float] = None) -> bool:
         """True when all have ended well, False if they go on after `timeout` seconds. Raises JobFailed."""

@@ -46,6 +46,12 @@ class Package(support.EndToEndTest):
         done = self.python("-m", "ddprun", "--nproc-per-node", "3", PYTHON, os.path.join(HERE, "ranks.py"), "survivors")
         self.assertEqual(done.stdout, "went on\n" * 2)
 
+    def test_who_is_late_is_named_by_the_number_that_ddprun_gave(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.python("-m", "ddprun", "--nproc-per-node", "3", PYTHON, os.path.join(HERE, "ranks.py"), "late",
+                               os.path.join(folder, "store"), code=1)
+        self.assertRegex(done.stderr, r"first failure: rank 1 .* has not come \(rank [02] says: barrier")
+
     def test_the_example(self):
         apps = os.path.join(ROOT, "apps")
         done = self.python("-m", "ddprun", "--nproc-per-node", "3", os.path.join(apps, "examples", "kmeans.py"), os.path.join(apps, "data", "digits.csv"))
@@ -80,6 +86,13 @@ class Package(support.EndToEndTest):
                            "del later\n"
                            "print(process.returncode is not None)")
         self.assertEqual(done.stdout, "True\n")
+
+    def test_nothing_is_left_of_a_spawn_whose_caller_is_killed(self):
+        with subprocess.Popen([PYTHON, "-c", "import ddprun, ranks; ddprun.spawn(ranks.waits, (), 2)"], env=self.environment,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as caller:
+            self.assertEqual([caller.stdout.readline() for _ in range(2)], ["ready\n"] * 2)
+            caller.kill()
+            self.assertIn("SIGTERM", caller.stdout.read())  # to its end, which is that of the last of them
 
     def test_wrong_calls_are_refused(self):
         for call, words in (("spawn(3)", "fn: must be a function, not int"), ("spawn(print, nprocs=0)", "nprocs: must be 1 or more, not 0"),
