@@ -1,7 +1,7 @@
 """The C interface of the collectives (ddprun_collectives.h) by ctypes: only what ddprun.collectives calls of it."""
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any
 
 from .places import library
@@ -23,6 +23,7 @@ _CODES = {
     "connect": [c_char_p, c_int, c_int, POINTER(Options), _place],
     "split": [_comm, c_int, c_int, _place],
     "shrink": [_comm, _ranks, c_size_t, _place],
+    "subgroup": [_comm, _ranks, c_size_t, c_char_p, POINTER(Options), _place],
     "finalize": [_comm, c_int64],
     "status": [_comm],
     "abort": [_comm, c_char_p],
@@ -42,10 +43,13 @@ _CODES = {
     "barrier": [_comm],
     "send": [_comm, c_void_p, c_size_t, c_int, c_int],
     "recv": [_comm, c_void_p, c_size_t, c_int, c_int],
+    "start_send_tagged": [_comm, c_void_p, c_size_t, c_int, c_uint64, c_int64, _place],
+    "start_recv_tagged": [_comm, c_void_p, c_size_t, c_int, c_uint64, c_int64, _place],
     "allocate": [_comm, c_size_t, _place],
     "start": [_comm, POINTER(Request), _place],
     "work_wait": [c_void_p],
     "work_test": [c_void_p],
+    "work_source": [c_void_p],
 }
 _OTHERS = {
     "destroy": (None, [_comm]),

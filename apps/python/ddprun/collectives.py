@@ -84,6 +84,11 @@ class Work:
         """Returns when it has ended; raises CollectiveError if it has failed. Any thread."""
         _check(_library().ddprun_work_wait(self._handle))
 
+    @property
+    def source(self) -> int:
+        """The rank that sent what a recv_tagged() has received."""
+        return int(_library().ddprun_work_source(self._handle))
+
     def done(self) -> bool:
         """Whether it has ended, well or not. Any thread."""
         return bool(_library().ddprun_work_test(self._handle) == 1)
@@ -173,6 +178,18 @@ class _Operations(Generic[Result]):
         memory = Memory(out, "out", True)
         return self._run("recv", None, memory, {"count": memory.count, "peer": self._peer("peer", peer)})
 
+    def send_tagged(self, data: Any, peer: int, tag: int, *, timeout: float = -1) -> Result:
+        """A message to the rank `peer`, beside the order of all else: for its recv_tagged() of this tag, 0 to 2**64 - 1, and as many
+        bytes. `timeout` in seconds, for this message alone; below 0 the operation_timeout."""
+        return self._message("send", Memory(data, "data", False), self._peer("peer", peer), tag, timeout)
+
+    def recv_tagged(self, out: Any, peer: Optional[int], tag: int, *, timeout: float = -1) -> Result:
+        """The next message with this tag from the rank `peer`, or with None from any; a Work's `source` says from which."""
+        return self._message("recv", Memory(out, "out", True), -1 if peer is None else self._peer("peer", peer), tag, timeout)
+
+    def _message(self, way: str, memory: Memory, peer: int, tag: int, timeout: float) -> Result:
+        raise NotImplementedError
+
     @staticmethod
     def _pair(data: Any, out: Any) -> Tuple[Memory, Memory]:
         given = Memory(data, "data", out is None)
@@ -214,6 +231,13 @@ class _Started(_Operations[Work]):
                               count=values.get("count", 0), scalar=values.get("scalar", 0), compression=values.get("compression", 0))
         library = _library()
         return Work(_made(library.ddprun_start, self._comm._checked(), ctypes.byref(request)), (self._comm, given, got))
+
+
+    def _message(self, way: str, memory: Memory, peer: int, tag: int, timeout: float) -> Work:
+        if not hasattr(tag, "__index__") or not 0 <= operator.index(tag) < 1 << 64:
+            raise ValueError(f"tag: must be a whole number from 0 to 2**64 - 1, not {tag!r}")
+        return Work(_made(getattr(_library(), f"ddprun_start_{way}_tagged"), self._comm._checked(), memory.address,
+                          memory.count * memory.bytes_each, peer, tag, int(timeout * 1000)), (self._comm, memory))
 
 
 # The order of the C functions' arguments.
@@ -266,6 +290,13 @@ class Communicator(_Operations[None]):
         """One communicator for each color, its ranks in the order of their keys; None for a negative color. All ranks call it."""
         handle = _made(_library().ddprun_split, self._checked(), color, key)
         return None if handle is None else Communicator(handle)
+
+    def subgroup(self, ranks: Sequence[int], name: str, **options: Any) -> "Communicator":
+        """One of these ranks alone, in this order, who call it with the same name, not in use by another. Options as in from_env();
+        without any, this one's."""
+        numbers = (ctypes.c_int * len(ranks))(*ranks)
+        return Communicator(_made(_library().ddprun_subgroup, self._checked(), numbers, len(ranks), name.encode(),
+                                  _options(options) if options else None))
 
     def shrink(self, excluded: Sequence[int] = ()) -> "Communicator":
         """Those that are not excluded, to go on after a failure: comm.shrink(error.ranks). This one stays, to be closed."""
@@ -344,6 +375,9 @@ class Communicator(_Operations[None]):
         memory = given or got
         values = {**values, "in": given and given.address, "out": got and got.address, "type": memory.type if memory else 0}
         _check(getattr(_library(), f"ddprun_{name}")(self._checked(), *(values[one] for one in _ARGUMENTS[name])))
+
+    def _message(self, way: str, memory: Memory, peer: int, tag: int, timeout: float) -> None:
+        self.start._message(way, memory, peer, tag, timeout).wait()
 
 
 class _Owner:

@@ -28,6 +28,9 @@ def refusals(comm):
         ("out: has 4 elements, must have data's 4 by 3", lambda: comm.reduce_scatter(ones, ones.copy())),
         ("out: must have elements of the same type", lambda: comm.all_reduce(ones, numpy.ones(4))),
         ("data: has 4 elements, which 3 ranks cannot share", lambda: comm.all_to_all(ones, ones.copy())),
+        ("peer: must be a rank from 0 to 2, not 3", lambda: comm.send_tagged(ones, 3, 0)),
+        ("tag: must be a whole number from 0 to .*, not -1", lambda: comm.start.send_tagged(ones, 0, -1)),
+        ("tag: must be .*, not 18446744073709551616", lambda: comm.recv_tagged(ones, None, 1 << 64)),
         ("band is not defined for f32", lambda: comm.all_reduce(ones, op="band")),
     ]
 
@@ -93,6 +96,7 @@ def operations(rank, types):
         assert comm.split(-1) is None
         part.close()
         tensors(comm)
+        messages(comm)
 
 
 def tensors(comm):
@@ -133,6 +137,32 @@ def survivors():
     rest.all_reduce(data)
     assert data[0] == rest.world_size == 2
     print("went on")
+
+
+def messages(comm):
+    """By tag, from any rank, in another order than they were sent; of a subgroup that its members make."""
+    rank, size = comm.rank, comm.world_size
+    works = [comm.start.send_tagged(numpy.full(1000, 10 * rank + tag), (rank + 1) % size, tag) for tag in (1, 2)]
+    got = numpy.zeros(1000, "int64")
+    comm.recv_tagged(got, None, 2)
+    left = (rank - 1) % size
+    assert (got == 10 * left + 2).all()
+    work = comm.start.recv_tagged(got, left, 1)
+    work.wait()
+    assert (got == 10 * left + 1).all() and work.source == left
+    for each in works:
+        each.wait()
+    try:
+        comm.recv_tagged(got, left, 3, timeout=0.05)
+    except CollectiveError as error:
+        assert error.code == "timed_out", error
+    comm.barrier()  # it ended that call only, and nobody leaves before
+    if rank != 1:
+        with comm.subgroup([size - 1, 0], "ends") as ends:
+            assert (ends.rank, ends.world_size) == (int(rank == 0), 2)
+            data = numpy.full(3, float(rank))
+            ends.all_reduce(data)
+            assert (data == size - 1).all()
 
 
 def late(path):
