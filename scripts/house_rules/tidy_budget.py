@@ -12,7 +12,7 @@ PRODUCTION = ("apps/", "launcher/", "rendezvous/", "collectives/")
 SOURCES = (".cpp", ".hpp", ".h", ".cu", ".cuh", ".py")
 
 LIMITS = {
-    "lines of production code": 81_260,
+    "lines of production code": 81_300,
     "files of production code": 490,
     "options of ddprun": 105,
     "bytes of ddprun, stripped": 7_000_000,

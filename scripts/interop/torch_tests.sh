@@ -52,6 +52,10 @@ export -f program
 count "programs" bash -c 'program "$@"' _ "$build/bin/ddprun" --standalone --nproc-per-node=3 scripts/interop/programs/backend.py
 count "the example" bash -c 'program "$@"' _ "$build/bin/ddprun" --standalone --nproc-per-node=2 apps/examples/train_ddprun.py
 count "a killed rank" bash -c 'program "$@"' _ "$python" -B scripts/interop/programs/backend_death.py
+for end in "" destroy; do
+    count "Python's end amid calls $end" bash -c 'program "$@"' _ "$build/bin/ddprun" --standalone --nproc-per-node=2 \
+        scripts/interop/programs/backend_exit.py $end
+done
 count "under the backend's own name, 3 ranks" "$python" -B scripts/interop/backend_tests.py own
 [[ -n $quick ]] || count "what PyTorch keeps for Gloo, 3 ranks" "$python" -B scripts/interop/backend_tests.py gloo
 # Ranks that are about to end may still be writing a line.

@@ -7,6 +7,7 @@ Importing this registers the backend, and loads nothing else: what fits this ver
 first group is made.
 """
 
+import atexit
 import functools
 
 try:
@@ -56,10 +57,24 @@ def _create(options, _backend_options):
                              parent, ranks, getattr(options, "enable_reconfigure", False))
 
 
+def _leave_all():
+    """As Python ends, before it may no longer be called: what is under way ends, and with it the threads that would call it."""
+    if not extension.cache_info().currsize:
+        return
+    for group in list(torch.distributed.distributed_c10d._world.pg_map):
+        try:
+            backend = group._get_backend(torch.device("cpu"))
+        except RuntimeError:
+            continue
+        if isinstance(backend, extension().Group):
+            backend.shutdown()
+
+
 def register():
     """Makes the backend known to torch.distributed; once is enough. Torch calls this by the entry point `torch.distributed.backends`."""
     if "DDPRUN" not in torch.distributed.Backend._plugins:
         torch.distributed.Backend.register_backend("ddprun", _create, extended_api=True, devices=["cpu"])
+        atexit.register(_leave_all)
 
 
 if (refusal := _refusal()) is not None:

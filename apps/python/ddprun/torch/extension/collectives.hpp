@@ -78,6 +78,7 @@ class Collectives : public c10d::Backend {
 
     // Shared with those memory blocks that were allocated in it.
     std::shared_ptr<ddprun_communicator> communicator_;
+    const std::shared_ptr<Calls> calls_ = std::make_shared<Calls>();
     std::atomic<uint64_t> sequence_{0};
 
   private:

@@ -15,6 +15,8 @@ namespace {
 
 // Tags of the monitored barrier; those of callers are below it.
 constexpr uint64_t kMonitorTag = uint64_t{1} << 32;
+// A call that takes longer is left behind.
+constexpr Milliseconds kCallsTimeout{10'000};
 
 ddprun_options settings(const Group::Options& options) {
     ddprun_options settings = DDPRUN_OPTIONS_INIT;
@@ -95,6 +97,7 @@ void Group::leave() {
     if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) unlocked.emplace();
     communicator_.reset();
     forget();
+    calls_->wait(kCallsTimeout);
 }
 
 void Group::setTimeout(Milliseconds timeout) {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -53,6 +54,41 @@ struct Task {
     std::optional<Tensors> inputs;                          // what a profiler shows
 };
 
+// Calls counts those that the library makes on threads of its own for the works of one group. They may need Python's lock, so none
+// may be left when Python ends.
+class Calls {
+  public:
+    // Runs body() as one of them; begin() has counted it.
+    template <class Body>
+    void run(Body body) {
+        ++depth();
+        body();
+        --depth();
+        const std::lock_guard lock(mutex_);
+        --under_way_;
+        ended_.notify_all();
+    }
+    void begin() {
+        const std::lock_guard lock(mutex_);
+        ++under_way_;
+    }
+    // Until none is under way, `limit` at most; at once where one of them asks for it.
+    void wait(Milliseconds limit) {
+        std::unique_lock lock(mutex_);
+        if (depth() == 0) ended_.wait_for(lock, limit, [this] { return under_way_ == 0; });
+    }
+
+  private:
+    static int& depth() {
+        thread_local int calls = 0;
+        return calls;
+    }
+
+    std::mutex mutex_;
+    std::condition_variable ended_;
+    int under_way_ = 0;
+};
+
 // Flight is what the library uses until the end of what was started: the backend has it, too, in case that nobody waits.
 struct Flight {
     Flight() = default;
@@ -66,6 +102,7 @@ struct Flight {
 
     std::vector<ddprun_work*> works;
     Tensors held;
+    std::shared_ptr<Calls> calls;  // of its group
 };
 
 class Operation final : public c10d::Work {
@@ -203,10 +240,15 @@ class Operation final : public c10d::Work {
         if (flight_->works.empty()) return then(*this);
         auto done = std::make_unique<Done>(Done{std::move(self), std::move(then)});
         const auto called = [](void* context, int /*code*/) {
-            const std::unique_ptr<Done> mine(static_cast<Done*>(context));
-            mine->operation->settle(mine->operation->outcome());
-            mine->then(*mine->operation);
+            std::unique_ptr<Done> mine(static_cast<Done*>(context));
+            const std::shared_ptr<Calls> calls = mine->operation->flight_->calls;
+            calls->run([&] {
+                mine->operation->settle(mine->operation->outcome());
+                mine->then(*mine->operation);
+                mine.reset();
+            });
         };
+        flight_->calls->begin();
         require(ddprun_work_on_done(flight_->works.back(), called, done.get()));
         done.release();
     }

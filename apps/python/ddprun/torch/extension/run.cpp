@@ -35,6 +35,7 @@ ddprun_communicator* Collectives::communicator() const {
 void Collectives::remember(const std::shared_ptr<Flight>& flight) {
     constexpr size_t kMany = 64;
     std::vector<std::shared_ptr<Flight>> landed;  // let go outside the lock, since that can take Python's
+    flight->calls = calls_;
     const std::lock_guard lock(flying_lock_);
     // What many receives wait for is not looked at each time.
     if (flying_.size() < kMany || flying_.size() == flying_.capacity()) {
