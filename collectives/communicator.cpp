@@ -33,8 +33,8 @@ Place numbered_place(const Environment& environment, const CommunicatorOptions& 
         const std::string* given = find_variable(environment, name);
         return given != nullptr && *given == std::to_string(number);
     };
-    place.own_numbers =
-        environment.contains("DDPRUN_RUN_ID") && !(is_given("RANK", rank) && is_given("WORLD_SIZE", world_size));
+    place.own_numbers = environment.contains("DDPRUN_RUN_ID") &&
+                        !(is_given("RANK", rank) && is_given("WORLD_SIZE", world_size));
     return place;
 }
 

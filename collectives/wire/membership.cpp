@@ -47,8 +47,8 @@ RankGroup group_of(int rank, std::vector<int> ranks) {
 }  // namespace
 
 std::string to_string(const Member& member) {
-    return fmt::format("{} {} {} {:016x}{}", to_string(member.endpoint), member.host, member.sockets, member.life,
-                       member.own_numbers ? kOwn : "");
+    return fmt::format("{} {} {} {:016x}{}", to_string(member.endpoint), member.host, member.sockets,
+                       member.life, member.own_numbers ? kOwn : "");
 }
 
 std::optional<Member> parse_member(std::string_view text) {

@@ -18,7 +18,7 @@ struct Member {
     Endpoint endpoint;  // numeric address
     std::string host;   // identity of the machine or container: equal for ranks on one host
     int sockets = 1;    // connections for each direction and neighbour that it wishes for, 1 to kMaxLanes
-    std::uint64_t life = 0;  // by which its agent tells of its death (death_news.hpp); 0: by none
+    std::uint64_t life = 0;    // by which its agent tells of its death (death_news.hpp); 0: by none
     bool own_numbers = false;  // its launcher has given it another rank, or another number of ranks
 
     bool operator==(const Member&) const = default;
