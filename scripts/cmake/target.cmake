@@ -137,10 +137,10 @@ function(ddprun_program name)
   endif()
 endfunction()
 
-# What is done alike for every type, or is arithmetic, has nothing new for the thread sanitizer, and takes it minutes: one type of
-# each, and threads in all other tests.
+# What is done alike for every type, or is arithmetic, has nothing new for a sanitizer but in the tests of one function, and takes it
+# minutes: one type of each.
 set(DDPRUN_TEST_CASES "")
-if(DDPRUN_SANITIZE MATCHES "thread")
+if(DDPRUN_SANITIZE)
   set(DDPRUN_TEST_CASES "~[types],* - float")
 endif()
 # Of the places that test.sh has for each processor, four or under sanitizers two, what a test of several ranks that compute

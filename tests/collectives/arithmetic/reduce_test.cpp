@@ -98,7 +98,7 @@ TEST_CASE("reductions of all inputs at once are those in pairs, but for the roun
     }
 }
 
-TEST_CASE("every operation is defined for the types it has a meaning for", "[types]") {
+TEST_CASE("every operation is defined for the types it has a meaning for", "[arithmetic]") {
     constexpr DataType kFloats[] = {DataType::f32, DataType::f64, DataType::f16, DataType::bf16};
     constexpr DataType kIntegers[] = {DataType::i8,  DataType::u8,  DataType::i32,
                                       DataType::u32, DataType::i64, DataType::u64};
@@ -114,7 +114,7 @@ TEST_CASE("every operation is defined for the types it has a meaning for", "[typ
     }
 }
 
-TEST_CASE("every enumerator has a name, and nothing else is known", "[types]") {
+TEST_CASE("every enumerator has a name, and nothing else is known", "[arithmetic]") {
     REQUIRE(name_of(DataType::i64) == "i64");
     REQUIRE(size_of(DataType::f64) == 8);
     REQUIRE(name_of(ReduceOp::avg) == "avg");
