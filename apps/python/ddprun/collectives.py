@@ -232,7 +232,6 @@ class _Started(_Operations[Work]):
         library = _library()
         return Work(_made(library.ddprun_start, self._comm._checked(), ctypes.byref(request)), (self._comm, given, got))
 
-
     def _message(self, way: str, memory: Memory, peer: int, tag: int, timeout: float) -> Work:
         if not hasattr(tag, "__index__") or not 0 <= operator.index(tag) < 1 << 64:
             raise ValueError(f"tag: must be a whole number from 0 to 2**64 - 1, not {tag!r}")

@@ -156,6 +156,8 @@ def messages(comm):
         comm.recv_tagged(got, left, 3, timeout=0.05)
     except CollectiveError as error:
         assert error.code == "timed_out", error
+    else:
+        raise AssertionError("a message came that nobody has sent")
     comm.barrier()  # it ended that call only, and nobody leaves before
     if rank != 1:
         with comm.subgroup([size - 1, 0], "ends") as ends:
