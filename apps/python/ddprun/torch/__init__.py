@@ -57,8 +57,8 @@ def _create(options, _backend_options):
                              parent, ranks, getattr(options, "enable_reconfigure", False))
 
 
-def _leave_all():
-    """As Python ends, before it may no longer be called: what is under way ends, and with it the threads that would call it."""
+def _await_calls():
+    """As Python ends: for what the library's threads call in it. No group is ended, since a thread may be in an operation."""
     if not extension.cache_info().currsize:
         return
     for group in list(torch.distributed.distributed_c10d._world.pg_map):
@@ -67,14 +67,14 @@ def _leave_all():
         except RuntimeError:
             continue
         if isinstance(backend, extension().Group):
-            backend.shutdown()
+            backend._await_calls()
 
 
 def register():
     """Makes the backend known to torch.distributed; once is enough. Torch calls this by the entry point `torch.distributed.backends`."""
     if "DDPRUN" not in torch.distributed.Backend._plugins:
         torch.distributed.Backend.register_backend("ddprun", _create, extended_api=True, devices=["cpu"])
-        atexit.register(_leave_all)
+        atexit.register(_await_calls)
 
 
 if (refusal := _refusal()) is not None:

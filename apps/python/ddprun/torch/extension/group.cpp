@@ -97,8 +97,10 @@ void Group::leave() {
     if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) unlocked.emplace();
     communicator_.reset();
     forget();
-    calls_->wait(kCallsTimeout);
+    await_calls();
 }
+
+void Group::await_calls() { calls_->wait(kCallsTimeout); }
 
 void Group::setTimeout(Milliseconds timeout) {
     options_->timeout = timeout;

@@ -70,6 +70,8 @@ class Group final : public Collectives {
     c10d::ErrorType getError() override;
     void abort() override;
     void shutdown() override;
+    // Until no thread of the library calls anybody for works of this group, ten seconds at most. Not with Python's lock.
+    void await_calls();
 
   private:
     // Of a communicator that is there already.
