@@ -32,7 +32,7 @@ build="$(realpath "$build")"
 cmake --build "$build" --target ddprun_packages
 rm -rf "$build/packages"
 mkdir "$build/packages"
-[[ ${#pythons[@]} -eq 0 ]] || rm -rf "$build/prebuilt"
+rm -rf "$build/prebuilt"
 for python in ${pythons[@]+"${pythons[@]}"}; do
     PYTHONPATH=apps/python "$python" -B -m ddprun.torch build "$build/prebuilt"
 done

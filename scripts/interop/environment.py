@@ -29,8 +29,9 @@ def last_line(text):
 
 
 class Environment:
-    def __init__(self, folder):
+    def __init__(self, folder, torch="torch"):
         self.folder = os.path.join(folder, "venv")
+        self.torch = torch  # as pip takes it
         self.python = os.path.join(self.folder, "bin", "python3")
 
     def site_packages(self):
@@ -76,7 +77,8 @@ class Environment:
         with open(path, "w", encoding="utf-8") as file:
             for line in lines:
                 line = re.sub(r"(?<=^Requires-Dist: cuda-toolkit)\[.*\]", f"[{','.join(REAL_CUDA_PARTS)}]", line)
-                if not re.match("Requires-Dist: (nvidia-|cuda-bindings|triton)", line):
+                # The same parts as they were called with CUDA 12.
+                if not re.match("Requires-Dist: (nvidia-(?!cuda-runtime|cuda-cupti|cufile)|cuda-bindings|triton)", line):
                     file.write(line)
 
     def requirements(self):
@@ -90,7 +92,7 @@ class Environment:
         if sys.version_info < OLDEST_PYTHON:
             raise Unavailable(f"python3 is {sys.version.split()[0]}, a current PyTorch wants {'.'.join(map(str, OLDEST_PYTHON))}")
         self.begin()
-        self.pip("torch", dependencies=False)
+        self.pip(self.torch, dependencies=False)
         self.leave_out_what_a_gpu_needs()
         # numpy is no requirement by name, but most programs of people need it.
         self.pip("numpy", *self.requirements())

@@ -13,6 +13,7 @@ from jobs import ROOT, PyTorch, Setting, support
 from results import Results
 
 DEBIAN = PyTorch("1.13", "/usr/bin")
+OLDER = "torch==2.9.1"  # the oldest that the backend is for, as its last patch is
 HANG_GUARD = 240.0  # seconds for one job; Python's imports are slow on a loaded machine
 
 
@@ -57,6 +58,11 @@ class Jobs:
         self.add(torch_cases.sharding, pytorch, "two agents, static", static_pair(), 4, pair, 2, needs="torch")
         self.add(store_cases.store_verbs, pytorch, "one node", [[]], needs="torch")
 
+    def of_the_backend(self, pytorch, older):
+        self.add(torch_cases.backend_of_the_wheel, pytorch, "one node", [[]], needs="torch")
+        folder = os.path.dirname(older.python)
+        self.add(torch_cases.backend_of_an_older_torch, PyTorch(OLDER.replace("==", " "), folder), "one node", [[]], older, needs="torch")
+
     def of_frameworks(self, pytorch):
         for name, function in framework_cases.CASES.items():
             self.add(function, pytorch, "one node", [["--standalone"]], 2, needs=name)
@@ -66,7 +72,7 @@ class Jobs:
 
 def read_words():
     parser = argparse.ArgumentParser(prog="scripts/interop.sh", description=__doc__)
-    parser.add_argument("--all", action="store_true", help="also Accelerate, Lightning, Transformers and JAX, which pip installs")
+    parser.add_argument("--all", action="store_true", help="also the backend, Accelerate, Lightning, Transformers and JAX, which pip installs")
     parser.add_argument("--secret", action="store_true", help="only the jobs of several agents, with DDPRUN_SECRET set")
     parser.add_argument("--only", metavar="TEXT", default="", help="only the jobs whose title has this text; see --list")
     parser.add_argument("--again", action="store_true", help="a job that fails runs once more, and counts as it then ends")
@@ -118,6 +124,7 @@ def main():
     jobs.of_torch(current, needs="torch")
     jobs.of_current_alone(current)
     if words.all:
+        jobs.of_the_backend(current, environment.Environment(os.path.join(ROOT, "build", "interop-older"), OLDER))
         jobs.of_frameworks(current)
     available = Available(made)
     begin = time.monotonic()

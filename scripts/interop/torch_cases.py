@@ -1,11 +1,14 @@
 """The cases with PyTorch alone: process groups, training, RPC, recorded errors, restarts, nodes that come and go."""
 
+import glob
 import json
 import os
 import re
 import signal
+import subprocess
 
-from jobs import Folder, check_said, support, tail, wait, wait_for_file
+import environment
+from jobs import ROOT, Folder, check_said, support, tail, wait, wait_for_file
 
 COLLECTIVES = ("all_reduce", "broadcast", "reduce", "all_gather", "gather", "scatter", "all_to_all_single", "send_recv",
                "isend_irecv", "batch_isend_irecv", "barrier", "objects")
@@ -120,3 +123,53 @@ def elastic(results, setting):
     if not complaint and (job.steps != sorted(job.steps) or job.steps[1] == 0):
         complaint = f"it went on at steps {job.steps}"
     results.note(setting.title("elastic 1:3, grows, shrinks and goes on from its checkpoint"), complaint, tail(job.agents))
+
+
+DDP_EXAMPLE = os.path.join(ROOT, "apps", "examples", "train_ddprun.py")
+
+
+def said_by(words, **more):
+    """Whether it has ended with 0, and what it has said."""
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                          timeout=support.HANG_GUARD, **more)
+    return done.returncode == 0, done.stdout
+
+
+def note_training(results, title, launcher, program, env):
+    """A case: the example of DistributedDataParallel learns."""
+    right, text = said_by([launcher, "--standalone", "--nproc-per-node=2", program], env=env)
+    loss = re.search(r"step 20: loss 0\.(\d+)", text)
+    results.note(title, None if right and loss else "it has not learned", text)
+
+
+def backend_of_the_wheel(results, setting):
+    """What scripts/package.sh makes with the backend for this torch inside: nothing is compiled, nor could it be, and the program does
+    not name ddprun but as the backend."""
+    with Folder() as folder:
+        python = os.path.join(setting.pytorch.folder, "python3")
+        build = os.path.dirname(support.BIN)
+        right, text = said_by([os.path.join(ROOT, "scripts", "package.sh"), "--build", build, "--torch", python])
+        wheels = glob.glob(os.path.join(build, "packages", "*.whl"))
+        if right and wheels:
+            right, text = said_by([python, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", folder, *wheels])
+        results.note(setting.title("the wheel with the backend in it"), None if right and wheels else "it is not there", text)
+        program, cache = os.path.join(folder, "train.py"), os.path.join(folder, "cache")
+        with open(DDP_EXAMPLE, encoding="utf-8") as example, open(program, "w", encoding="utf-8") as file:
+            file.write(re.sub("^import ddprun.torch.*", "", example.read(), flags=re.MULTILINE))
+        env = {**setting.environment(PYTHONPATH=folder, XDG_CACHE_HOME=cache), "PATH": setting.pytorch.folder}
+        note_training(results, setting.title("a job of the wheel, without a compiler"), os.path.join(folder, "bin", "ddprun"), program, env)
+        results.note(setting.title("a job of the wheel has made no extension"), os.path.exists(cache) and "there is one in the cache")
+
+
+def backend_of_an_older_torch(results, setting, older):
+    """The same source compiled for it, when the first rank asks."""
+    try:
+        older.make()
+    except environment.Unavailable as error:
+        results.skip(setting.title("the backend"), str(error))
+        return
+    build = os.path.dirname(support.BIN)
+    with Folder() as folder:
+        env = setting.environment(PYTHONPATH=os.path.join(ROOT, "apps", "python"), XDG_CACHE_HOME=folder, DDPRUN_COLLECTIVES_LIBRARY=os.path.join(
+            build, "collectives", "package", "libddprun_collectives.so"))
+        note_training(results, setting.title("the backend, compiled at its first use"), os.path.join(support.BIN, "ddprun"), DDP_EXAMPLE, env)

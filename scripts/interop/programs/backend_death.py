@@ -18,7 +18,7 @@ import ddprun.torch
 from saying import ok
 
 RANKS, VICTIM = 4, 2
-NEWS = 3.0  # seconds within which a death must be known; the waits without it would take minutes
+NEWS = 60.0  # seconds within which a death must be known; the waits without it would take half an hour
 
 
 def survivor(rank, asynchronous):
@@ -39,8 +39,8 @@ def survivor(rank, asynchronous):
     dist.destroy_process_group()
 
 
-def main_of(rank, port):
-    store = dist.TCPStore("127.0.0.1", port, is_master=False)
+def main_of(rank, ports):
+    store = dist.TCPStore("127.0.0.1", ports.get(), is_master=False)
     dist.init_process_group("ddprun", store=store, rank=rank, world_size=RANKS)
     dist.barrier()
     if rank == VICTIM:
@@ -62,13 +62,17 @@ def main():
     if len(sys.argv) > 1:
         return careless(int(sys.argv[1]), int(sys.argv[2]))
     ddprun.torch.extension()
+    context = multiprocessing.get_context("fork")
+    ports = context.SimpleQueue()
+    ranks = [context.Process(target=main_of, args=(rank, ports), daemon=True) for rank in range(RANKS)]
+    for process in ranks:
+        process.start()
+    # Its thread may hold a lock of the C library's at any time, which a process that is forked then waits for in vain.
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     pair = [subprocess.Popen([sys.executable, __file__, str(rank), str(store.port)]) for rank in range(2)]
     assert [process.wait() for process in pair] == [1, -signal.SIGKILL], [process.returncode for process in pair]
-    context = multiprocessing.get_context("fork")
-    ranks = [context.Process(target=main_of, args=(rank, store.port)) for rank in range(RANKS)]
-    for process in ranks:
-        process.start()
+    for _ in ranks:
+        ports.put(store.port)
     for process in ranks:
         process.join()
     sys.exit(0 if [process.exitcode for process in ranks] == [0, 0, -signal.SIGKILL, 0] else 1)
