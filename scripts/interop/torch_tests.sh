@@ -48,6 +48,7 @@ program() {
 program "the backend, 3 ranks" "$build/bin/ddprun" --standalone --nproc-per-node=3 scripts/interop/programs/backend.py
 program "the example" "$build/bin/ddprun" --standalone --nproc-per-node=2 apps/examples/train_ddprun.py
 program "a killed rank" "$python" -B scripts/interop/programs/backend_death.py
+program "a rank is killed, stands still, is late, leaves, aborts" "$python" -B scripts/interop/programs/backend_torture.py
 for end in "" destroy; do
     program "Python's end amid calls $end" "$build/bin/ddprun" --standalone --nproc-per-node=2 \
         scripts/interop/programs/backend_exit.py $end

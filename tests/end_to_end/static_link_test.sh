@@ -21,6 +21,11 @@ for program in "$@"; do
         echo "$program needs $young, which is younger than glibc 2.$newest_glibc"
         worst=1
     fi
+    # A release's guards: where there is one of them, the containers' is there, too.
+    if grep -aq __stack_chk_fail "$program" && ! grep -aqF "__n < this->size()" "$program"; then
+        echo "$program was built without _GLIBCXX_ASSERTIONS"
+        worst=1
+    fi
 done
 echo "$# programs checked"
 exit "$worst"
