@@ -145,9 +145,12 @@ def note_training(results, title, launcher, program, env):
 def backend_of_the_wheel(results, setting):
     """What scripts/package.sh makes with the backend for this torch inside: nothing is compiled, nor could it be, and the program does
     not name ddprun but as the backend."""
+    build = os.path.dirname(support.BIN)
+    if not os.path.exists(os.path.join(build, "CMakeCache.txt")):
+        results.skip(setting.title("the wheel with the backend in it"), f"{build} is no build")
+        return
     with Folder() as folder:
         python = os.path.join(setting.pytorch.folder, "python3")
-        build = os.path.dirname(support.BIN)
         right, text = said_by([os.path.join(ROOT, "scripts", "package.sh"), "--build", build, "--torch", python])
         wheels = glob.glob(os.path.join(build, "packages", "*.whl"))
         if right and wheels:
