@@ -177,12 +177,12 @@ class Suspended(EndToEndTest):
             port = free_port()
             # A group of its own, in which a shell could continue it.
             agents = [self.launch("--nnodes", 2, "--node-rank", rank, "--master-addr", "127.0.0.1", "--master-port", port,
-                                  "--heartbeat", 2, *worker("exit-zero-on-term"), process_group=0) for rank in (0, 1)]
+                                  "--heartbeat", 3, *worker("exit-zero-on-term"), process_group=0) for rank in (0, 1)]
             for agent in agents:
                 agent.wait_for_line("^ready$")
             agents[suspended].send(signal.SIGTSTP)
             os.waitid(os.P_PID, agents[suspended].pid, os.WSTOPPED | os.WNOWAIT)
-            time.sleep(4)  # longer than the limit: no event tells that nothing happens
+            time.sleep(5)  # longer than the limit: no event tells that nothing happens
             agents[suspended].send(signal.SIGCONT)
             agents[0].send(signal.SIGTERM)
             for agent in agents:
