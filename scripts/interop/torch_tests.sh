@@ -60,7 +60,8 @@ done
 wait
 for selection in "${selections[@]}"; do
     cat "$said/$selection"
-    if [[ $(tail -n 1 "$said/$selection") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
+    # Ranks that are about to end may still have written a line.
+    if [[ $(grep -aE "^[0-9]+ passed, " "$said/$selection" | tail -n 1) =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
         passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
     else
         echo "FAIL  PyTorch's tests ($selection) have not come to their end"
