@@ -49,8 +49,8 @@ else()
   # What is shipped has Debian's guards, and no path of whoever built it: the same sources give the same bytes anywhere.
   include(CheckCXXCompilerFlag)
   check_cxx_compiler_flag(-fcf-protection DDPRUN_HAS_CET)
-  set(guards -fstack-protector-strong -D_GLIBCXX_ASSERTIONS -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -ffile-prefix-map=${PROJECT_BINARY_DIR}=build
-             -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
+  set(guards -fstack-protector-strong -D_GLIBCXX_ASSERTIONS -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+             -ffile-prefix-map=${PROJECT_BINARY_DIR}=build -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
   if(DDPRUN_HAS_CET)
     list(APPEND guards -fcf-protection)
   endif()

@@ -23,13 +23,13 @@ LONG = timedelta(seconds=60)  # a hang guard
 COUNT = 1000
 
 
-def parts(value=0.0):
-    return [torch.full((COUNT,), value) for _ in range(RANKS)]
+def parts():
+    return [torch.zeros(COUNT) for _ in range(RANKS)]
 
 
 def message(rank):
     """From the victim to the others."""
-    for peer in {0, 2}:
+    for peer in (0, 2):
         if rank == VICTIM:
             dist.send(torch.ones(COUNT), peer)
         elif rank == peer:
@@ -107,6 +107,7 @@ def run_rank(rank, event, operation, path, answers):
     limit = LATE if event in (stopped, late) else LONG
     dist.init_process_group("ddprun", store=dist.FileStore(path, RANKS), rank=rank, world_size=RANKS, timeout=limit)
     if rank == VICTIM:
+        os.close(answers)  # it answers nothing, and nobody waits for it
         for _ in range(CALLS_BEFORE):
             operation(rank)
         event()
@@ -131,8 +132,9 @@ class Case:
         if process == 0:
             try:
                 run_rank(rank, *arguments)
-            finally:
+            except BaseException:
                 sys.excepthook(*sys.exc_info())
+            finally:
                 os._exit(1)
         return process
 
