@@ -33,7 +33,7 @@ std::optional<fs::path> newest_in(const fs::path& log_dir) {
     std::error_code trouble;
     for (auto at = fs::directory_iterator(log_dir, trouble); at != fs::directory_iterator();
          at.increment(trouble))
-        folders.push_back(at->path());
+        if (!at->is_symlink(trouble)) folders.push_back(at->path());  // `latest` is no run of its own
     std::vector<fs::path> paths;
     std::vector<RunRecord> records;
     for (const fs::path& folder : folders) {

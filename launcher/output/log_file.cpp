@@ -70,6 +70,13 @@ std::string LogFolder::round(const PathFacts& facts, int round) {
     return path;
 }
 
+std::string LogFolder::latest(const PathFacts& facts) const {
+    PathFacts of_another_run = facts;
+    ++of_another_run.start_unix_s;
+    if (!chosen_by_user_ || filled_path(chosen_, of_another_run) != base_) return {};
+    return facts.node_rank > 0 ? fmt::format("latest_node{}", facts.node_rank) : "latest";
+}
+
 std::string LogFolder::worker(const std::string& round_folder, int local_rank) {
     if (!files_ || bare_) return round_folder;
     std::string path = fmt::format("{}/{}", round_folder, local_rank);
@@ -102,6 +109,25 @@ void LogFolder::create(const std::string& path) {
     } else if (errno != EEXIST) {
         refuse(errno, path);
     }
+}
+
+std::optional<std::string> link_latest(const RunFolder& folder) {
+    namespace fs = std::filesystem;
+    if (folder.latest.empty()) return {};
+    const fs::path run = folder.path;
+    const fs::path link = run.parent_path() / folder.latest;
+    const std::string name = run.filename().string();
+    const fs::path fresh = run.parent_path() / ("." + folder.latest + name.substr(name.rfind('_')));
+    std::error_code error;
+    const auto there = fs::symlink_status(link, error);
+    if (fs::exists(there) && !fs::is_symlink(there))
+        return link.string() + " is no link, so it leads to no run";
+    fs::create_directory_symlink(name, fresh, error);
+    if (error) return {};
+    fs::rename(fresh, link, error);
+    if (!error) return {};
+    ::unlink(fresh.c_str());
+    return fmt::format("{} does not lead to this run: {}", link.string(), error.message());
 }
 
 std::string temporary_folder(const Environment& environment) {

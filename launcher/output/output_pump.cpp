@@ -85,10 +85,10 @@ void OutputPump::begin_round(const RoundIdentity& identity) {
     filtered_out_.reset();
     filtered_err_.reset();
     const std::string run_before = folder_.run();
-    const int node_rank = identity.is_alone ? -1 : identity.node_rank;
+    const PathFacts facts{identity.start_unix_s, identity.run_id, identity.host,
+                          identity.is_alone ? -1 : identity.node_rank};
     try {
-        round_folder_ =
-            folder_.round({identity.start_unix_s, identity.run_id, identity.host, node_rank}, identity.round);
+        round_folder_ = folder_.round(facts, identity.round);
     } catch (const Error& error) {
         const bool is_wanted = plan_.wants_logs() || !plan_.log_dir.empty();
         if (is_wanted && !has_had_files_) throw;
@@ -99,7 +99,7 @@ void OutputPump::begin_round(const RoundIdentity& identity) {
     if (round_folder_.empty()) return;
     if (settings_.in_run_folder && folder_.run() != run_before) {
         run([work = settings_.in_run_folder,
-             folder = RunFolder{folder_.run(), identity.job_id, identity.node_rank}] {
+             folder = RunFolder{folder_.run(), identity.job_id, identity.node_rank, folder_.latest(facts)}] {
             return work(folder);
         });
     }

@@ -40,6 +40,12 @@ def worker(*modes):
     return [program("worker_stub"), *modes]
 
 
+def run_folders(logs):
+    """The paths of the runs' own folders in that of --log-dir, by name; the links to the newest are left out."""
+    paths = [os.path.join(logs, name) for name in sorted(os.listdir(logs))]
+    return [path for path in paths if not os.path.islink(path)]
+
+
 def free_port():
     """A port nobody had a moment ago. Good enough where a job must be told one."""
     with socket.socket() as probe:

@@ -78,7 +78,8 @@ std::string run_record_of(const Call& call) {
     }
 }
 
-// Returns what writes run.json when the run's own folder below --log-dir has been made; nothing without --log-dir.
+// Returns what writes run.json, and lets `latest` lead to it, when the run's own folder below --log-dir has been made; nothing
+// without --log-dir.
 RunFolderWork run_file_work(const LaunchOptions& options, Call& call) {
     if (!options.output.files || options.output.log_dir.empty()) return {};
     return [made = record_of(call)](const RunFolder& folder) -> std::optional<std::string> {
@@ -86,7 +87,7 @@ RunFolderWork run_file_work(const LaunchOptions& options, Call& call) {
         const auto* record = std::get_if<RunRecord>(&made);
         const std::string trouble =
             record != nullptr ? trouble_with(path, *record, folder) : std::get<std::string>(made);
-        if (trouble.empty()) return std::nullopt;
+        if (trouble.empty()) return link_latest(folder);
         return fmt::format("{} is not written, so ddpctl rerun will not know this run: {}", path.string(),
                            trouble);
     };

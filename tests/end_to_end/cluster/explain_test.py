@@ -14,7 +14,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from support import HANG_GUARD, EndToEndTest, free_port, main, program, worker
+from support import HANG_GUARD, EndToEndTest, free_port, main, program, run_folders, worker
 
 USAGE = 2
 REFUSED = 71
@@ -130,7 +130,7 @@ class Recorded(EndToEndTest):
     def runs(self):
         """The folders of the runs, by name."""
         self.assertFalse(os.path.exists(os.path.join(self.logs, "run.json")))
-        return [os.path.join(self.logs, name) for name in sorted(os.listdir(self.logs))]
+        return run_folders(self.logs)
 
     def file(self):
         folder, = self.runs()

@@ -103,7 +103,7 @@ class VanishingFolders(EndToEndTest):
         self.assertEqual(self.fail_without(""), (0, "", self.launchers[-1].err()))
         self.assertIn("exit code 7; restart 1 of 1", self.launchers[-1].err())
         files = [os.path.join(path, name) for path, _, names in os.walk(self.logs) for name in names]
-        folder, = os.listdir(self.logs)
+        folder, = map(os.path.basename, support.run_folders(self.logs))
         self.assertEqual(sorted(os.path.relpath(path, self.logs) for path in files if os.path.getsize(path)),
                          [f"{folder}/attempt_1/0/stdout.log", f"{folder}/run.json"])
 

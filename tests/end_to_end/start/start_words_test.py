@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import support
 from start_test import HERE, StartTest
-from support import program, worker
+from support import program, run_folders, worker
 
 
 class StartRecorded(StartTest):
@@ -28,11 +28,11 @@ class StartRecorded(StartTest):
         self.assertRegex(err, r"^ddprun: --store door: [^\n]*$")  # since there is a secret
         first = sorted(out.splitlines())
         self.assertEqual(len(first), 3, out)
-        folders = sorted(os.listdir(self.path("logs")))
+        folders = run_folders(self.path("logs"))
         self.assertEqual(len(folders), 2)
         for rank, folder in enumerate(folders):
-            self.assertRegex(folder, f"^none_node{rank}_{socket.gethostname()}_[^_]*$")
-            with open(self.path(os.path.join("logs", folder, "run.json")), encoding="utf-8") as file:
+            self.assertRegex(os.path.basename(folder), f"^none_node{rank}_{socket.gethostname()}_[^_]*$")
+            with open(os.path.join(folder, "run.json"), encoding="utf-8") as file:
                 text = file.read()
             record = json.loads(text)
             self.assertEqual((record["words"], record["directory"], record["node_rank"]),
@@ -46,8 +46,8 @@ class StartRecorded(StartTest):
         code, out, err = self.run_start("--hosts", "a", "--log-dir", self.path("logs"), "sh", "-c", "echo $#", *words)
         self.assertEqual((code, out), (0, "1"), err)
         self.assertRegex(err, r"^(\[a\] )?ddprun: .*/run\.json is not written, .*ddpctl rerun.*: the command line .* is too long")
-        folder, = os.listdir(self.path("logs"))
-        self.assertEqual(os.listdir(self.path("logs/" + folder)), ["attempt_0"])
+        folder, = run_folders(self.path("logs"))
+        self.assertEqual(os.listdir(folder), ["attempt_0"])
 
 
 class StartVariables(StartTest):
