@@ -62,9 +62,10 @@ def _check(code: int) -> None:
 
 
 def _one_of(name: str, value: Any, choices: Sequence[Any]) -> int:
-    if value not in choices:
-        raise ValueError(f"{name}: must be one of {', '.join(repr(choice) for choice in choices)}, not {value!r}")
-    return choices.index(value)
+    try:
+        return choices.index(value)
+    except ValueError:
+        raise ValueError(f"{name}: must be one of {', '.join(repr(choice) for choice in choices)}, not {value!r}") from None
 
 
 def _made(function: Any, *arguments: Any) -> Optional[int]:
@@ -241,7 +242,7 @@ class _Started(_Operations[Work]):
 
 # The order of the C functions' arguments.
 _ARGUMENTS: Dict[str, List[str]] = {
-    "all_reduce_compressed": ["in", "out", "count", "type", "op", "scalar", "compression"],
+    "all_reduce": ["in", "out", "count", "type", "op", "scalar", "compression"],
     "reduce": ["in", "out", "count", "type", "op", "scalar", "peer"],
     "reduce_scatter": ["in", "out", "count", "type", "op", "scalar"],
     "broadcast": ["out", "count", "type", "peer"],
@@ -253,6 +254,13 @@ _ARGUMENTS: Dict[str, List[str]] = {
     "send": ["in", "count", "type", "peer"],
     "recv": ["out", "count", "type", "peer"],
 }
+
+
+@functools.lru_cache(maxsize=None)
+def _functions() -> Dict[str, Tuple[Any, List[str]]]:
+    names = {name: f"ddprun_{name}" for name in _ARGUMENTS}
+    names["all_reduce"] += "_compressed"
+    return {name: (getattr(_library(), names[name]), arguments) for name, arguments in _ARGUMENTS.items()}
 
 
 class Communicator(_Operations[None]):
@@ -370,10 +378,12 @@ class Communicator(_Operations[None]):
         return self._handle
 
     def _run(self, name: str, given: Optional[Memory], got: Optional[Memory], values: Dict[str, Any]) -> None:
-        name = "all_reduce_compressed" if name == "all_reduce" else name
         memory = given or got
-        values = {**values, "in": given and given.address, "out": got and got.address, "type": memory.type if memory else 0}
-        _check(getattr(_library(), f"ddprun_{name}")(self._checked(), *(values[one] for one in _ARGUMENTS[name])))
+        values["in"], values["out"], values["type"] = given and given.address, got and got.address, memory.type if memory else 0
+        function, arguments = _functions()[name]
+        code = function(self._checked(), *[values[one] for one in arguments])
+        if code:
+            _check(code)
 
     def _message(self, way: str, memory: Memory, peer: int, tag: int, timeout: float) -> None:
         self.start._message(way, memory, peer, tag, timeout).wait()

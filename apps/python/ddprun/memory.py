@@ -28,7 +28,6 @@ _release_buffer = ctypes.pythonapi.PyBuffer_Release
 _release_buffer.argtypes, _release_buffer.restype = [ctypes.POINTER(_Buffer)], None
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.argtypes, _capsule_pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
-_WRITABLE, _FORMAT, _C_CONTIGUOUS = 0x1, 0x4, 0x38
 
 
 class Memory:
@@ -38,32 +37,33 @@ class Memory:
 
     def __init__(self, data: Any, name: str, writable: bool) -> None:
         """Raises ValueError, which names the argument, for what has no such elements."""
-        if hasattr(data, "__dlpack__") and not _has_buffer(data):
-            self._take_dlpack(data, name)
+        try:
+            view = memoryview(data)
+        except (TypeError, BufferError, ValueError) as error:
+            if hasattr(data, "__dlpack__") and isinstance(error, TypeError):
+                self._take_dlpack(data, name)
+            else:
+                raise _no_array(name, writable, error) from None
         else:
-            self._take_buffer(data, name, writable)
-
-    def __del__(self) -> None:
-        if isinstance(getattr(self, "_kept", None), _Buffer):
-            _release_buffer(ctypes.byref(self._kept))
+            self._take_buffer(view, name, writable)
 
     def _set_type(self, kind: str, size: int, name: str, said: str) -> None:
         if (kind, size) not in TYPES:
             raise ValueError(f"{name}: elements of type {said} cannot be reduced or sent")
         self.type, self.bytes_each = TYPES[kind, size], size
 
-    def _take_buffer(self, data: Any, name: str, writable: bool) -> None:
-        view = _Buffer()
-        try:
-            _get_buffer(data, ctypes.byref(view), _FORMAT | _C_CONTIGUOUS | (_WRITABLE if writable else 0))
-        except (BufferError, ValueError, TypeError) as error:
-            raise ValueError(f"{name}: must be an array{' that can be written' if writable else ''}, its elements one behind the "
-                             f"other ({error})") from None
-        self._kept: Any = view
-        said = (view.format or b"B").decode()
+    def _take_buffer(self, view: memoryview, name: str, writable: bool) -> None:
+        if not view.c_contiguous or (writable and view.readonly):
+            raise _no_array(name, writable, "it is read-only" if view.c_contiguous else "it has gaps")
         # In the machine's own order of bytes, one element of one number.
-        self._set_type(_FORMATS.get(said.lstrip("@=<"), ""), view.itemsize, name, repr(said))
-        self.address, self.count = view.buf or 0, view.len // view.itemsize
+        self._set_type(_FORMATS.get(view.format.lstrip("@=<"), ""), view.itemsize, name, repr(view.format))
+        self.count = view.nbytes // view.itemsize
+        if view.readonly or self.count == 0:
+            self._kept: Any = view
+            self.address = _address(view)
+        else:
+            self._kept = ctypes.c_char.from_buffer(view)
+            self.address = ctypes.addressof(self._kept)
 
     def _take_dlpack(self, data: Any, name: str) -> None:
         try:
@@ -86,14 +86,17 @@ class Memory:
             self.count *= length
 
 
-def _has_buffer(data: Any) -> bool:
-    try:
-        memoryview(data)
-    except TypeError:
-        return False
-    except (BufferError, ValueError):
-        pass
-    return True
+def _no_array(name: str, writable: bool, why: object) -> ValueError:
+    return ValueError(f"{name}: must be an array{' that can be written' if writable else ''}, its elements one behind the other ({why})")
+
+
+def _address(view: memoryview) -> int:
+    """Of memory that may not be written, for as long as the view is there."""
+    buffer = _Buffer()
+    _get_buffer(view, ctypes.byref(buffer), 0)
+    address = int(buffer.buf or 0)
+    _release_buffer(ctypes.byref(buffer))
+    return address
 
 
 def _is_contiguous(shape: List[int], strides: List[int]) -> bool:

@@ -80,7 +80,7 @@ class Package(support.EndToEndTest):
 
     def test_a_spawn_is_ended_when_it_is_dropped(self):
         done = self.python("-c", "import ddprun, time, os\n"
-                           "later = ddprun.spawn(time.sleep, (), 2, join=False, options=['--grace-period', '1'])\n"
+                           "later = ddprun.spawn(time.sleep, (), 2, join=False, options=['--grace', '1'])\n"
                            "assert not later.join(0)\n"
                            "process = later.process\n"
                            "del later\n"
