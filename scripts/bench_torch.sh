@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The backend `ddprun` of PyTorch paired with Gloo in the same processes, 2 and 4 ranks, each row with its bar. PyTorch is the one
-# that interop.sh has installed, or $DDPRUN_PYTHON's. Exits with 1 when a row is slower than Gloo's.
+# The backend `ddprun` of PyTorch paired with Gloo in the same processes, 2 and 4 ranks, each row with its bar; without words, then
+# NumPy arrays beside mpi4py on Open MPI. PyTorch is the one that interop.sh has installed, or $DDPRUN_PYTHON's.
 # Usage: scripts/bench_torch.sh [--ranks N]... [--rounds N] [WORD...]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -12,7 +12,12 @@ if [[ ! -x $python ]]; then
 fi
 scripts/setup.sh --for bench
 [[ -f build/build.ninja ]] || cmake --preset release
-cmake --build build --target ddprun_collectives_shared
+cmake --build build --target ddprun_collectives_shared ddprun
 export XDG_CACHE_HOME=${XDG_CACHE_HOME:-$PWD/build/cache}
 # The limit is for a peer that hangs; a run takes about five minutes.
-exec timeout --kill-after=5 1500 "$python" -B scripts/interop/bench_torch.py "$@"
+timeout --kill-after=5 1500 "$python" -B scripts/interop/bench_torch.py "$@"
+if [[ $# -eq 0 ]]; then
+    "$python" -c 'import mpi4py' 2>/dev/null || "$python" -m pip install -q mpi4py
+    export PYTHONPATH=apps/python DDPRUN_COLLECTIVES_LIBRARY=build/collectives/package/libddprun_collectives.so
+    for ranks in 2 4; do "$python" -B scripts/interop/bench_mpi4py.py --ranks "$ranks"; done
+fi
