@@ -142,7 +142,7 @@ class Checker {
     }
 
     void require_type() const {
-        if (is_known(request_.type)) return;
+        if (element_ != 0) return;
         refuse(fmt::format("unknown DataType {}", static_cast<int>(request_.type)));
     }
 
@@ -176,13 +176,13 @@ class Checker {
 
     void require_buffer(const char* name, const void* data) const {
         const std::size_t count = request_.count;
-        const std::size_t element = size_of(request_.type);
         if (count == 0) return;
         if (data == nullptr) refuse(fmt::format("{} is null, but count is {}", name, count));
-        const std::size_t largest = std::numeric_limits<std::size_t>::max() / 16 / element;
-        if (count > largest / static_cast<std::size_t>(world_size_))
+        std::size_t bytes = 0;  // of all ranks; no division, which takes longer than all else here
+        if (__builtin_mul_overflow(count, element_ * static_cast<std::size_t>(world_size_), &bytes) ||
+            bytes > std::numeric_limits<std::size_t>::max() / 16)
             refuse(fmt::format("a count of {} is larger than any memory", count));
-        if (reinterpret_cast<std::uintptr_t>(data) % element != 0)
+        if ((reinterpret_cast<std::uintptr_t>(data) & (element_ - 1)) != 0)
             refuse(fmt::format("{} is not aligned for {}", name, name_of(request_.type)));
     }
 
@@ -202,7 +202,7 @@ class Checker {
 
     // Buffers of one size may be the same; of two sizes the small one may be this rank's part of the other.
     void require_apart() const {
-        const std::size_t part = request_.count * size_of(request_.type);
+        const std::size_t part = request_.count * element_;
         const std::size_t whole = part * static_cast<std::size_t>(world_size_);
         const std::size_t place = part * static_cast<std::size_t>(rank_);
         const auto in = reinterpret_cast<std::uintptr_t>(request_.in);
@@ -218,7 +218,8 @@ class Checker {
     const OperationRequest& request_;
     int rank_;
     int world_size_;
-    OperationTraits traits_;
+    const OperationTraits& traits_;
+    const std::size_t element_ = size_of(request_.type);  // 0: unknown
 };
 
 // The memory of a group's member.
@@ -265,11 +266,11 @@ void refuse(const char* name, const std::string& what) {
 
 Task checked_task(const OperationRequest& request, int rank, int world_size) {
     Checker(request, rank, world_size).check();
-    const Operation operation = request.operation;
-    const bool named = has_root(operation) || is_point_to_point(operation);
-    const ReduceOp reduce = is_reduction(operation) ? request.reduction.op : ReduceOp::sum;
-    const Call call{operation,      request.type,       reduce, named ? request.peer : -1, request.count,
-                    /*sequence=*/0, request.compression};
+    const OperationTraits& traits = traits_of(request.operation);
+    const bool named = traits.has_root || traits.point_to_point;
+    const ReduceOp reduce = traits.reduces ? request.reduction.op : ReduceOp::sum;
+    const Call call{request.operation, request.type,       reduce, named ? request.peer : -1, request.count,
+                    /*sequence=*/0,    request.compression};
     return {call, request.in, request.out, request.reduction.scalar, nullptr, nullptr, request.timeout};
 }
 

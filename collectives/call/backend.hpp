@@ -42,7 +42,7 @@ class WorkState {
     virtual bool ended() = 0;
     // Waits for that, until `deadline` at most. False if it has not.
     virtual bool wait_until(Deadline deadline) = 0;
-    // Calls done() once, after the end: at once if that has come, else by run_beside().
+    // Calls done(), which keeps this object, once, after the end: at once if that has come, else by run_beside().
     virtual void then(std::function<void()> done) = 0;
     // Tells, after the end, what went wrong.
     virtual std::optional<CollectiveError> error() = 0;

@@ -17,7 +17,7 @@ Call on_wire(const Call& call) noexcept {
 }
 
 std::string describe(const Call& call) {
-    const OperationTraits traits = traits_of(call.operation);
+    const OperationTraits& traits = traits_of(call.operation);
     if (call.operation == Operation::none || call.operation == Operation::join)
         return std::string(traits.name);
     if (call.operation == Operation::group) return fmt::format("group of {}", call.count);

@@ -4,6 +4,8 @@
 // own knows at once that the program is wrong, instead of waiting for ever or reducing garbage.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,31 +37,31 @@ struct OperationTraits {
     bool internal = false;        // none of Communicator's operations
 };
 
-// A number that is no operation has the name "unknown".
-constexpr OperationTraits traits_of(Operation operation) noexcept {
-    using enum Where;
-    switch (operation) {
-        case Operation::none: return {.name = "nothing", .internal = true};
-        case Operation::all_reduce: return {.name = "all_reduce", .reduces = true};
-        case Operation::broadcast: return {.name = "broadcast", .has_root = true};
-        case Operation::all_gather: return {.name = "all_gather", .whole_out = true};
-        case Operation::reduce_scatter: return {.name = "reduce_scatter", .whole_in = true, .reduces = true};
-        case Operation::barrier: return {.name = "barrier", .in = nowhere, .out = nowhere};
-        case Operation::send:
-            return {.name = "send", .out = nowhere, .point_to_point = true, .to_root = true};
-        case Operation::recv: return {.name = "recv", .in = nowhere, .point_to_point = true};
-        case Operation::join: return {.name = "join", .internal = true};
-        case Operation::reduce:
-            return {.name = "reduce", .out = root, .has_root = true, .reduces = true, .to_root = true};
-        case Operation::gather:
-            return {.name = "gather", .out = root, .whole_out = true, .has_root = true, .to_root = true};
-        case Operation::scatter: return {.name = "scatter", .in = root, .whole_in = true, .has_root = true};
-        case Operation::all_to_all: return {.name = "all_to_all", .whole_in = true, .whole_out = true};
-        case Operation::split: return {.name = "split", .internal = true};
-        case Operation::allocate: return {.name = "allocate", .internal = true};
-        case Operation::group: return {.name = "group", .point_to_point = true, .internal = true};
-    }
-    return {.name = "unknown", .internal = true};
+// Operations have their numbers' places; the last is what a number is that is no operation.
+inline constexpr std::array<OperationTraits, 17> kTraits{{
+    {.name = "nothing", .internal = true},
+    {.name = "all_reduce", .reduces = true},
+    {.name = "broadcast", .has_root = true},
+    {.name = "all_gather", .whole_out = true},
+    {.name = "reduce_scatter", .whole_in = true, .reduces = true},
+    {.name = "barrier", .in = Where::nowhere, .out = Where::nowhere},
+    {.name = "send", .out = Where::nowhere, .point_to_point = true, .to_root = true},
+    {.name = "recv", .in = Where::nowhere, .point_to_point = true},
+    {.name = "join", .internal = true},
+    {.name = "reduce", .out = Where::root, .has_root = true, .reduces = true, .to_root = true},
+    {.name = "gather", .out = Where::root, .whole_out = true, .has_root = true, .to_root = true},
+    {.name = "scatter", .in = Where::root, .whole_in = true, .has_root = true},
+    {.name = "all_to_all", .whole_in = true, .whole_out = true},
+    {.name = "split", .internal = true},
+    {.name = "allocate", .internal = true},
+    {.name = "group", .point_to_point = true, .internal = true},
+    {.name = "unknown", .internal = true},
+}};
+static_assert(kTraits[static_cast<std::size_t>(Operation::group)].name == "group",
+              "the order is the operations'");
+
+constexpr const OperationTraits& traits_of(Operation operation) noexcept {
+    return kTraits[std::min(static_cast<std::size_t>(operation), kTraits.size() - 1)];
 }
 
 constexpr std::string_view name_of(Operation operation) noexcept { return traits_of(operation).name; }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -45,26 +46,32 @@ constexpr std::size_t kToken = 64;
 // Members may be called from any thread, but for stop() and the destructor.
 class NcclWatch {
   public:
-    NcclWatch(std::shared_ptr<NcclComm> comm, NcclPeers& peers)
-        : comm_(std::move(comm)), peers_(peers), over_(std::make_shared<std::atomic<bool>>(false)) {
+    NcclWatch(std::shared_ptr<const CudaPrimaryContext> context, std::shared_ptr<NcclComm> comm,
+              NcclPeers& peers)
+        : home_(std::make_shared<NcclBatches>(std::move(context))), comm_(std::move(comm)), peers_(peers) {
+        begin_batch();
         peers_.on_news([this] { wake_.signal(); });
         thread_ = start_without_signals([this] { run(); });
     }
 
     ~NcclWatch() { stop(); }
 
-    // Set when the communicator has ended, before NCCL is aborted. See NcclWork.
-    std::shared_ptr<const std::atomic<bool>> over() const noexcept { return over_; }
-
-    // Call it before NCCL is called for the operation.
-    void add(std::shared_ptr<NcclWork> work) {
-        {
-            const std::lock_guard lock(mutex_);
+    // Makes a work of the operation that `task` asks for and that is counted as `call`, or has failed with `error`, and looks after
+    // it. For the launching thread, before it calls NCCL; it has a CudaScope.
+    std::shared_ptr<NcclWork> add(const Task& task, const Call& call, CudaStream stream,
+                                  const CollectiveError* error = nullptr) {
+        if (launching_->is_full()) begin_batch();
+        NcclWork& work = launching_->begin_next(stream);
+        work.begin(*home_, task, call, peers_.operation_timeout());
+        if (error != nullptr) work.fail(*error);
+        ++launching_->used;
+        if (home_->over) {
             // The end has been looked for among the works before; this one would wait for ever.
-            if (*over_) return work->fail(error_of(verdict_, work->call()));
-            works_.push_back(std::move(work));
+            const std::lock_guard lock(mutex_);
+            work.fail(error_of(verdict_, call));
         }
-        if (asleep_.exchange(false)) wake_.signal();
+        if (asleep_ && asleep_.exchange(false)) wake_.signal();
+        return {launching_, &work};
     }
 
     // NCCL refused, or failed in, a call; CUDA did, which `text` tells.
@@ -104,7 +111,7 @@ class NcclWatch {
             wake_.signal();
             thread_.join();
         }
-        if (!*over_) {
+        if (!home_->over) {
             end({CollectiveErrorCode::aborted,
                  {peers_.rank()},
                  fmt::format("rank {} destroyed its communicator meanwhile", peers_.rank())});
@@ -134,7 +141,7 @@ class NcclWatch {
             auto next = look();
             if (next) {
                 last_busy = Deadline::clock::now();
-            } else if (!*over_ && Deadline::clock::now() < last_busy + kStayAwake) {
+            } else if (!home_->over && Deadline::clock::now() < last_busy + kStayAwake) {
                 next = Deadline::clock::now() + kNcclWatchPeriod;
             } else {
                 asleep_ = true;
@@ -147,7 +154,7 @@ class NcclWatch {
 
     // Ends what has ended; judges the rest. When to look again; nothing if there is no need to.
     std::optional<Deadline> look() {
-        if (*over_) return std::nullopt;
+        if (home_->over) return std::nullopt;
         if (const auto verdict = peers_.verdict()) {
             end(*verdict);
             return std::nullopt;
@@ -164,9 +171,23 @@ class NcclWatch {
     }
 
     std::shared_ptr<NcclWork> oldest() {
+        const CudaScope scope(*home_->context);
         const std::lock_guard lock(mutex_);
-        while (!works_.empty() && works_.front()->ended()) works_.pop_front();
-        return works_.empty() ? nullptr : works_.front();
+        for (; !batches_.empty(); batches_.pop_front()) {
+            const auto& batch = batches_.front();
+            const bool full = batch->is_full();
+            if (NcclWork* const work = batch->oldest()) return {batch, work};
+            if (!full) break;
+        }
+        return nullptr;
+    }
+
+    // The launching thread, too, lets go of what has ended: so few works are in use, and their memory is warm.
+    void begin_batch() {
+        const std::lock_guard lock(mutex_);
+        while (!batches_.empty() && batches_.front()->has_ended()) batches_.pop_front();
+        batches_.push_back(home_->take());
+        launching_ = batches_.back();
     }
 
     // Why this rank ends the communicator, unless the others' news come before that moment.
@@ -210,7 +231,7 @@ class NcclWatch {
         {
             const std::lock_guard lock(mutex_);
             verdict_ = verdict;
-            *over_ = true;
+            home_->over = true;
         }
         std::string note;
         if (!comm_->abort()) {
@@ -223,21 +244,25 @@ class NcclWatch {
         note_ = note;
         Verdict told = verdict;
         told.text += note;
-        for (const auto& work : works_) work->fail(error_of(told, work->call()));
-        works_.clear();
+        for (const auto& batch : batches_) {
+            for (NcclWork& work : std::span(batch->works).first(batch->used))
+                work.fail(error_of(told, work.call()));
+        }
+        batches_.clear();
     }
 
+    const std::shared_ptr<NcclBatches> home_;
     std::shared_ptr<NcclComm> comm_;
     NcclPeers& peers_;
-    std::shared_ptr<std::atomic<bool>> over_;
     Event wake_;
     std::atomic<bool> asleep_{false};
     std::atomic<bool> stopping_{false};
     // The thread's alone:
     std::uint64_t compared_ = 0;  // the call, and when it is compared again
     Deadline compare_at_{};
-    mutable std::mutex mutex_;  // guards what follows; never held while the peers are asked
-    std::deque<std::shared_ptr<NcclWork>> works_;
+    std::shared_ptr<NcclBatch> launching_;  // the launching thread's
+    mutable std::mutex mutex_;              // guards what follows; never held while the peers are asked
+    std::deque<std::shared_ptr<NcclBatch>> batches_;
     std::optional<Unexplained> unexplained_;
     Verdict verdict_;
     std::string note_;
@@ -251,10 +276,9 @@ class NcclBackend final : public Backend {
                 std::unique_ptr<NcclPeers> peers)
         : context_(std::move(context)),
           comm_(std::move(comm)),
-          events_(std::make_shared<CudaEventPool>(context_)),
           peers_(std::move(peers)),
           token_(context_, kToken),
-          watch_(comm_, *peers_) {
+          watch_(context_, comm_, *peers_) {
         context_->call("making a CUDA stream", &CudaDriver::stream_create, &stream_, kCudaStreamDefault);
     }
 
@@ -308,27 +332,14 @@ class NcclBackend final : public Backend {
         const CudaScope scope(*context_);
         // Nobody else has the communicator's own stream.
         if (stream != stream_) refuse_capture(task.call, stream);
-        const auto now = Deadline::clock::now();
-        const auto make_work = [&](const Task& whose) {
-            const auto timeout = whose.timeout.count() > 0 ? whose.timeout : peers_->operation_timeout();
-            return make_in_process<NcclWork>(events_, watch_.over(), whose, now, now + timeout);
-        };
         try {
-            Task counted = task;
-            counted.call = peers_->begin(task.call);
-            auto work = make_work(counted);
-            watch_.add(work);
-            if (counted.in == counted.out && counted.call.operation == Operation::all_to_all &&
-                counted.call.count > 0) {
-                counted.in = copy_of_input(stream, counted);
-                copy_user_ = work;
-            }
-            const auto result = enqueue_in(stream, counted);
+            auto work = watch_.add(task, peers_->begin(task.call), stream);
+            const bool in_place =
+                operation == Operation::all_to_all && task.in == task.out && task.call.count > 0;
+            const auto result = in_place ? enqueue_in(stream, with_copied_input(stream, task, work))
+                                         : enqueue_in(stream, task);
             if (result == NcclResult::success) {
-                const CudaEvent event = events_->take();
-                context_->driver().require(context_->driver().event_record(event, stream),
-                                           "recording a CUDA event");
-                work->launched(event);
+                work->launched(stream);
             } else if (result) {
                 watch_.failed(*result);
             }
@@ -337,9 +348,8 @@ class NcclBackend final : public Backend {
             // Either the communicator had ended before begin() could count it, or CUDA refused after that, and the others
             // wait.
             if (error.code() == CollectiveErrorCode::system && !ended()) watch_.failed(error.what());
-            auto failed = make_work(task);
-            failed->fail(watch_.completed(error));
-            return failed;
+            const CollectiveError told = watch_.completed(error);
+            return watch_.add(task, task.call, stream, &told);
         }
     }
 
@@ -384,8 +394,8 @@ class NcclBackend final : public Backend {
         return result;
     }
 
-    // An all_to_all in place has its input copied: NCCL has none.
-    const void* copy_of_input(CudaStream stream, const Task& task) {
+    // An all_to_all in place has its input copied: NCCL has none. Whose copy it is will be `user`'s.
+    Task with_copied_input(CudaStream stream, Task task, std::shared_ptr<NcclWork> user) {
         const std::size_t bytes = bytes_of(task) * static_cast<std::size_t>(peers_->world_size());
         if (copies_.empty() || copies_.back().size() < bytes) {
             copies_.emplace_back(context_, bytes);
@@ -395,12 +405,13 @@ class NcclBackend final : public Backend {
         }
         context_->call("copying the input of all_to_all", &CudaDriver::copy_on_device,
                        copies_.back().pointer(), reinterpret_cast<CudaPointer>(task.in), bytes, stream);
-        return copies_.back().data();
+        copy_user_ = std::move(user);
+        task.in = copies_.back().data();
+        return task;
     }
 
     std::shared_ptr<const CudaPrimaryContext> context_;
     std::shared_ptr<NcclComm> comm_;
-    std::shared_ptr<CudaEventPool> events_;
     std::unique_ptr<NcclPeers> peers_;
     CudaMemory token_;
     std::vector<CudaMemory> copies_;  // only the last is in use; freeing one would wait for the device

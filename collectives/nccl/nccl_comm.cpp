@@ -331,18 +331,12 @@ std::optional<NcclResult> NcclComm::made() const {
 }
 
 std::optional<NcclResult> NcclComm::state() {
-    NcclHandle handle = nullptr;
-    {
-        const std::lock_guard lock(core_->mutex);
-        if (core_->closed || core_->inside != Inside::nobody) return std::nullopt;
-        if ((handle = core_->handle) == nullptr) return std::nullopt;
-        core_->inside = Inside::caller;
-    }
     const CudaScope scope(context());
-    const Visit visit(*core_);
-    auto found = NcclResult::success;
-    const NcclResult asked = library().get_async_error(handle, &found);
-    return asked == NcclResult::success ? found : asked;
+    return core_->visit(false, [&](NcclHandle handle) {
+        auto found = NcclResult::success;
+        const NcclResult asked = library().get_async_error(handle, &found);
+        return asked == NcclResult::success ? found : asked;
+    });
 }
 
 bool NcclComm::abort() {
@@ -371,11 +365,10 @@ bool NcclComm::abort() {
 
 bool NcclComm::finish(Deadline deadline) {
     std::unique_lock lock(core_->mutex);
-    const auto is_out = [&] { return core_->inside == Inside::nobody; };
     if (core_->closed || core_->handle == nullptr) return core_->gone;
     core_->closed = true;
-    if (!core_->changed.wait_until(lock, deadline, is_out)) return false;
-    core_->inside = Inside::helper;
+    const auto is_in = [&] { return core_->is_free() && core_->come_in(Inside::helper); };
+    if (!core_->changed.wait_until(lock, deadline, is_in)) return false;
     lock.unlock();
     try {
         start_without_signals([core = core_] { core->finish(); }).detach();
@@ -384,7 +377,7 @@ bool NcclComm::finish(Deadline deadline) {
         return false;
     }
     lock.lock();
-    core_->changed.wait_until(lock, deadline, [&] { return is_out() || core_->left_behind; });
+    core_->changed.wait_until(lock, deadline, [&] { return core_->is_free() || core_->left_behind; });
     return core_->gone;
 }
 
@@ -398,19 +391,18 @@ std::string NcclComm::describe(NcclResult result) const {
     return last.empty() ? text : fmt::format("{} ({})", text, last);
 }
 
-NcclHandle NcclComm::Core::enter() {
+bool NcclComm::Core::await_entry() {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return closed || inside == Inside::nobody; });
-    if (closed || handle == nullptr) return nullptr;
-    inside = Inside::caller;
-    return handle;
+    bool in = false;
+    changed.wait(lock, [&] { return closed || (is_free() && (in = come_in(Inside::caller))); });
+    return in;
 }
 
 void NcclComm::Core::leave() {
-    {
-        const std::lock_guard lock(mutex);
-        inside = Inside::nobody;
-    }
+    inside = Inside::nobody;
+    if (!awaited || !awaited.exchange(false)) return;
+    // Who has looked and does not sleep yet would miss it.
+    { const std::lock_guard lock(mutex); }
     changed.notify_all();
 }
 
@@ -438,7 +430,7 @@ void NcclComm::Core::finish() {
 
 void NcclComm::Core::helper_is_out(std::unique_lock<std::mutex>& lock) {
     inside = Inside::nobody;
-    const NcclHandle unwanted = left_behind ? std::exchange(handle, nullptr) : nullptr;
+    const NcclHandle unwanted = left_behind ? handle.exchange(nullptr) : nullptr;
     lock.unlock();
     changed.notify_all();
     if (unwanted != nullptr) library->abort(unwanted);
@@ -446,10 +438,10 @@ void NcclComm::Core::helper_is_out(std::unique_lock<std::mutex>& lock) {
 
 void NcclComm::Core::abort() {
     std::unique_lock lock(mutex);
-    changed.wait_for(lock, kNcclCallTimeout, [&] { return inside == Inside::nobody; });
+    changed.wait_for(lock, kNcclCallTimeout, [&] { return is_free(); });
     left_behind = inside == Inside::helper;
     if (!left_behind) {
-        const NcclHandle taken = std::exchange(handle, nullptr);
+        const NcclHandle taken = handle.exchange(nullptr);
         lock.unlock();
         if (taken != nullptr) {
             const CudaScope scope(*context);

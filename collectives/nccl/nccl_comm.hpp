@@ -17,6 +17,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <memory>
@@ -152,10 +153,7 @@ class NcclComm {
     // Nothing once the end has begun. What body() returns means nothing if the communicator has been aborted meanwhile.
     template <class Body>
     std::optional<NcclResult> call(Body body) {
-        const NcclHandle handle = core_->enter();
-        if (handle == nullptr) return std::nullopt;
-        const Visit visit(*core_);
-        return body(handle);
+        return core_->visit(true, body);
     }
 
     // Returns what NCCL says of the communicator: success or an error. Nothing once the end has begun, or if another
@@ -184,18 +182,35 @@ class NcclComm {
     struct Core {
         std::shared_ptr<const NcclLibrary> library;
         std::shared_ptr<const CudaPrimaryContext> context;
-        std::mutex mutex;  // guards what follows; never held inside NCCL
+        std::atomic<NcclHandle> handle{nullptr};  // null before it is made, and when it is gone
+        std::atomic<Inside> inside{Inside::nobody};
+        std::atomic<bool> closed{false};   // whoever enters leaves at once
+        std::atomic<bool> awaited{false};  // somebody waits for nobody to be inside
+        std::mutex mutex;                  // guards what follows; never held inside NCCL
         std::condition_variable changed;
-        NcclHandle handle = nullptr;  // null before it is made, and when it is gone
         std::optional<NcclResult> made;
-        Inside inside = Inside::nobody;
-        bool closed = false;       // nobody enters any more
         bool left_behind = false;  // the helper is on its own
         bool ended = false;        // an abort has done what it could
         bool gone = false;         // NCCL has let go of it
 
-        // When nobody else is inside; null once it is closed. Then leave().
-        NcclHandle enter();
+        // Does what call() does; returns nothing while another thread is inside unless it `waits`. body() throws nothing.
+        template <class Body>
+        std::optional<NcclResult> visit(bool waits, Body body) {
+            if (!come_in(Inside::caller) && !(waits && await_entry())) return std::nullopt;
+            const NcclHandle entered = closed ? nullptr : handle.load();
+            const auto result = entered != nullptr ? std::optional(body(entered)) : std::nullopt;
+            leave();
+            return result;
+        }
+        // False while another is inside. Then leave().
+        bool come_in(Inside who) {
+            auto nobody = Inside::nobody;
+            return inside.compare_exchange_strong(nobody, who);
+        }
+        // Waits for that; false once it is closed.
+        bool await_entry();
+        // Asked by who waits for it: leave() tells.
+        bool is_free() { return (awaited = true) && inside == Inside::nobody; }
         void leave();
         // Bodies of threads.
         void make(const NcclUniqueId& id, int rank, int ranks);
@@ -203,14 +218,6 @@ class NcclComm {
         void abort();
         // The helper comes out, with what is to be aborted if nobody waits for it any more.
         void helper_is_out(std::unique_lock<std::mutex>& lock);
-    };
-
-    // Call it between enter() and leave().
-    struct Visit {
-        explicit Visit(Core& entered) : core(entered) {}
-        ~Visit() { core.leave(); }
-
-        Core& core;
     };
 
     std::shared_ptr<Core> core_;

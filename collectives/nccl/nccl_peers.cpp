@@ -22,9 +22,8 @@ NcclPeers::NcclPeers(std::unique_ptr<TcpBackend> tcp, std::optional<ShmSegment> 
 
 Call NcclPeers::begin(Call call) {
     if (tcp_) return tcp_->begin(call).call;
-    const std::lock_guard lock(mutex_);
     call.sequence = ++sequence_;
-    if (verdict_) throw error_of(*verdict_, call);
+    if (ended_) throw error_of(*verdict(), call);
     return call;
 }
 
@@ -49,6 +48,7 @@ Verdict NcclPeers::declare(const Verdict& verdict) {
     if (tcp_) return tcp_->mesh().declare(verdict);
     const std::lock_guard lock(mutex_);
     if (!verdict_) verdict_ = verdict;
+    ended_ = true;
     if (hook_) hook_();
     return *verdict_;
 }

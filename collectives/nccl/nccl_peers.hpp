@@ -74,10 +74,11 @@ class NcclPeers {
     std::atomic<std::chrono::milliseconds> operation_timeout_;
     std::mutex turn_;  // the mesh's waiting members are for one thread at a time
     // A rank alone:
-    mutable std::mutex mutex_;  // guards what follows
+    std::uint64_t sequence_ = 0;      // the operations' thread's
+    std::atomic<bool> ended_{false};  // there is a verdict
+    mutable std::mutex mutex_;        // guards what follows
     std::optional<Verdict> verdict_;
     std::function<void()> hook_;
-    std::uint64_t sequence_ = 0;
 };
 
 }  // namespace ddprun::inline detail

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,58 +27,31 @@ inline constexpr int kSpinsPerLook = 64;  // at the clock
 inline constexpr int kNcclYields = 2000;
 inline constexpr std::chrono::microseconds kLook{50};
 
-// Events without times, used again and again: making one takes longer than a small operation.
-class CudaEventPool {
-  public:
-    explicit CudaEventPool(std::shared_ptr<const CudaPrimaryContext> context)
-        : context_(std::move(context)) {}
-    ~CudaEventPool() {
-        const CudaScope scope(*context_);
-        for (const CudaEvent event : events_) context_->driver().event_destroy(event);
-    }
-
-    const CudaPrimaryContext& context() const noexcept { return *context_; }
-    // The caller has a CudaScope. Throws CollectiveError, code `system`.
-    CudaEvent take() {
-        {
-            const std::lock_guard lock(mutex_);
-            if (!events_.empty()) {
-                const CudaEvent event = events_.back();
-                events_.pop_back();
-                return event;
-            }
-        }
-        CudaEvent event = nullptr;
-        context_->driver().require(context_->driver().event_create(&event, kCudaEventDisableTiming),
-                                   "making a CUDA event");
-        return event;
-    }
-
-    void give(CudaEvent event) {
-        const std::lock_guard lock(mutex_);
-        events_.push_back(event);
-    }
-
-  private:
-    std::shared_ptr<const CudaPrimaryContext> context_;
-    std::mutex mutex_;
-    std::vector<CudaEvent> events_;
+// What the operations of a communicator have in common.
+struct NcclWorkplace {
+    const std::shared_ptr<const CudaPrimaryContext> context;
+    // The communicator has ended. From then on an event proves nothing: aborted kernels end, too.
+    std::atomic<bool> over{false};
+    std::mutex mutex;  // held while one of them fails
 };
 
-class NcclWork final : public WorkState, public std::enable_shared_from_this<NcclWork> {
+class NcclWork final : public WorkState {
   public:
-    // `over`: the communicator has ended. From then on an event proves nothing: aborted kernels end, too.
-    NcclWork(std::shared_ptr<CudaEventPool> events, std::shared_ptr<const std::atomic<bool>> over,
-             const Task& task, Deadline started, Deadline deadline)
-        : events_(std::move(events)),
-          over_(std::move(over)),
-          call_(task.call),
-          peers_(peers_of(task)),
-          started_(started),
-          deadline_(deadline) {}
-
     ~NcclWork() override {
-        if (event_ != nullptr) events_->give(event_);
+        if (event_ != nullptr) place_->context->driver().event_destroy(event_);
+    }
+
+    // It is another operation from now on, counted as `call`. For the launching thread, while nobody else knows of it. The place
+    // is borrowed; the timeout is for a task that has none.
+    void begin(NcclWorkplace& place, const Task& task, const Call& call, std::chrono::milliseconds timeout) {
+        place_ = &place;
+        call_ = call;
+        note_peers(task);
+        started_ = Deadline::clock::now();
+        deadline_ = started_ + (task.timeout.count() > 0 ? task.timeout : timeout);
+        event_result_.store(CudaResult::not_ready, std::memory_order_relaxed);
+        error_.reset();
+        state_.store(State::launching, std::memory_order_relaxed);
     }
 
     const Call& call() const noexcept { return call_; }
@@ -85,9 +60,13 @@ class NcclWork final : public WorkState, public std::enable_shared_from_this<Ncc
     Deadline started() const noexcept { return started_; }
     Deadline deadline() const noexcept { return deadline_; }
 
-    // The operation and then this event are in the stream. By the launching thread, once.
-    void launched(CudaEvent event) {
-        event_ = event;
+    // The operation is in the stream; its event comes after it. For the launching thread, which has a CudaScope. Throws
+    // CollectiveError, code `system`.
+    void launched(CudaStream stream) {
+        const CudaDriver& driver = place_->context->driver();
+        if (event_ == nullptr)
+            driver.require(driver.event_create(&event_, kCudaEventDisableTiming), "making a CUDA event");
+        driver.require(driver.event_record(event_, stream), "recording a CUDA event");
         auto before = State::launching;
         state_.compare_exchange_strong(before, State::running);
     }
@@ -95,13 +74,13 @@ class NcclWork final : public WorkState, public std::enable_shared_from_this<Ncc
     // Whatever comes into `stream` from now on waits for this operation, if it has been launched.
     void hold_back(CudaStream stream) {
         if (event_ == nullptr) return;
-        const CudaDriver& driver = events_->context().driver();
+        const CudaDriver& driver = place_->context->driver();
         driver.require(driver.stream_wait_event(stream, event_, 0), "making a CUDA stream wait");
     }
 
     // It has failed; once it has ended, nothing changes any more.
     void fail(CollectiveError error) {
-        const std::lock_guard lock(mutex_);
+        const std::lock_guard lock(place_->mutex);
         auto now = state_.load();
         if (now == State::done || now == State::failed) return;
         error_ = std::move(error);
@@ -113,14 +92,14 @@ class NcclWork final : public WorkState, public std::enable_shared_from_this<Ncc
     bool ended() override {
         const State now = state_;
         if (now != State::running) return now != State::launching;
-        const CudaScope scope(events_->context());
+        const CudaScope scope(*place_->context);
         return look();
     }
 
     bool wait_until(Deadline deadline) override {
         if (state_ == State::done || state_ == State::failed) return true;
         // One for all looks, as this thread does nothing else meanwhile.
-        const CudaScope scope(events_->context());
+        const CudaScope scope(*place_->context);
         for (int looks = 0; !look(); ++looks) {
             const bool spins = looks < kSpins;
             if ((!spins || looks % kSpinsPerLook == 0) && has_passed(deadline)) return look();
@@ -138,14 +117,13 @@ class NcclWork final : public WorkState, public std::enable_shared_from_this<Ncc
     // Nobody is told by the device: a thread waits for it.
     void then(std::function<void()> done) override {
         if (ended()) return done();
-        run_beside([work = shared_from_this(), done = std::move(done)] {
-            work->wait_until(Deadline::max());
+        run_beside([this, done = std::move(done)] {
+            wait_until(Deadline::max());
             done();
         });
     }
 
     std::optional<CollectiveError> error() override {
-        const std::lock_guard lock(mutex_);
         return state_ == State::failed ? error_ : std::nullopt;
     }
 
@@ -156,46 +134,105 @@ class NcclWork final : public WorkState, public std::enable_shared_from_this<Ncc
         return result;
     }
 
-  private:
-    // As ended(); the caller has a CudaScope.
-    bool look() {
+    // As ended(); the caller has a CudaScope. `proven`: the event has come, which need not be asked.
+    bool look(bool proven = false) {
         const State now = state_;
         if (now != State::running) return now != State::launching;
-        const CudaResult result = events_->context().driver().event_query(event_);
+        const CudaResult result =
+            proven ? CudaResult::success : place_->context->driver().event_query(event_);
         if (result != CudaResult::success) {
             if (result != CudaResult::not_ready) event_result_ = result;
             return false;
         }
         // Looked at after the event: aborting begins after `over`.
-        if (over_->load()) return state_ != State::running;
+        if (place_->over) return state_ != State::running;
         auto before = State::running;
         state_.compare_exchange_strong(before, State::done);
         return true;
     }
 
-    static std::vector<int> peers_of(const Task& task) {
-        if (!is_point_to_point(task.call.operation)) return {};
-        if (!task.members) return {task.call.root};
-        std::vector<int> peers;
-        for (const Task& member : *task.members) peers.push_back(member.call.root);
-        std::sort(peers.begin(), peers.end());
-        peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
-        return peers;
+  private:
+    void note_peers(const Task& task) {
+        peers_.clear();
+        if (!is_point_to_point(task.call.operation)) return;
+        if (!task.members) return peers_.push_back(task.call.root);
+        for (const Task& member : *task.members) peers_.push_back(member.call.root);
+        std::sort(peers_.begin(), peers_.end());
+        peers_.erase(std::unique(peers_.begin(), peers_.end()), peers_.end());
     }
 
     enum class State { launching, running, done, failed };
 
-    std::shared_ptr<CudaEventPool> events_;
-    std::shared_ptr<const std::atomic<bool>> over_;
-    const Call call_;
-    const std::vector<int> peers_;
-    const Deadline started_;
-    const Deadline deadline_;
+    NcclWorkplace* place_ = nullptr;
+    Call call_;
+    std::vector<int> peers_;
+    Deadline started_;
+    Deadline deadline_;
+    CudaEvent event_ = nullptr;  // is used again and again, as making one takes longer than a small operation
     std::atomic<State> state_{State::launching};
-    std::atomic<CudaEvent> event_{nullptr};
     std::atomic<CudaResult> event_result_{CudaResult::not_ready};
-    std::mutex mutex_;  // guards the change to failed
-    std::optional<CollectiveError> error_;
+    std::optional<CollectiveError> error_;  // written before the state becomes failed
+};
+
+// NcclBatch: works that are handed out one after the other, and looked after and used again together.
+struct NcclBatch {
+    std::array<NcclWork, 32> works;
+    std::atomic<std::size_t> used{0};  // those that others than the launching thread may see
+    CudaStream stream = nullptr;       // of the last
+    bool mixed = false;                // others are in other streams
+    std::shared_ptr<class NcclBatches> home;
+    std::unique_ptr<NcclBatch> next;  // while it is there
+
+    bool is_full() const noexcept { return used == works.size(); }
+    // The next work, which nobody else sees before it counts as used. For the launching thread.
+    NcclWork& begin_next(CudaStream into) {
+        mixed = used > 0 && (mixed || stream != into);
+        stream = into;
+        return works[used];
+    }
+    // True if all are used, in one stream, and have ended: that is one question. The caller has a CudaScope.
+    bool has_ended() { return is_full() && !mixed && works.back().look() && oldest() == nullptr; }
+    // The first that has not ended; null if all that are used have. The caller has a CudaScope.
+    NcclWork* oldest() {
+        // A stream does one after the other.
+        const bool proven = is_full() && !mixed && works.back().look() && !works.back().error();
+        for (NcclWork& work : std::span(works).first(used)) {
+            if (!work.look(proven)) return &work;
+        }
+        return nullptr;
+    }
+};
+
+// NcclBatches: the batches of a communicator that nobody has. Lives as long as any of them; any thread.
+class NcclBatches : public NcclWorkplace, public std::enable_shared_from_this<NcclBatches> {
+  public:
+    explicit NcclBatches(std::shared_ptr<const CudaPrimaryContext> on) : NcclWorkplace{std::move(on)} {}
+    ~NcclBatches() {
+        const CudaScope scope(*context);
+        while (free_) free_ = std::move(free_->next);
+    }
+
+    // None of its works is used. It comes back by itself when nobody has it any more; in a forked child it stays where it is.
+    std::shared_ptr<NcclBatch> take() {
+        std::unique_lock lock(mutex);
+        auto batch = free_ ? std::move(free_) : std::make_unique<NcclBatch>();
+        free_ = std::move(batch->next);
+        lock.unlock();
+        batch->home = shared_from_this();
+        return {batch.release(), give};
+    }
+
+  private:
+    static void give(NcclBatch* batch) noexcept {
+        if (batch->works.front().is_of_parent()) return forget(batch);
+        const auto home = std::move(batch->home);  // outlives the lock
+        batch->used = 0;
+        const std::lock_guard lock(home->mutex);
+        batch->next = std::move(home->free_);
+        home->free_.reset(batch);
+    }
+
+    std::unique_ptr<NcclBatch> free_;  // guarded by the mutex
 };
 
 }  // namespace ddprun::inline detail

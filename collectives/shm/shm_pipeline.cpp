@@ -25,7 +25,7 @@ class ShmPipeline {
         const std::byte* in = input_of(task);
         std::byte* out = output_of(task);
         const std::size_t count = task.call.count;
-        const OperationTraits traits = traits_of(task.call.operation);
+        const OperationTraits& traits = traits_of(task.call.operation);
         const int root = traits.has_root ? task.call.root : kEverybody;
         if (task.call.operation == Operation::broadcast) return broadcast(out, count, root);
         if (traits.reduces && traits.whole_in) return reduce_scatter(in, out, count);

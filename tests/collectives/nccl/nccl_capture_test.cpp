@@ -1,7 +1,5 @@
 // The NCCL backend beside the capture of CUDA graphs, on the stand-in. Ranks are threads.
-#include <algorithm>
 #include <barrier>
-#include <chrono>
 #include <functional>
 #include <latch>
 
@@ -18,13 +16,6 @@ namespace {
 
 using Code = CollectiveErrorCode;
 
-CudaStream new_stream(const CudaPrimaryContext& context) {
-    const CudaScope scope(context);
-    CudaStream stream = nullptr;
-    expect(context.driver().stream_create(&stream, kCudaStreamDefault) == CudaResult::success, "stream");
-    return stream;
-}
-
 void begin_capture(CudaStream stream) {
     const auto begin = standin_function<CudaResult(CudaStream, CudaCaptureMode)>("cuStreamBeginCapture_v2");
     expect(begin(stream, CudaCaptureMode::global) == CudaResult::success, "the capture begins");
@@ -37,35 +28,6 @@ CudaResult end_capture(CudaStream stream) {
 }
 
 }  // namespace
-
-// It runs on machines without a GPU, where nobody can time a call: what one asks of the driver is what it costs over NCCL's own.
-TEST_CASE("a call asks the driver for no more than it needs") {
-    const StandIn standin;
-    CommunicatorOptions options;
-    options.device = 0;
-    Communicator comm = Communicator::connect("tcp://127.0.0.1:1", 0, 1, options);
-    const auto context = standin_context();
-    const CudaStream stream = new_stream(*context);
-    const CudaScope scope(*context);  // as a program that computes on the device has it
-    DeviceVector<float> numbers({1, 2, 3});
-    const auto asked = standin_function<decltype(standin_driver_calls)>("standin_driver_calls");
-    // The least of many, until it is as few: an event is made anew as long as the watch has not let go of an older one.
-    const auto calls_of = [&](int few, const std::function<Work()>& start) {
-        int least = 1'000;
-        const auto end = std::chrono::steady_clock::now() + kHangGuard;
-        while (least > few && std::chrono::steady_clock::now() < end) {
-            const int before = asked();
-            Work work = start();
-            least = std::min(least, asked() - before);
-            work.wait();
-        }
-        return least;
-    };
-    // The context of this thread, its capture mode before and after, and an event to be recorded.
-    CHECK(calls_of(4, [&] { return comm.async().all_reduce(numbers.span(), ReduceOp::sum); }) == 4);
-    // And whether a stream of the program's is being captured.
-    CHECK(calls_of(5, [&] { return comm.async(stream).all_reduce(numbers.span(), ReduceOp::sum); }) == 5);
-}
 
 TEST_CASE("the stand-in forbids beside a capture what CUDA does") {
     const StandIn standin;

@@ -82,6 +82,13 @@ inline std::shared_ptr<const CudaPrimaryContext> standin_context(int device = 0)
     return std::make_shared<CudaPrimaryContext>(CudaDriver::open(std::getenv("DDPRUN_CUDA_LIBRARY")), device);
 }
 
+inline CudaStream new_stream(const CudaPrimaryContext& context) {
+    const CudaScope scope(context);
+    CudaStream stream = nullptr;
+    expect(context.driver().stream_create(&stream, kCudaStreamDefault) == CudaResult::success, "stream");
+    return stream;
+}
+
 template <Element T>
 class DeviceVector {
   public:
