@@ -98,8 +98,18 @@ Struct known_members(const Struct& given, std::size_t first_size, const std::str
     return members;
 }
 
-OperationRequest request_of(const ddprun_request& given) {
-    const ddprun_request request = known_members(given, kFirstRequestSize, "ddprun_request");
+std::vector<Part> parts_of(const ddprun_part* parts, int world_size) {
+    std::vector<Part> result;
+    for (int rank = 0; parts != nullptr && rank < world_size; ++rank)
+        result.push_back({parts[rank].data, parts[rank].count});
+    return result;
+}
+
+// Calls body() with the request, whose parts last as long.
+template <class Body>
+auto with_request(const Communicator& comm, const ddprun_request* given, Body body) {
+    if (given == nullptr) refuse_argument("the request is NULL");
+    const ddprun_request request = known_members(*given, kFirstRequestSize, "ddprun_request");
     OperationRequest result;
     result.operation = enumerator<Operation>(request.operation, "operation");
     result.in = request.in;
@@ -112,7 +122,15 @@ OperationRequest request_of(const ddprun_request& given) {
     result.timeout = std::chrono::milliseconds(request.timeout_ms);
     // Arguments that the operation does not have are ignored.
     if (result.operation == Operation::all_reduce) result.compression = compression_of(request.compression);
-    return result;
+    if (request.reserved != 0) refuse_argument("ddprun_request::reserved is not 0");
+    if (request.counted != 0 && request.counted != 1)
+        refuse_argument(fmt::format("ddprun_request::counted is {}, neither 0 nor 1", request.counted));
+    const std::vector<Part> in = parts_of(request.in_parts, comm.world_size());
+    const std::vector<Part> out = parts_of(request.out_parts, comm.world_size());
+    result.in_parts = in;
+    result.out_parts = out;
+    result.counted = request.counted == 1;
+    return body(result);
 }
 
 Group group_of(ddprun_communicator* comm, const ddprun_transfer* transfers, std::size_t count) {
@@ -380,8 +398,17 @@ void ddprun_buffer_release(ddprun_buffer* buffer) { delete buffer; }
 
 int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddprun_work** work) {
     return make_handle(work, [&] {
-        if (request == nullptr) refuse_argument("the request is NULL");
-        return checked(comm).async(request->stream).submit(request_of(*request));
+        Communicator& own = checked(comm);
+        return with_request(own, request, [&](const OperationRequest& what) {
+            return own.async(request->stream).submit(what);
+        });
+    });
+}
+
+int ddprun_run(ddprun_communicator* comm, const ddprun_request* request) {
+    return guarded([&] {
+        Communicator& own = checked(comm);
+        with_request(own, request, [&](const OperationRequest& what) { own.submit(what); });
     });
 }
 

@@ -85,6 +85,12 @@ enum {
     DDPRUN_ALL_TO_ALL = 12
 };
 
+// Where one rank's part of a buffer lies, in elements; an input's is only read. Never grows.
+typedef struct ddprun_part {
+    void* data;
+    size_t count;
+} ddprun_part;
+
 // An operation with its arguments, those of the function of its name; what it does not have is ignored.
 typedef struct ddprun_request {
     size_t size;  // sizeof(ddprun_request), so that a newer library knows which members the caller has
@@ -99,10 +105,17 @@ typedef struct ddprun_request {
     void* stream;        // a cudaStream_t, with NCCL only; see Communicator::async()
     int compression;     // of all_reduce
     int64_t timeout_ms;  // from when its turn comes; 0: the communicator's
+    // A part for each rank instead of the whole `in` or `out`, where it counts: of all_gather and gather the output's, of
+    // reduce_scatter and scatter the input's, of all_to_all both. The array may go when the call returns.
+    const ddprun_part* in_parts;
+    const ddprun_part* out_parts;
+    // 1: each part has a count of its own, and `count` is that of the buffer without; see OperationRequest. Of all ranks, or of none.
+    int counted;
+    int reserved;  // 0
 } ddprun_request;
 
 #define DDPRUN_REQUEST_INIT \
-    { sizeof(ddprun_request), 0, 0, 0, -1, NULL, NULL, 0, 0, NULL, DDPRUN_AS_IT_IS, 0 }
+    { sizeof(ddprun_request), 0, 0, 0, -1, NULL, NULL, 0, 0, NULL, DDPRUN_AS_IT_IS, 0, NULL, NULL, 0, 0 }
 
 // A send or a receive of a group; see Group in group.hpp. Never grows.
 typedef struct ddprun_transfer {
@@ -234,6 +247,8 @@ int ddprun_start_recv_tagged(ddprun_communicator* comm, void* data, size_t bytes
 // The rank that sent what a receive by tag has received, once it has ended well; else -1.
 int ddprun_work_source(const ddprun_work* work);
 
+// Carries out an operation in this thread, without a stream.
+int ddprun_run(ddprun_communicator* comm, const ddprun_request* request);
 // Starts an operation and returns at once; see Communicator::async(). The caller releases *work, which
 // becomes NULL on failure.
 int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddprun_work** work);

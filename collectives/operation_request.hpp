@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "collectives/types.hpp"
 
@@ -32,12 +33,20 @@ enum class Operation : std::uint8_t {
     split = 13,
     allocate = 14,  // of bytes, as u8
     group = 15,     // of sends and receives, which are its messages
+    parts =
+        16,  // the ranks tell each other how long the parts of what comes next are; its root is that operation
 };
 
 // Sizes of the buffers of a typed form, in elements.
 struct BufferSizes {
     std::size_t in = 0;
     std::size_t out = 0;
+};
+
+// Part says where one rank's part of a buffer lies, in elements. An input's is only read.
+struct Part {
+    void* data = nullptr;
+    std::size_t count = 0;
 };
 
 struct OperationRequest {
@@ -54,6 +63,12 @@ struct OperationRequest {
     std::optional<BufferSizes> sizes = std::nullopt;
     Compression compression = Compression::none;  // of all_reduce
     std::chrono::milliseconds timeout{0};         // from when its turn comes; 0: operation_timeout
+    // The parts of a buffer with one for each rank, by rank, instead of `in` or `out`, where it counts; in any order in memory.
+    std::span<const Part> in_parts{};
+    std::span<const Part> out_parts{};
+    // Each part has a count of its own, and both buffers that have parts are given by them; `count` is that of the buffer without.
+    // All ranks ask for it, and first tell each other. Else all parts have `count` elements, and others need not be given by parts.
+    bool counted = false;
 };
 
 }  // namespace ddprun

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 #include "collectives/operation_request.hpp"
 
@@ -100,6 +101,36 @@ class Operations {
                               ReduceOp::sum, -1, sizes(in, out)});
     }
 
+    // The same operations with parts wherever they lie, in any order in memory, of any sizes, by rank; in place where a part
+    // is the same memory on both sides. Before anything is sent, ranks tell each other the sizes: where one has another number of
+    // elements for a rank than that expects, all ranks get an invalid_argument that names both, and the communicator lives on. All
+    // ranks call this form. Not on GPUs.
+    template <Element T>
+    Result all_gather(std::span<const std::type_identity_t<T>> in, const std::vector<std::span<T>>& out) {
+        return submit_parts<T>(Operation::all_gather, in, {}, {}, parts_of(out));
+    }
+    template <Element T>
+    Result reduce_scatter(const std::vector<std::span<const std::type_identity_t<T>>>& in, std::span<T> out,
+                          const Reduction& op) {
+        return submit_parts<T>(Operation::reduce_scatter, {}, parts_of(in), out, {}, -1, op);
+    }
+    // `out` of the others is ignored, and so is `in` below.
+    template <Element T>
+    Result gather(std::span<const std::type_identity_t<T>> in, const std::vector<std::span<T>>& out,
+                  int root) {
+        return submit_parts<T>(Operation::gather, in, {}, {}, parts_of(out), root);
+    }
+    template <Element T>
+    Result scatter(const std::vector<std::span<const std::type_identity_t<T>>>& in, std::span<T> out,
+                   int root) {
+        return submit_parts<T>(Operation::scatter, {}, parts_of(in), out, {}, root);
+    }
+    template <Element T>
+    Result all_to_all(const std::vector<std::span<const std::type_identity_t<T>>>& in,
+                      const std::vector<std::span<T>>& out) {
+        return submit_parts<T>(Operation::all_to_all, {}, parts_of(in), {}, parts_of(out));
+    }
+
     // Returns when all ranks have called it.
     Result barrier() { return self().submit({.operation = Operation::barrier}); }
 
@@ -161,6 +192,25 @@ class Operations {
     template <class In, class Out>
     static BufferSizes sizes(const In& in, const Out& out) noexcept {
         return {in.size(), out.size()};
+    }
+    template <class T>
+    static std::vector<Part> parts_of(const std::vector<std::span<T>>& spans) {
+        std::vector<Part> parts;
+        for (const std::span<T>& span : spans)
+            parts.push_back({const_cast<std::remove_const_t<T>*>(span.data()), span.size()});
+        return parts;
+    }
+    // One of the buffers is in parts, or both.
+    template <class T>
+    Result submit_parts(Operation operation, std::span<const T> in, const std::vector<Part>& in_parts,
+                        std::span<T> out, const std::vector<Part>& out_parts, int root = -1,
+                        const Reduction& op = ReduceOp::sum) {
+        OperationRequest request{operation,         in.data(), out.data(), in.size() + out.size(),
+                                 data_type_of<T>(), op,        root};
+        request.in_parts = in_parts;
+        request.out_parts = out_parts;
+        request.counted = true;
+        return self().submit(request);
     }
     Self& self() { return static_cast<Self&>(*this); }
 };

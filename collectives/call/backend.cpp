@@ -100,6 +100,36 @@ void run_beside(std::function<void()> body) { Helpers::here().run(std::move(body
 
 namespace {
 
+// A buffer, or a part of one.
+struct Memory {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    bool written = false;
+    const Call* call = nullptr;  // of a group's member
+};
+
+Memory memory_at(const void* data, std::size_t bytes, bool written, const Call* call = nullptr) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(data);
+    return {begin, begin + bytes, written, call};
+}
+
+// Two of which one is written and that overlap.
+std::optional<std::pair<Memory, Memory>> overlap_among(std::vector<Memory> places) {
+    std::erase_if(places, [](const Memory& place) { return place.begin == place.end; });
+    std::sort(places.begin(), places.end(),
+              [](const Memory& a, const Memory& b) { return a.begin < b.begin; });
+    // Those that reach furthest so far, of all, and of what is written.
+    const Memory* furthest = nullptr;
+    const Memory* written = nullptr;
+    for (const Memory& place : places) {
+        const Memory* before = place.written ? furthest : written;
+        if (before != nullptr && place.begin < before->end) return std::pair(*before, place);
+        if (furthest == nullptr || furthest->end < place.end) furthest = &place;
+        if (place.written && (written == nullptr || written->end < place.end)) written = &place;
+    }
+    return std::nullopt;
+}
+
 class Checker {
   public:
     Checker(const OperationRequest& request, int rank, int world_size)
@@ -117,10 +147,21 @@ class Checker {
         const bool in = counts(traits_.in);
         const bool out = counts(traits_.out);
         const bool one_buffer = request_.operation == Operation::broadcast;
-        if (in) require_buffer(one_buffer || !out ? "data" : "input", request_.in);
-        if (out && !one_buffer) require_buffer(in ? "output" : "data", request_.out);
+        require_parts(in, out);
+        if (in) require_buffer(one_buffer || !out ? "data" : "input", request_.in, request_.in_parts);
+        if (out && !one_buffer) require_buffer(in ? "output" : "data", request_.out, request_.out_parts);
         if (in && out) require_sizes();
+        if (!request_.in_parts.empty() || !request_.out_parts.empty()) return require_parts_apart(in, out);
         if (in && out) require_apart();
+    }
+
+    // Returns the parts by which the buffers are given; null: by none.
+    std::shared_ptr<const Parts> parts() const {
+        if (request_.in_parts.empty() && request_.out_parts.empty() && !request_.counted) return nullptr;
+        return std::make_shared<const Parts>(
+            Parts{side(counts(traits_.in), request_.in_parts, request_.in, traits_.whole_in),
+                  side(counts(traits_.out), request_.out_parts, request_.out, traits_.whole_out),
+                  request_.counted});
     }
 
   private:
@@ -128,6 +169,36 @@ class Checker {
 
     bool counts(Where where) const {
         return where == Where::everywhere || (where == Where::root && rank_ == request_.peer);
+    }
+
+    std::vector<Part> side(bool counts, std::span<const Part> parts, const void* data, bool whole) const {
+        if (!request_.counted) return {parts.begin(), counts ? parts.end() : parts.begin()};
+        std::vector<Part> all(static_cast<std::size_t>(world_size_));
+        for (int rank = 0; counts && rank < world_size_; ++rank) {
+            // What has no parts goes to the root only, or comes from it, if there is one.
+            const bool is_peer = !traits_.has_root || rank == request_.peer;
+            auto& part = all[static_cast<std::size_t>(rank)];
+            part = whole ? parts[static_cast<std::size_t>(rank)]
+                         : Part{const_cast<void*>(data), is_peer ? request_.count : 0};
+        }
+        return all;
+    }
+
+    void require_parts(bool in, bool out) const {
+        const auto require = [&](const char* name, bool counts, bool whole, std::span<const Part> parts) {
+            if (!whole && !parts.empty()) refuse(fmt::format("its {} has no parts", name));
+            if (!counts || !whole || (parts.empty() && !request_.counted)) return;
+            if (parts.size() != static_cast<std::size_t>(world_size_))
+                refuse(fmt::format("{} of {} parts for {} ranks", name, parts.size(), world_size_));
+            for (const Part& part : parts) {
+                if (!request_.counted && part.count != request_.count)
+                    refuse(fmt::format("a part of {} has {} elements, not {}", name, part.count,
+                                       request_.count));
+            }
+        };
+        if (request_.counted && !traits_.whole_in && !traits_.whole_out) refuse("it has no parts");
+        require("input", in, traits_.whole_in, request_.in_parts);
+        require("output", out, traits_.whole_out, request_.out_parts);
     }
 
     void require_operation() const {
@@ -174,8 +245,12 @@ class Checker {
         if (request_.peer == rank_) refuse(fmt::format("peer {} is this rank itself", rank_));
     }
 
-    void require_buffer(const char* name, const void* data) const {
-        const std::size_t count = request_.count;
+    void require_buffer(const char* name, const void* data, std::span<const Part> parts) const {
+        for (const Part& part : parts) require_elements(name, part.data, part.count);
+        if (parts.empty()) require_elements(name, data, request_.count);
+    }
+
+    void require_elements(const char* name, const void* data, std::size_t count) const {
         if (count == 0) return;
         if (data == nullptr) refuse(fmt::format("{} is null, but count is {}", name, count));
         std::size_t bytes = 0;  // of all ranks; no division, which takes longer than all else here
@@ -215,6 +290,28 @@ class Checker {
         refuse("input and output overlap, and not as in-place use does");
     }
 
+    // Of two parts for one rank, or from it, that are the same memory, the operation is in place.
+    void require_parts_apart(bool in, bool out) const {
+        const std::size_t element = size_of(request_.type);
+        const auto part = [&](std::span<const Part> parts, const void* data, bool whole, int rank) {
+            if (!parts.empty()) return parts[static_cast<std::size_t>(rank)];
+            if (!whole) return rank == rank_ ? Part{const_cast<void*>(data), request_.count} : Part{};
+            auto* bytes = static_cast<std::byte*>(const_cast<void*>(data));
+            return Part{bytes + static_cast<std::size_t>(rank) * request_.count * element, request_.count};
+        };
+        std::vector<Memory> places;
+        for (int rank = 0; rank < world_size_; ++rank) {
+            Part from, to;
+            if (in) from = part(request_.in_parts, request_.in, traits_.whole_in, rank);
+            if (out) to = part(request_.out_parts, request_.out, traits_.whole_out, rank);
+            places.push_back(memory_at(to.data, to.count * element, true));
+            if (from.data != to.data || from.count != to.count)
+                places.push_back(memory_at(from.data, from.count * element, false));
+        }
+        if (overlap_among(std::move(places)))
+            refuse("input and output parts overlap, and not as in-place use does");
+    }
+
     const OperationRequest& request_;
     int rank_;
     int world_size_;
@@ -222,38 +319,18 @@ class Checker {
     const std::size_t element_ = size_of(request_.type);  // 0: unknown
 };
 
-// The memory of a group's member.
-struct MemberMemory {
-    std::uintptr_t begin = 0;
-    std::uintptr_t end = 0;
-    const Call* call = nullptr;
-
-    bool receives() const { return call->operation == Operation::recv; }
-};
-
 void require_apart(const std::vector<Task>& members) {
-    std::vector<MemberMemory> places;
+    std::vector<Memory> places;
     places.reserve(members.size());
     for (const Task& member : members) {
         const bool receives = member.call.operation == Operation::recv;
-        const auto begin = reinterpret_cast<std::uintptr_t>(receives ? member.out : member.in);
-        const std::size_t bytes = bytes_of(member);
-        if (bytes > 0) places.push_back({begin, begin + bytes, &member.call});
+        places.push_back(
+            memory_at(receives ? member.out : member.in, bytes_of(member), receives, &member.call));
     }
-    std::sort(places.begin(), places.end(),
-              [](const MemberMemory& a, const MemberMemory& b) { return a.begin < b.begin; });
-    // Those that reach furthest so far, of all, and of what is received.
-    const MemberMemory* furthest = nullptr;
-    const MemberMemory* received = nullptr;
-    for (const MemberMemory& place : places) {
-        const MemberMemory* before = place.receives() ? furthest : received;
-        if (before != nullptr && place.begin < before->end) {
-            refuse(Operation::group, fmt::format("the memory of {} and of {} overlap",
-                                                 describe(*before->call), describe(*place.call)));
-        }
-        if (furthest == nullptr || furthest->end < place.end) furthest = &place;
-        if (place.receives() && (received == nullptr || received->end < place.end)) received = &place;
-    }
+    const auto overlap = overlap_among(std::move(places));
+    if (!overlap) return;
+    refuse(Operation::group, fmt::format("the memory of {} and of {} overlap", describe(*overlap->first.call),
+                                         describe(*overlap->second.call)));
 }
 
 }  // namespace
@@ -265,13 +342,44 @@ void refuse(const char* name, const std::string& what) {
 }
 
 Task checked_task(const OperationRequest& request, int rank, int world_size) {
-    Checker(request, rank, world_size).check();
+    const Checker checker(request, rank, world_size);
+    checker.check();
     const OperationTraits& traits = traits_of(request.operation);
     const bool named = traits.has_root || traits.point_to_point;
     const ReduceOp reduce = traits.reduces ? request.reduction.op : ReduceOp::sum;
     const Call call{request.operation, request.type,       reduce, named ? request.peer : -1, request.count,
                     /*sequence=*/0,    request.compression};
-    return {call, request.in, request.out, request.reduction.scalar, nullptr, nullptr, request.timeout};
+    return {call,    request.in, request.out,     request.reduction.scalar,
+            nullptr, nullptr,    request.timeout, checker.parts()};
+}
+
+std::vector<std::uint64_t> counts_of(const Parts& parts) {
+    std::vector<std::uint64_t> counts;
+    for (const auto* side : {&parts.in, &parts.out}) {
+        for (const Part& part : *side) counts.push_back(part.count);
+    }
+    return counts;
+}
+
+std::uint64_t agreed_count(Operation operation, std::span<const std::uint64_t> all, int world_size) {
+    const auto n = static_cast<std::size_t>(world_size);
+    std::uint64_t largest = 0;
+    for (std::size_t from = 0; from < n; ++from) {
+        for (std::size_t to = 0; to < n; ++to) {
+            const std::uint64_t has = all[from * 2 * n + to];
+            const std::uint64_t expected = all[to * 2 * n + n + from];
+            largest = std::max(largest, has);
+            if (has == expected) continue;
+            std::vector<int> culprits{static_cast<int>(std::min(from, to))};
+            if (from != to) culprits.push_back(static_cast<int>(std::max(from, to)));
+            throw CollectiveError(
+                CollectiveErrorCode::invalid_argument,
+                fmt::format("{}: rank {} has {} elements for rank {}, which expects {}; nothing was sent",
+                            name_of(operation), from, has, to, expected),
+                std::move(culprits), std::string(name_of(operation)));
+        }
+    }
+    return largest;
 }
 
 Task checked_group(std::shared_ptr<const std::vector<Task>> members) {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,16 @@ class WorkState {
     const ProcessNumber process_ = this_process();
 };
 
+// Parts: where a task's buffers lie, if not in one piece.
+//
+// Of counted parts both lists have an element for each rank: a buffer without parts is the part for, or from, each rank that has
+// anything of it. Else a list is empty where the buffer is in one piece.
+struct Parts {
+    std::vector<Part> in;
+    std::vector<Part> out;
+    bool counted = false;
+};
+
 // Task: one operation as a rank asked for it: what all ranks must agree on, and this rank's buffers. Pure.
 //
 // Communicator makes it from checked arguments; a Backend carries it out. Buffers are the caller's and stay
@@ -69,6 +80,8 @@ struct Task {
     // A group has members, in the order in which they were added: sends and receives, whose streams do not count.
     std::shared_ptr<const std::vector<Task>> members;
     std::chrono::milliseconds timeout{0};  // from when its turn comes; 0: the communicator's
+    // Null: in one piece. Where they are counted, call.count is the largest of all ranks' when a backend gets the task.
+    std::shared_ptr<const Parts> parts = nullptr;
 };
 
 // The parts of a task as bytes.
@@ -76,12 +89,25 @@ inline const std::byte* input_of(const Task& task) { return static_cast<const st
 inline std::byte* output_of(const Task& task) { return static_cast<std::byte*>(task.out); }
 // Bytes of call.count elements.
 inline std::size_t bytes_of(const Task& task) { return task.call.count * size_of(task.call.type); }
-// A rank's part, where there is one of so many bytes for each.
+// A rank's part, where there is one for each: of `data`, unless `parts` has them.
+inline Part part_of(const Task& task, const std::vector<Part> Parts::*parts, const void* data, int rank) {
+    const auto place = static_cast<std::size_t>(rank);
+    if (task.parts && !((*task.parts).*parts).empty()) return ((*task.parts).*parts)[place];
+    auto* bytes = static_cast<std::byte*>(const_cast<void*>(data));
+    return {bytes + place * bytes_of(task), task.call.count};
+}
 inline const std::byte* input_part(const Task& task, int rank) {
-    return input_of(task) + static_cast<std::size_t>(rank) * bytes_of(task);
+    return static_cast<const std::byte*>(part_of(task, &Parts::in, task.in, rank).data);
 }
 inline std::byte* output_part(const Task& task, int rank) {
-    return output_of(task) + static_cast<std::size_t>(rank) * bytes_of(task);
+    return static_cast<std::byte*>(part_of(task, &Parts::out, task.out, rank).data);
+}
+// Its bytes; of a buffer without parts, what goes to that rank, or comes from it.
+inline std::size_t input_bytes(const Task& task, int rank) {
+    return part_of(task, &Parts::in, task.in, rank).count * size_of(task.call.type);
+}
+inline std::size_t output_bytes(const Task& task, int rank) {
+    return part_of(task, &Parts::out, task.out, rank).count * size_of(task.call.type);
 }
 
 // Nothing to do for no bytes, whose pointers may be null, and for a buffer that is where it shall be.
@@ -94,7 +120,7 @@ class Backend {
     virtual ~Backend() = default;
 
     // Returns when this rank's part is done. Any operation but none and join. `split` is the exchange that is
-    // the part of split() which goes over this communicator: an all_gather of u8.
+    // the part of split() which goes over this communicator: an all_gather of u8; `parts` one of u64.
     virtual void run(const Task& task) = 0;
 
     // Memory for a SharedBuffer, `bytes` on every rank; called by all ranks, in the order of their
@@ -142,6 +168,12 @@ SharedMemory private_memory(std::size_t bytes);
 // communicator, and pointers of buffers that count are aligned, not null where they have elements, and
 // overlap not at all or as in-place use does.
 Task checked_task(const OperationRequest& request, int rank, int world_size);
+
+// What a rank tells the others of counted parts: the counts of its input's, for each rank, then of its output's.
+std::vector<std::uint64_t> counts_of(const Parts& parts);
+// The largest of what all ranks have told, in their order. Throws invalid_argument, the same on all ranks, where what one has for
+// another is not what that expects.
+std::uint64_t agreed_count(Operation operation, std::span<const std::uint64_t> all, int world_size);
 
 // A group of sends and receives, each checked. Throws invalid_argument if one receives into memory of
 // another. Without members for null and none.

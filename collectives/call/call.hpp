@@ -38,7 +38,7 @@ struct OperationTraits {
 };
 
 // Operations have their numbers' places; the last is what a number is that is no operation.
-inline constexpr std::array<OperationTraits, 17> kTraits{{
+inline constexpr std::array<OperationTraits, 18> kTraits{{
     {.name = "nothing", .internal = true},
     {.name = "all_reduce", .reduces = true},
     {.name = "broadcast", .has_root = true},
@@ -55,9 +55,10 @@ inline constexpr std::array<OperationTraits, 17> kTraits{{
     {.name = "split", .internal = true},
     {.name = "allocate", .internal = true},
     {.name = "group", .point_to_point = true, .internal = true},
+    {.name = "parts", .internal = true},
     {.name = "unknown", .internal = true},
 }};
-static_assert(kTraits[static_cast<std::size_t>(Operation::group)].name == "group",
+static_assert(kTraits[static_cast<std::size_t>(Operation::parts)].name == "parts",
               "the order is the operations'");
 
 constexpr const OperationTraits& traits_of(Operation operation) noexcept {
@@ -74,7 +75,8 @@ struct Call {
     Operation operation = Operation::none;
     DataType type = DataType::f32;
     ReduceOp reduce = ReduceOp::sum;
-    std::int32_t root = -1;   // where has_root; the peer of send and recv
+    std::int32_t root =
+        -1;  // where has_root; the peer of send and recv; of parts the operation that comes next
     std::uint64_t count = 0;  // elements, as the caller gave them; of a group its members
     // Collectives count from 1; the others carry that of the collective before them.
     std::uint64_t sequence = 0;
@@ -87,7 +89,7 @@ struct Call {
 Call on_wire(const Call& call) noexcept;
 
 // `all_reduce(sum, 1000 f32) as call 7`, `all_reduce(avg, 9 f32 sent as bf16) as call 8`, `gather(5 u8 to
-// rank 2) as call 1`, `send(10 f32)`, `group of 3`.
+// rank 2) as call 1`, `send(10 f32)`, `group of 3`, `all_to_all(by parts) as call 3`.
 std::string describe(const Call& call);
 
 // Verdict: why a communicator ended. One per communicator and rank, the first that arrives; all ranks are

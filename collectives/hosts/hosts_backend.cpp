@@ -56,9 +56,10 @@ class HostsRounds {
         channel_.await_all();
     }
 
-    // Reduces this rank's slice from the inputs of all ranks, as partial results at `partial`.
-    void reduce(const PartialKind& kind, const std::byte* in, std::span<const Range> slices,
-                std::byte* partial) {
+    // Reduces this rank's slice from the inputs of all ranks, as partial results at `partial`. in(place, piece) is where this rank
+    // has that piece of a slice.
+    template <class In>
+    void reduce(const PartialKind& kind, In in, std::span<const Range> slices, std::byte* partial) {
         const int n = channel_.world_size();
         const int self = channel_.rank();
         const std::size_t element = size_of(kind.type);
@@ -67,7 +68,7 @@ class HostsRounds {
         const auto stage = [&](std::size_t i, std::byte* to) {
             for (int j = 1; j < n; ++j) {
                 const Range part = part_of(at(slices, other(j)), i, step);
-                copy_bytes(to + static_cast<std::size_t>(other(j)) * step, in + part.begin, part.size);
+                copy_bytes(to + static_cast<std::size_t>(other(j)) * step, in(other(j), part), part.size);
             }
         };
         const auto use = [&](std::size_t i, std::uint64_t round) {
@@ -76,7 +77,7 @@ class HostsRounds {
             std::byte* out = partial + i * step / element * size_of(kind.carried);
             for (std::size_t done = 0; done < part.size; done += kReduceBlock) {
                 const auto source = [&](int place) {
-                    if (place == self) return in + part.begin + done;
+                    if (place == self) return static_cast<const std::byte*>(in(self, part)) + done;
                     return static_cast<const std::byte*>(channel_.stage(place, round)) +
                            static_cast<std::size_t>(self) * step + done;
                 };
@@ -87,18 +88,19 @@ class HostsRounds {
         run(rounds_for(slices, step), stage, use);
     }
 
-    // Gives all ranks all slices of `out`, of which each has its own.
-    void hand_round(std::byte* out, std::span<const Range> slices) {
+    // Gives all ranks all slices, of which each has its own. out(place, piece) as above.
+    template <class Out>
+    void hand_round(Out out, std::span<const Range> slices) {
         const std::size_t step = channel_.stage_size();
         const auto stage = [&](std::size_t i, std::byte* to) {
             const Range part = part_of(at(slices, channel_.rank()), i, step);
-            copy_bytes(to, out + part.begin, part.size);
+            copy_bytes(to, out(channel_.rank(), part), part.size);
         };
         const auto use = [&](std::size_t i, std::uint64_t round) {
             for (int j = 1; j < channel_.world_size(); ++j) {
                 const Range part = part_of(at(slices, other(j)), i, step);
                 channel_.await_staged(other(j), round);
-                copy_bytes(out + part.begin, channel_.stage(other(j), round), part.size);
+                copy_bytes(out(other(j), part), channel_.stage(other(j), round), part.size);
             }
         };
         run(rounds_for(slices, step), stage, use);
@@ -169,7 +171,7 @@ class HostsBackend final : public Backend {
     void run(const Task& task) override {
         if (is_point_to_point(task.call.operation)) return tcp_->run(task);
         const Way way = way_by_hosts(task.call.operation);
-        if (way == nullptr) return run_over_tcp(task);
+        if (way == nullptr || (task.parts && task.parts->counted)) return run_over_tcp(task);
         PeerMesh::Operation operation = tcp_->begin(task.call, task.timeout);
         operation.deadline = Deadline::clock::now() + operation.timeout.length;
         const ShmTurn turn(channel_, operation);
@@ -214,14 +216,16 @@ class HostsBackend final : public Backend {
         make_room(partials_, std::min<std::size_t>(chunks, 2) * room, mesh(), operation);
         const auto partial = [&](std::size_t chunk) { return partials_.data() + chunk % 2 * room; };
         HostsRounds rounds(channel_, across_);
+        const auto output = [&](int, const Range& piece) { return output_of(task) + piece.begin; };
         const auto reduce = [&](std::size_t chunk) {
-            rounds.reduce(kind, input_of(task), slices(chunk), partial(chunk));
+            const auto in = [&](int, const Range& piece) { return input_of(task) + piece.begin; };
+            rounds.reduce(kind, in, slices(chunk), partial(chunk));
         };
         const auto hand_round = [&](std::size_t chunk) {
             const auto all = slices(chunk);
             finish_partial(kind, output_of(task) + own_slice().begin, partial(chunk),
                            own_slice().size / element);
-            rounds.hand_round(output_of(task), all);
+            rounds.hand_round(output, all);
         };
         const auto start = [&](std::size_t chunk) {
             slices(chunk);
@@ -269,12 +273,18 @@ class HostsBackend final : public Backend {
         HostsRounds rounds(channel_, across_);
         rounds.announce();
         for (int host = 0; host < hosts(); ++host) {
-            rounds.reduce(kind, input_of(task), slices_of_host(host, bytes_of(task)), partial(host));
+            const std::vector<int>& ranks = ranks_by_host_[static_cast<std::size_t>(host)];
+            const auto in = [&](int place, const Range& piece) {
+                return input_part(task, ranks[static_cast<std::size_t>(place)]) +
+                       (piece.begin - slices_[static_cast<std::size_t>(place)].begin);
+            };
+            rounds.reduce(kind, in, slices_of_host(host, bytes_of(task)), partial(host));
         }
         rounds.finish();
         std::byte* own = partial(across_.index());
-        across_.reduce_scatter(partials_.data(), own, across_.equal_ranges(count), kind.carried, kind.op,
-                               operation);
+        across_.reduce_scatter(
+            across_.even_parts(partials_.data(), static_cast<std::size_t>(hosts()) * count, kind.carried),
+            own, kind.carried, kind.op, operation);
         finish_partial(kind, output_of(task), own, count);
     }
 
@@ -282,13 +292,20 @@ class HostsBackend final : public Backend {
         const std::size_t bytes = bytes_of(task);
         HostsRounds rounds(channel_, across_);
         rounds.announce();
-        make_room(partials_, static_cast<std::size_t>(hosts()) * bytes, mesh(), operation);
-        across_.all_gather(input_of(task), partials_.data(), bytes, operation);
+        const std::size_t whole = static_cast<std::size_t>(hosts()) * bytes;
+        make_room(partials_, whole, mesh(), operation);
+        across_.all_gather(input_of(task), across_.even_parts(partials_.data(), whole, DataType::u8),
+                           operation);
         for (int host = 0; host < hosts(); ++host) {
+            const std::vector<int>& ranks = ranks_by_host_[static_cast<std::size_t>(host)];
+            const auto out = [&](int place, const Range& piece) {
+                return output_part(task, ranks[static_cast<std::size_t>(place)]) +
+                       (piece.begin - slices_[static_cast<std::size_t>(place)].begin);
+            };
             const auto all = slices_of_host(host, bytes);
-            copy_bytes(output_of(task) + own_slice().begin,
+            copy_bytes(out(channel_.rank(), own_slice()),
                        partials_.data() + static_cast<std::size_t>(host) * bytes, bytes);
-            rounds.hand_round(output_of(task), all);
+            rounds.hand_round(out, all);
         }
         rounds.finish();
     }
@@ -313,7 +330,8 @@ class HostsBackend final : public Backend {
         } else {
             const auto all = even_slices({0, bytes}, 1);
             across_.broadcast(output_of(task) + own_slice().begin, own_slice().size, root_host, operation);
-            if (!on_root_host) rounds.hand_round(output_of(task), all);
+            const auto out = [&](int, const Range& piece) { return output_of(task) + piece.begin; };
+            if (!on_root_host) rounds.hand_round(out, all);
         }
         rounds.finish();
     }

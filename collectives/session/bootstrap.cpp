@@ -188,7 +188,9 @@ class SoloBackend final : public Backend {
         const Operation operation = task.call.operation;
         check(operation != Operation::none && operation != Operation::join && !is_point_to_point(operation),
               "no operation for a rank alone");
-        copy_bytes(task.out, task.in, bytes_of(task));
+        const bool parts = task.parts != nullptr;
+        copy_bytes(parts ? output_part(task, 0) : task.out, parts ? input_part(task, 0) : task.in,
+                   bytes_of(task));
     }
 
     std::vector<int> leave(Deadline) override {

@@ -258,8 +258,19 @@ SharedMemory Executor::allocate(std::size_t bytes) {
     return hold(Operation::allocate, [&] { return backend_->allocate(bytes); });
 }
 
+namespace {
+
+void refuse_parts(const Task& task) {
+    if (task.parts) refuse(task.call.operation, "NCCL moves no parts; use a group of sends and receives");
+}
+
+}  // namespace
+
 Work Executor::start(const Task& task) {
-    if (backend_->on_device()) return hold(task.call.operation, [&] { return Work(backend_->start(task)); });
+    if (backend_->on_device()) {
+        refuse_parts(task);
+        return hold(task.call.operation, [&] { return Work(backend_->start(task)); });
+    }
     if (task.stream != nullptr) {
         refuse(task.call.operation, "a stream was given, but this communicator's backend is not nccl");
     }
@@ -329,25 +340,57 @@ void Executor::serve() {
 void Executor::carry_out(const Task& task) {
     refuse_if_left(task.call.operation);
     const Call& call = task.call;
-    const bool scales = is_reduction(call.operation) && call.reduce == ReduceOp::premul_sum &&
-                        call.count > 0 && !backend_->on_device();
-    if (!scales) return backend_->run(task);
-    std::size_t count = call.count;
-    if (call.operation == Operation::reduce_scatter) count *= static_cast<std::size_t>(world_size_);
+    if (backend_->on_device()) {
+        refuse_parts(task);
+        return backend_->run(task);
+    }
+    const bool scales = is_reduction(call.operation) && call.reduce == ReduceOp::premul_sum;
+    if (!scales && !task.parts) return backend_->run(task);
+    const Task ready = agreed(task);
+    backend_->run(scales && ready.call.count > 0 ? multiplied(ready) : ready);
+}
+
+Task Executor::agreed(Task task) {
+    if (!task.parts || !task.parts->counted) return task;
+    const std::vector<std::uint64_t> own = counts_of(*task.parts);
+    std::vector<std::uint64_t> all(own.size() * static_cast<std::size_t>(world_size_));
+    const Call call{Operation::parts, DataType::u64, ReduceOp::sum, static_cast<int>(task.call.operation),
+                    own.size()};
+    backend_->run({call, own.data(), all.data(), 1, nullptr, nullptr, task.timeout});
+    task.call.count = agreed_count(task.call.operation, all, world_size_);
+    return task;
+}
+
+Task Executor::multiplied(Task task) {
+    const bool whole = task.call.operation == Operation::reduce_scatter;
+    const std::size_t parts = whole ? static_cast<std::size_t>(world_size_) : 1;
     void* place = task.out;
-    if (call.operation != Operation::all_reduce) {
-        const std::size_t bytes = count * size_of(call.type);
+    if (task.call.operation != Operation::all_reduce) {
+        const std::size_t bytes = parts * bytes_of(task);
         try {
             if (scaled_.size() < bytes) scaled_.resize(bytes);
         } catch (const std::bad_alloc&) {
             // The others have begun: they must not wait for this rank. Its own call throws this then, too.
             backend_->abort(fmt::format("no memory for {} bytes of premul_sum", bytes));
-            return backend_->run(task);
+            return task;
         }
         place = scaled_.data();
     }
-    scale(call.type, place, task.in, count, task.scalar);
-    backend_->run({call, place, task.out, 1, nullptr, nullptr, task.timeout});
+    const Task from = task;
+    task.in = place;
+    task.scalar = 1;
+    if (!from.parts) {
+        scale(task.call.type, place, from.in, parts * task.call.count, from.scalar);
+        return task;
+    }
+    Parts moved = *from.parts;
+    for (std::size_t i = 0; i < moved.in.size(); ++i) {
+        void* to = scaled_.data() + i * bytes_of(task);
+        scale(task.call.type, to, moved.in[i].data, moved.in[i].count, from.scalar);
+        moved.in[i].data = to;
+    }
+    task.parts = std::make_shared<const Parts>(std::move(moved));
+    return task;
 }
 
 MeetingRoom MeetingRoom::later() const {

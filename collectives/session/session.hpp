@@ -266,6 +266,11 @@ class Executor {
     void pass_on(Ticket ticket);
     void refuse_if_left(Operation operation) const;
     void carry_out(const Task& task);
+    // Where the parts are counted: has all ranks tell each other, and returns the task as a backend takes it. Throws invalid_argument
+    // where they disagree.
+    Task agreed(Task task);
+    // The same task with the input of premul_sum multiplied.
+    Task multiplied(Task task);
     void perform(const Started& started);
     void serve();
 

@@ -63,13 +63,21 @@ ShmBackend::ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp,
     channel_.set_store_type(probe_store_type(channel_, joining));
 }
 
-void ShmBackend::offer(const void* in, std::size_t bytes) {
-    copy_bytes(place(rank_, bytes), in, bytes);
+void ShmBackend::offer(const void* in, std::size_t own, std::size_t bytes) {
+    copy_bytes(place(rank_, bytes), in, own);
+    channel_.announce();
+}
+
+void ShmBackend::offer_parts(const Task& task, std::size_t bytes) {
+    if (!task.parts) return offer(task.in, bytes, bytes);
+    std::byte* to = place(rank_, bytes);
+    for (int rank = 0; rank < world_size_; ++rank, to += bytes_of(task))
+        copy_bytes(to, input_part(task, rank), input_bytes(task, rank));
     channel_.announce();
 }
 
 void ShmBackend::exchange(const void* in, std::size_t bytes) {
-    offer(in, bytes);
+    offer(in, bytes, bytes);
     channel_.await_all();
 }
 
@@ -132,14 +140,15 @@ void ShmBackend::all_reduce_in_areas(const Call& call, const ShmAreas::Place& in
 }
 
 void ShmBackend::reduce_places(const Task& task, std::size_t bytes, std::size_t first) {
-    if (bytes == 0) return;
-    reduce_in_order(task.call.type, task.call.reduce, world_size_, output_of(task), bytes_of(task),
+    const std::size_t own = output_bytes(task, rank_);
+    if (own == 0) return;
+    reduce_in_order(task.call.type, task.call.reduce, world_size_, output_of(task), own,
                     [&](int rank) { return place(rank, bytes) + first; });
 }
 
 void ShmBackend::collect_places(const Task& task, std::size_t bytes, std::size_t first) {
     for (int rank = 0; rank < world_size_; ++rank)
-        copy_bytes(output_part(task, rank), place(rank, bytes) + first, bytes_of(task));
+        copy_bytes(output_part(task, rank), place(rank, bytes) + first, output_bytes(task, rank));
 }
 
 SharedMemory ShmBackend::allocate(std::size_t bytes) {
@@ -185,31 +194,41 @@ void ShmBackend::run_in_places(const Task& task) {
     const std::size_t own = static_cast<std::size_t>(rank_) * part;
     switch (task.call.operation) {
         case Operation::all_reduce: exchange(task.in, part); return reduce_places(task, part, 0);
-        case Operation::reduce_scatter: exchange(task.in, whole); return reduce_places(task, whole, own);
+        case Operation::reduce_scatter:
+            offer_parts(task, whole);
+            channel_.await_all();
+            return reduce_places(task, whole, own);
         case Operation::reduce:
-            offer(task.in, part);
+            offer(task.in, part, part);
             if (rank_ != root) return;
             channel_.await_all();
             return reduce_places(task, part, 0);
         case Operation::split:
-        case Operation::all_gather: exchange(task.in, part); return collect_places(task, part, 0);
-        case Operation::all_to_all: exchange(task.in, whole); return collect_places(task, whole, own);
+        case Operation::parts: exchange(task.in, part); return collect_places(task, part, 0);
+        case Operation::all_gather:
+            offer(task.in, output_bytes(task, rank_), part);
+            channel_.await_all();
+            return collect_places(task, part, 0);
+        case Operation::all_to_all:
+            offer_parts(task, whole);
+            channel_.await_all();
+            return collect_places(task, whole, own);
         case Operation::gather:
-            offer(task.in, part);
+            offer(task.in, input_bytes(task, root), part);
             if (rank_ != root) return;
             channel_.await_all();
             return collect_places(task, part, 0);
         case Operation::broadcast:
-            if (rank_ == root) return offer(task.in, part);
+            if (rank_ == root) return offer(task.in, part, part);
             await_root(root);
             return copy_bytes(task.out, place(root, part), part);
         case Operation::scatter:
             if (rank_ == root) {
-                offer(task.in, whole);
-                return copy_bytes(task.out, input_part(task, rank_), part);
+                offer_parts(task, whole);
+                return copy_bytes(task.out, input_part(task, rank_), input_bytes(task, rank_));
             }
             await_root(root);
-            return copy_bytes(task.out, place(root, whole) + own, part);
+            return copy_bytes(task.out, place(root, whole) + own, output_bytes(task, root));
         case Operation::barrier: return exchange(nullptr, 0);
         case Operation::none:
         case Operation::join:

@@ -108,9 +108,11 @@ class ShmBackend final : public Backend {
     bool all_have(const ShmAreas::Place& in, const ShmAreas::Place& out);
     // Then every rank reads its slice of all inputs and writes the result into all outputs. Two waits.
     void all_reduce_in_areas(const Call& call, const ShmAreas::Place& in, const ShmAreas::Place& out);
-    // Puts this rank's `bytes` into its place, for others to read.
-    void offer(const void* in, std::size_t bytes);
-    // The same, and waits until all others have done so too.
+    // Puts this rank's `own` bytes into its place, of `bytes`, for others to read.
+    void offer(const void* in, std::size_t own, std::size_t bytes);
+    // The same of its parts for all ranks.
+    void offer_parts(const Task& task, std::size_t bytes);
+    // Puts its `bytes` there, and waits until all others have done so too.
     void exchange(const void* in, std::size_t bytes);
     // Puts nothing into its place, and waits until the root has done so.
     void await_root(int root);

@@ -28,9 +28,9 @@ class ShmPipeline {
         const OperationTraits& traits = traits_of(task.call.operation);
         const int root = traits.has_root ? task.call.root : kEverybody;
         if (task.call.operation == Operation::broadcast) return broadcast(out, count, root);
-        if (traits.reduces && traits.whole_in) return reduce_scatter(in, out, count);
+        if (traits.reduces && traits.whole_in) return reduce_scatter(task);
         if (traits.reduces) return reduce_in_stages(in, out, count, root);
-        traits.whole_in ? scatter_in_stages(in, out, count, root) : gather_in_stages(in, out, count, root);
+        traits.whole_in ? scatter_in_stages(task, root) : gather_in_stages(task, root);
     }
 
   private:
@@ -94,12 +94,18 @@ class ShmPipeline {
         channel_.announce();
     }
 
-    // Copies the other ranks' pieces of `in`, which has a part for each rank, into this rank's stage, each at its share.
-    void stage_parts(std::uint64_t round, const std::byte* in, std::size_t part, const ShmPiece& piece) {
+    // What a round moves of a part that is not longer than `size`.
+    static ShmPiece within(const ShmPiece& piece, std::size_t size) {
+        const std::size_t begin = std::min(piece.begin, size);
+        return {begin, std::min(piece.size, size - begin)};
+    }
+    // Copies the other ranks' pieces of the input into this rank's stage, each at its share.
+    void stage_parts(std::uint64_t round, const Task& task, const ShmPiece& whole) {
         for (int j = 1; j < channel_.world_size(); ++j) {
-            const auto peer = static_cast<std::size_t>(other(j));
-            copy_shared(channel_.store_type(), own_stage(round) + peer * share(),
-                        in + peer * part + piece.begin, piece.size);
+            const int peer = other(j);
+            const ShmPiece piece = within(whole, input_bytes(task, peer));
+            copy_shared(channel_.store_type(), own_stage(round) + static_cast<std::size_t>(peer) * share(),
+                        input_part(task, peer) + piece.begin, piece.size);
         }
     }
 
@@ -165,74 +171,69 @@ class ShmPipeline {
     }
 
     // All parts are for `root`, or for all.
-    void gather_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root) {
-        const std::size_t part = count * size_of(type_);
+    void gather_in_stages(const Task& task, int root) {
+        const std::byte* in = input_of(task);
         const std::uint64_t first = channel_.first_round();
         const int rank = channel_.rank();
         const bool has_out = root == kEverybody || root == rank;
-        const Plan rounds = plan(part, channel_.stage_size());
+        const Plan rounds = plan(bytes_of(task), channel_.stage_size());
+        const std::size_t own = input_bytes(task, root == kEverybody ? rank : root);
         const auto stage = [&](std::uint64_t i) {
-            const ShmPiece piece = rounds.round(i);
+            const ShmPiece piece = within(rounds.round(i), own);
             if (root != rank)
                 copy_shared(channel_.store_type(), own_stage(first + i), in + piece.begin, piece.size);
-            if (has_out) {
-                copy_bytes(out + static_cast<std::size_t>(rank) * part + piece.begin, in + piece.begin,
-                           piece.size);
-            }
+            if (has_out) copy_bytes(output_part(task, rank) + piece.begin, in + piece.begin, piece.size);
         };
         run_rounds(rounds, stage, [&](std::uint64_t i) {
-            const ShmPiece piece = rounds.round(i);
             for (int j = 1; has_out && j < channel_.world_size(); ++j) {
+                const ShmPiece piece = within(rounds.round(i), output_bytes(task, other(j)));
                 await_staged(other(j), i);
-                copy_bytes(out + static_cast<std::size_t>(other(j)) * part + piece.begin,
-                           channel_.stage(other(j), first + i), piece.size);
+                copy_bytes(output_part(task, other(j)) + piece.begin, channel_.stage(other(j), first + i),
+                           piece.size);
             }
         });
     }
 
     // The parts are those of `root`, or of all.
-    void scatter_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root) {
-        const std::size_t part = count * size_of(type_);
+    void scatter_in_stages(const Task& task, int root) {
         const std::uint64_t first = channel_.first_round();
-        const auto own = static_cast<std::size_t>(channel_.rank());
-        const bool has_in = root == kEverybody || root == channel_.rank();
+        const int rank = channel_.rank();
+        const bool has_in = root == kEverybody || root == rank;
         // Returns where the part from a rank goes: to the only one there is, or to that rank's.
         const auto place_of = [&](int from) {
-            return root == kEverybody ? out + static_cast<std::size_t>(from) * part : out;
+            return root == kEverybody ? output_part(task, from) : output_of(task);
         };
-        const Plan rounds = plan(part, share());
+        const Plan rounds = plan(bytes_of(task), share());
         const auto stage = [&](std::uint64_t i) {
             if (!has_in) return;
-            const ShmPiece piece = rounds.round(i);
-            stage_parts(first + i, in, part, piece);
-            copy_bytes(place_of(channel_.rank()) + piece.begin, in + own * part + piece.begin, piece.size);
+            stage_parts(first + i, task, rounds.round(i));
+            const ShmPiece piece = within(rounds.round(i), input_bytes(task, rank));
+            copy_bytes(place_of(rank) + piece.begin, input_part(task, rank) + piece.begin, piece.size);
         };
         run_rounds(rounds, stage, [&](std::uint64_t i) {
-            const ShmPiece piece = rounds.round(i);
             for (int j = 1; j < channel_.world_size(); ++j) {
-                if (root != kEverybody && root != other(j)) continue;
-                await_staged(other(j), i);
-                copy_bytes(place_of(other(j)) + piece.begin,
-                           channel_.stage(other(j), first + i) + own * share(), piece.size);
+                const int from = other(j);
+                if (root != kEverybody && root != from) continue;
+                const ShmPiece piece = within(rounds.round(i), output_bytes(task, from));
+                await_staged(from, i);
+                copy_bytes(place_of(from) + piece.begin,
+                           channel_.stage(from, first + i) + static_cast<std::size_t>(rank) * share(),
+                           piece.size);
             }
         });
     }
 
-    void reduce_scatter(const std::byte* in, std::byte* out, std::size_t count) {
-        const std::size_t part = count * size_of(type_);
+    void reduce_scatter(const Task& task) {
         const std::uint64_t first = channel_.first_round();
-        const int n = channel_.world_size();
-        const auto own = static_cast<std::size_t>(channel_.rank());
-        const Plan rounds = plan(part, share());
-        const auto stage = [&](std::uint64_t i) {
-            const ShmPiece piece = rounds.round(i);
-            stage_parts(first + i, in, part, piece);
-        };
+        const int rank = channel_.rank();
+        const Plan rounds = plan(bytes_of(task), share());
+        const auto stage = [&](std::uint64_t i) { stage_parts(first + i, task, rounds.round(i)); };
         run_rounds(rounds, stage, [&](std::uint64_t i) {
-            const ShmPiece piece = rounds.round(i);
-            for (int j = 1; j < n; ++j) await_staged(other(j), i);
+            const ShmPiece piece = within(rounds.round(i), input_bytes(task, rank));
+            for (int j = 1; j < channel_.world_size(); ++j) await_staged(other(j), i);
             reduce_slice(first + i,
-                         {own * share(), piece.size, in + own * part + piece.begin, out + piece.begin},
+                         {static_cast<std::size_t>(rank) * share(), piece.size,
+                          input_part(task, rank) + piece.begin, output_of(task) + piece.begin},
                          [](const std::byte*, std::size_t, std::size_t) {});
         });
     }

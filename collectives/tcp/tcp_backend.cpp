@@ -32,17 +32,17 @@ void TcpGroup::all_reduce(const std::byte* in, std::byte* out, std::size_t count
                           const Operation& operation) {
     const std::size_t bytes = count * size_of(kind.wire);
     if (is_small(bytes)) {
-        disseminate(as_sent(in, count, {0, count}, kind, operation), bytes, operation);
+        disseminate(as_sent(in, count, {0, count}, kind, operation), bytes, bytes, operation);
         inputs_.clear();
         for (int i = 0; i < size(); ++i) inputs_.push_back(block_of(i, bytes));
         if (kind.compressed()) return combine_expanded(kind, out, inputs_, count);
         return combine_all(kind.op, kind.type, out, inputs_, count);
     }
     if (!kind.compressed() && carries_f32(kind.op, kind.type) && size() > 2) {
-        const std::vector<Range> ranges = even_ranges(count);
-        const std::size_t own = ranges[static_cast<std::size_t>(index())].begin * size_of(kind.type);
-        reduce_scatter_as_f32(in, out + own, ranges, kind.type, kind.op, operation);
-        return gather_ranges(out, ranges, kind.type, operation);
+        const std::vector<Part> parts = even_parts(out, count, kind.type);
+        auto* own = static_cast<std::byte*>(parts[static_cast<std::size_t>(index())].data);
+        reduce_scatter_as_f32(even_parts(in, count, kind.type), own, kind.type, kind.op, operation);
+        return gather_parts(parts, kind.type, operation);
     }
     start_all_reduce(in, out, count, kind, operation);
     finish(operation);
@@ -83,16 +83,17 @@ void TcpGroup::finish(const Operation& operation) {
     lanes_ = 0;
 }
 
-void TcpGroup::all_gather(const std::byte* in, std::byte* out, std::size_t bytes,
-                          const Operation& operation) {
-    const auto part_of = [&](int place) { return out + static_cast<std::size_t>(place) * bytes; };
+void TcpGroup::all_gather(const std::byte* in, std::span<const Part> out, const Operation& operation) {
+    const std::size_t bytes = std::ranges::max(out, {}, &Part::count).count;
+    const Part& own = out[static_cast<std::size_t>(index())];
     if (is_small(bytes)) {
-        disseminate(in, bytes, operation);
-        for (int i = 0; i < size(); ++i) copy_bytes(part_of(i), block_of(i, bytes), bytes);
+        disseminate(in, own.count, bytes, operation);
+        int place = 0;
+        for (const Part& part : out) copy_bytes(part.data, block_of(place++, bytes), part.count);
         return;
     }
-    copy_bytes(part_of(index()), in, bytes);
-    gather_ranges(out, equal_ranges(bytes), DataType::u8, operation);
+    copy_bytes(own.data, in, own.count);
+    gather_parts(out, DataType::u8, operation);
 }
 
 void TcpGroup::broadcast(std::byte* data, std::size_t bytes, int root, const Operation& operation) {
@@ -108,9 +109,10 @@ void TcpGroup::broadcast(std::byte* data, std::size_t bytes, int root, const Ope
     relay(mesh_, index() == root ? -1 : ranks_.left(), is_last ? -1 : ranks_.right(), data, bytes, operation);
 }
 
-void TcpGroup::disseminate(const std::byte* block, std::size_t bytes, const Operation& operation) {
+void TcpGroup::disseminate(const std::byte* block, std::size_t own, std::size_t bytes,
+                           const Operation& operation) {
     make_room(blocks_, bytes * static_cast<std::size_t>(size()), mesh_, operation);
-    copy_bytes(blocks_.data(), block, bytes);
+    copy_bytes(blocks_.data(), block, own);
     for (int i = 0; i < dissemination_rounds(size()); ++i) {
         const DisseminationRound round = dissemination_round(index(), size(), i);
         const std::size_t whole = static_cast<std::size_t>(round.blocks) * bytes;
@@ -125,53 +127,49 @@ const std::byte* TcpGroup::block_of(int place, std::size_t bytes) const {
     return blocks_.data() + static_cast<std::size_t>(held) * bytes;
 }
 
-std::vector<Range> TcpGroup::equal_ranges(std::size_t each) const {
-    std::vector<Range> ranges;
-    for (std::size_t i = 0; i < chunks_.size(); ++i) ranges.push_back({i * each, each});
-    return ranges;
+std::vector<Part> TcpGroup::even_parts(const std::byte* data, std::size_t count, DataType type) const {
+    std::vector<Part> parts;
+    for (int i = 0; i < size(); ++i) {
+        const Range range = chunk_range(count, size(), i);
+        parts.push_back({const_cast<std::byte*>(data) + range.begin * size_of(type), range.size});
+    }
+    return parts;
 }
 
-std::vector<Range> TcpGroup::even_ranges(std::size_t count) const {
-    std::vector<Range> ranges;
-    for (int i = 0; i < size(); ++i) ranges.push_back(chunk_range(count, size(), i));
-    return ranges;
-}
-
-void TcpGroup::reduce_scatter(const std::byte* in, std::byte* out, std::span<const Range> ranges,
-                              DataType type, ReduceOp op, const Operation& operation) {
-    if (carries_f32(op, type)) return reduce_scatter_as_f32(in, out, ranges, type, op, operation);
-    const std::size_t element = size_of(type);
-    // The first range is the largest.
-    make_room(partial_, size() > 2 ? ranges[0].size * element : 0, mesh_, operation);
-    for (std::size_t i = 0; i < ranges.size(); ++i) {
+void TcpGroup::reduce_scatter(std::span<const Part> in, std::byte* out, DataType type, ReduceOp op,
+                              const Operation& operation) {
+    if (carries_f32(op, type)) return reduce_scatter_as_f32(in, out, type, op, operation);
+    const std::size_t largest = std::ranges::max(in, {}, &Part::count).count;
+    make_room(partial_, size() > 2 ? largest * size_of(type) : 0, mesh_, operation);
+    for (std::size_t i = 0; i < in.size(); ++i) {
         std::byte* kept = static_cast<int>(i) == index() ? out : partial_.data();
-        chunks_[i] = {in + ranges[i].begin * element, kept, ranges[i].size};
+        chunks_[i] = {static_cast<const std::byte*>(in[i].data), kept, in[i].count};
     }
     start_ring(RingSchedule::reduce_scatter(index(), size()), as_it_is(type, op), true, operation);
     finish(operation);
 }
 
-void TcpGroup::reduce_scatter_as_f32(const std::byte* in, std::byte* out, std::span<const Range> ranges,
-                                     DataType type, ReduceOp op, const Operation& operation) {
-    const std::size_t count = ranges.back().begin + ranges.back().size;
+void TcpGroup::reduce_scatter_as_f32(std::span<const Part> in, std::byte* out, DataType type, ReduceOp op,
+                                     const Operation& operation) {
+    std::size_t count = 0;
+    for (const Part& part : in) count += part.count;
     make_room(wide_, count * sizeof(float), mesh_, operation);
-    auto* wide = reinterpret_cast<float*>(wide_.data());
-    widen(type, wide, in, count);
-    for (std::size_t i = 0; i < ranges.size(); ++i) {
-        std::byte* part = wide_.data() + ranges[i].begin * sizeof(float);
-        chunks_[i] = {part, part, ranges[i].size};
+    std::byte* next = wide_.data();
+    for (std::size_t i = 0; i < in.size(); ++i) {
+        widen(type, reinterpret_cast<float*>(next), in[i].data, in[i].count);
+        chunks_[i] = {next, next, in[i].count};
+        next += in[i].count * sizeof(float);
     }
     start_ring(RingSchedule::reduce_scatter(index(), size()), as_it_is(DataType::f32, op), false, operation);
     finish(operation);
-    const Range own = ranges[static_cast<std::size_t>(index())];
-    narrow(type, out, wide + own.begin, own.size);
+    const RingChunk& own = chunks_[static_cast<std::size_t>(index())];
+    narrow(type, out, reinterpret_cast<const float*>(own.own), own.count);
 }
 
-void TcpGroup::gather_ranges(std::byte* data, std::span<const Range> ranges, DataType type,
-                             const Operation& operation) {
-    for (std::size_t i = 0; i < ranges.size(); ++i) {
-        std::byte* part = data + ranges[i].begin * size_of(type);
-        chunks_[i] = {part, part, ranges[i].size};
+void TcpGroup::gather_parts(std::span<const Part> parts, DataType type, const Operation& operation) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        auto* part = static_cast<std::byte*>(parts[i].data);
+        chunks_[i] = {part, part, parts[i].count};
     }
     start_ring(RingSchedule::all_gather(index(), size()), as_it_is(type, ReduceOp::sum), false, operation);
     finish(operation);
@@ -279,42 +277,55 @@ void TcpBackend::all_reduce(const Task& task, const PeerMesh::Operation& operati
 namespace {
 
 void gather(PeerMesh& mesh, const Task& task, const PeerMesh::Operation& operation) {
-    const Call& call = task.call;
-    const std::size_t bytes = bytes_of(task);
-    if (mesh.rank() != call.root) return transfer(mesh, {}, {call.root, input_of(task), bytes}, operation);
-    copy_bytes(output_part(task, mesh.rank()), input_of(task), bytes);
+    const int root = task.call.root;
+    const std::size_t own = input_bytes(task, root);
+    if (mesh.rank() != root) return transfer(mesh, {}, {root, input_of(task), own}, operation);
+    copy_bytes(output_part(task, root), input_of(task), own);
     for (int i = 1; i < mesh.world_size(); ++i) {
-        const int from = (mesh.rank() + i) % mesh.world_size();
-        transfer(mesh, {from, output_part(task, from), bytes}, {}, operation);
+        const int from = (root + i) % mesh.world_size();
+        transfer(mesh, {from, output_part(task, from), output_bytes(task, from)}, {}, operation);
     }
 }
 
 void scatter(PeerMesh& mesh, const Task& task, const PeerMesh::Operation& operation) {
-    const Call& call = task.call;
-    const std::size_t bytes = bytes_of(task);
-    if (mesh.rank() != call.root) return transfer(mesh, {call.root, output_of(task), bytes}, {}, operation);
+    const int root = task.call.root;
+    const std::size_t own = output_bytes(task, root);
+    if (mesh.rank() != root) return transfer(mesh, {root, output_of(task), own}, {}, operation);
     for (int i = 1; i < mesh.world_size(); ++i) {
-        const int to = (mesh.rank() + i) % mesh.world_size();
-        transfer(mesh, {}, {to, input_part(task, to), bytes}, operation);
+        const int to = (root + i) % mesh.world_size();
+        transfer(mesh, {}, {to, input_part(task, to), input_bytes(task, to)}, operation);
     }
-    copy_bytes(output_of(task), input_part(task, mesh.rank()), bytes);
+    copy_bytes(output_of(task), input_part(task, root), own);
 }
 
 }  // namespace
 
+void TcpBackend::all_gather(const Task& task, const PeerMesh::Operation& operation) {
+    std::vector<Part> out;
+    for (int i = 0; i < world_size(); ++i) out.push_back({output_part(task, i), output_bytes(task, i)});
+    group_.all_gather(input_of(task), out, operation);
+}
+
+void TcpBackend::reduce_scatter(const Task& task, const PeerMesh::Operation& operation) {
+    std::vector<Part> in;
+    for (int i = 0; i < world_size(); ++i) in.push_back(part_of(task, &Parts::in, task.in, i));
+    group_.reduce_scatter(in, output_of(task), task.call.type, task.call.reduce, operation);
+}
+
 void TcpBackend::all_to_all(const Task& task, const PeerMesh::Operation& operation) {
-    const std::size_t bytes = bytes_of(task);
-    const bool in_place = task.in == task.out;
-    make_room(partial_, in_place ? bytes : 0, mesh_, operation);
     for (int step = 0; step < exchange_steps(world_size()); ++step) {
         const int partner = exchange_partner(rank(), world_size(), step);
         std::byte* place = output_part(task, partner);
+        const std::byte* sent = input_part(task, partner);
+        const std::size_t bytes = output_bytes(task, partner);
         if (partner == rank()) {
-            copy_bytes(place, input_part(task, partner), bytes);
+            copy_bytes(place, sent, bytes);
             continue;
         }
+        const bool in_place = place == sent;
+        make_room(partial_, in_place ? bytes : 0, mesh_, operation);
         std::byte* received = in_place ? partial_.data() : place;
-        transfer(mesh_, {partner, received, bytes}, {partner, input_part(task, partner), bytes}, operation);
+        transfer(mesh_, {partner, received, bytes}, {partner, sent, input_bytes(task, partner)}, operation);
         copy_bytes(place, received, bytes);
     }
 }
@@ -327,11 +338,8 @@ void TcpBackend::dispatch(const Task& task, const PeerMesh::Operation& operation
             return group_.broadcast(output_of(task), bytes_of(task), task.call.root, operation);
         case Operation::all_gather:
         case Operation::split:
-            return group_.all_gather(input_of(task), output_of(task), bytes_of(task), operation);
-        case Operation::reduce_scatter:
-            return group_.reduce_scatter(input_of(task), output_of(task),
-                                         group_.equal_ranges(task.call.count), task.call.type,
-                                         task.call.reduce, operation);
+        case Operation::parts: return all_gather(task, operation);
+        case Operation::reduce_scatter: return reduce_scatter(task, operation);
         case Operation::reduce:
             return bytes_of(task) <= kSmallReduce ? reduce_in_tree(task, operation)
                                                   : reduce_in_ring(task, operation);
@@ -377,16 +385,16 @@ void TcpBackend::reduce_in_tree(const Task& task, const PeerMesh::Operation& ope
 void TcpBackend::reduce_in_ring(const Task& task, const PeerMesh::Operation& operation) {
     const Call& call = task.call;
     const std::size_t element = size_of(call.type);
-    const std::vector<Range> ranges = group_.even_ranges(call.count);
-    const Range own = ranges[static_cast<std::size_t>(rank())];
+    const Range own = chunk_range(call.count, world_size(), rank());
     const bool is_root = rank() == call.root;
     make_room(blocks_, is_root ? 0 : own.size * element, mesh_, operation);
     std::byte* result = is_root ? output_of(task) + own.begin * element : blocks_.data();
-    group_.reduce_scatter(input_of(task), result, ranges, call.type, call.reduce, operation);
+    group_.reduce_scatter(group_.even_parts(input_of(task), call.count, call.type), result, call.type,
+                          call.reduce, operation);
     if (!is_root) return transfer(mesh_, {}, {call.root, result, own.size * element}, operation);
     for (int i = 1; i < world_size(); ++i) {
         const int from = (rank() + i) % world_size();
-        const Range range = ranges[static_cast<std::size_t>(from)];
+        const Range range = chunk_range(call.count, world_size(), from);
         transfer(mesh_, {from, output_of(task) + range.begin * element, range.size * element}, {}, operation);
     }
 }

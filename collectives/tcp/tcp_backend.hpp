@@ -72,34 +72,32 @@ class TcpGroup {
     void advance();
     void finish(const Operation& operation);
 
-    // `in` may be this rank's part of `out`.
-    void all_gather(const std::byte* in, std::byte* out, std::size_t bytes, const Operation& operation);
-    // The ring's reducing half: `ranges` of `in` are its chunks; this rank's is left at `out`, which may be
+    // The parts of `out` are bytes; `in` may be this rank's.
+    void all_gather(const std::byte* in, std::span<const Part> out, const Operation& operation);
+    // The ring's reducing half: the parts of `in` are its chunks; this rank's is left at `out`, which may be
     // that part of `in`.
-    void reduce_scatter(const std::byte* in, std::byte* out, std::span<const Range> ranges, DataType type,
-                        ReduceOp op, const Operation& operation);
+    void reduce_scatter(std::span<const Part> in, std::byte* out, DataType type, ReduceOp op,
+                        const Operation& operation);
     // Sends from the rank in place `root`: by a binomial tree up to kSmallBroadcast bytes, else a chain that hands on
     // what arrives.
     void broadcast(std::byte* data, std::size_t bytes, int root, const Operation& operation);
     // Returns when all ranks have come.
-    void barrier(const Operation& operation) { disseminate(nullptr, 0, operation); }
+    void barrier(const Operation& operation) { disseminate(nullptr, 0, 0, operation); }
 
-    // One range for each rank: of `each` elements, or of `count` elements in all.
-    std::vector<Range> equal_ranges(std::size_t each) const;
-    std::vector<Range> even_ranges(std::size_t count) const;
+    // One part of `data` for each rank, of `count` elements in all.
+    std::vector<Part> even_parts(const std::byte* data, std::size_t count, DataType type) const;
 
   private:
     bool is_small(std::size_t bytes) const noexcept {
         return bytes <= kSmallGather / static_cast<std::size_t>(size());
     }
-    // Leaves all ranks' blocks of `bytes` in blocks_, this rank's first, then those of the next rank, ….
-    void disseminate(const std::byte* block, std::size_t bytes, const Operation& operation);
+    // Leaves all ranks' blocks of `bytes` in blocks_, this rank's first, then those of the next rank, …. This rank's has `own` bytes.
+    void disseminate(const std::byte* block, std::size_t own, std::size_t bytes, const Operation& operation);
     const std::byte* block_of(int place, std::size_t bytes) const;
-    void reduce_scatter_as_f32(const std::byte* in, std::byte* out, std::span<const Range> ranges,
-                               DataType type, ReduceOp op, const Operation& operation);
-    // The ring's second half: all ranks' `ranges` of `data`, of which this rank has its own.
-    void gather_ranges(std::byte* data, std::span<const Range> ranges, DataType type,
-                       const Operation& operation);
+    void reduce_scatter_as_f32(std::span<const Part> in, std::byte* out, DataType type, ReduceOp op,
+                               const Operation& operation);
+    // The ring's second half: all ranks' parts, of which this rank has its own.
+    void gather_parts(std::span<const Part> parts, DataType type, const Operation& operation);
     // Sets flows_ going; chunks_ are the ring's.
     void start_ring(const RingSchedule& schedule, const WireKind& kind, bool shared_keep,
                     const Operation& operation);
@@ -156,6 +154,8 @@ class TcpBackend final : public Backend {
 
   private:
     void all_reduce(const Task& task, const PeerMesh::Operation& operation);
+    void all_gather(const Task& task, const PeerMesh::Operation& operation);
+    void reduce_scatter(const Task& task, const PeerMesh::Operation& operation);
     void all_to_all(const Task& task, const PeerMesh::Operation& operation);
     void dispatch(const Task& task, const PeerMesh::Operation& operation);
     void reduce_in_tree(const Task& task, const PeerMesh::Operation& operation);
