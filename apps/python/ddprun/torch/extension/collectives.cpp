@@ -23,13 +23,12 @@ void combine(at::Tensor& into, const at::Tensor& other, const c10d::ReduceOp& op
     }
 }
 
-// The parts of `flat`, one for each of `tensors`, become theirs in the end.
-void hand_out(Task& task, const Tensors& tensors, const at::Tensor& flat) {
-    int64_t begin = 0;
-    for (const at::Tensor& tensor : tensors) {
-        task.copies.emplace_back(tensor, flat.narrow(0, begin, tensor.numel()).view(tensor.sizes()));
-        begin += tensor.numel();
-    }
+// Asks for an all_gather, or for a gather on its root, into the tensors, one for each rank, of the input's size.
+void add_gather(Task& task, int operation, const Tensors& outputs, const at::Tensor& input, int root = -1) {
+    const ddprun_part* parts = outputs.empty() ? nullptr : task.writes_all(outputs);
+    const at::Tensor in = task.reads(input);
+    task.requests.push_back(moving(operation, in, {}, static_cast<size_t>(in.numel()), root));
+    task.requests.back().out_parts = parts;
 }
 
 void check_types(const Refusal& refuse, const at::Tensor& output, const at::Tensor& input) {
@@ -59,8 +58,15 @@ void add_reduce_scatter(Task& task, const at::Tensor& output, const at::Tensor& 
         reducing(DDPRUN_REDUCE_SCATTER, in, task.writes(output), static_cast<size_t>(output.numel()), op));
 }
 
-ddprun_transfer transfer(int direction, int peer, char* data, size_t bytes) {
-    return {direction, DDPRUN_U8, peer, data, bytes};
+// Asks for an all_to_all of what one rank has for another, whatever its size.
+void add_all_to_all(Task& task, const Tensors& outputs, const Tensors& inputs) {
+    ddprun_request request = DDPRUN_REQUEST_INIT;
+    request.operation = DDPRUN_ALL_TO_ALL;
+    request.type = DDPRUN_U8;
+    request.out_parts = task.writes_all(outputs);
+    request.in_parts = task.reads_all(inputs);
+    request.counted = 1;
+    task.requests.push_back(request);
 }
 
 }  // namespace
@@ -101,7 +107,11 @@ WorkPointer Collectives::allreduce_coalesced(Tensors& tensors,
     task.outputs = {tensors};
     task.inputs = tensors;
     const at::Tensor flat = task.keep(joined(tensors));
-    hand_out(task, tensors, flat);
+    int64_t begin = 0;
+    for (const at::Tensor& tensor : tensors) {
+        task.copies.emplace_back(tensor, flat.narrow(0, begin, tensor.numel()).view(tensor.sizes()));
+        begin += tensor.numel();
+    }
     task.requests.push_back(
         reducing(DDPRUN_ALL_REDUCE, flat, flat, static_cast<size_t>(flat.numel()), options.reduceOp));
     return run({OpType::ALLREDUCE_COALESCED, "ddprun:all_reduce", options}, std::move(task));
@@ -163,10 +173,14 @@ WorkPointer Collectives::allgather(std::vector<Tensors>& outputs, Tensors& input
     Task task;
     task.outputs = outputs;
     task.inputs = inputs;
-    const at::Tensor in = inputs.size() == 1 ? task.reads(inputs[0]) : task.keep(joined(inputs));
-    const at::Tensor flat = task.keep(scratch(in.numel() * size_, in));
-    for (const Tensors& output : outputs) hand_out(task, output, flat);
-    task.requests.push_back(moving(DDPRUN_ALL_GATHER, in, flat, static_cast<size_t>(in.numel())));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        Tensors parts;
+        for (size_t at = i; at < expected; at += inputs.size()) parts.push_back(outputs[0][at]);
+        add_gather(task, DDPRUN_ALL_GATHER, parts, inputs[i]);
+    }
+    for (size_t i = 1; i < outputs.size(); ++i) {
+        for (size_t at = 0; at < expected; ++at) task.copies.emplace_back(outputs[i][at], outputs[0][at]);
+    }
     return run({OpType::ALLGATHER, "ddprun:all_gather", options}, std::move(task));
 }
 
@@ -198,12 +212,9 @@ WorkPointer Collectives::allgather_coalesced(std::vector<Tensors>& outputs, Tens
     task.outputs = outputs;
     task.inputs = inputs;
     for (size_t i = 0; i < inputs.size(); ++i) {
-        const at::Tensor in = task.reads(inputs[i]);
-        const at::Tensor flat = task.keep(scratch(in.numel() * size_, in));
         Tensors parts;
         for (const Tensors& list : outputs) parts.push_back(list[i]);
-        hand_out(task, parts, flat);
-        task.requests.push_back(moving(DDPRUN_ALL_GATHER, in, flat, static_cast<size_t>(in.numel())));
+        add_gather(task, DDPRUN_ALL_GATHER, parts, inputs[i]);
     }
     return run({OpType::ALLGATHER_COALESCED, "ddprun:all_gather", options}, std::move(task));
 }
@@ -236,21 +247,16 @@ WorkPointer Collectives::gather(std::vector<Tensors>& outputs, Tensors& inputs,
     c10d::assertDense(refuse, inputs);
     Task task;
     task.inputs = inputs;
-    const at::Tensor in = task.reads(inputs[0]);
-    at::Tensor flat;
     if (rank_ == options.rootRank) {
         check_list_of_all(refuse, "output", outputs, size_);
         c10d::assertTypeAndSizesMatch(refuse, outputs[0], inputs[0].options(), inputs[0].sizes());
-        check_on_cpu(refuse, inputs);
-        flat = task.keep(scratch(in.numel() * size_, in));
-        hand_out(task, outputs[0], flat);
-    } else {
-        if (!outputs.empty()) refuse("requires empty output on non-root");
-        check_on_cpu(refuse, inputs);
+    } else if (!outputs.empty()) {
+        refuse("requires empty output on non-root");
     }
+    check_on_cpu(refuse, inputs);
     task.outputs = outputs;
-    task.requests.push_back(
-        moving(DDPRUN_GATHER, in, flat, static_cast<size_t>(in.numel()), static_cast<int>(options.rootRank)));
+    add_gather(task, DDPRUN_GATHER, outputs.empty() ? Tensors() : outputs[0], inputs[0],
+               static_cast<int>(options.rootRank));
     return run({OpType::GATHER, "ddprun:gather", options}, std::move(task));
 }
 
@@ -283,21 +289,20 @@ WorkPointer Collectives::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
     c10d::assertSingleElementOutput(refuse, outputs);
     c10d::assertDense(refuse, outputs);
     Task task;
-    at::Tensor flat;
-    if (rank_ == options.rootRank) {
+    const bool is_root = rank_ == options.rootRank;
+    if (is_root) {
         check_list_of_all(refuse, "input", inputs, size_);
         c10d::assertTypeAndSizesMatch(refuse, inputs[0], outputs[0].options(), outputs[0].sizes());
-        check_on_cpu(refuse, outputs);
         task.inputs = inputs[0];
-        flat = task.keep(joined(inputs[0]));
-    } else {
-        if (!inputs.empty()) refuse("requires empty input on non-root");
-        check_on_cpu(refuse, outputs);
+    } else if (!inputs.empty()) {
+        refuse("requires empty input on non-root");
     }
+    check_on_cpu(refuse, outputs);
     task.outputs = {outputs};
-    const at::Tensor out = task.writes(outputs[0]);
-    task.requests.push_back(moving(DDPRUN_SCATTER, flat, out, static_cast<size_t>(out.numel()),
+    const at::Tensor out = task.writes_of_list(outputs[0]);
+    task.requests.push_back(moving(DDPRUN_SCATTER, {}, out, static_cast<size_t>(out.numel()),
                                    static_cast<int>(options.rootRank)));
+    if (is_root) task.requests.back().in_parts = task.reads_all(inputs[0]);
     return run({OpType::SCATTER, "ddprun:scatter", options}, std::move(task));
 }
 
@@ -316,20 +321,15 @@ WorkPointer Collectives::reduce_scatter(Tensors& outputs, std::vector<Tensors>& 
     Task task;
     task.outputs = {outputs};
     task.inputs = inputs[0];
-    const at::Tensor flat = task.keep(joined(inputs[0]));
     const bool equal = std::all_of(inputs[0].begin(), inputs[0].end(), [&](const at::Tensor& each) {
         return each.numel() == outputs[0].numel();
     });
-    const auto count = static_cast<size_t>((equal ? outputs[0] : flat).numel());
-    if (equal) {
-        task.requests.push_back(
-            reducing(DDPRUN_REDUCE_SCATTER, flat, task.writes(outputs[0]), count, options.reduceOp));
-    } else {
-        int64_t begin = 0;
-        for (size_t i = 0; i < own; ++i) begin += inputs[0][i].numel();
-        hand_out(task, outputs, flat.narrow(0, begin, outputs[0].numel()));
-        task.requests.push_back(reducing(DDPRUN_ALL_REDUCE, flat, flat, count, options.reduceOp));
-    }
+    const at::Tensor out = task.writes_of_list(outputs[0]);
+    ddprun_request request =
+        reducing(DDPRUN_REDUCE_SCATTER, {}, out, static_cast<size_t>(out.numel()), options.reduceOp);
+    request.in_parts = task.reads_all(inputs[0], reduced_as(out.scalar_type()).second);
+    request.counted = equal ? 0 : 1;
+    task.requests.push_back(request);
     return run({OpType::REDUCE_SCATTER, "ddprun:reduce_scatter", options}, std::move(task));
 }
 
@@ -362,20 +362,10 @@ WorkPointer Collectives::alltoall(Tensors& outputs, Tensors& inputs, const c10d:
     Task task;
     task.outputs = {outputs};
     task.inputs = inputs;
-    for (int peer = 0; peer < size_; ++peer) {
-        const auto at = static_cast<size_t>(peer);
-        check_types(refuse, outputs[at], inputs[at]);
-        if (peer == rank_) {
-            c10d::assertSizesMatch(refuse, outputs[at].sizes(), inputs, at);
-            task.copies.emplace_back(outputs[at], task.reads(inputs[at]));
-            continue;
-        }
-        const at::Tensor in = task.reads(inputs[at]);
-        const at::Tensor out = task.writes(outputs[at]);
-        task.transfers.push_back(transfer(DDPRUN_SEND, peer, static_cast<char*>(in.data_ptr()), in.nbytes()));
-        task.transfers.push_back(
-            transfer(DDPRUN_RECV, peer, static_cast<char*>(out.data_ptr()), out.nbytes()));
-    }
+    for (size_t i = 0; i < inputs.size(); ++i) check_types(refuse, outputs[i], inputs[i]);
+    const auto own = static_cast<size_t>(rank_);
+    c10d::assertSizesMatch(refuse, outputs[own].sizes(), inputs, own);
+    add_all_to_all(task, outputs, inputs);
     return run({OpType::ALLTOALL, "ddprun:all_to_all", options}, std::move(task));
 }
 
@@ -391,39 +381,30 @@ WorkPointer Collectives::alltoall_base(at::Tensor& output, at::Tensor& input,
     Task task;
     task.outputs = {{output}};
     task.inputs = Tensors{input};
-    const at::Tensor in = task.reads(input);
-    const at::Tensor out = task.writes(output);
     const Calling call{OpType::ALLTOALL_BASE, "ddprun:all_to_all", options};
     if (input_counts.empty() && output_counts.empty()) {
         c10d::checkSplitSizes(input_counts, input, size_);
         c10d::checkSplitSizes(output_counts, output, size_);
-        if (in.numel() != out.numel())
+        if (input.numel() != output.numel())
             refuse("input and output tensor must have the same number of elements");
-        task.requests.push_back(moving(DDPRUN_ALL_TO_ALL, in, out, static_cast<size_t>(in.numel() / size_)));
+        task.requests.push_back(moving(DDPRUN_ALL_TO_ALL, task.reads(input), task.writes(output),
+                                       static_cast<size_t>(input.numel() / size_)));
         return run(call, std::move(task));
     }
     // Whether the others have equal parts is not known here, so this is one and the same operation in all cases.
     c10d::checkSplitSizes(input_counts, input, size_);
     c10d::checkSplitSizes(output_counts, output, size_);
-    const auto count = static_cast<size_t>(size_);
+    const auto count = static_cast<size_t>(size_), own = static_cast<size_t>(rank_);
     std::vector<int64_t> in_lengths(count), in_begins(count), out_lengths(count), out_begins(count);
     c10d::computeLengthsAndOffsets(input_counts, input, &in_lengths, &in_begins);
     c10d::computeLengthsAndOffsets(output_counts, output, &out_lengths, &out_begins);
-    const auto width = static_cast<int64_t>(in.element_size());
+    if (in_lengths[own] != out_lengths[own]) refuse("this rank's part for itself has two sizes");
+    Tensors outputs, inputs;
     for (size_t peer = 0; peer < count; ++peer) {
-        if (static_cast<int>(peer) == rank_) {
-            if (in_lengths[peer] != out_lengths[peer]) refuse("this rank's part for itself has two sizes");
-            task.copies.emplace_back(out.view({-1}).narrow(0, out_begins[peer], out_lengths[peer]),
-                                     in.view({-1}).narrow(0, in_begins[peer], in_lengths[peer]));
-            continue;
-        }
-        task.transfers.push_back(transfer(DDPRUN_SEND, static_cast<int>(peer),
-                                          static_cast<char*>(in.data_ptr()) + in_begins[peer] * width,
-                                          static_cast<size_t>(in_lengths[peer] * width)));
-        task.transfers.push_back(transfer(DDPRUN_RECV, static_cast<int>(peer),
-                                          static_cast<char*>(out.data_ptr()) + out_begins[peer] * width,
-                                          static_cast<size_t>(out_lengths[peer] * width)));
+        outputs.push_back(output.view({-1}).narrow(0, out_begins[peer], out_lengths[peer]));
+        inputs.push_back(input.view({-1}).narrow(0, in_begins[peer], in_lengths[peer]));
     }
+    add_all_to_all(task, outputs, inputs);
     return run(call, std::move(task));
 }
 

@@ -83,7 +83,7 @@ class Collectives : public c10d::Backend {
 
   private:
     void start(Operation& operation, const Calling& call);
-    // A block for what is gathered or scattered in lists. It is the latest one again if nobody has that any more: fresh memory
+    // A block for several tensors. It is the latest one again if nobody has that any more: fresh memory
     // costs more than the copies.
     at::Tensor scratch(int64_t count, const at::Tensor& like);
     // All of them behind each other, of one type.

@@ -4,6 +4,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/ivalue.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -25,9 +26,10 @@ using Tensors = std::vector<at::Tensor>;
 
 // Task is what an operation asks the library for, and the tensors that it has until its end.
 struct Task {
-    // The tensor, or a copy, as one block of memory that the library may read.
+    // The tensor, or a copy, as one block of memory that the library may read while it writes those of a list.
     at::Tensor reads(const at::Tensor& tensor) {
-        return keep(is_block(tensor) ? tensor : tensor.clone(at::MemoryFormat::Contiguous));
+        const bool as_it_is = is_block(tensor) && !overlaps_list(tensor);
+        return keep(as_it_is ? tensor : tensor.clone(at::MemoryFormat::Contiguous));
     }
     // The same of memory that it writes; the tensor gets it in the end. `reads_it`: what is there counts.
     at::Tensor writes(const at::Tensor& tensor, bool reads_it = false) {
@@ -38,6 +40,19 @@ struct Task {
         copies.emplace_back(tensor, block);
         return block;
     }
+    // The same of one tensor of a list, which may overlap others of it: of what is written twice, the later in the list stays.
+    at::Tensor writes_of_list(const at::Tensor& tensor) {
+        if (!is_block(tensor) || !overlaps_list(tensor)) return list_.emplace_back(writes(tensor));
+        copies.emplace_back(tensor, at::empty_like(tensor));
+        return copies.back().second;
+    }
+    // Lists of them as a request's parts, one for each rank, in bytes, or in `width` units an element. Written ones come first.
+    const ddprun_part* writes_all(const Tensors& tensors) {
+        return parts(tensors, 0, [this](const at::Tensor& tensor) { return writes_of_list(tensor); });
+    }
+    const ddprun_part* reads_all(const Tensors& tensors, size_t width = 0) {
+        return parts(tensors, width, [this](const at::Tensor& tensor) { return reads(tensor); });
+    }
     at::Tensor keep(at::Tensor tensor) {
         held.push_back(tensor);
         return tensor;
@@ -46,12 +61,33 @@ struct Task {
         return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
     }
 
-    std::vector<ddprun_request> requests;    // carried out in this order
-    std::vector<ddprun_transfer> transfers;  // one group, instead of requests
+    std::vector<ddprun_request> requests;  // carried out in this order
     Tensors held;
     std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // to and from, when it has ended well
     std::vector<Tensors> outputs;                           // what the caller sees as the result
     std::optional<Tensors> inputs;                          // what a profiler shows
+
+  private:
+    template <class Block>
+    const ddprun_part* parts(const Tensors& tensors, size_t width, Block block) {
+        auto& made = parts_.emplace_back();
+        for (const at::Tensor& tensor : tensors) {
+            const at::Tensor each = block(tensor);
+            const size_t units = width > 0 ? width : each.element_size();
+            made.push_back({each.data_ptr(), static_cast<size_t>(each.numel()) * units});
+        }
+        return made.data();
+    }
+    bool overlaps_list(const at::Tensor& tensor) const {
+        const auto* begin = static_cast<const char*>(tensor.data_ptr());
+        return std::any_of(list_.begin(), list_.end(), [&](const at::Tensor& other) {
+            const auto* others = static_cast<const char*>(other.data_ptr());
+            return begin < others + other.nbytes() && others < begin + tensor.nbytes();
+        });
+    }
+
+    Tensors list_;  // blocks of lists that are written
+    std::vector<std::vector<ddprun_part>> parts_;
 };
 
 // Calls counts those that the library makes on threads of its own for the works of one group. They may need Python's lock, so none

@@ -6,26 +6,6 @@
 #include "apps/python/ddprun/torch/extension/requests.hpp"
 
 namespace ddprun::inline app {
-namespace {
-
-// Carries out `request` in the calling thread.
-int carry_out(ddprun_communicator* comm, const ddprun_request& r) {
-    switch (r.operation) {
-        case DDPRUN_ALL_REDUCE: return ddprun_all_reduce(comm, r.in, r.out, r.count, r.type, r.op, r.scalar);
-        case DDPRUN_BROADCAST: return ddprun_broadcast(comm, r.out, r.count, r.type, r.peer);
-        case DDPRUN_ALL_GATHER: return ddprun_all_gather(comm, r.in, r.out, r.count, r.type);
-        case DDPRUN_REDUCE_SCATTER:
-            return ddprun_reduce_scatter(comm, r.in, r.out, r.count, r.type, r.op, r.scalar);
-        case DDPRUN_REDUCE: return ddprun_reduce(comm, r.in, r.out, r.count, r.type, r.op, r.scalar, r.peer);
-        case DDPRUN_GATHER: return ddprun_gather(comm, r.in, r.out, r.count, r.type, r.peer);
-        case DDPRUN_SCATTER: return ddprun_scatter(comm, r.in, r.out, r.count, r.type, r.peer);
-        case DDPRUN_ALL_TO_ALL: return ddprun_all_to_all(comm, r.in, r.out, r.count, r.type);
-        default: return ddprun_barrier(comm);
-    }
-}
-
-}  // namespace
-
 ddprun_communicator* Collectives::communicator() const {
     TORCH_CHECK(communicator_ != nullptr,
                 "ddprun: this process group is not connected: it was shut down, or waits for reconfigure()");
@@ -54,23 +34,12 @@ void Collectives::forget() noexcept {
 }
 
 void Collectives::start(Operation& operation, const Calling& call) {
-    Flight& flight = *operation.flight();
-    const Task& task = operation.task();
-    const auto add = [&](auto begin) {
-        ddprun_work* work = nullptr;
-        require(begin(&work));
-        flight.works.push_back(work);
-    };
     remember(operation.flight());
-    for (ddprun_request request : task.requests) {
+    for (ddprun_request request : operation.task().requests) {
         if (call.timeout != c10d::kUnsetTimeout) request.timeout_ms = call.timeout.count();
-        add([&](ddprun_work** work) { return ddprun_start(communicator(), &request, work); });
-    }
-    if (!task.transfers.empty()) {
-        add([&](ddprun_work** work) {
-            return ddprun_start_group(communicator(), task.transfers.data(), task.transfers.size(), nullptr,
-                                      work);
-        });
+        ddprun_work* work = nullptr;
+        require(ddprun_start(communicator(), &request, &work));
+        operation.flight()->works.push_back(work);
     }
 }
 
@@ -79,14 +48,14 @@ WorkPointer Collectives::run(const Calling& call, Task task) {
     auto operation = c10::make_intrusive<Operation>(rank_, call.type, call.title, ++sequence_, call.timeout,
                                                     std::move(task));
     const Task& kept = operation->task();
-    if (call.async || call.timeout != c10d::kUnsetTimeout || !kept.transfers.empty()) {
+    if (call.async || call.timeout != c10d::kUnsetTimeout) {
         start(*operation, call);
         if (!call.async) operation->wait();
         return operation;
     }
     std::exception_ptr failure;
     for (const ddprun_request& request : kept.requests) {
-        if (const int code = carry_out(comm, request); code != DDPRUN_OK) {
+        if (const int code = ddprun_run(comm, &request); code != DDPRUN_OK) {
             failure = last_failure(code);
             break;
         }
@@ -125,7 +94,8 @@ at::Tensor Collectives::gather_blocks(const at::Tensor& block) {
     shape.insert(shape.begin(), size_);
     at::Tensor all = at::empty(shape, block.options());
     const at::Tensor in = block.contiguous();
-    require(carry_out(communicator(), moving(DDPRUN_ALL_GATHER, in, all, static_cast<size_t>(in.numel()))));
+    const ddprun_request request = moving(DDPRUN_ALL_GATHER, in, all, static_cast<size_t>(in.numel()));
+    require(ddprun_run(communicator(), &request));
     return all;
 }
 
