@@ -361,7 +361,7 @@ std::vector<std::uint64_t> counts_of(const Parts& parts) {
     return counts;
 }
 
-std::uint64_t agreed_count(Operation operation, std::span<const std::uint64_t> all, int world_size) {
+std::uint64_t agreed_count(const Call& call, std::span<const std::uint64_t> all, int world_size) {
     const auto n = static_cast<std::size_t>(world_size);
     std::uint64_t largest = 0;
     for (std::size_t from = 0; from < n; ++from) {
@@ -374,9 +374,9 @@ std::uint64_t agreed_count(Operation operation, std::span<const std::uint64_t> a
             if (from != to) culprits.push_back(static_cast<int>(std::max(from, to)));
             throw CollectiveError(
                 CollectiveErrorCode::invalid_argument,
-                fmt::format("{}: rank {} has {} elements for rank {}, which expects {}; nothing was sent",
-                            name_of(operation), from, has, to, expected),
-                std::move(culprits), std::string(name_of(operation)));
+                fmt::format("{}: rank {} has {} {} for rank {}, which expects {}; nothing was sent",
+                            name_of(call.operation), from, has, name_of(call.type), to, expected),
+                std::move(culprits), std::string(name_of(call.operation)));
         }
     }
     return largest;

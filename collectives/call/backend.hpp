@@ -173,7 +173,7 @@ Task checked_task(const OperationRequest& request, int rank, int world_size);
 std::vector<std::uint64_t> counts_of(const Parts& parts);
 // The largest of what all ranks have told, in their order. Throws invalid_argument, the same on all ranks, where what one has for
 // another is not what that expects.
-std::uint64_t agreed_count(Operation operation, std::span<const std::uint64_t> all, int world_size);
+std::uint64_t agreed_count(const Call& call, std::span<const std::uint64_t> all, int world_size);
 
 // A group of sends and receives, each checked. Throws invalid_argument if one receives into memory of
 // another. Without members for null and none.

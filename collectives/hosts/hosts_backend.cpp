@@ -189,7 +189,7 @@ class HostsBackend final : public Backend {
 
   private:
     using Way = void (HostsBackend::*)(const Task& task, const PeerMesh::Operation& operation);
-    // Null for what goes between all ranks over TCP, wherever they are.
+    // Null for what goes between all ranks over TCP, wherever they are; so does what has counted parts.
     static Way way_by_hosts(Operation operation) {
         static constexpr std::pair<Operation, Way> kWays[] = {
             {Operation::all_reduce, &HostsBackend::all_reduce},

@@ -357,7 +357,7 @@ Task Executor::agreed(Task task) {
     const Call call{Operation::parts, DataType::u64, ReduceOp::sum, static_cast<int>(task.call.operation),
                     own.size()};
     backend_->run({call, own.data(), all.data(), 1, nullptr, nullptr, task.timeout});
-    task.call.count = agreed_count(task.call.operation, all, world_size_);
+    task.call.count = agreed_count(task.call, all, world_size_);
     return task;
 }
 

@@ -290,7 +290,7 @@ TEST_CASE("ranks that disagree about a part all hear who, and go on", "[parts]")
         const auto error = expect_error(CollectiveErrorCode::invalid_argument, {1, 2},
                                         [&] { comm.all_gather<float>(in, parts(wrong ? 3 : 4)); });
         const std::string text = error.what();
-        expect(text.find("rank 1 has 4 elements for rank 2, which expects 3") != std::string::npos, text);
+        expect(text.find("rank 1 has 4 f32 for rank 2, which expects 3") != std::string::npos, text);
         expect(out == std::vector<float>(12), "nothing is written");
         // Also what was started, and what only the root knows.
         const auto work = comm.async().gather<float>(std::span(in).first(wrong ? 1 : 4), parts(4), 0);

@@ -77,6 +77,55 @@ static void check_movements(ddprun_communicator* comm) {
     REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
 }
 
+// Rank r has r + t elements for rank t, in reverse in memory; and as many of each in a list of pointers.
+static void check_parts(ddprun_communicator* comm) {
+    const int n = ddprun_world_size(comm);
+    const int rank = ddprun_rank(comm);
+    int64_t mine[kMaxRanks][2 * kMaxRanks];
+    int64_t theirs[kMaxRanks][2 * kMaxRanks];
+    ddprun_part in[kMaxRanks], out[kMaxRanks];
+    for (int i = 0; i < n; ++i) {
+        in[i] = (ddprun_part){mine[n - 1 - i], (size_t)(rank + i)};
+        out[i] = (ddprun_part){theirs[n - 1 - i], (size_t)(rank + i)};
+        for (int at = 0; at < rank + i; ++at) mine[n - 1 - i][at] = 100 * rank + i;
+    }
+    ddprun_request request = DDPRUN_REQUEST_INIT;
+    request.operation = DDPRUN_ALL_TO_ALL;
+    request.type = DDPRUN_I64;
+    request.in_parts = in;
+    request.out_parts = out;
+    request.counted = 1;
+    REQUIRE(ddprun_run(comm, &request) == DDPRUN_OK);
+    for (int i = 0; i < n; ++i) {
+        for (int at = 0; at < rank + i; ++at) REQUIRE(theirs[n - 1 - i][at] == 100 * i + rank);
+    }
+    out[n - 1].count += 1;
+    REQUIRE(ddprun_run(comm, &request) == DDPRUN_INVALID_ARGUMENT);
+    int culprits[2] = {-1, -1};
+    REQUIRE(ddprun_last_error_culprits(culprits, 2) == (n == 1 ? 1u : 2u));
+    REQUIRE(culprits[0] == 0 && culprits[n == 1 ? 0 : 1] == n - 1);
+
+    request.operation = DDPRUN_ALL_GATHER;
+    request.in_parts = NULL;
+    request.in = mine[0];
+    request.count = 2;
+    request.counted = 0;
+    mine[0][0] = mine[0][1] = rank;
+    for (int i = 0; i < n; ++i) out[i].count = 2;
+    ddprun_work* work = NULL;
+    REQUIRE(ddprun_start(comm, &request, &work) == DDPRUN_OK);
+    out[0].count = 77;  // nobody looks there any more
+    REQUIRE(ddprun_work_wait(work) == DDPRUN_OK);
+    ddprun_work_release(work);
+    for (int i = 0; i < n; ++i) REQUIRE(theirs[n - 1 - i][0] == i && theirs[n - 1 - i][1] == i);
+    request.counted = 2;
+    REQUIRE(ddprun_run(comm, &request) == DDPRUN_INVALID_ARGUMENT);
+    request.counted = 0;
+    request.reserved = 1;
+    REQUIRE(ddprun_run(comm, &request) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_run(comm, NULL) == DDPRUN_INVALID_ARGUMENT);
+}
+
 // Messages by tag: to itself, and between the first two ranks.
 static void check_messages(ddprun_communicator* comm) {
     const int n = ddprun_world_size(comm);
@@ -528,6 +577,7 @@ int main(void) {
     REQUIRE(ddprun_world_size(comm) <= kMaxRanks / 2);
     check_reductions(comm);
     check_movements(comm);
+    check_parts(comm);
     check_messages(comm);
     check_started(comm);
     check_deadlines(comm);

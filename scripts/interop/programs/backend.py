@@ -77,6 +77,48 @@ def messages(rank):
     ok("tags, early receives, any source")
 
 
+def lists(rank):
+    world, left = dist.get_world_size(), (rank - 1) % dist.get_world_size()
+
+    def whose(source, target, size):
+        return torch.full((size,), float(10 * source + target))
+
+    for scale in (1, 40_000):
+        got = [torch.zeros(scale * (source + rank) + source) for source in range(world)]
+        mine = [whose(rank, target, scale * (rank + target) + rank) for target in range(world)]
+        dist.all_to_all(got, mine)
+        assert all(torch.equal(part, whose(source, rank, len(part))) for source, part in enumerate(got))
+        whole = torch.zeros(sum(map(len, got)))
+        dist.all_to_all_single(whole, torch.cat(mine), [len(part) for part in got], [len(part) for part in mine], async_op=True).wait()
+        assert torch.equal(whole, torch.cat(got))
+        out = torch.zeros(scale * rank, dtype=torch.complex64)
+        dist.reduce_scatter(out, [torch.ones(scale * target, dtype=torch.complex64) for target in range(world)])
+        assert torch.equal(out, torch.full_like(out, world))
+
+        # Lists whose tensors are no blocks, overlap, or are the input.
+        square = torch.zeros(scale, world)
+        dist.all_gather(list(square.t()), torch.full((scale,), float(rank)))
+        assert torch.equal(square[0], torch.arange(float(world)))
+        one = torch.full((scale,), float(rank))
+        dist.all_gather([one] * world, one)
+        assert one[0] == world - 1
+        parts = list(torch.full((world, scale), float(rank)).unbind())
+        dist.all_gather(parts, parts[left])
+        assert [part[0].item() for part in parts] == list(range(world))
+        dist.gather(one, parts[::-1] if rank == 1 else None, dst=1)
+        dist.scatter(one, [one] * world if rank == 1 else None, src=1)
+        assert one[0] == world - 1
+    # Nobody has sent anything when they find that they disagree.
+    try:
+        dist.all_to_all([torch.zeros(3 if rank < source else 2) for source in range(world)], [torch.zeros(2) for _ in range(world)])
+    except RuntimeError as error:
+        assert "which expects" in str(error), error
+    else:
+        raise AssertionError("nobody heard that they disagree")
+    dist.barrier()
+    ok("lists of tensors, wherever they lie")
+
+
 def errors(rank):
     def refused(kind, words, function, *arguments, **more):
         try:
@@ -173,7 +215,7 @@ def compiled_and_saved(rank):
 def main():
     dist.init_process_group("ddprun")
     rank = dist.get_rank()
-    for part in (training, sharded, messages, errors, times, groups, loader, compiled_and_saved):
+    for part in (training, sharded, messages, lists, errors, times, groups, loader, compiled_and_saved):
         part(rank)
     dist.destroy_process_group()
     ok("the end")

@@ -81,6 +81,8 @@ TEST_CASE("a call is described as a user wrote it", "[frame]") {
             "scatter(9 u8 from rank 0) as call 2");
     REQUIRE(describe({Operation::all_to_all, DataType::u64, ReduceOp::sum, -1, 4, 3}) ==
             "all_to_all(4 u64) as call 3");
+    REQUIRE(describe({Operation::parts, DataType::u64, ReduceOp::sum, static_cast<int>(Operation::all_to_all),
+                      8, 4}) == "all_to_all(by parts) as call 4");
     REQUIRE(describe({Operation::split, DataType::u8, ReduceOp::sum, -1, 99, 5}) == "split() as call 5");
     REQUIRE(describe({Operation::barrier, DataType::f32, ReduceOp::sum, -1, 0, 4}) == "barrier() as call 4");
     REQUIRE(describe({Operation::recv, DataType::f32, ReduceOp::sum, 2, 3, 9}) == "recv(3 f32 from rank 2)");
