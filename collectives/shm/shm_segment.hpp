@@ -38,7 +38,7 @@ inline constexpr std::size_t kShmInlinePayload = 56;
 // A payload of up to this goes into a slot, if the slots of all ranks together have no more than the second.
 inline constexpr std::size_t kShmLargestSlot = std::size_t{64} << 10;
 inline constexpr std::size_t kShmSlotsTogether = std::size_t{128} << 10;
-inline constexpr std::size_t kShmLargestStage = std::size_t{256} << 10;
+inline constexpr std::size_t kShmLargestStage = std::size_t{512} << 10;
 // All stages together; for so many ranks that it is passed, each stage gets smaller.
 inline constexpr std::size_t kShmMaxStages = std::size_t{64} << 20;
 inline constexpr int kShmMaxRanks = 256;

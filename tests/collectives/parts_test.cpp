@@ -175,7 +175,7 @@ void check_all(Communicator& comm, unsigned seed, std::size_t most) {
 }
 
 std::size_t most_in(int round) {
-    constexpr std::size_t kMost[] = {0, 3, 40, 5'000, 70'001, 300'000};
+    constexpr std::size_t kMost[] = {0, 3, 40, 5'000, 70'001, 600'001};
     return kMost[static_cast<std::size_t>(round) % (kIsSanitized ? 5 : 6)];
 }
 

@@ -177,6 +177,8 @@ TEST_CASE("what needs host memory is refused with NCCL, and the communicator goe
         const StatePart part{std::span(state)};
         refused("average", [&] { average(comm, 1.0); });
         refused("broadcast_state", [&] { broadcast_state(comm, std::span(&part, 1)); });
+        refused("all_gather", [&] { comm.all_gather<float>({}, {{}, {}}); });
+        refused("all_gather", [&] { comm.async().all_gather<float>({}, {{}, {}}); });
         refused("run_on_rank", [&] { run_on_rank(comm, 0, [] {}); });
         refused("allocate", [&] { comm.allocate<float>(3); });
         const std::vector<std::size_t> sizes{3};
