@@ -33,8 +33,7 @@ enum class Operation : std::uint8_t {
     split = 13,
     allocate = 14,  // of bytes, as u8
     group = 15,     // of sends and receives, which are its messages
-    parts =
-        16,  // the ranks tell each other how long the parts of what comes next are; its root is that operation
+    parts = 16,     // the counts of the parts of what comes next, whose number is the root
 };
 
 // Sizes of the buffers of a typed form, in elements.

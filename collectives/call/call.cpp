@@ -21,10 +21,8 @@ std::string describe(const Call& call) {
     if (call.operation == Operation::none || call.operation == Operation::join)
         return std::string(traits.name);
     if (call.operation == Operation::group) return fmt::format("group of {}", call.count);
-    if (call.operation == Operation::parts) {
-        return fmt::format("{}(by parts) as call {}", name_of(static_cast<Operation>(call.root)),
-                           call.sequence);
-    }
+    if (call.operation == Operation::parts)
+        return fmt::format("{}(by parts) as call {}", name_of(call), call.sequence);
     std::string what = traits.reduces ? fmt::format("{}, ", name_of(call.reduce)) : "";
     if (call.operation != Operation::barrier && call.operation != Operation::split) {
         what += fmt::format("{} {}", call.count, name_of(call.type));

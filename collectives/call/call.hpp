@@ -75,8 +75,7 @@ struct Call {
     Operation operation = Operation::none;
     DataType type = DataType::f32;
     ReduceOp reduce = ReduceOp::sum;
-    std::int32_t root =
-        -1;  // where has_root; the peer of send and recv; of parts the operation that comes next
+    std::int32_t root = -1;   // where has_root; the peer of send and recv; of parts what they are of
     std::uint64_t count = 0;  // elements, as the caller gave them; of a group its members
     // Collectives count from 1; the others carry that of the collective before them.
     std::uint64_t sequence = 0;
@@ -84,6 +83,11 @@ struct Call {
 
     bool operator==(const Call&) const = default;
 };
+
+// The name of what its caller has called.
+constexpr std::string_view name_of(const Call& call) noexcept {
+    return name_of(call.operation == Operation::parts ? static_cast<Operation>(call.root) : call.operation);
+}
 
 // The call as its messages carry it: what sender and receiver must have in common, which for recv is a send.
 Call on_wire(const Call& call) noexcept;
@@ -105,7 +109,7 @@ struct Verdict {
 // The exception a call throws because of it.
 inline CollectiveError error_of(const Verdict& verdict, const Call& call) {
     return CollectiveError(verdict.code, describe(call) + ": " + verdict.text, verdict.culprits,
-                           std::string(name_of(call.operation)), call.sequence);
+                           std::string(name_of(call)), call.sequence);
 }
 
 // The same for what is no operation, and begins with `prefix`.

@@ -112,7 +112,8 @@ TEST_CASE("whoever asked is told once how a communicator has ended", "[deadline]
                     told.count_down();
                 };
                 comm->on_end(count);
-                comm->barrier();
+                // Over TCP the abort of a rank that is through may overtake the barrier of another.
+                expect(comm->attempt().barrier().ok() || end == End::aborted, "the barrier");
                 if (end == End::finalized) comm->finalize();
                 if (end == End::aborted && comm->rank() == 0) comm->abort("enough");
                 while (end == End::aborted && comm->attempt().barrier().ok()) {
