@@ -193,13 +193,17 @@ int AsyncOperations::world_size() const { return communicator_->world_size(); }
 
 SharedMemory Communicator::allocate(std::size_t count, std::size_t element) {
     Session& own = session();
-    const CallGuard guard(own, Operation::allocate);
+    const CallGuard guard(own, "allocate");
     if (backend() == BackendChoice::nccl)
-        refuse(Operation::allocate, "NCCL's buffers are in the device's memory, which the caller allocates");
+        refuse("allocate", "NCCL's buffers are in the device's memory, which the caller allocates");
     const std::size_t ranks = static_cast<std::size_t>(own.world_size);
     if (count > std::numeric_limits<std::size_t>::max() / 16 / element / ranks)
-        refuse(Operation::allocate, fmt::format("a count of {} is larger than any memory", count));
-    return own.executor->allocate(count * element);
+        refuse("allocate", fmt::format("a count of {} is larger than any memory", count));
+    return own.executor->backend().allocate(count * element);
+}
+
+bool Communicator::owns(const void* data) const {
+    return !is_of_parent(session()) && session().executor->backend().owns(data);
 }
 
 std::optional<Communicator> Communicator::split(int color, int key) {

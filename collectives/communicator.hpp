@@ -188,13 +188,15 @@ class Communicator final : public Operations<Communicator, void> {
     // does not end the communicator: it has not taken place. Any other operation that runs out does.
     void set_timeout(std::chrono::milliseconds operation_timeout);
 
-    // Memory for `count` elements of T that operations use without copying it first, see shared_buffer.hpp.
-    // Called by all ranks, with the same number of bytes. Throws also `system`: this rank has no such memory;
+    // Memory for `count` elements of T that operations use without copying it first, see shared_buffer.hpp. The others hear
+    // nothing of it; any thread. Throws also `system`: this rank has no memory;
     // and `invalid_argument` with the backend `nccl`, whose buffers are in the device's memory.
     template <Element T>
     SharedBuffer<T> allocate(std::size_t count) {
         return SharedBuffer<T>(allocate(count, sizeof(T)));
     }
+    // True if `data` points into such memory and the other ranks have it mapped. Any thread.
+    bool owns(const void* data) const;
 
     // A new communicator for every colour, of the ranks that gave it, ordered by key, then by rank here; none
     // for a rank whose colour is negative. Called by all ranks; needs no store; takes over the options, and

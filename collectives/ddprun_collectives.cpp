@@ -396,6 +396,10 @@ void* ddprun_buffer_data(const ddprun_buffer* buffer) {
 
 void ddprun_buffer_release(ddprun_buffer* buffer) { delete buffer; }
 
+int ddprun_owns(const ddprun_communicator* comm, const void* data) {
+    return comm != nullptr && comm->communicator.owns(data) ? 1 : 0;
+}
+
 int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddprun_work** work) {
     return make_handle(work, [&] {
         Communicator& own = checked(comm);

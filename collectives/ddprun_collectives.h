@@ -221,13 +221,15 @@ int ddprun_send(ddprun_communicator* comm, const void* data, size_t count, int t
 int ddprun_recv(ddprun_communicator* comm, void* data, size_t count, int type, int peer);
 // `count` transfers that go on at the same time, in any order but of those between two ranks; 65536 at most.
 int ddprun_run_group(ddprun_communicator* comm, const ddprun_transfer* transfers, size_t count);
-// Memory that collectives use without copying it first; see Communicator::allocate(). Called by all ranks
-// with the same number of bytes. The caller releases *buffer, which becomes NULL on failure.
+// Memory that collectives use without copying it first; see Communicator::allocate(). Any thread. The caller releases *buffer,
+// which becomes NULL on failure; it may outlive the communicator.
 int ddprun_allocate(ddprun_communicator* comm, size_t bytes, ddprun_buffer** buffer);
 // Aligned to a page; NULL for NULL, and for no bytes.
 void* ddprun_buffer_data(const ddprun_buffer* buffer);
 // NULL is allowed.
 void ddprun_buffer_release(ddprun_buffer* buffer);
+// 1 if `data` points into such memory and the other ranks have it mapped, else 0. Any thread.
+int ddprun_owns(const ddprun_communicator* comm, const void* data);
 
 // Messages by tag: beside the order of the operations, from and to any rank (this one, too), several threads, any number at
 // a time; those of one pair of ranks and one tag arrive in the order sent. See Communicator::send_tagged(). A timeout_ms below

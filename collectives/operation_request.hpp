@@ -31,7 +31,6 @@ enum class Operation : std::uint8_t {
     scatter = 11,
     all_to_all = 12,
     split = 13,
-    allocate = 14,  // of bytes, as u8
     group = 15,     // of sends and receives, which are its messages
     parts = 16,     // the counts of the parts of what comes next, whose number is the root
 };

@@ -17,8 +17,6 @@
 
 namespace ddprun::inline detail {
 
-SharedMemory Backend::allocate(std::size_t bytes) { return private_memory(bytes); }
-
 SharedMemory private_memory(std::size_t bytes) {
     if (bytes == 0) return {};
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

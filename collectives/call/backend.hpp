@@ -115,6 +115,9 @@ inline void copy_bytes(void* out, const void* in, std::size_t bytes) {
     if (bytes > 0 && out != in) std::memcpy(out, in, bytes);
 }
 
+// Zeros that only this process has. Throws CollectiveError, `system`.
+SharedMemory private_memory(std::size_t bytes);
+
 class Backend {
   public:
     virtual ~Backend() = default;
@@ -123,9 +126,10 @@ class Backend {
     // the part of split() which goes over this communicator: an all_gather of u8; `parts` one of u64.
     virtual void run(const Task& task) = 0;
 
-    // Memory for a SharedBuffer, `bytes` on every rank; called by all ranks, in the order of their
-    // operations. private_memory() where nothing is shared.
-    virtual SharedMemory allocate(std::size_t bytes);
+    // Memory for a SharedBuffer; private_memory() where nothing is shared, or no more can be. Any thread, beside operations.
+    virtual SharedMemory allocate(std::size_t bytes) { return private_memory(bytes); }
+    // True for memory that the other ranks have mapped. Any thread.
+    virtual bool owns(const void*) const { return false; }
 
     // True for a backend whose buffers are the device's: it has start(), and multiplies for premul_sum
     // itself.
@@ -153,9 +157,6 @@ inline constexpr std::chrono::hours kLongestTimeout{24 * 3650};
 // Why leave() aborts where operations that were started have not ended by its deadline.
 inline constexpr const char* kStartedNotEnded =
     "finalize: operations that were started have not ended within its deadline";
-
-// Zeros that only this process has. Throws CollectiveError, `system`.
-SharedMemory private_memory(std::size_t bytes);
 
 // Checked task: from what a program asks for to what a backend carries out. Pure.
 

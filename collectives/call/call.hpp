@@ -53,7 +53,7 @@ inline constexpr std::array<OperationTraits, 18> kTraits{{
     {.name = "scatter", .in = Where::root, .whole_in = true, .has_root = true},
     {.name = "all_to_all", .whole_in = true, .whole_out = true},
     {.name = "split", .internal = true},
-    {.name = "allocate", .internal = true},
+    {.name = "unknown", .internal = true},
     {.name = "group", .point_to_point = true, .internal = true},
     {.name = "parts", .internal = true},
     {.name = "unknown", .internal = true},

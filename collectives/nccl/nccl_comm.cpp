@@ -298,8 +298,7 @@ NcclResult enqueue(const NcclLaunch& on, const Task& task) {
         case Operation::join:
         case Operation::barrier:
         case Operation::split:
-        case Operation::parts:
-        case Operation::allocate: break;
+        case Operation::parts: break;
     }
     return meet(on);
 }

@@ -254,10 +254,6 @@ void Executor::run(const Task& task) {
     carry_out(task);
 }
 
-SharedMemory Executor::allocate(std::size_t bytes) {
-    return hold(Operation::allocate, [&] { return backend_->allocate(bytes); });
-}
-
 namespace {
 
 void refuse_parts(const Task& task) {

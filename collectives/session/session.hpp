@@ -207,8 +207,6 @@ class Executor {
 
     // Returns when the task has been carried out. Throws what the backend throws.
     void run(const Task& task);
-    // The same, of memory.
-    SharedMemory allocate(std::size_t bytes);
     // Throws nothing of the operation itself: its Work does. Refuses a stream where there is no device.
     Work start(const Task& task);
 
@@ -230,7 +228,7 @@ class Executor {
     void set_timeout(std::chrono::milliseconds timeout) { backend_->set_timeout(timeout); }
     bool ended() const { return backend_->ended(); }
     std::optional<Verdict> verdict() const { return backend_->verdict(); }
-    // Tests use it.
+    // For what needs no turn, as memory; and for tests.
     Backend& backend() { return *backend_; }
 
     // Carries out the first that was started, if its turn has come and nobody has begun it; false if not. `waiter` is the lock of a

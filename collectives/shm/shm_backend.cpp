@@ -1,9 +1,6 @@
 #include "collectives/shm/shm_backend.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <limits>
 
 #include "collectives/shm/shm_channel.hpp"
 #include "collectives/shm/shm_segment.hpp"
@@ -12,44 +9,11 @@
 namespace ddprun::inline detail {
 namespace {
 
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
-
 // A reduction of ranks that run at once is done by every rank for itself as long as all inputs together have
 // no more than this: reading them takes less than one more flight between cores.
 constexpr std::size_t kFlatTogether = std::size_t{8} << 10;
 
 }  // namespace
-
-std::size_t ShmArea::size_for(int ranks, std::size_t bytes) {
-    const auto count = static_cast<std::size_t>(ranks);
-    if (bytes > std::numeric_limits<std::size_t>::max() / count - kShmPage) return 0;
-    return (bytes + kShmPage - 1) / kShmPage * kShmPage * count;
-}
-
-ShmArea::ShmArea(ShmMapping mapping, int ranks, std::size_t bytes)
-    : mapping_(std::move(mapping)), part_size_(size_for(ranks, bytes) / static_cast<std::size_t>(ranks)) {
-    // Only a wish: fewer faults and less to look up where the system has such pages.
-    if (part_size_ >= kHugePage)
-        static_cast<void>(::madvise(mapping_.base(), size_for(ranks, bytes), MADV_HUGEPAGE));
-}
-
-void ShmAreas::add(const std::shared_ptr<const ShmArea>& area) {
-    std::erase_if(held_, [](const Held& held) { return held.area.expired(); });
-    held_.push_back({++last_, area});
-}
-
-ShmAreas::Place ShmAreas::find(const void* data, std::size_t bytes) const {
-    const auto first = reinterpret_cast<std::uintptr_t>(data);
-    for (const Held& held : held_) {
-        std::shared_ptr<const ShmArea> area = held.area.lock();
-        if (!area) continue;
-        const auto begin = reinterpret_cast<std::uintptr_t>(area->part(rank_));
-        if (first < begin || first - begin > area->part_size()) continue;
-        if (bytes <= area->part_size() - (first - begin))
-            return {held.number, first - begin, std::move(area)};
-    }
-    return {};
-}
 
 ShmBackend::ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp,
                        const PeerMesh::Operation& joining)
@@ -59,7 +23,7 @@ ShmBackend::ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp,
       lifeline_(segment_, tcp_->mesh().rank(), {}, tcp_->mesh().lifeline(), &channel_.waiting()),
       rank_(channel_.rank()),
       world_size_(channel_.world_size()),
-      areas_(rank_) {
+      pool_(segment_.pool(rank_)) {
     channel_.set_store_type(probe_store_type(channel_, joining));
 }
 
@@ -91,45 +55,51 @@ std::size_t ShmBackend::largest_flat_reduction() const noexcept {
     return kFlatTogether / static_cast<std::size_t>(world_size_);
 }
 
-void ShmBackend::all_reduce_large(const Task& task) {
-    const Call& call = task.call;
-    const ShmAreas::Place in = areas_.find(task.in, bytes_of(task));
-    const ShmAreas::Place out = areas_.find(task.out, bytes_of(task));
-    const bool asks = in.area && out.area;
-    if (asks && all_have(in, out)) {
-        ++direct_reductions_;
-        return all_reduce_in_areas(call, in, out);
+ShmNote ShmBackend::note_of(const Task& task) const {
+    const OperationTraits traits = traits_of(task.call.operation);
+    const std::size_t parts = traits.whole_in ? static_cast<std::size_t>(world_size_) : 1;
+    const auto offset = [&](Where where, const void* data) -> std::uint64_t {
+        if (where == Where::root && task.call.root != rank_) return 0;
+        if (!pool_ || !pool_->owns(data, parts * bytes_of(task))) return 0;
+        return static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - segment_.memory(0));
+    };
+    const bool from_root = task.call.operation == Operation::broadcast;
+    const ShmNote note{offset(from_root ? Where::root : traits.in, task.in), offset(traits.out, task.out)};
+    if (!traits.reduces || traits.whole_in) {
+        // In place all_to_all writes over what others have yet to read.
+        return {traits.whole_in && traits.whole_out && task.in == task.out ? 0 : note.in, 0};
     }
-    run_in_stages(channel_, task, asks);
+    const bool writes = !traits.has_root || task.call.root == rank_;
+    return writes && note.out == 0 ? ShmNote{} : note;
 }
 
-bool ShmBackend::all_have(const ShmAreas::Place& in, const ShmAreas::Place& out) {
-    channel_.write_note({in.number, out.number, in.offset, out.offset});
+bool ShmBackend::all_have(const ShmNote& note) {
+    channel_.write_note(note);
     channel_.announce();
     channel_.await_all();
-    // The same numbers everywhere: so every rank has both areas, and every rank comes to the same answer.
     for (int rank = 0; rank < world_size_; ++rank) {
-        const ShmNote note = channel_.note(rank);
-        if (note.in != in.number || note.out != out.number) return false;
+        if (channel_.note(rank).in == 0) return false;
     }
     return true;
 }
 
-void ShmBackend::all_reduce_in_areas(const Call& call, const ShmAreas::Place& in,
-                                     const ShmAreas::Place& out) {
+void ShmBackend::reduce_in_pools(const Task& task) {
+    const Call& call = task.call;
     const int n = world_size_;
-    const auto input = [&](int peer) { return in.area->part(peer) + channel_.note(peer).in_offset; };
-    const auto output = [&](int peer) { return out.area->part(peer) + channel_.note(peer).out_offset; };
-    const ShmPiece slice = shm_slice(call.count * size_of(call.type), rank_, n);
-    const bool direct = may_reduce_in_place(call.type, call.reduce, n);
+    const auto input = [&](int peer) { return channel_.memory(channel_.note(peer).in); };
+    const auto output = [&](int peer) { return channel_.memory(channel_.note(peer).out); };
+    const auto writes = [&](int peer) { return call.root < 0 || call.root == peer; };
+    const ShmPiece slice = shm_slice(bytes_of(task), rank_, n);
+    const bool direct = writes(rank_) && may_reduce_in_place(call.type, call.reduce, n);
     alignas(kShmLine) std::array<std::byte, kReduceBlock> block;
     for (std::size_t at = slice.begin; at < slice.begin + slice.size; at += kReduceBlock) {
         const std::size_t bytes = std::min(kReduceBlock, slice.begin + slice.size - at);
         std::byte* result = direct ? output(rank_) + at : block.data();
         reduce_in_order(call.type, call.reduce, n, result, bytes, [&](int peer) { return input(peer) + at; });
-        copy_bytes(output(rank_) + at, result, bytes);
+        if (writes(rank_)) copy_bytes(output(rank_) + at, result, bytes);
         for (int i = 1; i < n; ++i) {
-            copy_shared(channel_.store_type(), output((rank_ + i) % n) + at, result, bytes);
+            const int peer = (rank_ + i) % n;
+            if (writes(peer)) copy_shared(channel_.store_type(), output(peer) + at, result, bytes);
         }
     }
     // Nobody returns while others still read its input or write its output.
@@ -152,30 +122,9 @@ void ShmBackend::collect_places(const Task& task, std::size_t bytes, std::size_t
 }
 
 SharedMemory ShmBackend::allocate(std::size_t bytes) {
-    const Call call{Operation::allocate, DataType::u8, ReduceOp::sum, -1, bytes};
-    const std::size_t size = ShmArea::size_for(world_size_, bytes);
-    std::optional<ShmMapping> mapping;
-    if (rank_ == 0 && size > 0) mapping = ShmMapping::create(kShmName, size);
-    {
-        const ShmTurn turn(channel_, tcp_->begin(call));
-        const ShmOffer own = mapping ? mapping->offer() : ShmOffer{};
-        exchange(&own, sizeof(own));
-        ShmOffer offer;
-        std::memcpy(&offer, place(0, sizeof(offer)), sizeof(offer));
-        if (rank_ != 0) mapping = ShmMapping::open(offer, size);
-    }
-    const ShmTurn turn(channel_, tcp_->begin(call));
-    const auto has_it = static_cast<std::byte>(mapping.has_value());
-    exchange(&has_it, 1);
-    for (int rank = 0; rank < world_size_; ++rank) {
-        if (*place(rank, 1) != std::byte{0}) continue;
-        areas_.skip();
-        return private_memory(bytes);
-    }
-    mapping->close_offer();
-    const auto area = std::make_shared<const ShmArea>(std::move(*mapping), world_size_, bytes);
-    areas_.add(area);
-    return {std::shared_ptr<std::byte>(area, area->part(rank_)), bytes};
+    // After a failure a rank that is late may still write to what this one has let go of.
+    SharedMemory memory = pool_ && !ended() ? pool_->allocate(bytes) : SharedMemory();
+    return memory.size() == bytes ? std::move(memory) : private_memory(bytes);
 }
 
 bool ShmBackend::fits_places(const Task& task) const {
@@ -232,7 +181,6 @@ void ShmBackend::run_in_places(const Task& task) {
         case Operation::barrier: return exchange(nullptr, 0);
         case Operation::none:
         case Operation::join:
-        case Operation::allocate:
         case Operation::send:
         case Operation::recv:
         case Operation::group: check(false, "an operation of all ranks is one of the known ones here");
@@ -243,8 +191,13 @@ void ShmBackend::run(const Task& task) {
     if (is_point_to_point(task.call.operation)) return tcp_->run(task);
     const ShmTurn turn(channel_, tcp_->begin(task.call, task.timeout));
     if (fits_places(task)) return run_in_places(task);
-    if (task.call.operation == Operation::all_reduce) return all_reduce_large(task);
-    run_in_stages(channel_, task);
+    const ShmNote note = note_of(task);
+    const OperationTraits traits = traits_of(task.call.operation);
+    const bool in_one_pass = traits.reduces && !traits.whole_in;
+    const bool direct = note.in != 0 && (!in_one_pass || all_have(note));
+    if (direct) ++direct_operations_;
+    if (direct && in_one_pass) return reduce_in_pools(task);
+    run_in_stages(channel_, task, in_one_pass ? ShmNote() : note, in_one_pass && note.in != 0);
 }
 
 }  // namespace ddprun::inline detail

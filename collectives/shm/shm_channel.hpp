@@ -163,13 +163,11 @@ class ShmWaiter {
     std::uint32_t news_seen_ = 0;
 };
 
-// A note says of a rank's buffers, in the payload of an announcement, the areas they lie in (0: none), and
-// where in its part of them. See shm_backend.hpp.
+// A note says, in the payload of an announcement, where in the segment a rank's buffers lie. 0: not in its pool, or not to be
+// used there. See shm_backend.hpp.
 struct ShmNote {
-    std::uint32_t in = 0;
-    std::uint32_t out = 0;
-    std::uint64_t in_offset = 0;
-    std::uint64_t out_offset = 0;
+    std::uint64_t in = 0;
+    std::uint64_t out = 0;
 };
 
 class ShmChannel {
@@ -196,7 +194,7 @@ class ShmChannel {
     // announce(). Of others: to be read after await(). Both stay until the next call but one is opened.
     std::byte* payload(int rank) const { return segment_.flag(rank, bank()).payload.data(); }
     std::byte* slot(int rank) const { return segment_.slot(rank, bank()); }
-    // The payload as a note: of every call that goes through stages or areas.
+    // The payload as a note: of every call that goes through stages or pools.
     void write_note(const ShmNote& note) { std::memcpy(payload(rank_), &note, sizeof(note)); }
     ShmNote note(int rank) const {
         static_assert(sizeof(ShmNote) <= kShmInlinePayload);
@@ -204,6 +202,8 @@ class ShmChannel {
         std::memcpy(&note, payload(rank), sizeof(note));
         return note;
     }
+    // What a note says where.
+    std::byte* memory(std::uint64_t offset) const { return segment_.memory(offset); }
     void announce();
     // Waits until `peer`, or everybody, has announced the open call. Throws `mismatch` if it is another one.
     void await(int peer) { await_stamp(peer, call_, fingerprint_); }

@@ -18,8 +18,8 @@ constexpr double kWorthIt = 0.8;
 
 class ShmPipeline {
   public:
-    ShmPipeline(ShmChannel& channel, DataType type, ReduceOp op, bool announced)
-        : channel_(channel), type_(type), op_(op), announced_(announced) {}
+    ShmPipeline(ShmChannel& channel, DataType type, ReduceOp op, const ShmNote& note, bool announced)
+        : channel_(channel), type_(type), op_(op), note_(note), announced_(announced) {}
 
     void run(const Task& task) {
         const std::byte* in = input_of(task);
@@ -70,14 +70,25 @@ class ShmPipeline {
             use(i);
             channel_.set_released(channel_.first_round() + i);
         }
-        channel_.rounds_used(plan.rounds);
+        finish(plan.rounds);
+    }
+
+    bool stages() const { return note_.in == 0; }
+
+    // Nobody returns while others read its input.
+    void finish(std::uint64_t rounds) {
+        if (!stages()) {
+            channel_.await_all();
+            channel_.await_stage(channel_.first_round() + rounds - 1 + kShmStages);
+        }
+        channel_.rounds_used(rounds);
     }
 
     template <class Stage>
     void stage_round(std::uint64_t i, Stage stage) {
-        channel_.await_stage(channel_.first_round() + i);
+        if (stages()) channel_.await_stage(channel_.first_round() + i);
         stage(i);
-        if (i > 0 || announced_) channel_.set_staged(channel_.first_round() + i);
+        if (stages() && (i > 0 || announced_)) channel_.set_staged(channel_.first_round() + i);
     }
 
     // The first two rounds, and the announcement.
@@ -90,7 +101,7 @@ class ShmPipeline {
     }
 
     void announce() {
-        channel_.write_note({});
+        channel_.write_note(note_);
         channel_.announce();
     }
 
@@ -101,7 +112,7 @@ class ShmPipeline {
     }
     // Copies the other ranks' pieces of the input into this rank's stage, each at its share.
     void stage_parts(std::uint64_t round, const Task& task, const ShmPiece& whole) {
-        for (int j = 1; j < channel_.world_size(); ++j) {
+        for (int j = 1; stages() && j < channel_.world_size(); ++j) {
             const int peer = other(j);
             const ShmPiece piece = within(whole, input_bytes(task, peer));
             copy_shared(channel_.store_type(), own_stage(round) + static_cast<std::size_t>(peer) * share(),
@@ -114,6 +125,16 @@ class ShmPipeline {
     void await_staged(int peer, std::uint64_t i) {
         if (i > 0 || channel_.note(peer).in != 0) channel_.await_staged(peer, channel_.first_round() + i);
     }
+
+    // Returns where this rank finds what the peer gives in a round: so many bytes within its input, if that lies in its pool; else
+    // in its stage, and when it is there.
+    const std::byte* source(int peer, std::uint64_t i, std::size_t within_input, std::size_t within_stage) {
+        if (const ShmNote note = channel_.note(peer); note.in != 0)
+            return channel_.memory(note.in) + within_input;
+        await_staged(peer, i);
+        return channel_.stage(peer, channel_.first_round() + i) + within_stage;
+    }
+
     // Counts are elements, not zero, in all that follows. The results are for `root`, or for all.
     //
     // A reduction goes through the stages like this:
@@ -141,12 +162,12 @@ class ShmPipeline {
             const ShmPiece mine = shm_slice(piece.size, rank, n);
             const std::size_t place = piece.begin + mine.begin;
             for (int j = 1; j < n; ++j) await_staged(other(j), i);
-            reduce_slice(first + i, {mine.begin, mine.size, in + place, has_out ? out + place : nullptr},
+            const auto slice_of = [&](int peer) { return channel_.stage(peer, first + i) + mine.begin; };
+            reduce_slice({mine.size, in + place, has_out ? out + place : nullptr}, slice_of,
                          [&](const std::byte* result, std::size_t at, std::size_t bytes) {
                              for (int j = 1; j < n; ++j) {
                                  if (root != kEverybody && root != other(j)) continue;
-                                 copy_shared(channel_.store_type(), channel_.stage(other(j), first + i) + at,
-                                             result, bytes);
+                                 copy_shared(channel_.store_type(), slice_of(other(j)) + at, result, bytes);
                              }
                          });
             channel_.set_reduced_and_released(first + i);
@@ -180,16 +201,15 @@ class ShmPipeline {
         const std::size_t own = input_bytes(task, root == kEverybody ? rank : root);
         const auto stage = [&](std::uint64_t i) {
             const ShmPiece piece = within(rounds.round(i), own);
-            if (root != rank)
+            if (root != rank && stages())
                 copy_shared(channel_.store_type(), own_stage(first + i), in + piece.begin, piece.size);
             if (has_out) copy_bytes(output_part(task, rank) + piece.begin, in + piece.begin, piece.size);
         };
         run_rounds(rounds, stage, [&](std::uint64_t i) {
             for (int j = 1; has_out && j < channel_.world_size(); ++j) {
-                const ShmPiece piece = within(rounds.round(i), output_bytes(task, other(j)));
-                await_staged(other(j), i);
-                copy_bytes(output_part(task, other(j)) + piece.begin, channel_.stage(other(j), first + i),
-                           piece.size);
+                const int from = other(j);
+                const ShmPiece piece = within(rounds.round(i), output_bytes(task, from));
+                copy_bytes(output_part(task, from) + piece.begin, source(from, i, piece.begin, 0), piece.size);
             }
         });
     }
@@ -198,6 +218,7 @@ class ShmPipeline {
     void scatter_in_stages(const Task& task, int root) {
         const std::uint64_t first = channel_.first_round();
         const int rank = channel_.rank();
+        const auto own = static_cast<std::size_t>(rank);
         const bool has_in = root == kEverybody || root == rank;
         // Returns where the part from a rank goes: to the only one there is, or to that rank's.
         const auto place_of = [&](int from) {
@@ -215,10 +236,8 @@ class ShmPipeline {
                 const int from = other(j);
                 if (root != kEverybody && root != from) continue;
                 const ShmPiece piece = within(rounds.round(i), output_bytes(task, from));
-                await_staged(from, i);
                 copy_bytes(place_of(from) + piece.begin,
-                           channel_.stage(from, first + i) + static_cast<std::size_t>(rank) * share(),
-                           piece.size);
+                           source(from, i, own * bytes_of(task) + piece.begin, own * share()), piece.size);
             }
         });
     }
@@ -226,15 +245,15 @@ class ShmPipeline {
     void reduce_scatter(const Task& task) {
         const std::uint64_t first = channel_.first_round();
         const int rank = channel_.rank();
+        const auto own = static_cast<std::size_t>(rank);
         const Plan rounds = plan(bytes_of(task), share());
         const auto stage = [&](std::uint64_t i) { stage_parts(first + i, task, rounds.round(i)); };
         run_rounds(rounds, stage, [&](std::uint64_t i) {
             const ShmPiece piece = within(rounds.round(i), input_bytes(task, rank));
-            for (int j = 1; j < channel_.world_size(); ++j) await_staged(other(j), i);
-            reduce_slice(first + i,
-                         {static_cast<std::size_t>(rank) * share(), piece.size,
-                          input_part(task, rank) + piece.begin, output_of(task) + piece.begin},
-                         [](const std::byte*, std::size_t, std::size_t) {});
+            reduce_slice(
+                {piece.size, input_part(task, rank) + piece.begin, output_of(task) + piece.begin},
+                [&](int peer) { return source(peer, i, own * bytes_of(task) + piece.begin, own * share()); },
+                [](const std::byte*, std::size_t, std::size_t) {});
         });
     }
 
@@ -252,29 +271,29 @@ class ShmPipeline {
                 // It waits from here on for the others, who must therefore be in the same call.
                 if (i == kShmStages) channel_.await_all();
                 stage_round(i, [&](std::uint64_t) {
-                    copy_shared(channel_.store_type(), own_stage(first + i), data + piece.begin, piece.size);
+                    if (stages())
+                        copy_shared(channel_.store_type(), own_stage(first + i), data + piece.begin,
+                                    piece.size);
                 });
                 if (i == 0) announce();
             } else {
-                await_staged(root, i);
-                copy_bytes(data + piece.begin, channel_.stage(root, first + i), piece.size);
+                copy_bytes(data + piece.begin, source(root, i, piece.begin, 0), piece.size);
             }
             channel_.set_released(first + i);
         }
-        channel_.rounds_used(rounds.rounds);
+        finish(rounds.rounds);
     }
 
-    // A Slice is what a rank reduces: so many bytes at `place` of the others' stages, its own values, and where it wants
-    // the result: nowhere if null.
+    // A Slice is what a rank reduces: so many bytes, its own values, and where it wants the result: nowhere if null.
     struct Slice {
-        std::size_t place;
         std::size_t size;
         const std::byte* own;
         std::byte* out;
     };
-    // share(result, place, bytes) is called for every block, while it is in the cache.
-    template <class Share>
-    void reduce_slice(std::uint64_t round, const Slice& slice, Share share) {
+    // slice_of(peer) is where another rank's values begin; share(result, done, bytes) is called for every block, so many bytes
+    // behind the beginning, while it is in the cache.
+    template <class SliceOf, class Share>
+    void reduce_slice(const Slice& slice, SliceOf slice_of, Share share) {
         alignas(kShmLine) std::array<std::byte, kReduceBlock> block;
         const int n = channel_.world_size();
         const bool direct = slice.out != nullptr && may_reduce_in_place(type_, op_, n);
@@ -282,24 +301,24 @@ class ShmPipeline {
             const std::size_t bytes = std::min(kReduceBlock, slice.size - done);
             std::byte* result = direct ? slice.out + done : block.data();
             reduce_in_order(type_, op_, n, result, bytes, [&](int peer) {
-                return peer == channel_.rank() ? slice.own + done
-                                               : channel_.stage(peer, round) + slice.place + done;
+                return (peer == channel_.rank() ? slice.own : slice_of(peer)) + done;
             });
             if (slice.out != nullptr) copy_bytes(slice.out + done, result, bytes);
-            share(result, slice.place + done, bytes);
+            share(result, done, bytes);
         }
     }
 
     ShmChannel& channel_;
     DataType type_;
     ReduceOp op_;
+    ShmNote note_;
     bool announced_;
 };
 
 }  // namespace
 
-void run_in_stages(ShmChannel& channel, const Task& task, bool announced) {
-    ShmPipeline(channel, task.call.type, task.call.reduce, announced).run(task);
+void run_in_stages(ShmChannel& channel, const Task& task, const ShmNote& note, bool announced) {
+    ShmPipeline(channel, task.call.type, task.call.reduce, note, announced).run(task);
 }
 
 StoreType probe_store_type(ShmChannel& channel, const PeerMesh::Operation& joining) {

@@ -10,6 +10,9 @@
 // the peer writes it while its cache holds it: that takes about half the time of a result in lines that
 // others have read, which must be taken from their caches first.
 //
+// A rank whose input lies in its pool stages nothing: the others read it there, round by round, and it waits at the end until
+// all have done so.
+//
 // The channel must have an open, not yet announced call; or one that is announced with a note, and that all
 // others have announced.
 #pragma once
@@ -18,8 +21,9 @@
 
 namespace ddprun::inline detail {
 
-// Carries out an operation of all ranks but a barrier, of more than no elements. `announced`: see above.
-void run_in_stages(ShmChannel& channel, const Task& task, bool announced = false);
+// Carries out an operation of all ranks but a barrier, of more than no elements. `note`: where this rank's input lies; of a
+// reduction for all or a root none. `announced`: see above.
+void run_in_stages(ShmChannel& channel, const Task& task, const ShmNote& note = {}, bool announced = false);
 
 // Finds out which stores suit the processor, by trying both.
 // Called by all ranks, as part of making the communicator and before any other call: reduces a little through

@@ -1,6 +1,8 @@
 #include "collectives/shm/shm_segment.hpp"
 
 #include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -13,7 +15,15 @@
 namespace ddprun::inline detail {
 namespace {
 
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
 std::size_t page_up(std::size_t bytes) { return (bytes + kShmPage - 1) / kShmPage * kShmPage; }
+
+// All ranks together cannot use more than there is.
+std::size_t pools_of_host() {
+    const auto pages = static_cast<std::size_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
+    return std::min(kShmMaxPools, pages * kShmPage);
+}
 
 ShmHeader header_of(const Membership& membership) {
     ShmHeader header;
@@ -38,7 +48,7 @@ void write_cpus(cpu_set_t& set) {
 
 }  // namespace
 
-ShmLayout::ShmLayout(int world_size) {
+ShmLayout::ShmLayout(int world_size, std::size_t mapped) {
     const auto ranks = static_cast<std::size_t>(world_size);
     const std::size_t share = kShmMaxStages / (ranks * kShmStages) / kShmPage * kShmPage;
     slot_payload_ = std::min(kShmSlotsTogether / ranks, kShmLargestSlot);
@@ -48,17 +58,34 @@ ShmLayout::ShmLayout(int world_size) {
     stages_ = page_up(slots_ + ranks * 2 * slot_size_);
     end_ = stages_ + ranks * kShmStages * stage_size_;
     messages_ = page_up(end_ + sizeof(ShmEnd) + ranks * sizeof(ShmLife));
-    size_ = page_up(messages_ + MessageLayout(world_size).size());
+    size_ = (messages_ + MessageLayout(world_size).size() + kHugePage - 1) / kHugePage * kHugePage;
+    pool_size_ = mapped > size_ ? (mapped - size_) / ranks / kHugePage * kHugePage : 0;
+}
+
+std::shared_ptr<ShmPool> ShmSegment::pool(int rank) const {
+    if (layout_.pool_size() == 0) return nullptr;
+    return std::make_shared<ShmPool>(mapping_, memory(layout_.pool(rank)), layout_.pool_size());
 }
 
 std::optional<ShmSegment> ShmSegment::map(const ShmOffer* offer, const Membership& membership) {
     const int ranks = membership.local_world_size();
     if (ranks > kShmMaxRanks) return std::nullopt;
-    const ShmLayout layout(ranks);
-    auto mapping = offer != nullptr ? ShmMapping::open(*offer, layout.size())
-                                    : ShmMapping::create(kShmName, layout.size());
+    const std::size_t least = ShmLayout(ranks).size();
+    std::optional<ShmMapping> mapping;
+    if (offer != nullptr) {
+        mapping = ShmMapping::open(*offer, least);
+    } else {
+        if (ranks == membership.world_size()) mapping = ShmMapping::create(kShmName, least + pools_of_host());
+        // The process may not have so many addresses, or a file so long (ulimit -v, -f).
+        if (!mapping) mapping = ShmMapping::create(kShmName, least);
+    }
     if (!mapping) return std::nullopt;
-    ShmSegment segment(std::move(*mapping), layout, ranks);
+    ShmSegment segment(std::move(*mapping), ranks);
+    if (const std::size_t pools = segment.layout_.pool_size() * static_cast<std::size_t>(ranks); pools > 0) {
+        // Both are wishes: fewer faults where the system has such pages, and no core dump that looks at each that is not there.
+        static_cast<void>(::madvise(segment.memory(least), pools, MADV_HUGEPAGE));
+        static_cast<void>(::madvise(segment.memory(least), pools, MADV_DONTDUMP));
+    }
     ShmHeader& header = segment.at<ShmHeader>(0);
     if (offer == nullptr) header = header_of(membership);
     if (header != header_of(membership)) return std::nullopt;
@@ -74,8 +101,11 @@ std::optional<ShmSegment> hand_over_segment(PeerMesh& mesh, bool wanted, const P
         const auto offers = gather_over_mesh(mesh, segment ? segment->offer() : ShmOffer{}, joining);
         if (wanted && ranks.index != 0) segment = ShmSegment::open(offers[first], mesh.membership());
         if (segment) write_cpus(segment->cpus(ranks.index).set);
-        const auto mapped = gather_over_mesh(mesh, static_cast<std::uint8_t>(segment.has_value()), joining);
-        if (std::find(mapped.begin(), mapped.end(), std::uint8_t{0}) != mapped.end()) return std::nullopt;
+        const int pieces = !segment ? 0 : segment->layout().pool_size() == 0 ? 1 : 2;
+        const auto mapped = gather_over_mesh(mesh, static_cast<std::uint8_t>(pieces), joining);
+        const int least = *std::ranges::min_element(mapped);
+        if (least == 0) return std::nullopt;
+        if (least == 1) segment->give_up_pools();
     } catch (const LinkLost& lost) {
         mesh.fail_lost(lost, joining);
     }

@@ -8,9 +8,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "collectives/shm/message_layout.hpp"
+#include "collectives/shm/shm_pool.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/wire/frame.hpp"
 #include "collectives/wire/membership.hpp"
@@ -21,8 +23,9 @@ namespace ddprun::inline detail {
 // ShmLayout: where everything lies in the memory that the ranks of one host share. Pure.
 //
 // A header line, then for each rank: two flag lines, two call records, a progress line, a wakeup and its CPUs;
-// then two slots a rank for small payloads and three stages a rank for large ones; at the end, the word of
-// the communicator's end and each rank's life, and the memory of messages by tag. Every line is written by one rank only (but the count of
+// then two slots a rank for small payloads and three stages a rank for large ones; then the word of
+// the communicator's end and each rank's life, and the memory of messages by tag; at the end, where there is more, a pool
+// for each rank (shm_pool.hpp). Every line is written by one rank only (but the count of
 // sleepers in a wakeup, the bit of waiters in a life, and the end), and has 128 bytes to itself
 // because processors fetch lines in pairs.
 //
@@ -31,7 +34,7 @@ namespace ddprun::inline detail {
 inline constexpr std::size_t kShmPage = 4096;
 
 inline constexpr std::uint64_t kShmMagic = 0x314d'4853'5044'4400;  // "\0DDPSHM1"
-inline constexpr std::uint32_t kShmVersion = 3;
+inline constexpr std::uint32_t kShmVersion = 4;
 inline constexpr char kShmName[] = "ddprun-collectives";  // as /proc/PID/maps shows it
 inline constexpr std::size_t kShmLine = 128;
 inline constexpr std::size_t kShmInlinePayload = 56;
@@ -42,6 +45,8 @@ inline constexpr std::size_t kShmLargestStage = std::size_t{512} << 10;
 // All stages together; for so many ranks that it is passed, each stage gets smaller.
 inline constexpr std::size_t kShmMaxStages = std::size_t{64} << 20;
 inline constexpr int kShmMaxRanks = 256;
+// All pools together; less where the host has less memory. Until it is allocated it is addresses only.
+inline constexpr std::size_t kShmMaxPools = std::size_t{256} << 30;
 inline constexpr int kShmStages = 3;
 inline constexpr std::size_t kShmLinesPerRank = 7;          // two flags, two records, progress, wakeup, CPUs
 inline constexpr std::size_t kShmLastRecord = 1028;         // the longest notice
@@ -115,10 +120,14 @@ struct alignas(kShmLine) ShmLife {
 
 class ShmLayout {
   public:
-    // There are 2 to kShmMaxRanks ranks.
-    explicit ShmLayout(int world_size);
+    // There are 2 to kShmMaxRanks ranks; what is mapped beyond size() is for the pools.
+    explicit ShmLayout(int world_size, std::size_t mapped = 0);
 
+    // Bytes of all but the pools.
     std::size_t size() const noexcept { return size_; }
+    // Bytes of a rank's pool, maybe none.
+    std::size_t pool_size() const noexcept { return pool_size_; }
+    std::size_t pool(int rank) const noexcept { return size_ + static_cast<std::size_t>(rank) * pool_size_; }
     // The largest payload for a slot.
     std::size_t slot_payload() const noexcept { return slot_payload_; }
     // Bytes of one stage; a multiple of the page.
@@ -158,6 +167,7 @@ class ShmLayout {
     std::size_t end_;
     std::size_t messages_;
     std::size_t size_;
+    std::size_t pool_size_;
 };
 
 class ShmSegment {
@@ -169,12 +179,18 @@ class ShmSegment {
         return map(&offer, membership);
     }
 
-    ShmOffer offer() const noexcept { return mapping_.offer(); }
+    ShmOffer offer() const noexcept { return mapping_->offer(); }
     // The mapping stays.
-    void close_offer() { mapping_.close_offer(); }
+    void close_offer() { mapping_->close_offer(); }
 
     const ShmLayout& layout() const noexcept { return layout_; }
     int world_size() const noexcept { return world_size_; }
+    // Where there are pools and not all ranks have them, nobody uses them.
+    void give_up_pools() { layout_ = ShmLayout(world_size_); }
+    // The rank's pool; null where there are none.
+    std::shared_ptr<ShmPool> pool(int rank) const;
+    // What lies so many bytes behind the beginning.
+    std::byte* memory(std::size_t offset) const { return mapping_->base() + offset; }
 
     ShmFlag& flag(int rank, int bank) const { return at<ShmFlag>(layout_.flag(rank, bank)); }
     ShmCallRecord& record(int rank, int bank) const { return at<ShmCallRecord>(layout_.record(rank, bank)); }
@@ -183,21 +199,23 @@ class ShmSegment {
     ShmCpus& cpus(int rank) const { return at<ShmCpus>(layout_.cpus(rank)); }
     ShmEnd& end() const { return at<ShmEnd>(layout_.end()); }
     ShmLife& life(int rank) const { return at<ShmLife>(layout_.life(rank)); }
-    std::byte* messages() const { return mapping_.base() + layout_.messages(); }
-    std::byte* slot(int rank, int bank) const { return mapping_.base() + layout_.slot(rank, bank); }
-    std::byte* stage(int rank, int buffer) const { return mapping_.base() + layout_.stage(rank, buffer); }
+    std::byte* messages() const { return memory(layout_.messages()); }
+    std::byte* slot(int rank, int bank) const { return memory(layout_.slot(rank, bank)); }
+    std::byte* stage(int rank, int buffer) const { return memory(layout_.stage(rank, buffer)); }
 
   private:
     // Maps the one offered, or a new one where there is no offer.
     static std::optional<ShmSegment> map(const ShmOffer* offer, const Membership& membership);
-    ShmSegment(ShmMapping mapping, const ShmLayout& layout, int world_size)
-        : mapping_(std::move(mapping)), layout_(layout), world_size_(world_size) {}
+    ShmSegment(ShmMapping mapping, int world_size)
+        : mapping_(std::make_shared<ShmMapping>(std::move(mapping))),
+          layout_(world_size, mapping_->size()),
+          world_size_(world_size) {}
     template <class T>
     T& at(std::size_t offset) const {
-        return *reinterpret_cast<T*>(mapping_.base() + offset);
+        return *reinterpret_cast<T*>(memory(offset));
     }
 
-    ShmMapping mapping_;
+    std::shared_ptr<ShmMapping> mapping_;
     ShmLayout layout_;
     int world_size_;
 };

@@ -351,8 +351,7 @@ void TcpBackend::dispatch(const Task& task, const PeerMesh::Operation& operation
         case Operation::recv: return transfer(mesh_, {peer, output_of(task), bytes_of(task)}, {}, operation);
         case Operation::group: return transfer_group(mesh_, *task.members, operation);
         case Operation::none:
-        case Operation::join:
-        case Operation::allocate: break;
+        case Operation::join: break;
     }
     check(false, "a backend is given operations only");
 }

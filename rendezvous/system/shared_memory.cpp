@@ -74,17 +74,21 @@ std::optional<ShmMapping> ShmMapping::create(const char* name, std::size_t size)
     return mapping;
 }
 
-std::optional<ShmMapping> ShmMapping::open(const ShmOffer& offer, std::size_t size) {
+std::optional<ShmMapping> ShmMapping::open(const ShmOffer& offer, std::size_t least) {
     if (offer.pid <= 0) return std::nullopt;
     const std::string path = fmt::format("/proc/{}/fd/{}", offer.pid, offer.descriptor);
     if (!is_memfd(path)) return std::nullopt;
     OwnedDescriptor descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!descriptor) return std::nullopt;
     const int fd = descriptor.get();
-    ShmMapping mapping(std::move(descriptor), size);
     struct stat status {};
-    if (::fstat(fd, &status) != 0 || status.st_size != static_cast<off_t>(size)) return std::nullopt;
-    if ((::fcntl(fd, F_GET_SEALS) & kSeals) != kSeals || !mapping.map()) return std::nullopt;
+    if (::fstat(fd, &status) != 0 || status.st_size < static_cast<off_t>(least)) return std::nullopt;
+    ShmMapping mapping(std::move(descriptor), static_cast<std::size_t>(status.st_size));
+    if ((::fcntl(fd, F_GET_SEALS) & kSeals) != kSeals) return std::nullopt;
+    if (!mapping.map()) {
+        mapping.memory_.get_deleter().size = least;
+        if (!mapping.map()) return std::nullopt;
+    }
     mapping.close_offer();
     return mapping;
 }
@@ -94,8 +98,7 @@ ShmOffer ShmMapping::offer() const noexcept {
 }
 
 bool ShmMapping::map() {
-    const std::size_t size = memory_.get_deleter().size;
-    void* base = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_.get(), 0);
+    void* base = ::mmap(nullptr, size(), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_.get(), 0);
     if (base == MAP_FAILED) return false;
     memory_.reset(static_cast<std::byte*>(base));
     return true;

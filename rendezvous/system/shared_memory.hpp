@@ -87,14 +87,16 @@ class ShmMapping {
     // Makes and maps `size` bytes of zeros, size > 0; nothing where the system refuses. /proc/PID/maps shows
     // `name`, which begins with "ddprun-". Keeps the descriptor until close_offer().
     static std::optional<ShmMapping> create(const char* name, std::size_t size);
-    // Maps the one offered; nothing if it cannot be had or has another size.
-    static std::optional<ShmMapping> open(const ShmOffer& offer, std::size_t size);
+    // Maps the one offered; nothing if it cannot be had or has less than `least` bytes. Where it has more, maps all, or else
+    // those.
+    static std::optional<ShmMapping> open(const ShmOffer& offer, std::size_t least);
 
     ShmOffer offer() const noexcept;
     // The mapping stays.
     void close_offer() { descriptor_.reset(); }
 
     std::byte* base() const noexcept { return memory_.get(); }
+    std::size_t size() const noexcept { return memory_.get_deleter().size; }
 
   private:
     struct Unmap {

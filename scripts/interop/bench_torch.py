@@ -28,9 +28,13 @@ def floats(size):
     return torch.ones(size // 4)
 
 
-def reducing(size, asynchronous=False):
+def is_ours(group):
+    return isinstance(group._get_backend(torch.device("cpu")), ddprun.torch.extension().Group)
+
+
+def reducing(size, asynchronous=False, mapped=False):
     def make(group):
-        tensor = torch.zeros(size // 4)
+        tensor = ddprun.torch.mapped(size // 4, group=group) if mapped and is_ours(group) else torch.zeros(size // 4)
 
         def step():
             work = dist.all_reduce(tensor, group=group, async_op=asynchronous)
@@ -87,7 +91,7 @@ def objects(group):
 
 
 def new_group(group):
-    backend = "ddprun" if isinstance(group._get_backend(torch.device("cpu")), ddprun.torch.extension().Group) else "gloo"
+    backend = "ddprun" if is_ours(group) else "gloo"
     tensor = floats(8)
 
     def step():
@@ -123,6 +127,7 @@ ROWS = [
     ("all_reduce 64 KiB", reducing(64 * KIB), 100, 25),
     ("all_reduce 1 MiB", reducing(MIB), 30, 8),
     ("all_reduce 25 MiB", reducing(25 * MIB), 5, 3.5),
+    ("all_reduce 25 MiB, mapped", reducing(25 * MIB, mapped=True), 5, 4.3),
     ("barrier", lambda group: lambda: dist.barrier(group=group), 300, 15),
     ("all_gather_into_tensor 1 MiB", gathering(False), 30, 5),
     ("all_gather of lists 1 MiB", gathering(True), 30, 4),

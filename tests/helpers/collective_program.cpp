@@ -104,10 +104,17 @@ void reduce_for_ever(Communicator& comm) {
 }
 
 void reduce_shared_for_ever(Communicator& comm) {
-    const auto data = comm.allocate<float>(3'000'000);
+    const std::size_t part = 3'000'000 / static_cast<std::size_t>(comm.world_size());
+    const auto data = comm.allocate<float>(part * static_cast<std::size_t>(comm.world_size()));
+    const auto own = comm.allocate<float>(part);
     comm.barrier();
     say_ready();
-    while (true) comm.all_reduce(data.span(), ReduceOp::max);
+    while (true) {
+        comm.all_reduce(data.span(), ReduceOp::max);
+        comm.broadcast(data.span(), 1);
+        comm.all_gather(own.span(), data.span());
+        comm.reduce_scatter(data.span(), own.span(), ReduceOp::max);
+    }
 }
 
 void exchange_for_ever(Communicator& comm) {

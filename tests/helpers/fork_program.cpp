@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -74,6 +75,7 @@ struct Everything {
             return;
         }
         data.assign(kCount, static_cast<float>(part->rank() + 1));
+        std::fill(shared.span().begin(), shared.span().end(), 7.0F);
         gradients->mark_ready(1);
         work = part->async().all_reduce(std::span(data), ReduceOp::sum);
     }
@@ -84,6 +86,8 @@ struct Everything {
         gradients->mark_ready(0);
         gradients->wait_all();
         const int n = part->world_size();
+        require(std::ranges::count(shared.span(), 7.0F) == static_cast<std::ptrdiff_t>(kCount),
+                "the memory is as it was");
         require(data == std::vector<float>(kCount, static_cast<float>(n * (n + 1) / 2)), "the sum is right");
     }
 };

@@ -311,8 +311,8 @@ class Communicator(_Operations[None]):
         return Communicator(_made(_library().ddprun_shrink, self._checked(), ranks, len(ranks)))
 
     def allocate(self, size: int) -> Any:
-        """Bytes that operations use without copying them first, in memory that all ranks of a host map; all ranks call it with the
-        same size. numpy.frombuffer(comm.allocate(4000), "float32") is an array of them."""
+        """Bytes that operations use without copying them first, in memory that all ranks of a host map. Nobody else takes part in
+        that. numpy.frombuffer(comm.allocate(4000), "float32") is an array of them."""
         if size < 0:
             raise ValueError(f"size: must be 0 or more, not {size}")
         library = _library()

@@ -9,6 +9,7 @@ first group is made.
 
 import atexit
 import functools
+import os
 
 try:
     import torch
@@ -20,7 +21,7 @@ from . import build
 
 OLDEST = (2, 9)
 
-__all__ = ["register"]
+__all__ = ["mapped", "register"]
 
 
 def _refusal():
@@ -51,10 +52,21 @@ def _parent(options):
 
 
 def _create(options, _backend_options):
+    # DDP asks for memory for its buckets only then. What NCCL does with those on GPUs is not changed here.
+    if not torch.cuda.device_count():
+        os.environ.setdefault("DDP_DISABLE_COMM_MEM", "0")
     ranks = list(options.global_ranks_in_group)
     parent = _parent(options)
     return extension().make(options.store, options.group_rank, options.group_size, options.timeout, options.group_id, ranks,
                              parent, ranks, getattr(options, "enable_reconfigure", False))
+
+
+def mapped(*size, dtype=None, group=None):
+    """A tensor of zeros, as torch.zeros(*size, dtype=dtype) gives, in memory that operations of `group` use without copying it first.
+    Nobody else takes part in that. DDP's buckets are there by themselves."""
+    shape = torch.empty(*size, dtype=dtype, device="meta")
+    backend = (group or torch.distributed.group.WORLD)._get_backend(torch.device("cpu"))
+    return backend.allocate_tensor(shape.numel(), dtype=shape.dtype, device=torch.device("cpu")).view(shape.shape)
 
 
 def _await_calls():

@@ -107,6 +107,15 @@ void Group::setTimeout(Milliseconds timeout) {
     if (communicator_) require(ddprun_set_timeout(communicator_.get(), timeout.count()));
 }
 
+at::Tensor Group::allocateTensor(long size, at::TensorOptions options) {
+    TORCH_CHECK(size >= 0 && options.device().is_cpu(),
+                "ddprun: memory of a group is the CPU's, of no size below 0");
+    ddprun_buffer* buffer = nullptr;
+    require(ddprun_allocate(communicator(), static_cast<size_t>(size) * options.dtype().itemsize(), &buffer));
+    const auto release = [buffer](void*) { ddprun_buffer_release(buffer); };
+    return at::from_blob(ddprun_buffer_data(buffer), {size}, release, options);
+}
+
 WorkPointer Group::message(c10d::OpType type, const char* title, Tensors& tensors, int peer, uint64_t tag,
                            Milliseconds limit) {
     at::Tensor& tensor = single(tensors);

@@ -31,6 +31,12 @@ class Group final : public Collectives {
     const c10::intrusive_ptr<Options>& options() const { return options_; }
     void setTimeout(Milliseconds timeout) override;
 
+    // Memory that operations of this group use without copying it first. DDP lays its buckets there, torch.distributed.fsdp if told.
+    // A device's number is none of the CPU's.
+    bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0 && communicator_; }
+    at::Tensor allocateTensor(long size, at::TensorOptions options) override;
+    bool owns(const at::Tensor& tensor) const { return ddprun_owns(communicator(), tensor.data_ptr()) == 1; }
+
     WorkPointer send(Tensors& tensors, int peer, int tag) override;
     WorkPointer recv(Tensors& tensors, int peer, int tag) override;
     WorkPointer recvAnysource(Tensors& tensors, int tag) override;
