@@ -317,6 +317,8 @@ static void check_allocated(ddprun_communicator* comm) {
     for (int i = 0; i < kCount; ++i) data[i] = (float)ddprun_rank(comm);
     REQUIRE(ddprun_all_reduce(comm, data, data, kCount, DDPRUN_F32, DDPRUN_SUM, 0) == DDPRUN_OK);
     REQUIRE(data[kCount - 1] == (float)(n * (n - 1) / 2));
+    REQUIRE(ddprun_owns(comm, data + kCount - 1) == (n > 1));
+    REQUIRE(ddprun_owns(comm, &buffer) == 0 && ddprun_owns(comm, NULL) == 0 && ddprun_owns(NULL, data) == 0);
     ddprun_buffer_release(buffer);
     ddprun_buffer_release(NULL);
     REQUIRE(ddprun_buffer_data(NULL) == NULL);

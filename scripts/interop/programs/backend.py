@@ -195,6 +195,35 @@ def loader(rank):
     ok("workers of a DataLoader, by fork and by spawn")
 
 
+def mapped(rank):
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    assert not backend.owns(torch.zeros(3))
+    tensor = ddprun.torch.mapped(rank + 2, 50_000, dtype=torch.int64)  # each rank's own size
+    assert backend.owns(tensor) and tensor.shape == (rank + 2, 50_000) and tensor.dtype == torch.int64 and not tensor.any()
+    assert ddprun.torch.mapped((2, 3)).shape == (2, 3) and ddprun.torch.mapped(0).numel() == 0
+    dist.all_reduce(tensor[:2].fill_(rank))
+    assert (tensor[:2] == sum(range(dist.get_world_size()))).all()
+    if os.fork() == 0:
+        del tensor
+        os._exit(0)
+    os.wait()
+    assert tensor[0, 0] == sum(range(dist.get_world_size()))
+    tensor.share_memory_()
+    ok("mapped tensors")
+    # Larger than what goes with an announcement; with the same gradients as without.
+    kinds = []
+    for asked in ("0", "1"):
+        os.environ["DDP_DISABLE_COMM_MEM"] = asked
+        torch.manual_seed(3)
+        layers = torch.nn.Sequential(torch.nn.Linear(8, 300), torch.nn.Linear(300, 300), torch.nn.Linear(300, 1))
+        parallel = torch.nn.parallel.DistributedDataParallel(layers, gradient_as_bucket_view=True)
+        steps(parallel, parallel.parameters(), rank)
+        kinds.append(same_everywhere(parallel.parameters()))
+        assert all(backend.owns(parameter.grad) == (asked == "0") for parameter in parallel.parameters())
+    assert torch.equal(*kinds)
+    ok("DDP's buckets are mapped")
+
+
 def compiled_and_saved(rank):
     import tempfile
     import torch.distributed._functional_collectives as functional
@@ -215,9 +244,12 @@ def compiled_and_saved(rank):
 def main():
     dist.init_process_group("ddprun")
     rank = dist.get_rank()
-    for part in (training, sharded, messages, lists, errors, times, groups, loader, compiled_and_saved):
+    assert os.environ["DDP_DISABLE_COMM_MEM"] == "0"
+    for part in (training, sharded, messages, lists, errors, times, groups, loader, mapped, compiled_and_saved):
         part(rank)
+    kept = ddprun.torch.mapped(100_000).fill_(rank)
     dist.destroy_process_group()
+    assert (kept == rank).all()
     ok("the end")
 
 

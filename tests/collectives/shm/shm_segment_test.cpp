@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -79,6 +80,38 @@ TEST_CASE("what one maps the other sees, and nothing stays behind", "[shm]") {
         REQUIRE(maps().find("memfd:ddprun-collectives") != std::string::npos);
     }
     REQUIRE(maps().find("memfd:ddprun-collectives") == std::string::npos);
+}
+
+TEST_CASE("pools lie behind all else, and only where all ranks are on one host", "[shm]") {
+    Membership membership = membership_of(3);
+    const auto segment = ShmSegment::create(membership);
+    REQUIRE(segment);
+    const ShmLayout& layout = segment->layout();
+    REQUIRE(layout.pool_size() >= std::size_t{64} << 20);
+    REQUIRE(layout.pool(0) >= layout.size());
+    REQUIRE(layout.pool(2) == layout.pool(0) + 2 * layout.pool_size());
+    const auto theirs = ShmSegment::open(segment->offer(), membership);
+    REQUIRE(theirs);
+    REQUIRE(theirs->layout().pool_size() == layout.pool_size());
+    segment->memory(layout.pool(2))[5] = std::byte{1};
+    REQUIRE(theirs->memory(layout.pool(2))[5] == std::byte{1});
+    // Who has no room for as many addresses maps all the rest.
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_AS, &before) == 0);
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlimit little{pages * kShmPage + layout.size() + layout.pool_size(), before.rlim_max};
+    if (::setrlimit(RLIMIT_AS, &little) == 0) {
+        const auto smaller = ShmSegment::open(segment->offer(), membership);
+        ::setrlimit(RLIMIT_AS, &before);
+        REQUIRE(smaller);
+        REQUIRE(smaller->layout().pool_size() == 0);
+        REQUIRE_FALSE(smaller->pool(0));
+    }
+    membership.members[2].host = "another";
+    const auto of_two_hosts = ShmSegment::create(membership);
+    REQUIRE(of_two_hosts);
+    REQUIRE(of_two_hosts->layout().pool_size() == 0);
 }
 
 TEST_CASE("memory of another communicator is refused", "[shm]") {
