@@ -20,7 +20,7 @@
 #include <optional>
 #include <utility>
 
-#include "collectives/shared_buffer.hpp"
+#include "collectives/call/backend.hpp"
 #include "rendezvous/system/own_process.hpp"
 #include "rendezvous/system/shared_memory.hpp"
 

@@ -53,6 +53,8 @@ def sharded(rank):
     ok("DeviceMesh and DTensor")
     from torch.distributed.fsdp import fully_shard
     sharded_model = fully_shard(model(), mesh=mesh)
+    if hasattr(sharded_model, "set_allocate_memory_from_process_group_for_comm"):
+        sharded_model.set_allocate_memory_from_process_group_for_comm(True)
     steps(sharded_model, sharded_model.parameters(), rank)
     same_everywhere([parameter.full_tensor() for parameter in sharded_model.parameters()])
     ok("FSDP2")
