@@ -65,7 +65,7 @@ def mapped(*size, dtype=None, group=None):
     """A tensor of zeros, as torch.zeros(*size, dtype=dtype) gives, in memory that operations of `group` use without copying it first.
     Nobody else takes part in that. DDP's buckets are there by themselves."""
     shape = torch.empty(*size, dtype=dtype, device="meta")
-    backend = (group or torch.distributed.group.WORLD)._get_backend(torch.device("cpu"))
+    backend = (group or torch.distributed.distributed_c10d._get_default_group())._get_backend(torch.device("cpu"))
     return backend.allocate_tensor(shape.numel(), dtype=shape.dtype, device=torch.device("cpu")).view(shape.shape)
 
 
