@@ -55,6 +55,7 @@ _OTHERS = {
     "destroy": (None, [_comm]),
     "buffer_data": (c_void_p, [c_void_p]),
     "buffer_release": (None, [c_void_p]),
+    "owns": (c_int, [_comm, c_void_p]),
     "work_release": (None, [c_void_p]),
     "last_error": (c_char_p, []),
     "last_error_culprits": (c_size_t, [_ranks, c_size_t]),

@@ -46,6 +46,11 @@ class Package(support.EndToEndTest):
         done = self.python("-m", "ddprun", "--nproc-per-node", "3", PYTHON, os.path.join(HERE, "ranks.py"), "survivors")
         self.assertEqual(done.stdout, "went on\n" * 2)
 
+    def test_a_rank_with_few_addresses_is_no_rank_apart(self):
+        for limited in ("none", "0", "2"):
+            done = self.python("-m", "ddprun", "--nproc-per-node", "3", PYTHON, os.path.join(HERE, "ranks.py"), "pools", limited)
+            self.assertEqual(done.stdout, "reduced\n" * 3)
+
     def test_who_is_late_is_named_by_the_number_that_ddprun_gave(self):
         with tempfile.TemporaryDirectory() as folder:
             done = self.python("-m", "ddprun", "--nproc-per-node", "3", PYTHON, os.path.join(HERE, "ranks.py"), "late",

@@ -3,12 +3,13 @@
 import array
 import os
 import re
+import resource
 import sys
 import time
 
 import numpy
 
-from ddprun.collectives import CollectiveError, Communicator
+from ddprun.collectives import CollectiveError, Communicator, _library
 
 
 def refusals(comm):
@@ -165,6 +166,24 @@ def messages(comm):
             data = numpy.full(3, float(rank))
             ends.all_reduce(data)
             assert (data == size - 1).all()
+
+
+def pools(limited):
+    """One rank may have few addresses: then all ranks share memory nevertheless, and nobody has a pool."""
+    rank = int(os.environ["RANK"])
+    if str(rank) == limited:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (512 << 20),) * 2)
+    with Communicator.from_env(operation_timeout=60) as comm:
+        with open("/proc/self/maps", encoding="ascii") as file:
+            assert "memfd:ddprun-collectives" in file.read()
+        data = numpy.frombuffer(comm.allocate((rank + 1) << 20), "float32")
+        assert _library().ddprun_owns(comm._handle, data.ctypes.data) == (limited == "none")
+        data[:] = 1
+        comm.all_reduce(data[:200_000])
+        assert (data[:200_000] == comm.world_size).all()
+    print("reduced")
 
 
 def late(path):
