@@ -15,8 +15,6 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/system/owned_descriptor.hpp"
-
 namespace ddprun::inline launch {
 namespace {
 

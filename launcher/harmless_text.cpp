@@ -6,7 +6,6 @@
 #include <array>
 #include <cctype>
 #include <optional>
-#include <string>
 
 #include "rendezvous/system/check.hpp"
 

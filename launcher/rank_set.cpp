@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "rendezvous/system/number_text.hpp"
 #include "rendezvous/system/split.hpp"
 
 namespace ddprun::inline launch {

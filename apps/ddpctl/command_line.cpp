@@ -8,7 +8,6 @@
 
 #include "apps/cli/option_row.hpp"
 #include "apps/cli/print.hpp"
-#include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun::inline app {
 namespace {

@@ -16,7 +16,6 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline launch {
 namespace {

@@ -3,26 +3,18 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
-#include <cerrno>
-#include <utility>
 #include <variant>
 
-#include "launcher/agent/launch_options.hpp"
 #include "launcher/agent/node_traits.hpp"
 #include "launcher/agent/round_workers.hpp"
-#include "launcher/agent/worker_network.hpp"
 #include "launcher/cluster/host_list.hpp"
-#include "launcher/harmless_text.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/aftermath.hpp"
-#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"

@@ -15,7 +15,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "launcher/agent/feature.hpp"
 #include "launcher/agent/launch_options.hpp"

@@ -17,7 +17,6 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/job/exit_status.hpp"
-#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline launch {

@@ -14,7 +14,6 @@
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/child_exec.hpp"
 #include "rendezvous/codec/json_codec.hpp"
-#include "rendezvous/control/job_command.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/small_file.hpp"
 

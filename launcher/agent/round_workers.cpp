@@ -12,18 +12,12 @@
 #include <system_error>
 #include <utility>
 
-#include "launcher/agent/worker_placement.hpp"
-#include "launcher/harmless_text.hpp"
 #include "launcher/process/descriptors.hpp"
-#include "launcher/process/job_cgroup.hpp"
 #include "launcher/process/process_table.hpp"
-#include "launcher/report/failure_cause.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
-#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
-#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun::inline launch {

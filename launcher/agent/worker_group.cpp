@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <csignal>
 #include <utility>
 
 #include "launcher/report/failure_report.hpp"

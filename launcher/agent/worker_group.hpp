@@ -25,7 +25,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <csignal>
-#include <functional>
 #include <optional>
 #include <set>
 #include <string>

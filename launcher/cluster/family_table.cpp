@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "launcher/cluster/family.hpp"
 #include "launcher/cluster/readers.hpp"

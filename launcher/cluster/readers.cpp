@@ -6,7 +6,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/job/failure.hpp"
 #include "rendezvous/net/endpoint.hpp"

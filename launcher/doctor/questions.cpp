@@ -16,7 +16,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <utility>
 
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"

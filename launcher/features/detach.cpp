@@ -14,12 +14,8 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <optional>
-#include <string>
-#include <string_view>
 
 #include "launcher/harmless_text.hpp"
-#include "launcher/jobs/job_folder.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_message.hpp"

@@ -12,7 +12,6 @@
 #include "launcher/features/event_story.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/wall_clock.hpp"
-#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 

@@ -6,7 +6,6 @@
 #include <boost/json.hpp>
 #include <concepts>
 #include <map>
-#include <utility>
 
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/codec/json_codec.hpp"

@@ -13,7 +13,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "launcher/agent/feature.hpp"
 #include "rendezvous/job/failure.hpp"

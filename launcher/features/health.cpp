@@ -14,8 +14,6 @@
 #include <boost/json.hpp>
 #include <boost/system/system_error.hpp>
 #include <list>
-#include <memory>
-#include <optional>
 #include <utility>
 
 #include "launcher/harmless_text.hpp"

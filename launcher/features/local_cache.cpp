@@ -11,7 +11,6 @@
 #include <system_error>
 #include <utility>
 
-#include "launcher/folder_claim.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/output/log_file.hpp"
 #include "rendezvous/system/error.hpp"

@@ -9,7 +9,6 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/process/process_table.hpp"
-#include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/system/alive.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/split.hpp"

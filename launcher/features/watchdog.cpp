@@ -9,10 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstdint>
 #include <filesystem>
-#include <optional>
-#include <utility>
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/output/log_file.hpp"

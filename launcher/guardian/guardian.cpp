@@ -15,13 +15,11 @@
 #include <csignal>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <set>
 #include <span>
 #include <sstream>
 #include <utility>
 
-#include "launcher/guardian/guardian_channel.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "launcher/process/local_runner.hpp"
 #include "launcher/process/process_table.hpp"

@@ -1,8 +1,6 @@
 #include "launcher/jobs/job_control.hpp"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/socket.h>
 #include <sys/time.h>
 
 #include <array>
@@ -16,14 +14,12 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
-#include <cerrno>
 #include <memory>
 #include <utility>
 
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/job/exit_status.hpp"
-#include "rendezvous/system/error.hpp"
 
 namespace ddprun::inline launch {
 namespace {

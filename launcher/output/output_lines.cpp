@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/control/control_message.hpp"
 
 namespace ddprun::inline launch {
 

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "rendezvous/net/local_addresses.hpp"
-
 namespace ddprun::inline launch {
 namespace {
 

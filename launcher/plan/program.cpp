@@ -6,8 +6,6 @@
 #include <filesystem>
 #include <string_view>
 #include <utility>
-#include <variant>
-#include <vector>
 
 #include "launcher/first_line.hpp"
 #include "launcher/harmless_text.hpp"

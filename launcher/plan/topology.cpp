@@ -10,8 +10,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "launcher/harmless_text.hpp"

@@ -9,8 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include "rendezvous/control/control_message.hpp"
-
 namespace ddprun::inline launch {
 
 // Error files: what a worker writes into $TORCHELASTIC_ERROR_FILE before it ends (PyTorch's @record does),

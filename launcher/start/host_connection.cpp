@@ -12,8 +12,6 @@
 #include <cstring>
 
 #include "launcher/harmless_text.hpp"
-#include "launcher/start/remote_shell.hpp"
-#include "launcher/start/start_tree.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 

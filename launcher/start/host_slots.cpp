@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 #include <span>
-#include <unordered_map>
 
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"

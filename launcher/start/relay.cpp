@@ -10,14 +10,12 @@
 #include <array>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "launcher/output/output_lines.hpp"

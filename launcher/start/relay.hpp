@@ -13,7 +13,6 @@
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <string_view>
 
 #include "launcher/cluster/family.hpp"
 #include "launcher/harmless_text.hpp"

@@ -8,17 +8,14 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <chrono>
 #include <deque>
 #include <functional>
-#include <string_view>
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/interrupts.hpp"
 #include "launcher/output/console_writer.hpp"
 #include "launcher/process/signal_delivery.hpp"
 #include "launcher/start/host_connection.hpp"
-#include "launcher/start/start_tree.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun::inline launch {

@@ -10,12 +10,9 @@
 #include <boost/json.hpp>
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "rendezvous/codec/description.hpp"

@@ -19,7 +19,6 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/control/heartbeat.hpp"

@@ -21,7 +21,6 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/failure.hpp"
 #include "rendezvous/worker/accusation.hpp"
 

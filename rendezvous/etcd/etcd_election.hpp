@@ -18,7 +18,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "rendezvous/codec/description.hpp"
 #include "rendezvous/etcd/etcd_message.hpp"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <csignal>
-#include <cstdint>
 
 #include "rendezvous/codec/description.hpp"
 

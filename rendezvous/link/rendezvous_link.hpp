@@ -9,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/etcd/etcd_election.hpp"

@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <cstring>
 #include <future>
-#include <memory>
 #include <system_error>
 #include <thread>
 #include <utility>

@@ -12,12 +12,10 @@
 #include <chrono>
 #include <climits>
 #include <cstdio>
-#include <optional>
 #include <utility>
 
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
-#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline base {
 namespace {

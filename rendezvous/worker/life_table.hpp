@@ -19,7 +19,6 @@
 // docs.kernel.org/locking/robust-futex-ABI.html.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

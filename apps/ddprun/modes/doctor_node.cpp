@@ -25,7 +25,6 @@
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/doctor/cluster_findings.hpp"
 #include "launcher/doctor/diagnosis.hpp"
-#include "launcher/doctor/node_report.hpp"
 #include "launcher/doctor/questions.hpp"
 #include "launcher/doctor/surroundings.hpp"
 #include "rendezvous/job/number_limits.hpp"

@@ -10,13 +10,9 @@
 
 #include "apps/cli/print.hpp"
 #include "apps/ddprun/modes/mode.hpp"
-#include "apps/ddprun/modes/worker_environment.hpp"
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/adapted_task.hpp"
-#include "apps/ddprun/plan/cluster_plan.hpp"
-#include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
-#include "apps/ddprun/plan/node_facts.hpp"
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/cluster/host_list.hpp"

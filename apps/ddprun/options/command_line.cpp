@@ -1,13 +1,11 @@
 #include "apps/ddprun/options/command_line.hpp"
 
 #include <fmt/core.h>
-#include <signal.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "apps/cli/print.hpp"
-#include "apps/ddprun/options/launcher_words.hpp"
 #include "launcher/path_template.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/exit_status.hpp"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "apps/ddprun/plan/cluster_plan.hpp"
-#include "launcher/agent/launch_options.hpp"
 #include "launcher/plan/program.hpp"
 
 namespace ddprun::inline app {

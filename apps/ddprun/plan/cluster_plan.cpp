@@ -1,5 +1,4 @@
 #include "apps/ddprun/plan/cluster_plan.hpp"
-#include "apps/ddprun/options/command_line.hpp"
 
 #include <fmt/core.h>
 
@@ -8,7 +7,6 @@
 #include <utility>
 
 #include "apps/ddprun/options/option_values.hpp"
-#include "launcher/cluster/cluster_table.hpp"
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/job_command.hpp"
 

@@ -2,9 +2,7 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 
 #include "rendezvous/secure/secret.hpp"
 #include "rendezvous/system/small_file.hpp"

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <map>
 
-#include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/job_secret.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"
 #include "launcher/cluster/host_list.hpp"

@@ -4,7 +4,6 @@
 
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"
-#include "launcher/agent/launch_options.hpp"
 #include "launcher/path_template.hpp"
 
 namespace ddprun::inline app {

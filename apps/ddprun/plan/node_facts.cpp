@@ -8,12 +8,10 @@
 #include <utility>
 
 #include "apps/ddprun/plan/node_facts.hpp"
-#include "launcher/plan/program.hpp"
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/child_exec.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/job/exit_status.hpp"
-#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/resource_limits.hpp"
