@@ -13,7 +13,6 @@
 #include "apps/cli/option_values.hpp"
 #include "apps/cli/print.hpp"
 #include "launcher/harmless_text.hpp"
-#include "launcher/jobs/run_record.hpp"
 #include "launcher/plan/rank_command.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "apps/ddpctl/command_line.hpp"
-#include "launcher/jobs/run_record.hpp"
+#include "launcher/jobs/job_folder.hpp"
 
 namespace ddprun::inline app {
 

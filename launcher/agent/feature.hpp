@@ -32,7 +32,7 @@
 #include "launcher/appended_file.hpp"
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/process/process_runner.hpp"
-#include "launcher/report/result_file.hpp"
+#include "launcher/report/failure_report.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/agent_status.hpp"
 

@@ -14,7 +14,6 @@
 #include "launcher/agent/round_workers.hpp"
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/report/failure_report.hpp"
-#include "launcher/report/result_file.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/control/heartbeat.hpp"
 #include "rendezvous/job/agent_status.hpp"

@@ -16,7 +16,6 @@
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/output/log_file.hpp"
 #include "launcher/output/output_plan.hpp"
-#include "launcher/plan/cpu_list.hpp"
 #include "launcher/plan/own_address.hpp"
 #include "launcher/plan/rank_command.hpp"
 #include "launcher/process/signal_scope.hpp"

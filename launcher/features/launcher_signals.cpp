@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "launcher/features/features.hpp"
-#include "launcher/interrupts.hpp"
 #include "launcher/process/signal_delivery.hpp"
 
 namespace ddprun::inline launch {

@@ -8,12 +8,14 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/system/small_file.hpp"
+#include "rendezvous/system/number_text.hpp"
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -398,3 +400,26 @@ std::optional<std::string> parse_gpu_model(std::string_view text) {
 }
 
 }  // namespace ddprun::inline launch
+std::optional<CpuList> parse_cpu_list(std::string_view text) {
+    while (text.ends_with('\n')) text.remove_suffix(1);
+    CpuList cpus;
+    if (trimmed(text).empty()) return cpus;
+    const auto set = parse_number_set(text, 0, kMaxCpus - 1, Blanks::around_entries);
+    const auto* spans = std::get_if<std::vector<NumberSpan>>(&set);
+    if (spans == nullptr) return std::nullopt;
+    for (const NumberSpan& span : *spans) {
+        for (int cpu = span.first; cpu <= span.last; ++cpu) cpus.push_back(cpu);
+    }
+    std::sort(cpus.begin(), cpus.end());
+    cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
+    return cpus;
+}
+
+std::string cpu_list_text(const CpuList& cpus) { return number_set_text(spans_of(cpus)); }
+
+CpuList common_cpus(const CpuList& one, const CpuList& other) {
+    CpuList both;
+    std::set_intersection(one.begin(), one.end(), other.begin(), other.end(), std::back_inserter(both));
+    return both;
+}
+

@@ -9,8 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/plan/cpu_list.hpp"
-
 namespace ddprun::inline launch {
 
 // CpuPlace says where a CPU is. Groups are named by the lowest CPU of this machine that is in them.

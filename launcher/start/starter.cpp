@@ -12,7 +12,6 @@
 #include <functional>
 
 #include "launcher/harmless_text.hpp"
-#include "launcher/interrupts.hpp"
 #include "launcher/output/console_writer.hpp"
 #include "launcher/process/signal_delivery.hpp"
 #include "launcher/start/host_connection.hpp"

@@ -24,7 +24,6 @@
 #include <vector>
 
 #include "rendezvous/door/door_link.hpp"
-#include "rendezvous/net/ready_set.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
 #include "rendezvous/server/caller_gate.hpp"

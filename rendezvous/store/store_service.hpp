@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/net/ready_set.hpp"
+#include "rendezvous/net/socket.hpp"
 #include "rendezvous/store/store_state.hpp"
 #include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"

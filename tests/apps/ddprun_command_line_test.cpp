@@ -5,7 +5,7 @@
 #include <set>
 
 #include "apps/cli/option_values.hpp"
-#include "apps/ddprun/modes/doctor_command.hpp"
+#include "apps/ddprun/modes/doctor_node.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "tests/support/catch.hpp"
 

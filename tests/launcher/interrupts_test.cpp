@@ -1,5 +1,5 @@
 // Which of several SIGINT are one Ctrl-C, and which one is the user's impatience.
-#include "launcher/interrupts.hpp"
+#include "launcher/process/signal_delivery.hpp"
 
 #include <vector>
 

@@ -17,7 +17,6 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/jobs/job_control.hpp"
 #include "launcher/jobs/job_folder.hpp"
-#include "launcher/jobs/run_record.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/plan/device_binding.hpp"

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "apps/cli/print.hpp"
-#include "apps/ddprun/modes/doctor_command.hpp"
 #include "apps/ddprun/modes/doctor_node.hpp"
 #include "apps/ddprun/modes/mode.hpp"
 #include "apps/ddprun/options/command_line.hpp"

@@ -17,7 +17,7 @@
 
 #include "apps/cli/option_row.hpp"
 #include "apps/cli/print.hpp"
-#include "apps/ddprun/modes/doctor_command.hpp"
+#include "apps/ddprun/options/command_line.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/error.hpp"
 #include "collectives/session/bootstrap.hpp"
@@ -26,13 +26,14 @@
 #include "launcher/doctor/cluster_findings.hpp"
 #include "launcher/doctor/diagnosis.hpp"
 #include "launcher/doctor/questions.hpp"
-#include "launcher/doctor/surroundings.hpp"
+#include "launcher/features/node_check.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/store/tcp_store.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline app {
 
@@ -448,6 +449,39 @@ int run_doctor_node(const std::vector<std::string>& words, const Environment& en
     report->findings.insert(report->findings.begin(), presence_finding(expected, place.world_size, absent));
     print(json ? to_json(*report) : to_text(*report));
     return state_of(*report) == FindingState::problem ? kExitProblem : 0;
+}
+
+namespace {
+
+// There will be a worker for each usable GPU, or one.
+std::size_t likely_workers(const Environment& environment) {
+    return static_cast<std::size_t>(std::max(1, find_devices(environment, find_gpus()).count));
+}
+
+}  // namespace
+
+bool is_doctor_command(const std::vector<std::string>& words, const std::string& called) {
+    return !words.empty() && words.front() == kDoctorWord && called != kTorchrunName &&
+           called != kLegacyLaunchName;
+}
+
+bool is_doctors_job(const std::vector<std::string>& program) {
+    return program.size() > 2 && program[0] == kThisProgram && program[1] == kDoctorWord &&
+           program[2] == kNodeRoleFlag;
+}
+
+LookRequest doctor_request(const Environment& environment, const std::string& log_dir) {
+    LookRequest request;
+    request.environment = environment;
+    request.host = host_name();
+    request.workers = likely_workers(environment);
+    request.ports = {{kDefaultMasterPort}, {kDefaultC10dPort}};
+    request.folders = folders_asked(environment, log_dir);
+    request.asks_name = true;
+    const std::string* python = find_variable(environment, "PYTHON_EXEC");
+    request.python = python_name(python != nullptr ? std::optional(*python) : std::nullopt);
+    request.limit = kDoctorLimit;
+    return request;
 }
 
 }  // namespace ddprun::inline app

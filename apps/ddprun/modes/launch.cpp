@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "apps/cli/option_values.hpp"
-#include "apps/ddprun/modes/doctor_command.hpp"
+#include "apps/ddprun/modes/doctor_node.hpp"
 #include "apps/ddprun/modes/mode.hpp"
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/job_secret.hpp"
@@ -20,7 +20,6 @@
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/features/detach.hpp"
 #include "launcher/jobs/job_folder.hpp"
-#include "launcher/jobs/run_record.hpp"
 #include "launcher/output/log_file.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "launcher/process/process_table.hpp"

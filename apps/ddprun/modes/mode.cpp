@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "apps/cli/option_values.hpp"
-#include "apps/ddprun/modes/doctor_command.hpp"
-#include "apps/ddprun/options/command_line.hpp"
+#include "apps/ddprun/modes/doctor_node.hpp"
 #include "apps/ddprun/plan/job_secret.hpp"
 #include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"

@@ -11,7 +11,7 @@
 #include "apps/ddprun/options/command_line.hpp"
 #include "launcher/cluster/family.hpp"
 #include "launcher/cluster/host_list.hpp"
-#include "launcher/plan/node_placement.hpp"
+#include "launcher/plan/cpu_binding.hpp"
 #include "launcher/plan/program.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/worker/worker_env.hpp"

@@ -1,4 +1,4 @@
-#include "launcher/jobs/run_record.hpp"
+#include "launcher/jobs/job_folder.hpp"
 
 #include "tests/support/catch.hpp"
 

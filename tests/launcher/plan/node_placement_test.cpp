@@ -1,4 +1,4 @@
-#include "launcher/plan/node_placement.hpp"
+#include "launcher/plan/cpu_binding.hpp"
 
 #include "tests/launcher/plan/machine_fixture.hpp"
 #include "tests/support/catch.hpp"
