@@ -186,7 +186,6 @@ class EventLog final : public Feature {
 }  // namespace
 
 std::unique_ptr<Feature> make_event_log(FeatureInputs& inputs) {
-    if (!inputs.event_log) return nullptr;
     const LaunchOptions& options = inputs.options;
     EventOrigin origin{.run_id = options.run_id,
                        .role = options.role,

@@ -215,8 +215,6 @@ class JudgeFeature final : public Feature {
 
 }  // namespace
 
-std::unique_ptr<Feature> make_failure_judge(FeatureInputs& inputs) {
-    return inputs.options.on_failure.empty() ? nullptr : std::make_unique<JudgeFeature>();
-}
+std::unique_ptr<Feature> make_failure_judge(FeatureInputs&) { return std::make_unique<JudgeFeature>(); }
 
 }  // namespace ddprun::inline launch

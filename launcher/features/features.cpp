@@ -14,25 +14,48 @@
 namespace ddprun::inline launch {
 namespace {
 
+using Inputs = FeatureInputs;
+
+// A feature is made where somebody has asked for it; what nobody asks for costs a start nothing.
+struct FeatureRow {
+    std::unique_ptr<Feature> (*make)(FeatureInputs&);
+    bool (*is_asked)(const FeatureInputs&);
+};
+
+// Compilers of several nodes may meet in one cache, which is worth a word.
+bool asks_for_caches(const Inputs& inputs) {
+    const LaunchOptions& options = inputs.options;
+    const bool may_be_shared = options.nnodes > 1 && !options.interpreter.empty();
+    return !options.workers.empty() && (options.local_cache || may_be_shared);
+}
+
+bool asks_for_stuck_workers(const Inputs& inputs) {
+    const std::string* limit = find_variable(inputs.options.environment, kStuckVariable);
+    return limit != nullptr && !limit->empty();
+}
+
 // Signals have their meaning first. The local cache is next: if it cannot be made nothing else has begun.
-constexpr std::unique_ptr<Feature> (*kFeatures[])(FeatureInputs&) = {
-    make_launcher_signals,  // --signals-to-handle, --forward, --requeue-on
-    make_terminal,          // --tty, Ctrl-Z, the terminal's size
-    make_local_cache,       // --local-cache
-    make_event_log,         // --events
-    make_health,            // TORCHELASTIC_HEALTH_CHECK_PORT
-    make_time_limit,        // --time-limit, --warn-before
-    make_watchdog,          // TORCHELASTIC_ENABLE_FILE_TIMER
-    make_stuck_workers,     // TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT
-    make_failure_judge,     // --on-failure
-    make_node_check,        // --check
+constexpr FeatureRow kFeatures[] = {
+    {make_launcher_signals,
+     [](const Inputs&) { return true; }},                 // --signals-to-handle, --forward, --requeue-on
+    {make_terminal, [](const Inputs&) { return true; }},  // --tty, Ctrl-Z, the terminal's size
+    {make_local_cache, asks_for_caches},                  // --local-cache
+    {make_event_log, [](const Inputs& inputs) { return inputs.event_log.has_value(); }},  // --events
+    {make_health, [](const Inputs& inputs) { return inputs.health_port.has_value(); }},
+    {make_time_limit,
+     [](const Inputs& inputs) { return inputs.options.times.limit || inputs.options.times.warn_before; }},
+    {make_watchdog, [](const Inputs& inputs) { return inputs.options.timer_place.has_value(); }},
+    {make_stuck_workers, asks_for_stuck_workers},
+    {make_failure_judge, [](const Inputs& inputs) { return !inputs.options.on_failure.empty(); }},
+    {make_node_check, [](const Inputs& inputs) { return inputs.checks_node; }},  // --check
 };
 
 }  // namespace
 
 std::vector<std::unique_ptr<Feature>> make_features(FeatureInputs& inputs) {
     std::vector<std::unique_ptr<Feature>> made;
-    for (const auto& make : kFeatures) {
+    for (const auto& [make, is_asked] : kFeatures) {
+        if (!is_asked(inputs)) continue;
         if (auto feature = make(inputs)) made.push_back(std::move(feature));
     }
     return made;

@@ -173,7 +173,7 @@ class HealthPort final : public Feature {
 }  // namespace
 
 std::unique_ptr<Feature> make_health(FeatureInputs& inputs) {
-    return inputs.health_port ? std::make_unique<HealthPort>(*inputs.health_port) : nullptr;
+    return std::make_unique<HealthPort>(inputs.health_port.value());
 }
 
 }  // namespace ddprun::inline launch

@@ -128,11 +128,6 @@ Environment cache_variables(const std::filesystem::path& folder) {
     return variables;
 }
 
-std::unique_ptr<Feature> make_local_cache(FeatureInputs& inputs) {
-    const LaunchOptions& options = inputs.options;
-    const bool may_be_shared = options.nnodes > 1 && !options.interpreter.empty();
-    if (options.workers.empty() || (!options.local_cache && !may_be_shared)) return nullptr;
-    return std::make_unique<LocalCacheFeature>();
-}
+std::unique_ptr<Feature> make_local_cache(FeatureInputs&) { return std::make_unique<LocalCacheFeature>(); }
 
 }  // namespace ddprun::inline launch

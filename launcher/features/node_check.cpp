@@ -51,7 +51,6 @@ class NodeCheck final : public Feature {
 }  // namespace
 
 std::unique_ptr<Feature> make_node_check(FeatureInputs& inputs) {
-    if (!inputs.checks_node) return nullptr;
     const LaunchOptions& options = inputs.options;
     LookRequest request;
     request.environment = options.environment;

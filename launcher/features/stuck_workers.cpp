@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "launcher/harmless_text.hpp"
+#include "launcher/process/job_cgroup.hpp"
 #include "launcher/process/process_table.hpp"
 #include "rendezvous/system/alive.hpp"
 #include "rendezvous/system/small_file.hpp"
@@ -20,19 +21,6 @@ namespace {
 constexpr std::size_t kMaxMountFile = 4 * 1024 * 1024;
 constexpr std::size_t kMaxCallFile = 4096;
 constexpr int kLongestLimit = 365 * 24 * 3600;  // in seconds
-
-// Blanks and the like stand as \040 there.
-std::string unescaped(std::string_view text) {
-    std::string plain;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const auto number = text[i] == '\\' && i + 3 < text.size()
-                                ? whole_number<int>(text.substr(i + 1, 3), 0, 255, 8)
-                                : std::nullopt;
-        plain += number ? static_cast<char>(*number) : text[i];
-        if (number) i += 3;
-    }
-    return plain;
-}
 
 bool is_below(std::string_view path, std::string_view folder) {
     if (!path.starts_with(folder)) return false;
@@ -81,10 +69,10 @@ std::string mount_of(std::string_view mountinfo, std::string_view path) {
         while (words >> word && word != "-") {
         }
         words >> type >> source;
-        place = unescaped(place);
+        place = unescaped_place(place);
         if (!words || place.size() < best.size() || !is_below(path, place)) continue;
         best = place;
-        text = harmless_line(fmt::format("{} ({}, {})", place, type, unescaped(source)));
+        text = harmless_line(fmt::format("{} ({}, {})", place, type, unescaped_place(source)));
     }
     return text;
 }
@@ -172,12 +160,11 @@ class StuckWatch final : public Feature {
 }  // namespace
 
 std::unique_ptr<Feature> make_stuck_workers(FeatureInputs& inputs) {
-    const auto variable = inputs.options.environment.find(kStuckVariable);
-    if (variable == inputs.options.environment.end() || variable->second.empty()) return nullptr;
-    if (const auto limit = parse_stuck_limit(variable->second)) return std::make_unique<StuckWatch>(*limit);
-    if (variable->second != "0")
+    const std::string& text = inputs.options.environment.at(kStuckVariable);
+    if (const auto limit = parse_stuck_limit(text)) return std::make_unique<StuckWatch>(*limit);
+    if (text != "0")
         inputs.log.warn(fmt::format("{}={} is no number of seconds, and is passed over", kStuckVariable,
-                                    harmless_line(variable->second)));
+                                    harmless_line(text)));
     return nullptr;
 }
 

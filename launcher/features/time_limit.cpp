@@ -159,9 +159,6 @@ class JobTimeLimit final : public Feature {
 
 }  // namespace
 
-std::unique_ptr<Feature> make_time_limit(FeatureInputs& inputs) {
-    const TimeLimitOptions& times = inputs.options.times;
-    return times.limit || times.warn_before ? std::make_unique<JobTimeLimit>() : nullptr;
-}
+std::unique_ptr<Feature> make_time_limit(FeatureInputs&) { return std::make_unique<JobTimeLimit>(); }
 
 }  // namespace ddprun::inline launch

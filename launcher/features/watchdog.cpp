@@ -465,8 +465,6 @@ class WatchdogFeature final : public Feature {
 
 }  // namespace
 
-std::unique_ptr<Feature> make_watchdog(FeatureInputs& inputs) {
-    return inputs.options.timer_place ? std::make_unique<WatchdogFeature>() : nullptr;
-}
+std::unique_ptr<Feature> make_watchdog(FeatureInputs&) { return std::make_unique<WatchdogFeature>(); }
 
 }  // namespace ddprun::inline launch

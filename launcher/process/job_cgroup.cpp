@@ -12,8 +12,10 @@
 
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/system/machine.hpp"
+#include "rendezvous/system/resource_limits.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/split.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -41,28 +43,6 @@ bool has_word(std::string_view line, std::string_view wanted) {
     return std::find(words.begin(), words.end(), wanted) != words.end();
 }
 
-// A space of a path is written as \040 in mountinfo.
-std::string unescape(std::string_view text) {
-    std::string result;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] == '\\' && i + 3 < text.size()) {
-            result +=
-                static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + text[i + 3] - '0');
-            i += 3;
-        } else {
-            result += text[i];
-        }
-    }
-    return result;
-}
-
-std::optional<std::string> path_in_hierarchy(std::string_view cgroup) {
-    for (const std::string_view line : lines_of(cgroup)) {
-        if (line.starts_with("0::/")) return std::string(line.substr(3));
-    }
-    return std::nullopt;
-}
-
 // Returns `path` as it is seen below `root`; both are absolute.
 std::optional<std::string> relative_to(const std::string& path, const std::string& root) {
     if (root == "/") return path;
@@ -73,8 +53,20 @@ std::optional<std::string> relative_to(const std::string& path, const std::strin
 
 }  // namespace
 
+std::string unescaped_place(std::string_view text) {
+    std::string plain;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto number = text[i] == '\\' && i + 3 < text.size()
+                                ? whole_number<int>(text.substr(i + 1, 3), 0, 255, 8)
+                                : std::nullopt;
+        plain += number ? static_cast<char>(*number) : text[i];
+        if (number) i += 3;
+    }
+    return plain;
+}
+
 std::optional<std::filesystem::path> cgroup_folder(std::string_view cgroup, std::string_view mountinfo) {
-    const auto path = path_in_hierarchy(cgroup);
+    const auto path = parse_cgroup_folders(cgroup).unified;
     if (!path || path->find("/..") != std::string::npos) return std::nullopt;
     for (const std::string_view line : lines_of(mountinfo)) {
         // A line is: 35 24 0:30 ROOT MOUNT_POINT OPTIONS [optional fields…] - TYPE SOURCE SUPER_OPTIONS
@@ -82,8 +74,8 @@ std::optional<std::filesystem::path> cgroup_folder(std::string_view cgroup, std:
         if (separator == std::string::npos) continue;
         const auto fields = split_at(line.substr(0, separator), ' ');
         if (fields.size() < 6) continue;
-        const auto below = relative_to(*path, unescape(fields[3]));
-        if (below) return (std::filesystem::path(unescape(fields[4]) + *below)).lexically_normal();
+        const auto below = relative_to(*path, unescaped_place(fields[3]));
+        if (below) return (std::filesystem::path(unescaped_place(fields[4]) + *below)).lexically_normal();
     }
     return std::nullopt;
 }

@@ -59,7 +59,10 @@ class JobCgroup {
 // has none or no mount shows it. Pure.
 std::optional<std::filesystem::path> cgroup_folder(std::string_view cgroup, std::string_view mountinfo);
 
-// Does the same for this process.
+// Returns a place as mountinfo has it without its escapes: a blank stands as \040 there. Pure.
+std::string unescaped_place(std::string_view text);
+
+// Finds the folder of this process's cgroup.
 std::optional<std::filesystem::path> own_cgroup_folder(const std::filesystem::path& proc = "/proc");
 
 }  // namespace ddprun::inline launch
