@@ -88,14 +88,32 @@ void add_told(const OptionRow& row, ToldValue value, std::vector<ToldValue>& tol
     told.push_back(std::move(value));
 }
 
+constexpr const char* kOwnBeginning = "DDPRUN_";
+constexpr const char* kTorchrunsBeginning = "PET_";
+
+std::string variable_with(const char* beginning, const OptionRow& row) {
+    std::string name = long_name(row).substr(2);
+    for (char& letter : name)
+        letter = letter == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+    return beginning + name;
+}
+
 void add_variables(const OptionRow& row, const Environment& environment, std::vector<ToldValue>& told) {
-    for (const std::string& name : comma_separated(variable_of(row) + "," + other_variables_of(row))) {
+    const auto add = [&](const std::string& name) {
         const auto entry = environment.find(name);
-        if (entry == environment.end()) continue;
+        if (entry == environment.end()) return;
         // A file of variables may have been edited on Windows.
         std::string value = entry->second.substr(0, entry->second.find_last_not_of('\r') + 1);
         if (!value.empty()) add_told(row, {{std::move(value)}, {OptionSource::variable, name}}, told);
-    }
+    };
+    // Most environments have none of them, and to make all the names was half of the reading of the options.
+    const auto has = [&environment](const char* beginning) {
+        const auto first = environment.lower_bound(beginning);
+        return first != environment.end() && first->first.starts_with(beginning);
+    };
+    if (has(kOwnBeginning)) add(variable_of(row));
+    if (row.has(kTorchruns) && has(kTorchrunsBeginning)) add(variable_with(kTorchrunsBeginning, row));
+    if (!row.other_variable.empty()) add(row.other_variable);
 }
 
 std::string with_place(const std::string& message, const OptionOrigin& origin) {
@@ -173,21 +191,10 @@ std::string long_name(std::string_view names) {
 
 std::string long_name(const OptionRow& row) { return long_name(row.names); }
 
-namespace {
-
-std::string variable_with(const char* beginning, const OptionRow& row) {
-    std::string name = long_name(row).substr(2);
-    for (char& letter : name)
-        letter = letter == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
-    return beginning + name;
-}
-
-}  // namespace
-
-std::string variable_of(const OptionRow& row) { return variable_with("DDPRUN_", row); }
+std::string variable_of(const OptionRow& row) { return variable_with(kOwnBeginning, row); }
 
 std::string other_variables_of(const OptionRow& row) {
-    std::string names = row.has(kTorchruns) ? variable_with("PET_", row) : "";
+    std::string names = row.has(kTorchruns) ? variable_with(kTorchrunsBeginning, row) : "";
     if (!row.other_variable.empty()) names += ", " + row.other_variable;
     return names;
 }

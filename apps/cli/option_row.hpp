@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -71,6 +72,12 @@ struct OptionGroup {
     std::string heading;  // "": CLI11's own
     std::vector<OptionRow> rows;
 };
+
+// Makes a list of what is moved out of the array. A list in braces would copy each row, with all its texts.
+template <class T, std::size_t kCount>
+std::vector<T> moved_list(T (&array)[kCount]) {
+    return {std::make_move_iterator(std::begin(array)), std::make_move_iterator(std::end(array))};
+}
 
 // `target = grammar(text)`, for OptionRow::set.
 template <class Target, class Parse>

@@ -35,7 +35,7 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
           runner_(make_runner
                       ? make_runner(context_.get_executor(), warner())
                       : make_guardian(context_.get_executor(), static_cast<int>(options_.workers.size()),
-                                      warner(), own_cgroup_folder(), [this] { options_.key.reset(); })),
+                                      warner(), cgroup_, [this] { options_.key.reset(); })),
           timer_(context_),
           link_(*this, *this, options_, log_) {}
     ~Agent() {
@@ -196,7 +196,7 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
         timer_.cancel();
         const RoundReady& round = job_.round();
         round_.emplace(executor(), *runner_, *pump_, options_, round, link_.begin_round(round, *network_),
-                       features_, *this);
+                       OomSources{.job_cgroup = cgroup_.value_or("")}, features_, *this);
         log_.debug(fmt::format("round {} of job {}", round.round, round.job_id));
         round_->start();
         if (machine_.state() == AgentState::running) features_.at(&Feature::workers_run, round);
@@ -260,6 +260,7 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
     Features features_;
     AgentMachine machine_;
     JobKnowledge job_{unix_time_now_ms()};
+    const std::optional<std::filesystem::path> cgroup_ = own_cgroup_folder();
     std::unique_ptr<ProcessRunner> runner_;
     boost::asio::steady_timer timer_;
     std::optional<OutputPump> pump_;     // the launcher's own lines go between the workers'

@@ -18,6 +18,7 @@
 #include "launcher/output/output_plan.hpp"
 #include "launcher/plan/own_address.hpp"
 #include "launcher/plan/rank_command.hpp"
+#include "launcher/plan/topology.hpp"
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/rank_set.hpp"
 #include "rendezvous/coordinator/job_options.hpp"

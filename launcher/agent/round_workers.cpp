@@ -32,8 +32,6 @@ std::thread start_if_possible(std::function<void()> body) {
     }
 }
 
-OomSources oom_sources() { return {.job_cgroup = own_cgroup_folder().value_or("")}; }
-
 // Changes when the file does; equal for a file that is not there. For --progress-file.
 std::string file_state(const std::string& path) {
     struct stat info {};
@@ -141,20 +139,22 @@ void LifeWatch::announce(std::uint64_t life) {
 
 RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
                            OutputPump& pump, const LaunchOptions& options, const RoundReady& place,
-                           WorkerStation station, const Features& features, RoundObserver& observer)
+                           WorkerStation station, OomSources oom, const Features& features,
+                           RoundObserver& observer)
     : executor_(executor),
       options_(options),
       runner_(runner),
       pump_(pump),
       place_(place),
       station_(std::move(station)),
+      oom_(std::move(oom)),
       features_(features),
       observer_(observer),
       ledger_(options.node_rank, station_.host, place, file_state(options.progress_file)),
       group_(executor, runner, *this, options.signal_scope) {}
 
 void RoundWorkers::start() {
-    oom_before_ = read_oom_counters(oom_sources());
+    oom_before_ = read_oom_counters(oom_);
     std::optional<WorkerStartFailure> refused;
     if (auto wrong = rank_beyond_job(options_, place_.world_size)) {
         refused = {place_.base_rank, 0, {EINVAL, std::move(*wrong), kExitUsage}};
@@ -328,7 +328,7 @@ void RoundWorkers::hangs(int local_rank, const std::string& why) {
 // Looks at what the worker has left behind: its error file, its last words, the kernel's counters.
 void RoundWorkers::gather_evidence(Failure& failure) {
     if (failure.signal == SIGKILL && failure.message.empty()) {
-        OomSources sources = oom_sources();
+        OomSources sources = oom_;
         OomCounters before = oom_before_;
         sources.worker_cgroup = runner_.worker_cgroup(failure.local_rank);
         // Made for this worker, its cgroup counts from zero.

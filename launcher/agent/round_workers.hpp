@@ -108,9 +108,10 @@ class RoundObserver {
 
 class RoundWorkers final : private GroupObserver {
   public:
-    // `station`: what all workers of this node have in common; the key of their mesh is made here.
+    // `station`: what all workers of this node have in common; the key of their mesh is made here. `oom`: where the kernel
+    // counts whom it kills in this launcher's cgroup.
     RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner, OutputPump& pump,
-                 const LaunchOptions& options, const RoundReady& place, WorkerStation station,
+                 const LaunchOptions& options, const RoundReady& place, WorkerStation station, OomSources oom,
                  const Features& features, RoundObserver& observer);
     RoundWorkers(const RoundWorkers&) = delete;
     RoundWorkers& operator=(const RoundWorkers&) = delete;
@@ -169,6 +170,7 @@ class RoundWorkers final : private GroupObserver {
     OutputPump& pump_;
     RoundReady place_;
     WorkerStation station_;
+    OomSources oom_;
     const Features& features_;
     RoundObserver& observer_;
     RoundLedger ledger_;

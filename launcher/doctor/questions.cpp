@@ -36,8 +36,7 @@ namespace {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) leave(1);
     ::dup2(answer, STDOUT_FILENO);
-    lead_to_nowhere(STDIN_FILENO);
-    lead_to_nowhere(STDERR_FILENO);
+    lead_to_nowhere({STDIN_FILENO, STDERR_FILENO});
     close_from(STDERR_FILENO + 1);
     ask();
     leave(0);

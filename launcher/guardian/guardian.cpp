@@ -46,17 +46,22 @@ void block_signals() {
     ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
 }
 
-// The kernel shows as a command line what stands where it put that of the program: words 48 and 49 of stat.
-void be_called(const char* name, pid_t launcher) {
-    ::prctl(PR_SET_NAME, name);
+// The kernel shows as a command line what stands where it put that of the program, also in a child that was forked: words 48
+// and 49 of stat. Empty: not known.
+std::span<char> room_of_command_line() {
     const auto stat = read_small_file("/proc/self/stat", kMaxStatusFile);
-    if (!stat) return;
+    if (!stat) return {};
     std::istringstream words(stat->substr(stat->rfind(')') + 1));
     std::string skipped;
     for (int word = 3; word < 48; ++word) words >> skipped;
     std::uintptr_t begin = 0, end = 0;
-    if (!(words >> begin >> end) || end <= begin) return;
-    const std::span room(reinterpret_cast<char*>(begin), end - begin);
+    if (!(words >> begin >> end) || end <= begin) return {};
+    return {reinterpret_cast<char*>(begin), end - begin};
+}
+
+void be_called(const char* name, std::span<char> room, pid_t launcher) {
+    ::prctl(PR_SET_NAME, name);
+    if (room.empty()) return;
     const std::string title = fmt::format("{} of process {}", name, launcher);
     std::fill(room.begin(), room.end(), '\0');
     std::copy_n(title.begin(), std::min(title.size(), room.size() - 1), room.begin());
@@ -269,16 +274,15 @@ class Guardian : private WorkerObserver {
 }
 
 [[noreturn]] void become_guardian(const GuardianChannel& inherited, const WorkerLease& lease,
-                                  const std::optional<JobCgroup>& cgroup, pid_t launcher) {
-    be_called(kGuardianName, launcher);
+                                  const std::optional<JobCgroup>& cgroup) {
     ::setpgid(0, 0);
     become_subreaper();
     const bool has_terminal = ::isatty(STDIN_FILENO) != 0;
     // The channel may lie there.
     const OwnedDescriptor terminal(has_terminal ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, kTerminalNumber + 1)
                                                 : -1);
-    for (int stream : {STDIN_FILENO, STDOUT_FILENO}) lead_to_nowhere(stream);
-    if (!is_inherited(STDERR_FILENO)) lead_to_nowhere(STDERR_FILENO);
+    lead_to_nowhere({STDIN_FILENO, STDOUT_FILENO});
+    if (!is_inherited(STDERR_FILENO)) lead_to_nowhere({STDERR_FILENO});
     check(::dup3(inherited.fd(), kChannelNumber, O_CLOEXEC) >= 0 || errno == EINVAL, "dup3 failed");
     const int kept = terminal ? ::dup3(terminal.get(), kTerminalNumber, O_CLOEXEC) : -1;
     close_from(kept < 0 ? kTerminalNumber : kTerminalNumber + 1);
@@ -288,7 +292,7 @@ class Guardian : private WorkerObserver {
         new Guardian(GuardianChannel(OwnedDescriptor(kChannelNumber)), lease, std::move(workers));
     guardian->run();
     // A reader of the agent's stderr must not wait for us to close ours.
-    lead_to_nowhere(STDERR_FILENO);
+    lead_to_nowhere({STDERR_FILENO});
     // The terminal comes first, since whoever started the agent may look at it by now; the folder is in use as long as workers live.
     remove_traces({guardian->traces().modes_before, guardian->traces().modes_set, {}, {}}, kept);
     end_all(cgroup, guardian->traces());
@@ -304,13 +308,17 @@ bool is_inherited(int fd) {
 void become_keeper(GuardianChannel channel, const WorkerLease& lease,
                    const std::optional<JobCgroup>& cgroup) {
     const pid_t launcher = ::getppid();
-    be_called(kKeeperName, launcher);
+    const auto room = room_of_command_line();
+    be_called(kKeeperName, room, launcher);
     ::setsid();
     block_signals();
     become_subreaper();
     const pid_t guardian = ::fork();
-    if (guardian == 0) become_guardian(channel, lease, cgroup, launcher);
-    for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) lead_to_nowhere(stream);
+    if (guardian == 0) {
+        be_called(kGuardianName, room, launcher);
+        become_guardian(channel, lease, cgroup);
+    }
+    lead_to_nowhere({STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO});
     close_from(STDERR_FILENO + 1);
     // A process that ends before the guardian was its orphan, and is reaped here on the way.
     for (pid_t ended = 0; guardian > 0 && ended != guardian;) {

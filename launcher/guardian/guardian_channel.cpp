@@ -199,8 +199,8 @@ int GuardianChannel::send_packet(std::string_view head, std::string_view bytes,
 
 std::variant<GuardianChannel::Packet, GuardianChannel::Nothing, GuardianChannel::Lost>
 GuardianChannel::receive() {
-    buffer_.resize(1 + kMaxInline);
-    iovec part{buffer_.data(), buffer_.size()};
+    if (!buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(1 + kMaxInline);
+    iovec part{buffer_.get(), 1 + kMaxInline};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxPacketDescriptors)> control;
     msghdr message = {};
     message.msg_iov = &part;
@@ -223,8 +223,8 @@ GuardianChannel::receive() {
             packet.descriptors.emplace_back(fd);
         }
     }
-    if (buffer_.front() == kInline) {
-        packet.bytes.assign(buffer_, 1, static_cast<std::size_t>(count) - 1);
+    if (buffer_[0] == kInline) {
+        packet.bytes.assign(&buffer_[1], static_cast<std::size_t>(count) - 1);
     } else if (!packet.incomplete) {
         check(!packet.descriptors.empty(), "a message between agent and guardian has no file");
         packet.bytes = read_file(packet.descriptors.back().get());

@@ -133,7 +133,7 @@ class GuardianChannel {
     int send_packet(std::string_view head, std::string_view bytes, std::span<const int> descriptors);
 
     OwnedDescriptor socket_;
-    std::string buffer_;
+    std::unique_ptr<char[]> buffer_;  // of a packet; not filled with zeros, which each start would pay for
 };
 
 // WorkerLease says until when the workers of this node may run without a sign of their agent. It is memory that the agent and

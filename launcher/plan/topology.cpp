@@ -1,5 +1,6 @@
 #include "launcher/plan/topology.hpp"
 
+#include <dirent.h>
 #include <fmt/core.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -7,15 +8,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <map>
 #include <iterator>
-#include <optional>
+#include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/number_text.hpp"
+#include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -39,11 +40,14 @@ std::optional<std::string> line_in(const fs::path& path) {
 
 std::string text_in(const fs::path& path) { return line_in(path).value_or(""); }
 
-std::vector<std::string> names_in(const fs::path& folder) {
+std::vector<std::string> names_in(const fs::path& folder, std::string_view beginning = {}) {
+    // /dev has hundreds, and a path made of each costs more than all else that is looked at before a start.
+    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(folder.c_str()), &::closedir);
     std::vector<std::string> names;
-    std::error_code error;
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
-        names.push_back(entry->path().filename().string());
+    while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
+        const std::string_view name = entry->d_name;
+        if (name.starts_with(beginning) && name != "." && name != "..") names.emplace_back(name);
+    }
     std::sort(names.begin(), names.end());
     return names;
 }
@@ -248,7 +252,7 @@ std::optional<PciPlace> pci_place(const fs::path& root, const std::string& addre
 // It takes those of the driver's list whose device file is here; a container has that of some only.
 NodeGpus nvidia_gpus(const fs::path& root) {
     std::set<std::string> files;
-    for (const std::string& name : names_in(root / "dev")) {
+    for (const std::string& name : names_in(root / "dev", "nvidia")) {
         if (is_gpu_file(name)) files.insert(name);
     }
     NodeGpus found{GpuVendor::nvidia, {}, (root / "dev/nvidia*").string()};
@@ -399,7 +403,6 @@ std::optional<std::string> parse_gpu_model(std::string_view text) {
     return std::nullopt;
 }
 
-}  // namespace ddprun::inline launch
 std::optional<CpuList> parse_cpu_list(std::string_view text) {
     while (text.ends_with('\n')) text.remove_suffix(1);
     CpuList cpus;
@@ -423,3 +426,4 @@ CpuList common_cpus(const CpuList& one, const CpuList& other) {
     return both;
 }
 
+}  // namespace ddprun::inline launch

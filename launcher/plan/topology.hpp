@@ -11,6 +11,20 @@
 
 namespace ddprun::inline launch {
 
+// A CpuList has CPUs (or NUMA nodes), as the kernel lists them: "0-3,8".
+using CpuList = std::vector<int>;  // ascending, each number once
+
+// More than any machine that Linux runs on.
+inline constexpr int kMaxCpus = 65536;
+
+// The text may end with a newline, and may be empty. Nothing for another text, and for a number of kMaxCpus or more.
+std::optional<CpuList> parse_cpu_list(std::string_view text);
+
+std::string cpu_list_text(const CpuList& cpus);
+
+// Those that are in both.
+CpuList common_cpus(const CpuList& one, const CpuList& other);
+
 // CpuPlace says where a CPU is. Groups are named by the lowest CPU of this machine that is in them.
 struct CpuPlace {
     int cpu = 0;

@@ -160,10 +160,12 @@ void close_from(int first) noexcept {
     for (int fd = first; fd < kDescriptorsTried; ++fd) ::close(fd);
 }
 
-void lead_to_nowhere(int stream) noexcept {
+void lead_to_nowhere(std::initializer_list<int> streams) noexcept {
     const int fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (fd >= 0) ::dup2(fd, stream);
-    if (fd == stream) ::fcntl(fd, F_SETFD, 0);
+    for (const int stream : streams) {
+        if (fd >= 0) ::dup2(fd, stream);
+        if (fd == stream) ::fcntl(fd, F_SETFD, 0);
+    }
     if (fd > STDERR_FILENO) ::close(fd);
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
 #include "rendezvous/system/deadline.hpp"
@@ -39,8 +40,8 @@ int close_on_exec_from(int first) noexcept;
 int close_on_exec_by_listing(int first) noexcept;
 void close_from(int first) noexcept;
 
-// Has this standard stream lead to /dev/null. It may be called between fork and exec.
-void lead_to_nowhere(int stream) noexcept;
+// Has these standard streams lead to /dev/null. It may be called between fork and exec.
+void lead_to_nowhere(std::initializer_list<int> streams) noexcept;
 
 // Makes a pipe whose ends are close-on-exec and none of the standard streams; false, with errno set, if there can be none.
 bool make_pipe(OwnedDescriptor& reader, OwnedDescriptor& writer);

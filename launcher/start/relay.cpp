@@ -33,7 +33,7 @@ OwnedDescriptor take_relay_line() {
     // One that runs from a removed file has another name than people look for.
     ::prctl(PR_SET_NAME, "ddprun");
     OwnedDescriptor line(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-    lead_to_nowhere(STDIN_FILENO);
+    lead_to_nowhere({STDIN_FILENO});
     return line;
 }
 

@@ -164,12 +164,13 @@ std::string agree_on_trust(const CommandLine& line, LaunchOptions& options, Call
     // Only this machine's processes call on loopback, and the system says who they are.
     const bool may_listen = may_host(options) || options.hosting == Hosting::if_here;
     const bool is_open = may_listen && leads_out(options.listen);
+    const Auth auth = agreed_auth(line);
     std::string advice;
-    options.key = find_job_key(line, call.secret(), is_open, advice);
+    options.key = find_job_key(line, auth, call.secret(), is_open, advice);
     if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
         throw UsageError("--store door: agents need a secret for that (--make-secret)");
     if (line.store_access != StoreAccess::automatic) return advice;
-    const bool is_sealed = wants_sealed_store(agreed_auth(line), options.key && !line.is_started);
+    const bool is_sealed = wants_sealed_store(auth, options.key && !line.is_started);
     options.store_access = is_sealed ? StoreAccess::door : StoreAccess::direct;
     return advice;
 }
@@ -197,8 +198,8 @@ int end_unstarted(const LaunchOptions& options, Call& call, int code, const std:
 
 // A worker that started the very launcher that has started it, with the same words, would do so again, and each of its workers:
 // a script that calls ddprun on itself, or a --wrap that stands in a file.
-void refuse_endless_start() {
-    if (!find_variable(current_environment(), "DDPRUN_RUN_ID")) return;
+void refuse_endless_start(const Environment& environment) {
+    if (!find_variable(environment, "DDPRUN_RUN_ID")) return;
     constexpr std::size_t kMaxWords = 4 * 1024 * 1024;
     const auto read = [](const fs::path& process) { return read_small_file(process / "cmdline", kMaxWords); };
     const auto own = read("/proc/self");
@@ -228,7 +229,7 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
     const ClusterPlan& plan = call.plan();
     const CommandLine& line = plan.line;
     LauncherLog& log = call.log();
-    refuse_endless_start();
+    refuse_endless_start(call.environment());
     LaunchOptions options = resolve_launch(line, facts);
     if (is_doctors_job(line.program)) options.entry_name = "ddprun doctor";
     call.features()->launch_known(options, line);
@@ -273,7 +274,7 @@ int run_launch_mode(Call& call) {
         const std::string file = filled_path(line.log_file, known);
         if (const auto wrong = call.log().open_file(file, facts.host_name)) throw UsageError(*wrong);
     }
-    call.features().emplace(line, known, current_environment(), call.start(), call.log());
+    call.features().emplace(line, known, call.environment(), call.start(), call.log());
     tell_remarks(line, call.log());
     return launch(call, facts, known);
 }

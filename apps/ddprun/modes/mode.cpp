@@ -68,10 +68,15 @@ std::string& Call::secret() {
     return *secret_;
 }
 
-void Call::read(const std::vector<std::string>& words) {
+const Environment& Call::environment() {
     secret();
     if (!relay_) relay_ = take_from_relay();
-    CommandLine line = parse_command_line(words, current_environment(), name(), dropped_);
+    if (!environment_) environment_ = current_environment();
+    return *environment_;
+}
+
+void Call::read(const std::vector<std::string>& words) {
+    CommandLine line = parse_command_line(words, environment(), name(), dropped_);
     if (is_doctors_job(line.program)) line.told_exit_code = kExitProblem;
     if (relay_) become_started(line, relay_->slots, relay_->hosts);
     line_ = std::move(line);
@@ -89,7 +94,7 @@ void Call::drop(const WeakerOption& weaker) {
 }
 
 ClusterPlan& Call::plan() {
-    if (!plan_) plan_ = plan_cluster(line(), find_cluster_view(current_environment()));
+    if (!plan_) plan_ = plan_cluster(line(), find_cluster_view(environment()));
     return *plan_;
 }
 

@@ -65,6 +65,9 @@ class Call {
     // Returns what DDPRUN_SECRET held, which is not in the environment any more.
     std::string& secret();
 
+    // Returns this process's environment, without what only the launcher may know. It stays as it is at the first call.
+    const Environment& environment();
+
     // The command line: these words, or all of them. Throws UsageError.
     void read(const std::vector<std::string>& words);
     CommandLine& line();
@@ -93,6 +96,7 @@ class Call {
     const std::chrono::steady_clock::time_point start_;
     std::optional<std::string> secret_;
     std::optional<FromRelay> relay_;
+    std::optional<Environment> environment_;
     DroppedOptions dropped_;
     std::optional<CommandLine> line_;
     std::optional<ClusterPlan> plan_;

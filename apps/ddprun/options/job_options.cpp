@@ -350,15 +350,16 @@ std::string seconds_text(std::chrono::milliseconds time) {
 }
 
 std::vector<OptionGroup> option_rows(CommandLine& line) {
-    std::vector<OptionGroup> groups{{"", {config_row()}},
-                                    {"Nodes", node_rows(line)},
-                                    {"Addresses", address_rows(line)},
-                                    {"Clusters", cluster_rows(line)},
-                                    {"Hosts", host_rows(line)},
-                                    {"Rendezvous", rendezvous_rows(line)},
-                                    {"Who takes part", security_rows(line)}};
-    for (OptionGroup& group : worker_options(line)) groups.push_back(std::move(group));
-    return groups;
+    OptionGroup groups[] = {{"", {config_row()}},
+                            {"Nodes", node_rows(line)},
+                            {"Addresses", address_rows(line)},
+                            {"Clusters", cluster_rows(line)},
+                            {"Hosts", host_rows(line)},
+                            {"Rendezvous", rendezvous_rows(line)},
+                            {"Who takes part", security_rows(line)}};
+    std::vector<OptionGroup> all = moved_list(groups);
+    for (OptionGroup& group : worker_options(line)) all.push_back(std::move(group));
+    return all;
 }
 
 std::vector<std::string> without_start_words(const std::vector<std::string>& words,

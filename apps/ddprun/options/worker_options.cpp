@@ -393,11 +393,12 @@ std::vector<OptionRow> torchrun_rows(CommandLine& line) {
 }  // namespace
 
 std::vector<OptionGroup> worker_options(CommandLine& line) {
-    return {{"Program", program_rows(line)},     {"Workers' variables", variable_rows(line)},
-            {"Devices", device_rows(line)},      {"Supervision", supervision_rows(line)},
-            {"Times", time_rows(line)},          {"Restarts", restart_rows(line)},
-            {"Output", file_rows(line)},         {"Console", console_rows(line)},
-            {"Debugging", debugging_rows(line)}, {"As torchrun", torchrun_rows(line)}};
+    OptionGroup groups[] = {{"Program", program_rows(line)},     {"Workers' variables", variable_rows(line)},
+                            {"Devices", device_rows(line)},      {"Supervision", supervision_rows(line)},
+                            {"Times", time_rows(line)},          {"Restarts", restart_rows(line)},
+                            {"Output", file_rows(line)},         {"Console", console_rows(line)},
+                            {"Debugging", debugging_rows(line)}, {"As torchrun", torchrun_rows(line)}};
+    return moved_list(groups);
 }
 
 }  // namespace ddprun::inline app

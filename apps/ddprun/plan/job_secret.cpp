@@ -44,9 +44,8 @@ bool has_given_secret(const std::string& variable) {
     return !variable.empty() || std::filesystem::exists(users_secret_file(), unknown);
 }
 
-std::optional<SecretKey> find_job_key(const CommandLine& line, std::string& variable, bool is_open,
+std::optional<SecretKey> find_job_key(const CommandLine& line, Auth auth, std::string& variable, bool is_open,
                                       std::string& advice) {
-    const Auth auth = agreed_auth(line);
     std::optional<std::string> secret;
     // One node has nobody to prove anything to; what its user names is looked at all the same.
     if (auth != Auth::off && (line.nnodes > 1 || !line.secret_file.empty()))

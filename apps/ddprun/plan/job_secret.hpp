@@ -19,9 +19,9 @@ Auth agreed_auth(const CommandLine& line);
 // Says whether the user has given a secret for jobs like this, by DDPRUN_SECRET, which held `variable`, or a file of his own.
 bool has_given_secret(const std::string& variable);
 
-// The key by which the agents of the job know each other; nothing: there is none. `variable`: what DDPRUN_SECRET held; wiped.
-// If there is none, `advice` is what to do if the agent `is_open`: it may host where other machines reach it. Throws UsageError.
-std::optional<SecretKey> find_job_key(const CommandLine& line, std::string& variable, bool is_open,
+// The key by which the agents of the job know each other; nothing: there is none. `auth` is agreed_auth()'s, `variable` what
+// DDPRUN_SECRET held; wiped. If there is none, `advice` is what to do if the agent `is_open`: it may host where other machines reach it. Throws UsageError.
+std::optional<SecretKey> find_job_key(const CommandLine& line, Auth auth, std::string& variable, bool is_open,
                                       std::string& advice);
 
 // The file of the user's own secret, be it there or not.

@@ -83,6 +83,14 @@ std::string missing_script(const std::vector<std::string>& words) {
     return is_script && !std::filesystem::exists(*script, ignored) ? *script : "";
 }
 
+// Says whether choose_program() may put Python in front of a program.
+bool may_run_by_python(const CommandLine& line, const NodeFacts& facts) {
+    if (line.run_path || line.module || line.python) return true;
+    return std::any_of(facts.files.begin(), facts.files.end(), [](const auto& entry) {
+        return entry.first.ends_with(".py") || entry.second.is_for_python;
+    });
+}
+
 RankOrder find_rank_order(const std::string& by, const Environment& environment, const std::string& host) {
     if (by == "node") return {};
     if (by == "topology") return order_by_topology(environment);
@@ -139,10 +147,7 @@ NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
     facts.hardware = find_hardware(line, facts.environment);
     const auto path = facts.variable("PATH");
     if (line.like_torchrun) facts.venv_python = venv_python_beside(find_executable(called, path));
-    facts.python = find_executable(python_name(python_exec_of(facts)), path);
     if (!line.on_failure.empty()) facts.on_failure = find_executable(line.on_failure, path);
-    const std::string venv = facts.variable("VIRTUAL_ENV").value_or("");
-    facts.other_venv = !venv.empty() && !facts.python.empty() && !is_of_venv(facts.python, venv);
     facts.hangup_ignored = is_ignored(SIGHUP);
     facts.terminal_stop_ignored = is_ignored(SIGTSTP);
     facts.fresh_id = fresh_id();
@@ -151,6 +156,11 @@ NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
         facts.files[name] = look_at_program(name, find_executable(name, path));
     if (const std::string script = missing_script(line.program); !script.empty())
         facts.files[line.program.front()].fault = {script + ": no such file", kExitNotFound};
+    if (may_run_by_python(line, facts)) {
+        facts.python = find_executable(python_name(python_exec_of(facts)), path);
+        const std::string venv = facts.variable("VIRTUAL_ENV").value_or("");
+        facts.other_venv = !venv.empty() && !facts.python.empty() && !is_of_venv(facts.python, venv);
+    }
     // What a wrapper starts may be in a container.
     for (auto& [name, file] : facts.files) {
         file.is_missing = file.is_missing && line.wraps.empty();
@@ -176,12 +186,14 @@ ClusterView find_cluster_view(Environment environment) {
     // A file of variables may have been edited on Windows.
     for (auto& [name, value] : environment) value.erase(value.find_last_not_of('\r') + 1);
     ClusterView view{.environment = std::move(environment), .host_name = host_name()};
-    for (const LocalAddress& own : local_addresses()) {
-        if (!own.is_loopback) view.addresses.push_back(own.address);
-    }
     for (const std::string& path : cluster_files(view.environment)) {
         if (auto text = read_small_file(path, kMaxClusterFile))
             view.files[path] = edited_text(*std::move(text));
+    }
+    // They are compared with what a family tells; most machines are in none.
+    if (derive_cluster(view, {}).family.empty()) return view;
+    for (const LocalAddress& own : local_addresses()) {
+        if (!own.is_loopback) view.addresses.push_back(own.address);
     }
     return view;
 }

@@ -23,7 +23,7 @@ class Round final : public RoundObserver {
         place.base_rank = 4;
         place.world_size = 6;
         workers.emplace(context.get_executor(), runner, *pump, options, place, WorkerStation{.host = "gpu1"},
-                        features, *this);
+                        OomSources{}, features, *this);
     }
 
     void workers_fail(const Failure& failure) override {
