@@ -89,7 +89,8 @@ const WorkerPlan& plan_of_worker(const LaunchOptions& options, int rank, int loc
 }
 
 std::vector<std::string> argv_of_worker(const LaunchOptions& options, const WrapPlace& place) {
-    return wrapped_argv(options.wraps, plan_of_worker(options, place.rank, place.local_rank).argv, place);
+    const auto& argv = plan_of_worker(options, place.rank, place.local_rank).argv;
+    return options.wraps.empty() ? argv : wrapped_argv(options.wraps, argv, place);
 }
 
 WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, int local_rank,

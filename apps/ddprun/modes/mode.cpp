@@ -30,9 +30,8 @@ LaunchFeatures::LaunchFeatures(const CommandLine& line, const PathFacts& known,
                                const Environment& environment, std::chrono::steady_clock::time_point start,
                                LauncherLog& log)
     : start_(start), options_read_(std::chrono::steady_clock::now()), log_(log) {
-    const std::string* port = find_variable(environment, kHealthPortVariable);
-    health_port_ =
-        value_or_throw<UsageError>(parse_health_port(port == nullptr ? std::nullopt : std::optional(*port)));
+    if (const std::string* port = find_variable(environment, kHealthPortVariable))
+        health_port_ = value_or_throw<UsageError>(parse_health_port(*port));
     if (line.events.empty() || line.dry_run) return;
     event_log_ = value_or_throw<UsageError>(open_appended_file("--events", filled_path(line.events, known)));
 }
