@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "rendezvous/job/failure.hpp"
+
 namespace ddprun::inline launch {
 
 // Error files: what a worker writes into $TORCHELASTIC_ERROR_FILE before it ends (PyTorch's @record does),

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "apps/ddprun/plan/node_facts.hpp"
+#include "launcher/cluster/cluster_table.hpp"
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/child_exec.hpp"
 #include "launcher/wall_clock.hpp"
