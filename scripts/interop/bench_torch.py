@@ -138,7 +138,7 @@ ROWS = [
     ("all_gather_object", objects, 50, 8),
     ("new_group + all_reduce + destroy", new_group, 5, 3),
     ("DDP step, MLP of 0.4 M", training("0.4 M"), 10, 1.9),
-    ("DDP step, 25 M parameters", training("25 M"), 2, 1.35),
+    ("DDP step, 25 M parameters", training("25 M"), 2, 1.5),
 ]
 
 
