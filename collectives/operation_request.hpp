@@ -31,8 +31,8 @@ enum class Operation : std::uint8_t {
     scatter = 11,
     all_to_all = 12,
     split = 13,
-    group = 15,     // of sends and receives, which are its messages
-    parts = 16,     // the counts of the parts of what comes next, whose number is the root
+    group = 15,  // of sends and receives, which are its messages
+    parts = 16,  // the counts of the parts of what comes next, whose number is the root
 };
 
 // Sizes of the buffers of a typed form, in elements.

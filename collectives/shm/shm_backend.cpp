@@ -66,8 +66,10 @@ ShmNote ShmBackend::note_of(const Task& task) const {
     const bool from_root = task.call.operation == Operation::broadcast;
     const ShmNote note{offset(from_root ? Where::root : traits.in, task.in), offset(traits.out, task.out)};
     if (!traits.reduces || traits.whole_in) {
-        // In place all_to_all writes over what others have yet to read.
-        return {traits.whole_in && traits.whole_out && task.in == task.out ? 0 : note.in, 0};
+        // The others look for equal parts, one behind the other; and an all_to_all in place writes over what they have yet to read.
+        const bool listed = task.parts && (task.parts->counted || !task.parts->in.empty());
+        const bool in_place = traits.whole_in && traits.whole_out && (task.in == task.out || task.parts);
+        return {listed || in_place ? 0 : note.in, 0};
     }
     const bool writes = !traits.has_root || task.call.root == rank_;
     return writes && note.out == 0 ? ShmNote{} : note;

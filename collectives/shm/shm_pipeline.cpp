@@ -209,7 +209,8 @@ class ShmPipeline {
             for (int j = 1; has_out && j < channel_.world_size(); ++j) {
                 const int from = other(j);
                 const ShmPiece piece = within(rounds.round(i), output_bytes(task, from));
-                copy_bytes(output_part(task, from) + piece.begin, source(from, i, piece.begin, 0), piece.size);
+                copy_bytes(output_part(task, from) + piece.begin, source(from, i, piece.begin, 0),
+                           piece.size);
             }
         });
     }
