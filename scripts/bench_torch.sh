@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # The backend `ddprun` of PyTorch paired with Gloo in the same processes, 2 and 4 ranks, each row with its bar; without words, then
-# NumPy arrays beside mpi4py on Open MPI. PyTorch is the one that interop.sh has installed, or $DDPRUN_PYTHON's.
+# NumPy arrays beside mpi4py on Open MPI. PyTorch is the one that interop.sh has installed, or $TORCH_PYTHON's.
 # Usage: scripts/bench_torch.sh [--ranks N]... [--rounds N] [WORD...]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-python=${DDPRUN_PYTHON:-build/interop/venv/bin/python3}
+python=${TORCH_PYTHON:-build/interop/venv/bin/python3}
 if [[ ! -x $python ]]; then
-    echo "bench_torch.sh: there is no $python: run scripts/interop.sh once, or set DDPRUN_PYTHON" >&2
+    echo "bench_torch.sh: there is no $python: run scripts/interop.sh once, or set TORCH_PYTHON" >&2
     exit 2
 fi
 scripts/setup.sh --for bench

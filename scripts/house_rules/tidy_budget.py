@@ -12,8 +12,8 @@ PRODUCTION = ("apps/", "launcher/", "rendezvous/", "collectives/")
 SOURCES = (".cpp", ".hpp", ".h", ".cu", ".cuh", ".py")
 
 LIMITS = {
-    "lines of production code": 81_300,
-    "files of production code": 490,
+    "lines of production code": 81_800,
+    "files of production code": 480,
     "options of ddprun": 105,
     "bytes of ddprun, stripped": 7_000_000,
     "times Catch2's own code, the CPU of a release build with its tests": 80,

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # The backend `ddprun` of PyTorch: programs of its own, and PyTorch's tests of process groups, those under the backend's name and
 # those that it keeps for Gloo. The last line is `N passed, N failed`. PyTorch is the one that interop.sh has installed, or
-# $DDPRUN_PYTHON's; the library and ddprun are those of BUILD (default: build).
+# $TORCH_PYTHON's; the library and ddprun are those of BUILD (default: build).
 # Usage: scripts/interop/torch_tests.sh [BUILD]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 selections=(own gloo)
 build=${1:-build}
-python=${DDPRUN_PYTHON:-build/interop/venv/bin/python3}
+python=${TORCH_PYTHON:-build/interop/venv/bin/python3}
 if [[ ! -x $python ]]; then
-    echo "torch_tests.sh: there is no $python: run scripts/interop.sh once, or set DDPRUN_PYTHON" >&2
+    echo "torch_tests.sh: there is no $python: run scripts/interop.sh once, or set TORCH_PYTHON" >&2
     exit 2
 fi
 export DDPRUN_COLLECTIVES_LIBRARY=$build/collectives/package/libddprun_collectives.so
