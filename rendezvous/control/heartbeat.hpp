@@ -94,6 +94,9 @@ class HeartbeatWatch {
     // It will be silent, and is not asked, until it is seen again, or this time has come, from which it is then counted.
     void excuse(ConnectionId agent, TimePoint until);
 
+    // This side will stand still itself: a question before it does would say that it goes on.
+    void ask_later(TimePoint now) { next_question_ = now + terms_.period(); }
+
     // Any message is a sign of its sender. After an excuse it waits for a question: that is returned.
     std::optional<Heartbeat> seen(ConnectionId agent, TimePoint now);
 

@@ -96,7 +96,7 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
         const auto* answer = std::get_if<Heartbeat>(&message);
         if (const auto question = answer ? heartbeats_.answered(from, *answer) : std::nullopt)
             say(from, *question);
-        if (std::holds_alternative<Suspended>(message)) excuse(queued->second);
+        if (std::holds_alternative<Suspended>(message)) excuse(queued->second, now);
         if (std::holds_alternative<Goodbye>(message)) leave_queue(from);
         return std::exchange(out_, {});
     }
@@ -280,13 +280,14 @@ void Coordinator::watch(ConnectionId from, const Hello& hello, TimePoint now) {
 }
 
 // The host's own agent stops with this coordinator, so everybody has to know, and before it does.
-void Coordinator::excuse(const JobNode& node) {
+void Coordinator::excuse(const JobNode& node, TimePoint now) {
     heartbeats_.excuse(node.connection, TimePoint::max());
     if (node.hosts) leadership_.suspend_own(true);
     if (options_->is_own(node.hello)) {
         for (Outgoing& told : to_everybody(roster_.nodes(), aftermath_.queue(), Suspended{})) {
             if (told.to != node.connection) say(told.to, std::move(told.message));
         }
+        heartbeats_.ask_later(now);
     }
     say(node.connection, Suspended{});
 }

@@ -104,7 +104,7 @@ class Coordinator {
 
     void look_at_clock(TimePoint now);
     void watch(ConnectionId from, const Hello& hello, TimePoint now);
-    void excuse(const JobNode& node);
+    void excuse(const JobNode& node, TimePoint now);
     void look_for_doubt(TimePoint now);
 
     void admit(ConnectionId from, const Hello& hello, TimePoint now);

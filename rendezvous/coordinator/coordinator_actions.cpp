@@ -114,7 +114,7 @@ void Coordinator::act(NodeAction action, const Occasion& occasion) {
                 leadership_.is_sure(roster_, heartbeats_, now))
                 handle(CoordinatorEvent::pause_over, {now});
             return;
-        case NodeAction::excuse: return excuse(*node);
+        case NodeAction::excuse: return excuse(*node, now);
     }
 }
 

@@ -380,4 +380,17 @@ TEST_CASE("a suspended agent is answered; with the host's own all others hear of
     CHECK(all.back().to == 1);
 }
 
+TEST_CASE("who was told that the host's own agent is suspended is asked nothing before it stands still") {
+    for (const bool suspends : {false, true}) {
+        CoordinatorOptions options{
+            .version = "1", .job_id = "job", .nnodes = 2, .heartbeat = 6s, .own_agent = hello(0, 2)};
+        Coordinator coordinator(std::move(options), kStart);
+        join_all(coordinator, {1, 1});
+        coordinator.receive(2, Heartbeat{}, kStart);
+        const TimePoint due = coordinator.next_deadline().value();
+        if (suspends) coordinator.receive(1, Suspended{}, due - 1ms);
+        CHECK(of_type<Heartbeat>(coordinator.tick(due)).empty() == suspends);
+    }
+}
+
 }  // namespace ddprun
