@@ -98,10 +98,14 @@ Struct known_members(const Struct& given, std::size_t first_size, const std::str
     return members;
 }
 
-std::vector<Part> parts_of(const ddprun_part* parts, int world_size) {
+std::vector<Part> parts_of(const ddprun_part* parts, const ddprun_request& request, int world_size) {
     std::vector<Part> result;
-    for (int rank = 0; parts != nullptr && rank < world_size; ++rank)
-        result.push_back({parts[rank].data, parts[rank].count});
+    const bool of_ranks = request.operation != DDPRUN_ALL_REDUCE;
+    std::size_t rest = request.count;
+    for (int i = 0; parts != nullptr && (of_ranks ? i < world_size : rest > 0); ++i) {
+        result.push_back({parts[i].data, parts[i].count});
+        rest -= std::min(rest, parts[i].count);
+    }
     return result;
 }
 
@@ -125,8 +129,8 @@ auto with_request(const Communicator& comm, const ddprun_request* given, Body bo
     if (request.reserved != 0) refuse_argument("ddprun_request::reserved is not 0");
     if (request.counted != 0 && request.counted != 1)
         refuse_argument(fmt::format("ddprun_request::counted is {}, neither 0 nor 1", request.counted));
-    const std::vector<Part> in = parts_of(request.in_parts, comm.world_size());
-    const std::vector<Part> out = parts_of(request.out_parts, comm.world_size());
+    const std::vector<Part> in = parts_of(request.in_parts, request, comm.world_size());
+    const std::vector<Part> out = parts_of(request.out_parts, request, comm.world_size());
     result.in_parts = in;
     result.out_parts = out;
     result.counted = request.counted == 1;

@@ -106,7 +106,8 @@ typedef struct ddprun_request {
     int compression;     // of all_reduce
     int64_t timeout_ms;  // from when its turn comes; 0: the communicator's
     // A part for each rank instead of the whole `in` or `out`, where it counts: of all_gather and gather the output's, of
-    // reduce_scatter and scatter the input's, of all_to_all both. The array may go when the call returns.
+    // reduce_scatter and scatter the input's, of all_to_all both. The array may go when the call returns. all_reduce takes as many
+    // output's parts as have `count` elements together, and reduces them in place.
     const ddprun_part* in_parts;
     const ddprun_part* out_parts;
     // 1: each part has a count of its own, and `count` is that of the buffer without; see OperationRequest. Of all ranks, or of none.

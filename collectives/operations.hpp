@@ -30,6 +30,17 @@ class Operations {
         return all_reduce(data.data(), data.data(), data.size(), data_type_of<T>(), op, compression);
     }
 
+    // The same of several buffers as one operation, all ranks' of the same sizes: small ones share a meeting of the ranks, large
+    // ones are reduced where they lie. Not on GPUs.
+    template <Element T>
+    Result all_reduce(const std::vector<std::span<T>>& data, const Reduction& op) {
+        const std::vector<Part> parts = parts_of(data);
+        OperationRequest request{Operation::all_reduce, nullptr, nullptr, 0, data_type_of<T>(), op};
+        for (const Part& part : parts) request.count += part.count;
+        request.out_parts = parts;
+        return self().submit(request);
+    }
+
     // The same from `in` to `out`, of equal sizes.
     template <Element T, std::size_t N>
     Result all_reduce(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, const Reduction& op,

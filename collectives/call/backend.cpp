@@ -145,6 +145,7 @@ class Checker {
         const bool in = counts(traits_.in);
         const bool out = counts(traits_.out);
         const bool one_buffer = request_.operation == Operation::broadcast;
+        if (is_of_several()) return require_several();
         require_parts(in, out);
         if (in) require_buffer(one_buffer || !out ? "data" : "input", request_.in, request_.in_parts);
         if (out && !one_buffer) require_buffer(in ? "output" : "data", request_.out, request_.out_parts);
@@ -156,6 +157,9 @@ class Checker {
     // Returns the parts by which the buffers are given; null: by none.
     std::shared_ptr<const Parts> parts() const {
         if (request_.in_parts.empty() && request_.out_parts.empty() && !request_.counted) return nullptr;
+        if (is_of_several())
+            return std::make_shared<const Parts>(
+                Parts{{}, {request_.out_parts.begin(), request_.out_parts.end()}});
         return std::make_shared<const Parts>(
             Parts{side(counts(traits_.in), request_.in_parts, request_.in, traits_.whole_in),
                   side(counts(traits_.out), request_.out_parts, request_.out, traits_.whole_out),
@@ -180,6 +184,24 @@ class Checker {
                          : Part{const_cast<void*>(data), is_peer ? request_.count : 0};
         }
         return all;
+    }
+
+    bool is_of_several() const {
+        return request_.operation == Operation::all_reduce && !request_.out_parts.empty();
+    }
+
+    void require_several() const {
+        if (!request_.in_parts.empty() || request_.counted) refuse("only its output has parts");
+        std::size_t count = 0;
+        std::vector<Memory> places;
+        for (const Part& part : request_.out_parts) {
+            require_elements("a part of output", part.data, part.count);
+            places.push_back(memory_at(part.data, part.count * element_, true));
+            count += part.count;
+        }
+        if (count != request_.count)
+            refuse(fmt::format("parts of {} elements for a count of {}", count, request_.count));
+        if (overlap_among(std::move(places))) refuse("output parts overlap");
     }
 
     void require_parts(bool in, bool out) const {

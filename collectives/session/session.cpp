@@ -340,10 +340,43 @@ void Executor::carry_out(const Task& task) {
         refuse_parts(task);
         return backend_->run(task);
     }
+    if (call.operation == Operation::all_reduce && task.parts) return reduce_parts(task);
     const bool scales = is_reduction(call.operation) && call.reduce == ReduceOp::premul_sum;
     if (!scales && !task.parts) return backend_->run(task);
     const Task ready = agreed(task);
     backend_->run(scales && ready.call.count > 0 ? multiplied(ready) : ready);
+}
+
+void Executor::reduce_parts(const Task& task) {
+    // To copy more takes longer than to meet once more.
+    constexpr std::size_t kMostJoined = std::size_t{256} << 10;
+    const std::size_t element = size_of(task.call.type);
+    const auto reduce = [&](void* data, std::size_t count) {
+        Task one = task;
+        one.parts = nullptr;
+        one.in = one.out = data;
+        one.call.count = count;
+        carry_out(one);
+    };
+    const std::vector<Part>& parts = task.parts->out;
+    for (auto first = parts.begin(); first != parts.end();) {
+        auto last = first;
+        std::size_t bytes = 0;
+        for (; last != parts.end() && bytes + last->count * element <= kMostJoined; ++last)
+            bytes += last->count * element;
+        if (last - first <= 1) {
+            reduce(first->data, first->count);
+            ++first;
+            continue;
+        }
+        std::byte* joined = scratch(kMostJoined);
+        std::byte* next = joined;
+        for (auto part = first; joined != nullptr && part != last; next += part++->count * element)
+            copy_bytes(next, part->data, part->count * element);
+        reduce(joined, bytes / element);
+        for (next = joined; first != last; next += first++->count * element)
+            copy_bytes(first->data, next, first->count * element);
+    }
 }
 
 Task Executor::agreed(Task task) {
@@ -357,20 +390,24 @@ Task Executor::agreed(Task task) {
     return task;
 }
 
+std::byte* Executor::scratch(std::size_t bytes) {
+    try {
+        if (scratch_.size() < bytes) scratch_.resize(bytes);
+    } catch (const std::bad_alloc&) {
+        // The others have begun: they must not wait for this rank. Its own call throws this then, too.
+        backend_->abort(fmt::format("no memory for {} bytes", bytes));
+        return nullptr;
+    }
+    return scratch_.data();
+}
+
 Task Executor::multiplied(Task task) {
     const bool whole = task.call.operation == Operation::reduce_scatter;
     const std::size_t parts = whole ? static_cast<std::size_t>(world_size_) : 1;
     void* place = task.out;
     if (task.call.operation != Operation::all_reduce) {
-        const std::size_t bytes = parts * bytes_of(task);
-        try {
-            if (scaled_.size() < bytes) scaled_.resize(bytes);
-        } catch (const std::bad_alloc&) {
-            // The others have begun: they must not wait for this rank. Its own call throws this then, too.
-            backend_->abort(fmt::format("no memory for {} bytes of premul_sum", bytes));
-            return task;
-        }
-        place = scaled_.data();
+        place = scratch(parts * bytes_of(task));
+        if (place == nullptr) return task;
     }
     const Task from = task;
     task.in = place;
@@ -381,7 +418,7 @@ Task Executor::multiplied(Task task) {
     }
     Parts moved = *from.parts;
     for (std::size_t i = 0; i < moved.in.size(); ++i) {
-        void* to = scaled_.data() + i * bytes_of(task);
+        void* to = scratch_.data() + i * bytes_of(task);
         scale(task.call.type, to, moved.in[i].data, moved.in[i].count, from.scalar);
         moved.in[i].data = to;
     }

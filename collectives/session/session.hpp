@@ -269,13 +269,17 @@ class Executor {
     Task agreed(Task task);
     // The same task with the input of premul_sum multiplied.
     Task multiplied(Task task);
+    // All of its parts, which are the same on all ranks.
+    void reduce_parts(const Task& task);
+    // Room of so many bytes; null where there is no memory, which ends the communicator.
+    std::byte* scratch(std::size_t bytes);
     void perform(const Started& started);
     void serve();
 
     std::unique_ptr<Backend> backend_;
     int world_size_;
-    // Inputs of premul_sum, multiplied, where no output has room for them. Kept between calls.
-    std::vector<std::byte> scaled_;
+    // Inputs of premul_sum, multiplied, where no output has room for them; small parts behind each other. Kept between calls.
+    std::vector<std::byte> scratch_;
     bool left_ = false;               // whose turn it is reads and writes it
     std::atomic<Ticket> next_{0};     // that is given out
     std::atomic<Ticket> serving_{0};  // whose turn it is

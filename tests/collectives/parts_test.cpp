@@ -300,6 +300,55 @@ TEST_CASE("ranks that disagree about a part all hear who, and go on", "[parts]")
     });
 }
 
+namespace {
+
+template <class T>
+void check_several(Communicator& comm, unsigned seed, const Reduction& op) {
+    std::mt19937 random(seed);  // the same sizes on all ranks
+    std::vector<std::size_t> counts;
+    for (unsigned i = random() % 12; i > 0; --i)
+        counts.push_back(random() % (most_in(static_cast<int>(random() % 6)) + 1));
+    std::vector<std::vector<T>> data;
+    for (const std::size_t count : counts) data.push_back(elements<T>(comm.rank(), 0, count));
+    auto one_by_one = data;
+    for (auto& each : one_by_one) comm.all_reduce(std::span(each), op);
+    auto started = data;
+    const Work work = comm.async().all_reduce<T>({started.begin(), started.end()}, op);
+    comm.all_reduce<T>({data.begin(), data.end()}, op);
+    work.wait();
+    expect(data == one_by_one && started == one_by_one, "several buffers as one operation");
+}
+
+}  // namespace
+
+TEST_CASE("several buffers are reduced as one operation", "[parts][property]") {
+    const unsigned seed = std::random_device{}();
+    INFO("seed " << seed);
+    const auto check_all = [&](Communicator& comm) {
+        for (unsigned round = 0; round < 8; ++round) {
+            check_several<float>(comm, seed + round, ReduceOp::sum);
+            check_several<BFloat16>(comm, seed + round, ReduceOp::max);
+            check_several<double>(comm, seed + round, premul_sum(0.5));
+        }
+    };
+    for (const int n : {1, 2, 3}) run_communicators(n, check_all);
+    run_on_hosts(host_names(2, 2), check_all);
+}
+
+TEST_CASE("a rank whose buffers have other sizes is named", "[parts]") {
+    run_communicators(2, [](Communicator& comm) {
+        std::vector<float> data(8);
+        const auto error = expect_error([&] {
+            comm.all_reduce<float>({std::span(data).first(4), std::span(data).last(comm.rank() == 0 ? 4 : 3)},
+                                   ReduceOp::sum);
+        });
+        const std::string text = error.what();
+        expect(error.code() == CollectiveErrorCode::mismatch && text.find("8 f32") != std::string::npos &&
+                   text.find("7 f32") != std::string::npos,
+               text);
+    });
+}
+
 TEST_CASE("a rank that calls another form of it is named", "[parts]") {
     run_communicators(2, [](Communicator& comm) {
         std::vector<float> data(2);
@@ -347,6 +396,14 @@ TEST_CASE("wrong parts are refused before anything is sent", "[parts]") {
         OperationRequest sum{Operation::all_reduce, data.data(), data.data(), 8};
         sum.counted = true;
         refused("it has no parts", [&] { comm.submit(sum); });
+        refused("output parts overlap", [&] {
+            comm.all_reduce<float>({part(data, 0, 2), part(data, 1, 2)}, ReduceOp::sum);
+        });
+        sum.counted = false;
+        sum.out_parts = parts;
+        refused("parts of 3 elements for a count of 8", [&] { comm.submit(sum); });
+        sum.in_parts = parts;
+        refused("only its output has parts", [&] { comm.submit(sum); });
         // What is only read may be the same for all.
         comm.scatter<float>(comm.rank() == 0 ? std::vector<std::span<const float>>(2, part(data, 0, 2))
                                              : std::vector<std::span<const float>>{},

@@ -124,6 +124,19 @@ static void check_parts(ddprun_communicator* comm) {
     request.reserved = 1;
     REQUIRE(ddprun_run(comm, &request) == DDPRUN_INVALID_ARGUMENT);
     REQUIRE(ddprun_run(comm, NULL) == DDPRUN_INVALID_ARGUMENT);
+
+    // Several buffers as one operation.
+    for (int at = 0; at < 5; ++at) mine[0][at] = rank;
+    out[0] = (ddprun_part){mine[0] + 3, 2};
+    out[1] = (ddprun_part){mine[0], 1};
+    request = (ddprun_request)DDPRUN_REQUEST_INIT;
+    request.operation = DDPRUN_ALL_REDUCE;
+    request.type = DDPRUN_I64;
+    request.op = DDPRUN_MAX;
+    request.count = 3;
+    request.out_parts = out;
+    REQUIRE(ddprun_run(comm, &request) == DDPRUN_OK);
+    for (int at = 0; at < 5; ++at) REQUIRE(mine[0][at] == (at == 1 || at == 2 ? rank : n - 1));
 }
 
 // Messages by tag: to itself, and between the first two ranks.

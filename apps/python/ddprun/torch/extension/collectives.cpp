@@ -106,14 +106,11 @@ WorkPointer Collectives::allreduce_coalesced(Tensors& tensors,
     Task task;
     task.outputs = {tensors};
     task.inputs = tensors;
-    const at::Tensor flat = task.keep(joined(tensors));
-    int64_t begin = 0;
-    for (const at::Tensor& tensor : tensors) {
-        task.copies.emplace_back(tensor, flat.narrow(0, begin, tensor.numel()).view(tensor.sizes()));
-        begin += tensor.numel();
-    }
-    task.requests.push_back(
-        reducing(DDPRUN_ALL_REDUCE, flat, flat, static_cast<size_t>(flat.numel()), options.reduceOp));
+    size_t count = 0;
+    for (const at::Tensor& tensor : tensors) count += static_cast<size_t>(tensor.numel());
+    ddprun_request request = reducing(DDPRUN_ALL_REDUCE, {}, tensors[0], count, options.reduceOp);
+    request.out_parts = task.changes_all(tensors, reduced_as(tensors[0].scalar_type()).second);
+    task.requests.push_back(request);
     return run({OpType::ALLREDUCE_COALESCED, "ddprun:all_reduce", options}, std::move(task));
 }
 

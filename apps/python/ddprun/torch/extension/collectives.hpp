@@ -83,16 +83,10 @@ class Collectives : public c10d::Backend {
 
   private:
     void start(Operation& operation, const Calling& call);
-    // A block for several tensors. It is the latest one again if nobody has that any more: fresh memory
-    // costs more than the copies.
-    at::Tensor scratch(int64_t count, const at::Tensor& like);
-    // All of them behind each other, of one type.
-    at::Tensor joined(const Tensors& tensors);
     at::Tensor gather_blocks(const at::Tensor& block);
 
     std::mutex flying_lock_;
     std::vector<std::shared_ptr<Flight>> flying_;
-    at::Tensor scratch_;
 };
 
 }  // namespace ddprun::inline app

@@ -41,14 +41,18 @@ struct Task {
         return block;
     }
     // The same of one tensor of a list, which may overlap others of it: of what is written twice, the later in the list stays.
-    at::Tensor writes_of_list(const at::Tensor& tensor) {
-        if (!is_block(tensor) || !overlaps_list(tensor)) return list_.emplace_back(writes(tensor));
-        copies.emplace_back(tensor, at::empty_like(tensor));
+    at::Tensor writes_of_list(const at::Tensor& tensor, bool reads_it = false) {
+        if (!is_block(tensor) || !overlaps_list(tensor)) return list_.emplace_back(writes(tensor, reads_it));
+        copies.emplace_back(tensor, reads_it ? tensor.clone() : at::empty_like(tensor));
         return copies.back().second;
     }
-    // Lists of them as a request's parts, one for each rank, in bytes, or in `width` units an element. Written ones come first.
+    // Lists of them as a request's parts, in bytes, or in `width` units an element. Written ones come first.
     const ddprun_part* writes_all(const Tensors& tensors) {
         return parts(tensors, 0, [this](const at::Tensor& tensor) { return writes_of_list(tensor); });
+    }
+    const ddprun_part* changes_all(const Tensors& tensors, size_t width) {
+        return parts(tensors, width,
+                     [this](const at::Tensor& tensor) { return writes_of_list(tensor, true); });
     }
     const ddprun_part* reads_all(const Tensors& tensors, size_t width = 0) {
         return parts(tensors, width, [this](const at::Tensor& tensor) { return reads(tensor); });

@@ -65,29 +65,6 @@ WorkPointer Collectives::run(const Calling& call, Task task) {
     return operation;
 }
 
-at::Tensor Collectives::scratch(int64_t count, const at::Tensor& like) {
-    constexpr int64_t kMostKept = int64_t{64} << 20;
-    const int64_t bytes = count * static_cast<int64_t>(like.element_size());
-    const std::lock_guard lock(flying_lock_);
-    if (bytes > kMostKept) return at::empty({count}, like.options());
-    if (!scratch_.defined() || scratch_.numel() < bytes || scratch_.storage().use_count() > 1)
-        scratch_ = at::empty({bytes}, at::kByte);
-    return scratch_.narrow(0, 0, bytes).view(like.scalar_type());
-}
-
-at::Tensor Collectives::joined(const Tensors& tensors) {
-    const at::AutoDispatchBelowADInplaceOrView raw;
-    int64_t total = 0;
-    for (const at::Tensor& tensor : tensors) total += tensor.numel();
-    at::Tensor flat = scratch(total, tensors[0]);
-    int64_t begin = 0;
-    for (const at::Tensor& tensor : tensors) {
-        flat.narrow(0, begin, tensor.numel()).view(tensor.sizes()).copy_(tensor);
-        begin += tensor.numel();
-    }
-    return flat;
-}
-
 // Each rank's block, one below the other.
 at::Tensor Collectives::gather_blocks(const at::Tensor& block) {
     std::vector<int64_t> shape = block.sizes().vec();
