@@ -143,6 +143,14 @@ TEST_CASE("a rank's process may end in any way", "[death]") {
     });
 }
 
+TEST_CASE("a rank that leaves is named by all others, though each ends as soon as it has heard", "[death]") {
+    std::vector<Case> cases;
+    for (const Case& one : every_call()) cases.push_back({one.call, "leave", "peer_left"});
+    check_all(cases);
+    const OverTcp tcp;
+    check_all(cases);
+}
+
 TEST_CASE("a killed rank is dead though a child of its own lives on", "[death]") {
     check_all({{"large", "forked", "peer_died"}, {"barrier", "forked", "peer_died"}});
 }

@@ -4,7 +4,8 @@
 //
 // CALL is one of the operations below, `child` (all_reduce on a communicator split off), `join` (no call: the
 // end comes while the ranks join) or `thread` (all_reduce on a communicator made by a thread that has ended).
-// When the victim's standard input ends, it does END: exit, _exit, exec, or nothing for `killed`, where
+// When the victim's standard input ends, it does END: exit, _exit, exec, leave (it makes no call more, and every other rank ends,
+// too, as soon as its own call has failed), or nothing for `killed`, where
 // somebody else sees to it, and for `forked` and `cloned`, where besides a child process lives until the
 // input ends; that of `cloned` was made without fork's handlers, so that it holds the victim's connections.
 // The victim has MIB of memory of its own. Prints "ready" before the first call, and in the end
@@ -13,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <ctime>
 #include <optional>
@@ -101,8 +103,15 @@ void occupy(std::size_t bytes) {
         throw std::runtime_error("no memory");
 }
 
-void come_to(const std::string& end) {
+void come_to(const std::string& end, std::atomic<bool>& leaves) {
     if (end == "killed") return;
+    if (end == "leave") {
+        std::thread([&leaves] {
+            await_end_of_input();
+            leaves = true;
+        }).detach();
+        return;
+    }
     if (end == "forked" || end == "cloned") {
         const pid_t child = end == "forked" ? ::fork() : ::_Fork();
         if (child != 0) return;
@@ -124,16 +133,17 @@ Communicator made_by_thread(const CommunicatorOptions& options) {
     return std::move(*made);
 }
 
-// Says when, at once; then stays as it is, and so out of the way of those that have not heard yet.
-void report_failure() {
+// Says when, at once; then, if it shall, stays as it is, and so out of the way of those that have not heard yet.
+void report_failure(bool stays) {
     timespec time{};
     ::clock_gettime(CLOCK_MONOTONIC, &time);
     std::printf("at %ld\n", time.tv_sec * 1'000'000'000 + time.tv_nsec);
     std::fflush(stdout);
-    await_end_of_input();
+    if (stays) await_end_of_input();
 }
 
 void run(const std::vector<std::string>& arguments) {
+    static std::atomic<bool> leaves{false};  // also when this function has ended
     const std::string& call = arguments.at(0);
     CommunicatorOptions options;
     if (call == "join") options.join_timeout = std::chrono::seconds(2);
@@ -144,7 +154,7 @@ void run(const std::vector<std::string>& arguments) {
     Communicator& used = child ? *child : comm;
     if (comm.rank() == std::stoi(arguments.at(2))) {
         if (arguments.size() > 3) occupy(std::stoul(arguments.at(3)) << 20);
-        come_to(arguments.at(1));
+        come_to(arguments.at(1), leaves);
     }
     Buffers buffers(used);
     const Body body = body_of(call);
@@ -153,9 +163,9 @@ void run(const std::vector<std::string>& arguments) {
         say_ready();
     }
     try {
-        while (true) body(used, buffers);
+        while (!leaves) body(used, buffers);
     } catch (const CollectiveError&) {
-        report_failure();
+        report_failure(arguments.at(1) != "leave");
         throw;
     }
 }
