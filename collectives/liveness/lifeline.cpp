@@ -119,6 +119,10 @@ bool LinkAcceptor::hear_proof(Unidentified& connection, std::vector<Accepted>& a
     return false;
 }
 
+RingNeighbours::~RingNeighbours() {
+    for (Neighbour& neighbour : neighbours_) neighbour.link.arrive_before_end();
+}
+
 void RingNeighbours::add(TcpLink link, const std::vector<Notice>& first) {
     neighbours_.push_back({std::move(link), {}});
     for (const Notice& notice : first) send(neighbours_.back(), notice);

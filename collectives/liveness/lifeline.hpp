@@ -156,6 +156,11 @@ class EndObserver {
 // decisions.
 class RingNeighbours {
   public:
+    RingNeighbours() = default;
+    RingNeighbours(const RingNeighbours&) = delete;
+    RingNeighbours& operator=(const RingNeighbours&) = delete;
+    ~RingNeighbours();
+
     // A neighbour that comes is told these first.
     void add(TcpLink link, const std::vector<Notice>& first);
     void add_descriptors(std::vector<pollfd>& descriptors) const;

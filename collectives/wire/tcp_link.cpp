@@ -77,6 +77,14 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || 
 
 void TcpLink::shut_down() noexcept { ::shutdown(fd_.get(), SHUT_RDWR); }
 
+void TcpLink::arrive_before_end() noexcept {
+    const linger second{1, 1};
+    ::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &second, sizeof(second));
+    std::array<std::byte, 4096> unread;
+    while (::recv(fd_.get(), unread.data(), unread.size(), MSG_DONTWAIT) > 0) {
+    }
+}
+
 std::size_t TcpLink::read_some(std::span<iovec> parts) {
     msghdr message{};
     message.msg_iov = parts.data();

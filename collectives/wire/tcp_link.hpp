@@ -44,6 +44,9 @@ class TcpLink {
 
     // Ends the connection in both directions; the next read throws LinkLost.
     void shut_down() noexcept;
+    // Has the close wait until what was written has arrived, a second at most. Where the peer has written, too, its end is else
+    // a reset, which overtakes the rest on a busy machine.
+    void arrive_before_end() noexcept;
     // Gives the descriptor away.
     ProcessDescriptor release() noexcept { return std::move(fd_); }
 

@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstdio>
 #include <ctime>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -103,12 +104,12 @@ void occupy(std::size_t bytes) {
         throw std::runtime_error("no memory");
 }
 
-void come_to(const std::string& end, std::atomic<bool>& leaves) {
+void come_to(const std::string& end, const std::shared_ptr<std::atomic<bool>>& leaves) {
     if (end == "killed") return;
     if (end == "leave") {
-        std::thread([&leaves] {
+        std::thread([leaves] {
             await_end_of_input();
-            leaves = true;
+            *leaves = true;
         }).detach();
         return;
     }
@@ -143,7 +144,7 @@ void report_failure(bool stays) {
 }
 
 void run(const std::vector<std::string>& arguments) {
-    static std::atomic<bool> leaves{false};  // also when this function has ended
+    const auto leaves = std::make_shared<std::atomic<bool>>(false);
     const std::string& call = arguments.at(0);
     CommunicatorOptions options;
     if (call == "join") options.join_timeout = std::chrono::seconds(2);
@@ -163,7 +164,7 @@ void run(const std::vector<std::string>& arguments) {
         say_ready();
     }
     try {
-        while (!leaves) body(used, buffers);
+        while (!*leaves) body(used, buffers);
     } catch (const CollectiveError&) {
         report_failure(arguments.at(1) != "leave");
         throw;

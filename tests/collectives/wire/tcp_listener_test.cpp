@@ -1,5 +1,7 @@
+#include <poll.h>
 #include <unistd.h>
 
+#include <array>
 #include <optional>
 #include <set>
 #include <vector>
@@ -29,4 +31,26 @@ TEST_CASE("ranks listen in the range of ports, until that is exhausted", "[tcp_l
     REQUIRE_FALSE(range.contains(TcpListener("127.0.0.1").endpoint().port));
     REQUIRE(
         error_of([&] { TcpListener("203.0.113.9", range); }).mentions("cannot listen on 203.0.113.9:1944"));
+}
+
+TEST_CASE("a link that ends in order ends behind what it wrote, though it has not read all", "[tcp_link]") {
+    TcpListener listener("127.0.0.1");
+    TcpLink dialled(0, begin_connect(listener.endpoint()));
+    pollfd ready{listener.descriptor(), POLLIN, 0};
+    REQUIRE(::poll(&ready, 1, -1) == 1);
+    TcpLink accepted(1, listener.accept());
+    std::array<char, 5> bytes{"word"};
+    iovec part{bytes.data(), bytes.size()};
+    REQUIRE(accepted.write_some({&part, 1}) == bytes.size());
+    REQUIRE(dialled.write_some({&part, 1}) == bytes.size());
+    dialled.arrive_before_end();
+    dialled = TcpLink();
+    REQUIRE(accepted.read_some({&part, 1}) == bytes.size());
+    int error = -1;
+    try {
+        accepted.read_some({&part, 1});
+    } catch (const LinkLost& lost) {
+        error = lost.error_number;
+    }
+    REQUIRE(error == 0);  // not reset
 }
