@@ -1,9 +1,12 @@
 #include "collectives/wire/tcp_link.hpp"
 
 #include <fmt/core.h>
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +16,7 @@
 #include <memory>
 
 #include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
@@ -77,11 +81,13 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || 
 
 void TcpLink::shut_down() noexcept { ::shutdown(fd_.get(), SHUT_RDWR); }
 
-void TcpLink::arrive_before_end() noexcept {
-    const linger second{1, 1};
-    ::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &second, sizeof(second));
-    std::array<std::byte, 4096> unread;
-    while (::recv(fd_.get(), unread.data(), unread.size(), MSG_DONTWAIT) > 0) {
+void TcpLink::await_arrival() noexcept {
+    const Deadline latest = Deadline::clock::now() + kArrivalTimeout;
+    int missing = 0;
+    while (::ioctl(fd_.get(), SIOCOUTQ, &missing) == 0 && missing > 0 && !has_passed(latest)) {
+        // No event tells of that; the end of the connection is one.
+        pollfd ended{fd_.get(), 0, 0};
+        if (::poll(&ended, 1, 1) != 0) return;
     }
 }
 

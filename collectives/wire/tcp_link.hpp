@@ -27,6 +27,8 @@ namespace ddprun::inline detail {
 // up.
 inline constexpr std::chrono::milliseconds kSilenceTimeout{5000};
 
+inline constexpr std::chrono::milliseconds kArrivalTimeout{1000};
+
 // Thrown by a link whose connection is over: the peer's end was closed (error 0) or broke (an errno). Says
 // nothing yet about why; see PeerMesh. Never leaves the library.
 struct LinkLost {
@@ -44,9 +46,9 @@ class TcpLink {
 
     // Ends the connection in both directions; the next read throws LinkLost.
     void shut_down() noexcept;
-    // Has the close wait until what was written has arrived, a second at most. Where the peer has written, too, its end is else
-    // a reset, which overtakes the rest on a busy machine.
-    void arrive_before_end() noexcept;
+    // Waits until what was written has arrived, kArrivalTimeout at most. Where the peer writes, too, the end of the link is a
+    // reset, and on a busy machine that overtakes the rest.
+    void await_arrival() noexcept;
     // Gives the descriptor away.
     ProcessDescriptor release() noexcept { return std::move(fd_); }
 
