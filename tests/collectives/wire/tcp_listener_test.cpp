@@ -1,9 +1,10 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <future>
 #include <optional>
 #include <set>
-#include <thread>
 #include <vector>
 
 #include "collectives/wire/tcp_link.hpp"
@@ -44,16 +45,17 @@ TEST_CASE("what a link wrote arrives before its end, though it has not read all"
     REQUIRE(accepted.write_some({&part, 1}) == bytes.size());
     std::size_t written = 0;
     while (const std::size_t more = dialled.write_some({&part, 1})) written += more;
-    std::thread leaver([&] {
+    const auto left = std::async(std::launch::async, [&] {
         dialled.await_arrival();
         dialled = TcpLink();
     });
+    REQUIRE(left.wait_for(std::chrono::milliseconds(50)) == std::future_status::timeout);
     std::size_t read = 0;
     try {
         pollfd readable{accepted.descriptor(), POLLIN, 0};
         while (::poll(&readable, 1, -1) == 1) read += accepted.read_some({&part, 1});
     } catch (const LinkLost&) {
     }
-    leaver.join();
+    left.wait();
     REQUIRE(read == written);
 }
