@@ -44,6 +44,11 @@ def reducing(size, asynchronous=False, mapped=False):
     return make
 
 
+def coalesced(group):
+    tensors = [torch.zeros(MIB // 4) for _ in range(20)]
+    return lambda: dist.all_reduce_coalesced(tensors, group=group)
+
+
 def gathering(lists):
     def make(group):
         tensor, ranks = floats(MIB), dist.get_world_size()
@@ -128,6 +133,7 @@ ROWS = [
     ("all_reduce 1 MiB", reducing(MIB), 30, 8),
     ("all_reduce 25 MiB", reducing(25 * MIB), 5, 3.5),
     ("all_reduce 25 MiB, mapped", reducing(25 * MIB, mapped=True), 5, 4.3),
+    ("all_reduce_coalesced 20 x 1 MiB", coalesced, 3, 5),
     ("barrier", lambda group: lambda: dist.barrier(group=group), 300, 15),
     ("all_gather_into_tensor 1 MiB", gathering(False), 30, 5),
     ("all_gather of lists 1 MiB", gathering(True), 30, 4),
