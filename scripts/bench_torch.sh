@@ -14,10 +14,12 @@ scripts/setup.sh --for bench
 [[ -f build/build.ninja ]] || cmake --preset release
 cmake --build build --target ddprun_collectives_shared ddprun
 export XDG_CACHE_HOME=${XDG_CACHE_HOME:-$PWD/build/cache}
+# Not what an earlier package.sh has left.
+export DDPRUN_COLLECTIVES_LIBRARY=build/collectives/package/libddprun_collectives.so
 # The limit is for a peer that hangs; a run takes about five minutes.
-timeout --kill-after=5 1500 "$python" -B scripts/interop/bench_torch.py "$@"
+timeout --kill-after=5 1500 "$python" -B -W ignore::FutureWarning scripts/interop/bench_torch.py "$@"
 if [[ $# -eq 0 ]]; then
     "$python" -c 'import mpi4py' 2>/dev/null || "$python" -m pip install -q mpi4py
-    export PYTHONPATH=apps/python DDPRUN_COLLECTIVES_LIBRARY=build/collectives/package/libddprun_collectives.so
+    export PYTHONPATH=apps/python
     for ranks in 2 4; do "$python" -B scripts/interop/bench_mpi4py.py --ranks "$ranks"; done
 fi
