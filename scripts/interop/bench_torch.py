@@ -22,6 +22,7 @@ import ddprun.torch  # noqa: E402
 
 KIB, MIB = 1024, 1024 * 1024
 ROUNDS = 7
+BUSY = "import time\nend = time.monotonic() + 300\nwhile time.monotonic() < end: pass"
 LAYERS = {"0.4 M": (256, 2, 512, 64), "25 M": (2048, 6, 2048, 24)}  # inputs, layers, width, batch
 
 
@@ -166,7 +167,7 @@ def rank_main(rank, ranks, store, wanted, rounds):
         if wanted and not any(word in name for word in wanted):
             continue
         others = os.cpu_count() if "loaded" in name and rank == 0 else 0
-        load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(others)]
+        load = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(others)]
         steps = [make(group) for group in groups]
         for step in steps * 3:
             step()
