@@ -402,6 +402,35 @@ std::uint64_t agreed_count(const Call& call, std::span<const std::uint64_t> all,
     return largest;
 }
 
+void reduce_parts(const Task& task, std::byte* room, const std::function<void(const Task&)>& reduce) {
+    const std::size_t element = size_of(task.call.type);
+    const auto reduce_one = [&](void* data, std::size_t count) {
+        Task one = task;
+        one.parts = nullptr;
+        one.in = one.out = data;
+        one.call.count = count;
+        reduce(one);
+    };
+    const std::vector<Part>& parts = task.parts->out;
+    for (auto first = parts.begin(); first != parts.end();) {
+        auto last = first;
+        std::size_t bytes = 0;
+        for (; last != parts.end() && bytes + last->count * element <= kMostJoined; ++last)
+            bytes += last->count * element;
+        if (last - first <= 1 || room == nullptr) {
+            reduce_one(first->data, first->count);
+            ++first;
+            continue;
+        }
+        std::byte* next = room;
+        for (auto part = first; part != last; next += part++->count * element)
+            copy_bytes(next, part->data, part->count * element);
+        reduce_one(room, bytes / element);
+        for (next = room; first != last; next += first++->count * element)
+            copy_bytes(first->data, next, first->count * element);
+    }
+}
+
 Task checked_group(std::shared_ptr<const std::vector<Task>> members) {
     Task group;
     group.call.operation = Operation::group;

@@ -340,43 +340,12 @@ void Executor::carry_out(const Task& task) {
         refuse_parts(task);
         return backend_->run(task);
     }
-    if (call.operation == Operation::all_reduce && task.parts) return reduce_parts(task);
+    if (call.operation == Operation::all_reduce && task.parts)
+        return reduce_parts(task, scratch(kMostJoined), [this](const Task& one) { carry_out(one); });
     const bool scales = is_reduction(call.operation) && call.reduce == ReduceOp::premul_sum;
     if (!scales && !task.parts) return backend_->run(task);
     const Task ready = agreed(task);
     backend_->run(scales && ready.call.count > 0 ? multiplied(ready) : ready);
-}
-
-void Executor::reduce_parts(const Task& task) {
-    // To copy more takes longer than to meet once more.
-    constexpr std::size_t kMostJoined = std::size_t{256} << 10;
-    const std::size_t element = size_of(task.call.type);
-    const auto reduce = [&](void* data, std::size_t count) {
-        Task one = task;
-        one.parts = nullptr;
-        one.in = one.out = data;
-        one.call.count = count;
-        carry_out(one);
-    };
-    const std::vector<Part>& parts = task.parts->out;
-    for (auto first = parts.begin(); first != parts.end();) {
-        auto last = first;
-        std::size_t bytes = 0;
-        for (; last != parts.end() && bytes + last->count * element <= kMostJoined; ++last)
-            bytes += last->count * element;
-        if (last - first <= 1) {
-            reduce(first->data, first->count);
-            ++first;
-            continue;
-        }
-        std::byte* joined = scratch(kMostJoined);
-        std::byte* next = joined;
-        for (auto part = first; joined != nullptr && part != last; next += part++->count * element)
-            copy_bytes(next, part->data, part->count * element);
-        reduce(joined, bytes / element);
-        for (next = joined; first != last; next += first++->count * element)
-            copy_bytes(first->data, next, first->count * element);
-    }
 }
 
 Task Executor::agreed(Task task) {

@@ -269,8 +269,6 @@ class Executor {
     Task agreed(Task task);
     // The same task with the input of premul_sum multiplied.
     Task multiplied(Task task);
-    // All of its parts, which are the same on all ranks.
-    void reduce_parts(const Task& task);
     // Room of so many bytes; null where there is no memory, which ends the communicator.
     std::byte* scratch(std::size_t bytes);
     void perform(const Started& started);
