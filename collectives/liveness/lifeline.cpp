@@ -120,7 +120,7 @@ bool LinkAcceptor::hear_proof(Unidentified& connection, std::vector<Accepted>& a
 }
 
 RingNeighbours::~RingNeighbours() {
-    for (Neighbour& neighbour : neighbours_) neighbour.link.await_arrival();
+    for (Neighbour& neighbour : neighbours_) neighbour.link.end_in_order();
 }
 
 void RingNeighbours::add(TcpLink link, const std::vector<Notice>& first) {

@@ -81,13 +81,18 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || 
 
 void TcpLink::shut_down() noexcept { ::shutdown(fd_.get(), SHUT_RDWR); }
 
-void TcpLink::await_arrival() noexcept {
+void TcpLink::end_in_order() noexcept {
+    constexpr int kLatestAcknowledgement = 50;  // milliseconds; no event tells of one
     const Deadline latest = Deadline::clock::now() + kArrivalTimeout;
+    ::shutdown(fd_.get(), SHUT_WR);
     int missing = 0;
     while (::ioctl(fd_.get(), SIOCOUTQ, &missing) == 0 && missing > 0 && !has_passed(latest)) {
-        // No event tells of that; the end of the connection is one.
-        pollfd ended{fd_.get(), 0, 0};
-        if (::poll(&ended, 1, 1) != 0) return;
+        pollfd ended{fd_.get(), POLLIN, 0};
+        ::poll(&ended, 1, kLatestAcknowledgement);
+        std::array<std::byte, 4096> unread;
+        ssize_t count = 1;
+        while (count > 0) count = ::recv(fd_.get(), unread.data(), unread.size(), MSG_DONTWAIT);
+        if (count == 0 || !would_block(errno)) return;
     }
 }
 

@@ -46,9 +46,9 @@ class TcpLink {
 
     // Ends the connection in both directions; the next read throws LinkLost.
     void shut_down() noexcept;
-    // Waits until what was written has arrived, kArrivalTimeout at most. Where the peer writes, too, the end of the link is a
-    // reset, and on a busy machine that overtakes the rest.
-    void await_arrival() noexcept;
+    // Writes no more, and waits until what was written has arrived, or the peer has ended, too, kArrivalTimeout at most. Else its
+    // end would be a reset where the peer still writes, and on a busy machine that overtakes the rest.
+    void end_in_order() noexcept;
     // Gives the descriptor away.
     ProcessDescriptor release() noexcept { return std::move(fd_); }
 
