@@ -138,13 +138,29 @@ bool ShmBackend::fits_places(const Task& task) const {
     return parts * bytes <= segment_.layout().slot_payload();
 }
 
+void ShmBackend::all_reduce_in_places(const Task& task, std::size_t bytes) {
+    if (!channel_.is_crowded()) {
+        exchange(task.in, bytes);
+        return reduce_places(task, bytes, 0);
+    }
+    copy_bytes(place(rank_, bytes), task.in, bytes);
+    if (channel_.announce_and_hold()) {
+        // Ranks that take turns would reduce one after the other, so one does it for all.
+        reduce_places(task, bytes, 0);
+        copy_bytes(place(rank_, bytes), task.out, bytes);
+        return channel_.release();
+    }
+    channel_.await_all();
+    copy_bytes(task.out, place(channel_.last(), bytes), bytes);
+}
+
 void ShmBackend::run_in_places(const Task& task) {
     const int root = task.call.root;
     const std::size_t part = bytes_of(task);
     const std::size_t whole = part * static_cast<std::size_t>(world_size_);
     const std::size_t own = static_cast<std::size_t>(rank_) * part;
     switch (task.call.operation) {
-        case Operation::all_reduce: exchange(task.in, part); return reduce_places(task, part, 0);
+        case Operation::all_reduce: return all_reduce_in_places(task, part);
         case Operation::reduce_scatter:
             offer_parts(task, whole);
             channel_.await_all();

@@ -54,6 +54,7 @@ class ShmBackend final : public Backend {
     // Whether what each rank puts in has room in its place; if not, it goes through stages or pools.
     bool fits_places(const Task& task) const;
     void run_in_places(const Task& task);
+    void all_reduce_in_places(const Task& task, std::size_t bytes);
     // Where in the segment the task's buffers lie that others may use there.
     ShmNote note_of(const Task& task) const;
     // Asks whether all ranks' buffers lie in pools, as this rank's do. It announces the open call with the note, and waits for all

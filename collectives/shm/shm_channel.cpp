@@ -51,6 +51,9 @@ constexpr int kLooksPerPause = 16;
 constexpr std::chrono::milliseconds kStay{10};
 // About as long, where nobody else wants to run.
 constexpr int kYields = 50;
+// Linux gives each session a share of the CPU of its own, and ddprun each rank a session; so a rank that yields is taken again before
+// others, the more often the more of them there are on a CPU. With more than so many, it sleeps at once.
+constexpr int kMostYielding = 8;
 // A sleep that nobody ends; it matters only where the wake of a dying rank is lost.
 constexpr std::chrono::milliseconds kLongestSleep{50};
 
@@ -118,7 +121,9 @@ ShmWaiter::ShmWaiter(const ShmSegment& segment, PeerMesh& mesh, const RankGroup&
       mesh_(mesh),
       ranks_(ranks),
       own_wakeup_(&segment.wakeup(ranks.index)),
-      crowded_(ranks.size() > cpus_of_all(segment)),
+      cpus_(cpus_of_all(segment)),
+      crowded_(ranks.size() > cpus_),
+      yields_(ranks.size() > kMostYielding * cpus_ ? 0 : kYields),
       spins_(!crowded_ && mesh.spins()) {
     mesh_.on_news([this] { on_news(); });
 }
@@ -127,8 +132,8 @@ ShmWaiter::~ShmWaiter() { mesh_.on_news({}); }
 
 void ShmWaiter::on_news() {
     news_.fetch_add(1, std::memory_order_seq_cst);
-    for (int rank = 0; rank < segment_.world_size(); ++rank) {
-        ShmWakeup& wakeup = segment_.wakeup(rank);
+    for (int rank = kAll; rank < segment_.world_size(); ++rank) {
+        ShmWakeup& wakeup = wakeup_of(rank);
         wakeup.count.fetch_add(1, std::memory_order_seq_cst);
         futex_wake_all(wakeup.count);
     }
@@ -139,6 +144,16 @@ void ShmWaiter::look_at_news(const PeerMesh::Operation& operation) {
     if (news == news_seen_) return;
     news_seen_ = news;
     mesh_.throw_if_ended(operation);
+}
+
+std::vector<int> ShmWaiter::awaited(int peer, const ShmCondition& condition) const {
+    if (peer != kAll) return {ranks_.at(peer)};
+    std::vector<int> late;
+    for (int rank = 0; rank < segment_.world_size(); ++rank) {
+        const auto& stamp = segment_.flag(rank, static_cast<int>(condition.wanted % 2)).stamp;
+        if (!ShmCondition{&stamp, condition.wanted, true}.met()) late.push_back(ranks_.at(rank));
+    }
+    return late;
 }
 
 void ShmWaiter::wait_long(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
@@ -161,15 +176,15 @@ void ShmWaiter::wait_longer(int peer, const ShmCondition& condition, PeerMesh::O
         leave_cpu_of(peer);
         if (spin(condition, operation)) return;
     }
-    for (int i = 0; i < kYields; ++i) {
+    for (int i = 0; i < yields_; ++i) {
         if (condition.met()) return;
         look_at_news(operation);
         ::sched_yield();
     }
-    while (!condition.met()) {
+    for (bool slept = false; !condition.met(); slept = true) {
         look_at_news(operation);
-        if (has_passed(operation.deadline)) mesh_.fail_late({ranks_.at(peer)}, operation);
-        mesh_.run_wait_schedule({ranks_.at(peer)}, operation);
+        if (has_passed(operation.deadline)) mesh_.fail_late(awaited(peer, condition), operation);
+        if (slept) mesh_.run_wait_schedule(awaited(peer, condition), operation);
         const Deadline planned = Clock::now() + kLongestSleep;
         sleep_until_step(peer, condition, operation.deadline);
         operation.deadline =
@@ -209,7 +224,7 @@ bool ShmWaiter::spin(const ShmCondition& condition, PeerMesh::Operation& operati
 }
 
 void ShmWaiter::sleep_until_step(int peer, const ShmCondition& condition, Deadline deadline) {
-    ShmWakeup& wakeup = segment_.wakeup(peer);
+    ShmWakeup& wakeup = wakeup_of(peer);
     const auto rest = std::clamp<Clock::duration>(deadline - Clock::now(), Clock::duration(1), kLongestSleep);
     wakeup.sleepers.fetch_add(1, std::memory_order_seq_cst);
     const std::uint32_t count = wakeup.count.load(std::memory_order_seq_cst);
@@ -230,15 +245,13 @@ ShmChannel::ShmChannel(const ShmSegment& segment, PeerMesh& mesh)
 void ShmChannel::open(const PeerMesh::Operation& operation) {
     operation_ = operation;
     last_fingerprint_ = fingerprint_;
-    if (!all_came_) {
-        for (int peer = 0; peer < world_size_; ++peer) await_stamp(peer, call_, last_fingerprint_);
-    }
+    if (!all_came_) await_call(call_, last_fingerprint_);
     ++call_;
     fingerprint_ = fingerprint_of(operation.call);
     all_came_ = false;
 }
 
-void ShmChannel::announce() {
+bool ShmChannel::announce_and_hold() {
     ShmCallRecord& record = segment_.record(rank_, bank());
     const Call& call = operation_.call;
     record.kinds.store(kinds_of(call), std::memory_order_relaxed);
@@ -246,16 +259,42 @@ void ShmChannel::announce() {
     record.sequence.store(call.sequence, std::memory_order_relaxed);
     segment_.flag(rank_, bank()).stamp.store(stamp_of(call_, fingerprint_), std::memory_order_release);
     waiter_.wake_others_soon();
+    // The last to count has all announcements before it, and whoever sees the call complete has that one, too.
+    if (!is_crowded()) return false;
+    const std::uint64_t all = call_ * static_cast<std::uint64_t>(world_size_);
+    if (segment_.meeting().announced.fetch_add(1, std::memory_order_acq_rel) + 1 != all) return false;
+    for (int peer = 0; peer < world_size_; ++peer) compare_stamp(peer, call_, fingerprint_);
+    return true;
+}
+
+void ShmChannel::release() {
+    ShmMeeting& meeting = segment_.meeting();
+    meeting.last.store(rank_, std::memory_order_relaxed);
+    meeting.complete.store(call_, std::memory_order_release);
+    waiter_.wake_meeting();
+    all_came_ = true;
 }
 
 void ShmChannel::await_all() {
-    for (int i = 1; i < world_size_; ++i) await((rank_ + i) % world_size_);
+    await_call(call_, fingerprint_);
     all_came_ = true;
+}
+
+void ShmChannel::await_call(std::uint64_t call, std::uint32_t fingerprint) {
+    // Who made the call complete has compared all announcements.
+    if (is_crowded())
+        return waiter_.wait(ShmWaiter::kAll, {&segment_.meeting().complete, call, false}, operation_);
+    for (int i = 1; i < world_size_; ++i) await_stamp((rank_ + i) % world_size_, call, fingerprint);
 }
 
 void ShmChannel::await_stamp(int peer, std::uint64_t call, std::uint32_t fingerprint) {
     const auto& stamp = segment_.flag(peer, static_cast<int>(call % 2)).stamp;
     waiter_.wait(peer, {&stamp, call, true}, operation_);
+    compare_stamp(peer, call, fingerprint);
+}
+
+void ShmChannel::compare_stamp(int peer, std::uint64_t call, std::uint32_t fingerprint) {
+    const auto& stamp = segment_.flag(peer, static_cast<int>(call % 2)).stamp;
     if (stamp.load(std::memory_order_relaxed) != stamp_of(call, fingerprint)) fail_mismatch(peer, call);
 }
 

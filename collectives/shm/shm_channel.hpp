@@ -6,6 +6,9 @@
 // through three stages in turn: a rank stages round g only when all have released round g - 3. These two
 // rules are all the flow control there is, and any mix of operations keeps them.
 //
+// Crowded ranks, of which not all can run at once, meet: each counts its announcement, and the last of all ends the wait of
+// those who wait for all, who so run once for each call and not once for each rank, as far as the system lets them.
+//
 // The numbers of calls and rounds are the same on all ranks, since all make the same calls: an announcement
 // carries a fingerprint of its call, and no data of a rank are used before it has been compared.
 #pragma once
@@ -115,6 +118,9 @@ class ShmWaiter {
     // The thread that waits at the moment; 0: none. From any thread.
     const std::atomic<int>& waiting() const noexcept { return waiting_; }
 
+    // Stands for all ranks, whose condition is a call's completion in the meeting.
+    static constexpr int kAll = -1;
+
     // Waits for the rank in place `peer` to fulfil the condition. Throws as PeerMesh::wait does. Sets the
     // operation's deadline from its timeout when the first wait is a long one.
     void wait(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
@@ -124,11 +130,10 @@ class ShmWaiter {
     // Tells the others that this rank has made a step. After the step's words are written.
     void wake_others() {
         owes_wakeup_ = false;
-        // Sequentially consistent, as in sleep_until_step(): either the sleeper sees the step or this rank the
-        // sleeper.
-        own_wakeup_->count.fetch_add(1, std::memory_order_seq_cst);
-        if (own_wakeup_->sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(own_wakeup_->count);
+        wake(*own_wakeup_);
     }
+    // Tells them that all have.
+    void wake_meeting() { wake(segment_.meeting().wakeup); }
     // The same, but at the latest when this rank has waited for a moment, or calls wake_if_owed():
     // the wake waits until the step's words have reached memory, during which this rank may look at those of
     // others.
@@ -138,6 +143,17 @@ class ShmWaiter {
     }
 
   private:
+    static void wake(ShmWakeup& wakeup) {
+        // Sequentially consistent, as in sleep_until_step(): either the sleeper sees the step or this rank the
+        // sleeper.
+        wakeup.count.fetch_add(1, std::memory_order_seq_cst);
+        if (wakeup.sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(wakeup.count);
+    }
+    ShmWakeup& wakeup_of(int peer) const {
+        return peer == kAll ? segment_.meeting().wakeup : segment_.wakeup(peer);
+    }
+    // The ranks that are waited for.
+    std::vector<int> awaited(int peer, const ShmCondition& condition) const;
     void wait_long(int peer, const ShmCondition& condition, PeerMesh::Operation& operation);
     // Moves this rank away if it and the peer have been put on one CPU though there are enough of them: they
     // would take turns until the system notices, which takes it longer than many programs run.
@@ -154,7 +170,9 @@ class ShmWaiter {
     PeerMesh& mesh_;
     const RankGroup& ranks_;
     ShmWakeup* own_wakeup_;
+    int cpus_;
     bool crowded_;
+    int yields_;
     bool spins_;
     bool owes_wakeup_ = false;
     Deadline last_move_;
@@ -204,7 +222,15 @@ class ShmChannel {
     }
     // What a note says where.
     std::byte* memory(std::uint64_t offset) const { return segment_.memory(offset); }
-    void announce();
+    void announce() {
+        if (announce_and_hold()) release();
+    }
+    // The same; where the ranks are crowded, true on the last that announces the open call, for which those who wait for all go on
+    // waiting until it calls release().
+    bool announce_and_hold();
+    void release();
+    // The place of that rank, to be asked for by the others after await_all().
+    int last() const { return segment_.meeting().last.load(std::memory_order_relaxed); }
     // Waits until `peer`, or everybody, has announced the open call. Throws `mismatch` if it is another one.
     void await(int peer) { await_stamp(peer, call_, fingerprint_); }
     void await_all();
@@ -235,6 +261,9 @@ class ShmChannel {
   private:
     int bank() const noexcept { return static_cast<int>(call_ % 2); }
     void await_stamp(int peer, std::uint64_t call, std::uint32_t fingerprint);
+    // Waits for the announcements of all others of the call, which is the last that this rank has announced.
+    void await_call(std::uint64_t call, std::uint32_t fingerprint);
+    void compare_stamp(int peer, std::uint64_t call, std::uint32_t fingerprint);
     [[noreturn]] void fail_mismatch(int peer, std::uint64_t call);
     void step(std::atomic<std::uint64_t>& word, std::uint64_t value) {
         word.store(value, std::memory_order_release);

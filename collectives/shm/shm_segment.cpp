@@ -54,7 +54,7 @@ ShmLayout::ShmLayout(int world_size, std::size_t mapped) {
     slot_payload_ = std::min(kShmSlotsTogether / ranks, kShmLargestSlot);
     slot_size_ = page_up(slot_payload_);
     stage_size_ = std::clamp(share, kShmPage, kShmLargestStage);
-    slots_ = page_up(kShmLine * (1 + ranks * kShmLinesPerRank));
+    slots_ = page_up(line(world_size, 0));
     stages_ = page_up(slots_ + ranks * 2 * slot_size_);
     end_ = stages_ + ranks * kShmStages * stage_size_;
     messages_ = page_up(end_ + sizeof(ShmEnd) + ranks * sizeof(ShmLife));

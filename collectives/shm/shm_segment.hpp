@@ -22,11 +22,11 @@ namespace ddprun::inline detail {
 
 // ShmLayout: where everything lies in the memory that the ranks of one host share. Pure.
 //
-// A header line, then for each rank: two flag lines, two call records, a progress line, a wakeup and its CPUs;
+// A header line and where all meet, then for each rank: two flag lines, two call records, a progress line, a wakeup and its CPUs;
 // then two slots a rank for small payloads and three stages a rank for large ones; then the word of
 // the communicator's end and each rank's life, and the memory of messages by tag; at the end, where there is more, a pool
 // for each rank (shm_pool.hpp). Every line is written by one rank only (but the count of
-// sleepers in a wakeup, the bit of waiters in a life, and the end), and has 128 bytes to itself
+// sleepers in a wakeup, the bit of waiters in a life, the meeting and the end), and has 128 bytes to itself
 // because processors fetch lines in pairs.
 //
 // The memory begins as zeros. All counters only grow, so nothing is ever reset.
@@ -34,7 +34,7 @@ namespace ddprun::inline detail {
 inline constexpr std::size_t kShmPage = 4096;
 
 inline constexpr std::uint64_t kShmMagic = 0x314d'4853'5044'4400;  // "\0DDPSHM1"
-inline constexpr std::uint32_t kShmVersion = 4;
+inline constexpr std::uint32_t kShmVersion = 5;
 inline constexpr char kShmName[] = "ddprun-collectives";  // as /proc/PID/maps shows it
 inline constexpr std::size_t kShmLine = 128;
 inline constexpr std::size_t kShmInlinePayload = 56;
@@ -95,6 +95,15 @@ struct alignas(kShmLine) ShmWakeup {
     std::atomic<std::uint32_t> cpu;
 };
 
+// Where crowded ranks meet (shm_channel.hpp): counts the announcements of all calls by all ranks. Who makes the last one of a call
+// says that the call is complete, and in which place it is itself; those who wait for all sleep on the wakeup.
+struct alignas(kShmLine) ShmMeeting {
+    std::atomic<std::uint64_t> announced;
+    std::atomic<std::uint64_t> complete;
+    std::atomic<std::int32_t> last;
+    ShmWakeup wakeup;
+};
+
 // The CPUs on which the rank may run, written once before the others look.
 struct alignas(kShmLine) ShmCpus {
     cpu_set_t set;
@@ -134,6 +143,7 @@ class ShmLayout {
     std::size_t stage_size() const noexcept { return stage_size_; }
 
     // Offsets from the beginning.
+    std::size_t meeting() const noexcept { return sizeof(ShmHeader); }
     std::size_t flag(int rank, int bank) const noexcept { return line(rank, bank); }
     std::size_t record(int rank, int bank) const noexcept { return line(rank, 2 + bank); }
     std::size_t progress(int rank) const noexcept { return line(rank, 4); }
@@ -153,10 +163,10 @@ class ShmLayout {
     }
 
   private:
-    // Behind the header's, each rank has its lines.
+    // Each rank has its lines behind the meeting.
     static std::size_t line(int rank, int number) noexcept {
-        return kShmLine *
-               (1 + static_cast<std::size_t>(rank) * kShmLinesPerRank + static_cast<std::size_t>(number));
+        const std::size_t first = static_cast<std::size_t>(rank) * kShmLinesPerRank;
+        return sizeof(ShmHeader) + sizeof(ShmMeeting) + kShmLine * (first + static_cast<std::size_t>(number));
     }
 
     std::size_t slot_payload_;
@@ -192,6 +202,7 @@ class ShmSegment {
     // What lies so many bytes behind the beginning.
     std::byte* memory(std::size_t offset) const { return mapping_->base() + offset; }
 
+    ShmMeeting& meeting() const { return at<ShmMeeting>(layout_.meeting()); }
     ShmFlag& flag(int rank, int bank) const { return at<ShmFlag>(layout_.flag(rank, bank)); }
     ShmCallRecord& record(int rank, int bank) const { return at<ShmCallRecord>(layout_.record(rank, bank)); }
     ShmProgress& progress(int rank) const { return at<ShmProgress>(layout_.progress(rank)); }
