@@ -132,11 +132,7 @@ ShmWaiter::~ShmWaiter() { mesh_.on_news({}); }
 
 void ShmWaiter::on_news() {
     news_.fetch_add(1, std::memory_order_seq_cst);
-    for (int rank = kAll; rank < segment_.world_size(); ++rank) {
-        ShmWakeup& wakeup = wakeup_of(rank);
-        wakeup.count.fetch_add(1, std::memory_order_seq_cst);
-        futex_wake_all(wakeup.count);
-    }
+    for (int rank = kAll; rank < segment_.world_size(); ++rank) wake(wakeup_of(rank));
 }
 
 void ShmWaiter::look_at_news(const PeerMesh::Operation& operation) {

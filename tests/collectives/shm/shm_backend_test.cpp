@@ -2,8 +2,12 @@
 // to the last bit.
 #include "collectives/shm/shm_backend.hpp"
 
+#include <sched.h>
+
 #include <cstring>
+#include <filesystem>
 #include <functional>
+#include <latch>
 #include <random>
 #include <vector>
 
@@ -142,6 +146,33 @@ std::unique_ptr<Session> join(const std::shared_ptr<MemoryStoreData>& data, int 
                         CommunicatorOptions{});
 }
 
+// Binds the calling thread and those that it starts, so that the ranks are more than CPUs on every machine.
+class OnOneCpu {
+  public:
+    OnOneCpu() {
+        REQUIRE(::sched_getaffinity(0, sizeof(before_), &before_) == 0);
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(::sched_getcpu(), &one);
+        REQUIRE(::sched_setaffinity(0, sizeof(one), &one) == 0);
+    }
+    ~OnOneCpu() { ::sched_setaffinity(0, sizeof(before_), &before_); }
+    OnOneCpu(const OnOneCpu&) = delete;
+    OnOneCpu& operator=(const OnOneCpu&) = delete;
+
+  private:
+    cpu_set_t before_{};
+};
+
+int open_sockets() {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;
+        count += std::filesystem::read_symlink(entry.path(), gone).string().starts_with("socket:") ? 1 : 0;
+    }
+    return count;
+}
+
 }  // namespace
 
 TEMPLATE_TEST_CASE("shared memory gives a fold's bits at every threshold", "[shm][types]", float, double,
@@ -245,6 +276,54 @@ TEST_CASE("32 ranks on however few CPUs there are come through", "[shm]") {
             check_movements<float>(comm, 2 * salt + 1, 500, static_cast<int>(salt));
         }
         check_reductions<float>(comm, 99, kStage / 4 + 3, ReduceOp::sum);
+    });
+}
+
+TEST_CASE("ranks that share one CPU get a fold's bits, whoever is the last to come", "[shm]") {
+    const OnOneCpu bound;
+    // The last of these sleep at once.
+    for (const int n : {2, 3, 20}) {
+        run_communicators(n, [&](Communicator& comm) {
+            std::size_t salt = 0;
+            for (const std::size_t count : counts_around_thresholds<float>(n)) {
+                const int root = static_cast<int>(++salt) % n;
+                check_reductions<float>(comm, salt, count, ReduceOp::avg);
+                check_movements<float>(comm, salt, count, root);
+                if (n < 20) check_parts<float>(comm, salt, count, root);
+            }
+        });
+    }
+}
+
+TEST_CASE("of ranks that share one CPU, all that stay away are named, and who calls something else",
+          "[shm]") {
+    const OnOneCpu bound;
+    std::latch failed(2);
+    run_communicators(
+        4,
+        [&](Communicator& comm) {
+            if (comm.rank() >= 2) failed.wait();
+            expect_error(Code::timed_out, {2, 3}, [&] { comm.barrier(); });
+            if (comm.rank() < 2) failed.count_down();
+        },
+        short_operations());
+    run_communicators(4, [](Communicator& comm) {
+        std::vector<float> data(comm.rank() == 1 ? 3 : 2);
+        expect_error(Code::mismatch, {1}, [&] { comm.all_reduce(std::span(data), ReduceOp::sum); });
+    });
+}
+
+TEST_CASE("a rank has as many connections as two neighbours and a tree need", "[shm]") {
+    constexpr int kRanks = 32;
+    const int before = open_sockets();
+    std::latch counted(1);
+    run_communicators(kRanks, [&](Communicator& comm) {
+        // All ranks are in this process, so it has both ends of each of the 32 + 2 * 31, and a listener for each rank.
+        if (comm.rank() == 0) {
+            expect(open_sockets() - before <= 2 * (kRanks + 2 * (kRanks - 1)) + kRanks, "few connections");
+            counted.count_down();
+        }
+        counted.wait();
     });
 }
 

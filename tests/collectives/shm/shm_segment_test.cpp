@@ -36,8 +36,8 @@ std::string maps() {
 TEST_CASE("no two things in the shared memory overlap, and all are aligned", "[shm]") {
     for (const int n : {2, 3, 8, 32, 128, kShmMaxRanks}) {
         const ShmLayout layout(n);
-        std::set<std::pair<std::size_t, std::size_t>> places{{0, sizeof(ShmHeader)},
-                                                             {layout.end(), sizeof(ShmEnd)}};
+        std::set<std::pair<std::size_t, std::size_t>> places{
+            {0, sizeof(ShmHeader)}, {layout.meeting(), sizeof(ShmMeeting)}, {layout.end(), sizeof(ShmEnd)}};
         const auto add = [&](std::size_t offset, std::size_t size, std::size_t alignment) {
             REQUIRE(offset % alignment == 0);
             REQUIRE(places.insert({offset, size}).second);
