@@ -139,19 +139,15 @@ bool ShmBackend::fits_places(const Task& task) const {
 }
 
 void ShmBackend::all_reduce_in_places(const Task& task, std::size_t bytes) {
-    if (!channel_.is_crowded()) {
-        exchange(task.in, bytes);
-        return reduce_places(task, bytes, 0);
-    }
     copy_bytes(place(rank_, bytes), task.in, bytes);
-    if (channel_.announce_and_hold()) {
-        // Ranks that take turns would reduce one after the other, so one does it for all.
-        reduce_places(task, bytes, 0);
-        copy_bytes(place(rank_, bytes), task.out, bytes);
-        return channel_.release();
-    }
-    channel_.await_all();
-    copy_bytes(task.out, place(channel_.last(), bytes), bytes);
+    const bool is_last = channel_.announce_and_hold();
+    const int last = is_last ? rank_ : channel_.await_all();
+    // Ranks that take turns would reduce one after the other, so one does it for all.
+    if (channel_.is_crowded() && !is_last) return copy_bytes(task.out, place(last, bytes), bytes);
+    reduce_places(task, bytes, 0);
+    if (!is_last) return;
+    copy_bytes(place(rank_, bytes), task.out, bytes);
+    channel_.release();
 }
 
 void ShmBackend::run_in_places(const Task& task) {

@@ -14,9 +14,6 @@
 #include "collectives/call/call.hpp"
 #include "rendezvous/system/shared_memory.hpp"
 
-#if defined(__x86_64__)
-#endif
-
 namespace ddprun::inline detail {
 namespace {
 
@@ -121,9 +118,8 @@ ShmWaiter::ShmWaiter(const ShmSegment& segment, PeerMesh& mesh, const RankGroup&
       mesh_(mesh),
       ranks_(ranks),
       own_wakeup_(&segment.wakeup(ranks.index)),
-      cpus_(cpus_of_all(segment)),
-      crowded_(ranks.size() > cpus_),
-      yields_(ranks.size() > kMostYielding * cpus_ ? 0 : kYields),
+      crowded_(ranks.size() > cpus_of_all(segment)),
+      yields_(ranks.size() > kMostYielding * cpus_of_all(segment) ? 0 : kYields),
       spins_(!crowded_ && mesh.spins()) {
     mesh_.on_news([this] { on_news(); });
 }
@@ -143,11 +139,11 @@ void ShmWaiter::look_at_news(const PeerMesh::Operation& operation) {
 }
 
 std::vector<int> ShmWaiter::awaited(int peer, const ShmCondition& condition) const {
-    if (peer != kAll) return {ranks_.at(peer)};
     std::vector<int> late;
     for (int rank = 0; rank < segment_.world_size(); ++rank) {
         const auto& stamp = segment_.flag(rank, static_cast<int>(condition.wanted % 2)).stamp;
-        if (!ShmCondition{&stamp, condition.wanted, true}.met()) late.push_back(ranks_.at(rank));
+        const bool is_late = !ShmCondition{&stamp, condition.wanted, true}.met();
+        if (peer == kAll ? is_late : peer == rank) late.push_back(ranks_.at(rank));
     }
     return late;
 }
@@ -259,7 +255,7 @@ bool ShmChannel::announce_and_hold() {
     if (!is_crowded()) return false;
     const std::uint64_t all = call_ * static_cast<std::uint64_t>(world_size_);
     if (segment_.meeting().announced.fetch_add(1, std::memory_order_acq_rel) + 1 != all) return false;
-    for (int peer = 0; peer < world_size_; ++peer) compare_stamp(peer, call_, fingerprint_);
+    for (int peer = 0; peer < world_size_; ++peer) await(peer);
     return true;
 }
 
@@ -267,13 +263,14 @@ void ShmChannel::release() {
     ShmMeeting& meeting = segment_.meeting();
     meeting.last.store(rank_, std::memory_order_relaxed);
     meeting.complete.store(call_, std::memory_order_release);
-    waiter_.wake_meeting();
+    waiter_.wake(meeting.wakeup);
     all_came_ = true;
 }
 
-void ShmChannel::await_all() {
+int ShmChannel::await_all() {
     await_call(call_, fingerprint_);
     all_came_ = true;
+    return segment_.meeting().last.load(std::memory_order_relaxed);
 }
 
 void ShmChannel::await_call(std::uint64_t call, std::uint32_t fingerprint) {
@@ -286,11 +283,6 @@ void ShmChannel::await_call(std::uint64_t call, std::uint32_t fingerprint) {
 void ShmChannel::await_stamp(int peer, std::uint64_t call, std::uint32_t fingerprint) {
     const auto& stamp = segment_.flag(peer, static_cast<int>(call % 2)).stamp;
     waiter_.wait(peer, {&stamp, call, true}, operation_);
-    compare_stamp(peer, call, fingerprint);
-}
-
-void ShmChannel::compare_stamp(int peer, std::uint64_t call, std::uint32_t fingerprint) {
-    const auto& stamp = segment_.flag(peer, static_cast<int>(call % 2)).stamp;
     if (stamp.load(std::memory_order_relaxed) != stamp_of(call, fingerprint)) fail_mismatch(peer, call);
 }
 

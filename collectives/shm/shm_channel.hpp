@@ -127,13 +127,17 @@ class ShmWaiter {
         if (!condition.met()) wait_long(peer, condition, operation);
     }
 
+    static void wake(ShmWakeup& wakeup) {
+        // Sequentially consistent, as in sleep_until_step(): either the sleeper sees the step or this rank the
+        // sleeper.
+        wakeup.count.fetch_add(1, std::memory_order_seq_cst);
+        if (wakeup.sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(wakeup.count);
+    }
     // Tells the others that this rank has made a step. After the step's words are written.
     void wake_others() {
         owes_wakeup_ = false;
         wake(*own_wakeup_);
     }
-    // Tells them that all have.
-    void wake_meeting() { wake(segment_.meeting().wakeup); }
     // The same, but at the latest when this rank has waited for a moment, or calls wake_if_owed():
     // the wake waits until the step's words have reached memory, during which this rank may look at those of
     // others.
@@ -143,12 +147,6 @@ class ShmWaiter {
     }
 
   private:
-    static void wake(ShmWakeup& wakeup) {
-        // Sequentially consistent, as in sleep_until_step(): either the sleeper sees the step or this rank the
-        // sleeper.
-        wakeup.count.fetch_add(1, std::memory_order_seq_cst);
-        if (wakeup.sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(wakeup.count);
-    }
     ShmWakeup& wakeup_of(int peer) const {
         return peer == kAll ? segment_.meeting().wakeup : segment_.wakeup(peer);
     }
@@ -170,7 +168,6 @@ class ShmWaiter {
     PeerMesh& mesh_;
     const RankGroup& ranks_;
     ShmWakeup* own_wakeup_;
-    int cpus_;
     bool crowded_;
     int yields_;
     bool spins_;
@@ -229,11 +226,10 @@ class ShmChannel {
     // waiting until it calls release().
     bool announce_and_hold();
     void release();
-    // The place of that rank, to be asked for by the others after await_all().
-    int last() const { return segment_.meeting().last.load(std::memory_order_relaxed); }
     // Waits until `peer`, or everybody, has announced the open call. Throws `mismatch` if it is another one.
     void await(int peer) { await_stamp(peer, call_, fingerprint_); }
-    void await_all();
+    // Returns the place of the last to come, where the ranks are crowded.
+    int await_all();
 
     // Rounds of staged data: the first that the open call may use; to be told at its end how many it used.
     std::uint64_t first_round() const noexcept { return round_; }
@@ -263,7 +259,6 @@ class ShmChannel {
     void await_stamp(int peer, std::uint64_t call, std::uint32_t fingerprint);
     // Waits for the announcements of all others of the call, which is the last that this rank has announced.
     void await_call(std::uint64_t call, std::uint32_t fingerprint);
-    void compare_stamp(int peer, std::uint64_t call, std::uint32_t fingerprint);
     [[noreturn]] void fail_mismatch(int peer, std::uint64_t call);
     void step(std::atomic<std::uint64_t>& word, std::uint64_t value) {
         word.store(value, std::memory_order_release);

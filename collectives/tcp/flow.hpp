@@ -88,29 +88,23 @@ std::vector<T> gather_over_mesh(PeerMesh& mesh, const T& mine, PeerMesh::Operati
     operation.call.count = sizeof(T);
     std::vector<T> held(static_cast<std::size_t>(n));
     held[static_cast<std::size_t>(rank)] = mine;
-    const auto receive = [&](int from, int first, int count) {
-        transfer(mesh,
-                 {from, reinterpret_cast<std::byte*>(&held[static_cast<std::size_t>(first)]),
-                  static_cast<std::size_t>(count) * sizeof(T)},
-                 {}, operation);
-    };
-    const auto send = [&](int to, int first, int count) {
-        transfer(mesh, {},
-                 {to, reinterpret_cast<const std::byte*>(&held[static_cast<std::size_t>(first)]),
-                  static_cast<std::size_t>(count) * sizeof(T)},
-                 operation);
+    // Sends so many of them, or receives them.
+    const auto move = [&](int from, int to, int first, int count) {
+        auto* const data = reinterpret_cast<std::byte*>(held.data() + first);
+        const std::size_t size = static_cast<std::size_t>(count) * sizeof(T);
+        transfer(mesh, {from, data, size}, {to, data, size}, operation);
     };
     // Below a rank are those up to its lowest bit behind it.
     int span = 1;
     for (; span < n && rank % (2 * span) == 0; span *= 2) {
-        if (const int child = rank + span; child < n) receive(child, child, std::min(span, n - child));
+        if (const int child = rank + span; child < n) move(child, -1, child, std::min(span, n - child));
     }
     if (rank > 0) {
-        send(rank - span, rank, std::min(span, n - rank));
-        receive(rank - span, 0, n);
+        move(-1, rank - span, rank, std::min(span, n - rank));
+        move(rank - span, -1, 0, n);
     }
     while (span /= 2) {
-        if (rank + span < n) send(rank + span, 0, n);
+        if (rank + span < n) move(-1, rank + span, 0, n);
     }
     return held;
 }
