@@ -169,7 +169,6 @@ class HostsBackend final : public Backend {
           slices_(static_cast<std::size_t>(channel_.world_size())) {}
 
     void run(const Task& task) override {
-        if (is_point_to_point(task.call.operation)) return tcp_->run(task);
         const Way way = way_by_hosts(task.call.operation);
         if (way == nullptr || (task.parts && task.parts->counted)) return run_over_tcp(task);
         PeerMesh::Operation operation = tcp_->begin(task.call, task.timeout);

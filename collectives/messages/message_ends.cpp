@@ -24,10 +24,8 @@ CollectiveError timed_out(const MessageRequest& request, std::chrono::millisecon
 
 void MessageExchange::set_deadline(MessageWork& work) {
     work.deadline_ = Deadline::clock::now() + timeout_of(work);
-    if (kick_ || work.deadline_ < next_deadline_) {
-        if (connections_wake_) connections_wake_->signal();
-    }
     if (work.deadline_ >= next_deadline_) return;
+    if (connections_wake_) connections_wake_->signal();
     next_deadline_ = work.deadline_;
     ring_bell(*bell_);
 }
@@ -103,36 +101,50 @@ void MessageExchange::declare(const Verdict& verdict) {
     fail_all();
 }
 
-void MessageExchange::withdraw(MessageWork& work) {
+bool MessageExchange::has_moved(const MessageWork& work) const {
+    if (!work.request_.sends || work.has_ended()) return work.source_ >= 0 || work.has_ended();
+    return work.offer_ != 0 && offers_[work.offer_ - 1].sent > 0;
+}
+
+bool MessageExchange::withdraw(MessageWork& work) {
     if (!work.request_.sends) {
-        if (matcher_.withdraw(work)) return;
+        if (matcher(work.request_.element).withdraw(work)) return false;
         for (auto& [where, coming] : incoming_) {
             if (coming.work == &work) coming.work = nullptr;
         }
-        return;
+        return false;
     }
     if (work.peer() == rank()) {
-        matcher_.take_back(rank(), work.tag(), work.offer_, 0);
+        by_tag_.take_back(rank(), work.tag(), work.offer_, 0);
         own_offers_.erase(work.offer_);
-        return;
+        return false;
     }
     Peer& to = peer(work.peer());
     if (work.offer_ == 0) {
-        std::erase(to.outbox, &work);
-        return;
+        // Those made last are withdrawn first.
+        const auto last = std::find(to.outbox.rbegin(), to.outbox.rend(), &work);
+        if (last != to.outbox.rend()) to.outbox.erase(std::prev(last.base()));
+        return false;
     }
     const std::uint32_t id = work.offer_ - 1;
     Offer& offer = offers_[id];
+    bool taken = false;
     if (to.local) {
         // Whoever reads the sender's memory meanwhile finds that what it has read counts for nothing.
-        memory_->offer(memory_->rank(), id)
-            .store(offer_word(offer.turn, OfferState::retracted), std::memory_order_seq_cst);
+        const std::uint64_t before = memory_->offer(memory_->rank(), id)
+                                         .exchange(offer_word(offer.turn, OfferState::retracted));
+        taken = before == offer_word(offer.turn, OfferState::taken);
     }
     std::erase(to.streams, id);
     // A rank that has left is told nothing.
-    if (to.left) return release_offer(id);
+    if (to.left) {
+        release_offer(id);
+        return taken;
+    }
     offer.work = nullptr;
-    if (!verdict_) to.controls.push_back({FrameKind::retract, id, offer.turn, work.tag(), 0, 0});
+    if (!verdict_)
+        to.controls.push_back({FrameKind::retract, id, offer.turn, work.tag(), 0, 0, work.request_.element});
+    return taken;
 }
 
 void MessageExchange::fail_all() {

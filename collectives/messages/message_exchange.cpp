@@ -21,6 +21,10 @@ std::string name_of_request(const MessageRequest& request) {
     return request.sends ? "send_tagged" : "recv_tagged";
 }
 
+bool fits(const MessageRequest& receive, const ArrivedMessage& message) {
+    return message.bytes == receive.bytes && message.element == receive.element;
+}
+
 enum class Copied { all, refused, unreadable };
 
 // Copies from the memory of a process of this host. What cannot be read may be memory that only the process itself can
@@ -111,6 +115,14 @@ void MessageExchange::fail_with(MessageWork& work, CollectiveErrorCode code, con
 }
 
 void MessageExchange::begin(MessageWork& work, Lock& lock) {
+    enlist(work);
+    if (work.has_ended()) return;
+    // Of one that was started, the thread that waits or sleeps copies the bytes.
+    if (!pulls_.empty() && work.self_) ring_bell(*bell_);
+    if (any_left_ || any_lost_ || (!pulls_.empty() && !work.self_)) progress(lock);
+}
+
+void MessageExchange::enlist(MessageWork& work) {
     const bool closed = closed_.load(std::memory_order_relaxed);
     // Before the operation is among those that a verdict ends.
     if (!closed && news_.load(std::memory_order_acquire) != news_seen_.load(std::memory_order_relaxed))
@@ -137,39 +149,35 @@ void MessageExchange::begin(MessageWork& work, Lock& lock) {
         }
     } catch (const std::exception& error) {
         withdraw(work);
-        return fail_with(work, CollectiveErrorCode::system, error.what(), {});
+        fail_with(work, CollectiveErrorCode::system, error.what(), {});
     }
-    if (work.has_ended()) return;
-    // Of one that was started, the thread that waits or sleeps copies the bytes.
-    if (!pulls_.empty() && work.self_) ring_bell(*bell_);
-    if (any_left_ || any_lost_ || (!pulls_.empty() && !work.self_)) progress(lock);
 }
 
 void MessageExchange::send_to_self(MessageWork& work) {
     const MessageRequest& request = work.request_;
     const auto* data = static_cast<const std::byte*>(request.in);
-    if (MessageWork* receive = matcher_.match(rank(), request.tag)) {
-        fill(*receive, rank(), data, request.bytes);
+    ArrivedMessage message{rank(), request.tag, request.bytes};
+    if (MessageWork* receive = by_tag_.match(rank(), request.tag)) {
+        fill(*receive, message, data);
         return end(work);
     }
     Peer& self = peer(rank());
-    ArrivedMessage message{rank(), request.tag, request.bytes};
     if (self.sent_eagerly + request.bytes + kMessageCost - self.handed_on <= kKeptOfPeer) {
         self.sent_eagerly += request.bytes + kMessageCost;
         message.kept = std::make_unique<std::byte[]>(request.bytes);
         if (request.bytes > 0) std::memcpy(message.kept.get(), data, request.bytes);
-        matcher_.keep(std::move(message));
+        by_tag_.keep(std::move(message));
         return end(work);
     }
     message.offered = true;
     message.id = ++turns_;
     own_offers_[message.id] = &work;
     work.offer_ = message.id;
-    matcher_.keep(std::move(message));
+    by_tag_.keep(std::move(message));
 }
 
 void MessageExchange::begin_receive(MessageWork& work) {
-    auto message = matcher_.post(work);
+    auto message = matcher(work.request_.element).post(work);
     if (message) hand_over(work, std::move(*message));
 }
 
@@ -182,30 +190,32 @@ void MessageExchange::note_handed_on(int from, std::uint64_t bytes) {
 void MessageExchange::hand_over(MessageWork& receive, ArrivedMessage message) {
     if (!message.offered) {
         note_handed_on(message.source, message.bytes);
-        return fill(receive, message.source, message.kept.get(), message.bytes);
+        return fill(receive, message, message.kept.get());
     }
     if (message.source != rank()) return accept(receive, message);
     const auto found = own_offers_.find(message.id);
     MessageWork& send = *found->second;
     own_offers_.erase(found);
-    fill(receive, rank(), static_cast<const std::byte*>(send.request_.in), send.request_.bytes);
+    fill(receive, message, static_cast<const std::byte*>(send.request_.in));
     end(send);
 }
 
-void MessageExchange::fill(MessageWork& receive, int source, const std::byte* data, std::uint64_t bytes) {
+void MessageExchange::fill(MessageWork& receive, const ArrivedMessage& message, const std::byte* data) {
+    const int source = message.source;
     receive.source_ = source;
-    if (bytes != receive.request_.bytes) {
-        return fail_with(receive, CollectiveErrorCode::mismatch,
-                         fmt::format("rank {} sent {} bytes with this tag", source, bytes), {source});
+    if (fits(receive.request_, message)) {
+        if (message.bytes > 0) std::memcpy(receive.request_.out, data, message.bytes);
+        return end(receive);
     }
-    if (bytes > 0) std::memcpy(receive.request_.out, data, bytes);
-    end(receive);
+    receive.sent_bytes_ = message.bytes;
+    receive.sent_element_ = message.element;
+    fail_with(receive, CollectiveErrorCode::mismatch,
+              fmt::format("rank {} sent {} bytes with this tag", source, message.bytes), {source});
 }
 
 void MessageExchange::accept(MessageWork& receive, const ArrivedMessage& message) {
     Peer& from = peer(message.source);
     receive.source_ = message.source;
-    const bool fits = message.bytes == receive.request_.bytes;
     const auto& word = [&]() -> std::atomic<std::uint64_t>& {
         return memory_->offer(memory_place(message.source), message.id);
     };
@@ -215,16 +225,17 @@ void MessageExchange::accept(MessageWork& receive, const ArrivedMessage& message
         if (!word().compare_exchange_strong(expected, offer_word(message.turn, OfferState::claimed)))
             return repost(receive);
     }
-    if (!fits) {
+    if (!fits(receive.request_, message)) {
         from.controls.push_back({FrameKind::drop, message.id, message.turn, message.tag, 0, 0});
         flush(message.source);
-        return fill(receive, message.source, nullptr, message.bytes);
+        return fill(receive, message, nullptr);
     }
     if (!(from.local && single_copy_)) return ask_for_pieces(receive, message);
     receive.stage_ = MessageWork::Stage::pulling;
     pulls_.push_back(
         {&receive,
-         {message.source, message.tag, message.bytes, true, message.id, message.turn, message.place}});
+         {message.source, message.tag, message.bytes, true, message.id, message.turn, message.place,
+          message.element}});
 }
 
 void MessageExchange::ask_for_pieces(MessageWork& receive, const ArrivedMessage& message) {
@@ -279,23 +290,24 @@ void MessageExchange::pull(Lock& lock) {
 void MessageExchange::take(int from, const MessageFrame& frame, const std::byte* payload) {
     switch (frame.kind) {
         case FrameKind::eager:
-            if (MessageWork* receive = matcher_.match(from, frame.tag)) {
-                note_handed_on(from, frame.bytes);
-                return fill(*receive, from, payload, frame.bytes);
-            } else {
-                ArrivedMessage message{from, frame.tag, frame.bytes};
-                message.kept = std::make_unique<std::byte[]>(frame.bytes);
-                if (frame.bytes > 0) std::memcpy(message.kept.get(), payload, frame.bytes);
-                return matcher_.keep(std::move(message));
-            }
         case FrameKind::offer: {
-            ArrivedMessage message{from, frame.tag, frame.bytes, true, frame.id, frame.turn, frame.place};
-            MessageWork* receive = matcher_.match(from, frame.tag);
-            return receive != nullptr ? accept(*receive, message) : matcher_.keep(std::move(message));
+            const bool offered = frame.kind == FrameKind::offer;
+            ArrivedMessage message{from,     frame.tag,  frame.bytes, offered,
+                                   frame.id, frame.turn, frame.place, frame.element};
+            MessageMatcher<MessageWork>& receives = matcher(frame.element);
+            MessageWork* receive = receives.match(from, frame.tag);
+            if (receive != nullptr && offered) return accept(*receive, message);
+            if (receive != nullptr) {
+                note_handed_on(from, frame.bytes);
+                return fill(*receive, message, payload);
+            }
+            if (!offered) message.kept = std::make_unique<std::byte[]>(frame.bytes);
+            if (!offered && frame.bytes > 0) std::memcpy(message.kept.get(), payload, frame.bytes);
+            return receives.keep(std::move(message));
         }
         case FrameKind::piece: return take_piece(from, frame, payload);
         case FrameKind::retract: {
-            if (matcher_.take_back(from, frame.tag, frame.id, frame.turn)) return;
+            if (matcher(frame.element).take_back(from, frame.tag, frame.id, frame.turn)) return;
             const auto found = incoming_.find({from, frame.id});
             if (found == incoming_.end()) return;
             MessageWork* receive = found->second.work;
@@ -339,7 +351,8 @@ bool MessageExchange::put_message(int to, MessageWork& work) {
     const std::uint64_t cost = request.bytes + kMessageCost;
     if (request.bytes <= line.eager_limit() &&
         target.sent_eagerly + cost - line.handed_on_by_peer() <= kKeptOfPeer) {
-        if (!line.put({FrameKind::eager, 0, 0, request.tag, request.bytes, 0}, data)) return false;
+        if (!line.put({FrameKind::eager, 0, 0, request.tag, request.bytes, 0, request.element}, data))
+            return false;
         target.sent_eagerly += cost;
         end(work);
         return true;
@@ -353,7 +366,8 @@ bool MessageExchange::put_message(int to, MessageWork& work) {
     const std::uint32_t turn = ++turns_;
     if (target.local) memory_->offer(memory_->rank(), id).store(offer_word(turn, OfferState::offered));
     const auto place = reinterpret_cast<std::uint64_t>(data);
-    if (!line.put({FrameKind::offer, id, turn, request.tag, request.bytes, place}, nullptr)) return false;
+    if (!line.put({FrameKind::offer, id, turn, request.tag, request.bytes, place, request.element}, nullptr))
+        return false;
     free_offers_.pop_back();
     offers_[id] = {&work, to, turn, 0};
     work.offer_ = id + 1;
@@ -426,7 +440,7 @@ void MessageExchange::flush(int to) {
                 target.outbox.pop_front();
             if (!target.streams.empty()) more = put_pieces(to);
         }
-        if (!target.line->flush()) kick_ = true;
+        if (!target.line->flush() && !std::exchange(kicked_, true)) connections_wake_->signal();
     } catch (const LinkLost&) {
         lose(to);
     }

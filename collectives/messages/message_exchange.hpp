@@ -38,12 +38,14 @@ struct MessageRequest {
     void* out = nullptr;
     std::size_t bytes = 0;
     int peer = kAnyRank;
-    std::uint64_t tag = 0;
+    std::uint64_t tag = 0;  // in turn: the sender's rank
     std::chrono::milliseconds timeout{0};
+    std::uint8_t element = 0;  // see MessageFrame
 };
 
 class MessageExchange;
 class Messenger;
+class Transfers;
 
 // One send or receive.
 class MessageWork final : public WorkState {
@@ -66,6 +68,7 @@ class MessageWork final : public WorkState {
   private:
     friend class MessageExchange;
     friend class Messenger;
+    friend class Transfers;
     enum class Stage { open, pulling };
 
     bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
@@ -80,6 +83,8 @@ class MessageWork final : public WorkState {
     std::uint32_t offer_ = 0;  // 1 + the offer's id; 0: not offered
     Stage stage_ = Stage::open;
     int source_ = -1;
+    std::uint64_t sent_bytes_ = 0;  // after a mismatch
+    std::uint8_t sent_element_ = 0;
     std::optional<CollectiveError> error_;
     std::vector<std::function<void()>> then_;
     std::atomic<bool> ended_{false};
@@ -143,11 +148,13 @@ class MessageExchange {
     int memory_place(int whom) const { return places_[static_cast<std::size_t>(whom)]; }
 
     void begin(MessageWork& work, Lock& lock);
+    // The same without moving more than itself.
+    void enlist(MessageWork& work);
     void begin_receive(MessageWork& work);
     void send_to_self(MessageWork& work);
     // The message is for the receive.
     void hand_over(MessageWork& receive, ArrivedMessage message);
-    void fill(MessageWork& receive, int source, const std::byte* data, std::uint64_t bytes);
+    void fill(MessageWork& receive, const ArrivedMessage& message, const std::byte* data);
     void end(MessageWork& work, std::optional<CollectiveError> error = std::nullopt);
     void fail_with(MessageWork& work, CollectiveErrorCode code, const std::string& what,
                    std::vector<int> culprits);
@@ -169,8 +176,10 @@ class MessageExchange {
     void ask_for_pieces(MessageWork& receive, const ArrivedMessage& message);
     void repost(MessageWork& receive);
 
-    // Ends the operation before its time: it is in nothing any more.
-    void withdraw(MessageWork& work);
+    MessageMatcher<MessageWork>& matcher(std::uint8_t element) { return element == 0 ? by_tag_ : in_turn_; }
+    // Ends the operation before its time: it is in nothing any more. True if its receiver has taken it before.
+    bool withdraw(MessageWork& work);
+    bool has_moved(const MessageWork& work) const;
     bool needs(const MessageWork& work, int left) const;
     void look_for_left();
     void look_for_lost();
@@ -206,7 +215,8 @@ class MessageExchange {
     std::vector<Peer> peers_;
     std::vector<int> lined_;  // peers with a line
     std::vector<const MessageLine*> local_lines_;
-    MessageMatcher<MessageWork> matcher_;
+    MessageMatcher<MessageWork> by_tag_;
+    MessageMatcher<MessageWork> in_turn_;
     MessageWork* open_ = nullptr;
     std::uint64_t numbers_ = 0;
     Deadline next_deadline_ = Deadline::max();
@@ -220,7 +230,7 @@ class MessageExchange {
     bool any_left_ = false;
     bool any_lost_ = false;
     bool closing_ = false;
-    bool kick_ = false;  // the thread of the connections has something to do
+    bool kicked_ = false;  // the thread of the connections looks at all of them before it sleeps
     std::optional<Verdict> verdict_;
     std::optional<Event> connections_wake_;
 };

@@ -32,6 +32,18 @@ struct WireFrame {
     std::uint64_t bytes = 0;
 };
 
+// The kind as it travels, which says what the message is of.
+constexpr std::uint32_t kKinds = 8;
+std::uint32_t kind_on_wire(const MessageFrame& frame) {
+    return frame.element * kKinds + static_cast<std::uint32_t>(frame.kind);
+}
+void read_kind(MessageFrame& frame, std::uint64_t kind, int peer) {
+    const std::uint64_t element = kind / kKinds;
+    if (element > 0 && !is_known(static_cast<DataType>(element - 1))) throw LinkLost{peer, EBADMSG};
+    frame.kind = static_cast<FrameKind>(kind % kKinds);
+    frame.element = static_cast<std::uint8_t>(element);
+}
+
 bool has_payload(FrameKind kind) { return kind == FrameKind::eager || kind == FrameKind::piece; }
 
 std::uint64_t line_of_bytes(std::uint64_t bytes) {
@@ -89,8 +101,7 @@ bool ShmMessageLine::put(const MessageFrame& frame, const std::byte* payload) {
     cell.turn = frame.turn;
     cell.tag = frame.tag;
     cell.bytes = frame.bytes;
-    cell.stamp.store(stamp_of(put_cells_) << 8 | static_cast<std::uint64_t>(frame.kind),
-                     std::memory_order_seq_cst);
+    cell.stamp.store(stamp_of(put_cells_) << 8 | kind_on_wire(frame), std::memory_order_seq_cst);
     ++put_cells_;
     ring_bell(memory_.bell(peer_));
     return true;
@@ -107,7 +118,8 @@ bool ShmMessageLine::take(MessageFrame& frame, const std::byte*& payload) {
     const MessageCell& cell = memory_.cell(memory_.rank(), peer_, number);
     const std::uint64_t stamp = cell.stamp.load(std::memory_order_acquire);
     if (stamp >> 8 != stamp_of(number)) return false;
-    frame = {static_cast<FrameKind>(stamp & 0xff), cell.id, cell.turn, cell.tag, cell.bytes, 0};
+    frame = {FrameKind::none, cell.id, cell.turn, cell.tag, cell.bytes};
+    read_kind(frame, stamp & 0xff, peer_);
     payload = cell.payload.data();
     taken_end_ = taken_bytes_;
     if (has_payload(frame.kind) && frame.bytes > kMessageInline) {
@@ -202,8 +214,7 @@ bool TcpMessageLine::dial() {
 }
 
 void TcpMessageLine::append(const MessageFrame& frame, const std::byte* payload) {
-    const WireFrame wire{kFrameMagic, static_cast<std::uint32_t>(frame.kind), frame.id, frame.turn, frame.tag,
-                         frame.bytes};
+    const WireFrame wire{kFrameMagic, kind_on_wire(frame), frame.id, frame.turn, frame.tag, frame.bytes};
     const auto* header = reinterpret_cast<const std::byte*>(&wire);
     write_.insert(write_.end(), header, header + sizeof(wire));
     if (has_payload(frame.kind)) write_.insert(write_.end(), payload, payload + frame.bytes);
@@ -269,11 +280,11 @@ bool TcpMessageLine::take(MessageFrame& frame, const std::byte*& payload) {
             continue;
         }
         std::memcpy(&wire, read_.data() + read_begin_, sizeof(wire));
-        frame = {static_cast<FrameKind>(wire.kind), wire.id, wire.turn, wire.tag, wire.bytes, 0};
+        frame = {FrameKind::none, wire.id, wire.turn, wire.tag, wire.bytes};
+        read_kind(frame, wire.kind, peer_);
         const std::size_t behind = has_payload(frame.kind) ? frame.bytes : 0;
-        const bool known = wire.magic == kFrameMagic && wire.kind >= 1 &&
-                           wire.kind <= static_cast<std::uint32_t>(FrameKind::credit);
-        if (!known || behind > kTcpPiece) throw LinkLost{peer_, EBADMSG};
+        if (wire.magic != kFrameMagic || frame.kind == FrameKind::none || behind > kTcpPiece)
+            throw LinkLost{peer_, EBADMSG};
         if (held < sizeof(wire) + behind) {
             if (!read_more()) return false;
             continue;

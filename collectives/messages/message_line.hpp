@@ -38,6 +38,7 @@ struct MessageFrame {
     std::uint64_t tag = 0;
     std::uint64_t bytes = 0;  // of eager and piece those behind the frame, of offer the message's
     std::uint64_t place = 0;
+    std::uint8_t element = 0;  // of a message in turn: 1 + its DataType; 0: by tag
 };
 
 class MessageLine {

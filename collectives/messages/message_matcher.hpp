@@ -4,8 +4,10 @@
 // may take it. What fits nothing yet is kept in the order of its coming. Not for several threads.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <list>
 #include <memory>
 #include <optional>
@@ -27,6 +29,7 @@ struct ArrivedMessage {
     std::uint32_t id = 0;
     std::uint32_t turn = 0;
     std::uint64_t place = 0;
+    std::uint8_t element = 0;  // see MessageFrame
     // Else what came; null for no bytes.
     std::unique_ptr<std::byte[]> kept = nullptr;
 };
@@ -77,7 +80,12 @@ class MessageMatcher {
     // False if it was not posted.
     bool withdraw(Receive& receive) {
         const auto found = queues_.find(receive.tag());
-        if (found == queues_.end() || found->second.posted.remove(&receive) == 0) return false;
+        if (found == queues_.end()) return false;
+        // Those made last are withdrawn first.
+        auto& posted = found->second.posted;
+        const auto last = std::find(posted.rbegin(), posted.rend(), &receive);
+        if (last == posted.rend()) return false;
+        posted.erase(std::prev(last.base()));
         forget_if_empty(receive.tag(), found->second);
         return true;
     }

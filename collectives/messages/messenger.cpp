@@ -116,16 +116,19 @@ bool Messenger::spin(MessageWork& work) {
     return work.has_ended();
 }
 
+void Messenger::stop_waiting() {
+    if (waiters_.fetch_sub(1, std::memory_order_seq_cst) > 1 || started_open_.load() == 0) return;
+    const Lock lock(mutex_);
+    helper_wake_.notify_one();
+}
+
 void Messenger::await(MessageWork& work, Deadline deadline) {
-    const Inside inside(*this);
-    if (inside.closed()) return;
-    waiters_.fetch_add(1, std::memory_order_seq_cst);
-    const auto leave = [this] {
-        if (waiters_.fetch_sub(1, std::memory_order_seq_cst) > 1 || started_open_.load() == 0) return;
-        const Lock lock(mutex_);
-        helper_wake_.notify_one();
-    };
-    if (place_.spins && spin(work)) return leave();
+    const Waiting waiting(*this);
+    if (!waiting.closed() && !look(work)) sleep(work, deadline);
+}
+
+bool Messenger::look(MessageWork& work) {
+    if (place_.spins && spin(work)) return true;
     for (int i = 0; i < kMessageYields && !work.has_ended(); ++i) {
         if (is_ready()) {
             Lock lock(mutex_);
@@ -133,6 +136,10 @@ void Messenger::await(MessageWork& work, Deadline deadline) {
         }
         ::sched_yield();
     }
+    return work.has_ended();
+}
+
+bool Messenger::sleep(MessageWork& work, Deadline deadline) {
     bool in_time = true;
     while (in_time && !work.has_ended()) {
         // Counted before it looks for the last time: whoever has something for it sees it from here on.
@@ -145,13 +152,44 @@ void Messenger::await(MessageWork& work, Deadline deadline) {
             progress(lock);
             expire();
             until = std::min(until, next_deadline_);
-            if (kick_ && connections_wake_) connections_wake_->signal();
         }
         if (!work.has_ended()) doze(count, until);
         bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
         in_time = !has_passed(deadline);
     }
-    leave();
+    return work.has_ended();
+}
+
+void Messenger::begin_all(Works works) {
+    const Inside inside(*this);
+    Lock lock(mutex_);
+    for (MessageWork* work : works) enlist(*work);
+    if (any_left_ || any_lost_ || !pulls_.empty()) progress(lock);
+}
+
+bool Messenger::ends_soon(MessageWork& work) {
+    if (work.has_ended()) return true;
+    const Waiting waiting(*this);
+    return look(work);
+}
+
+bool Messenger::sleep_until(MessageWork& work, Deadline deadline) {
+    const Waiting waiting(*this);
+    return sleep(work, deadline);
+}
+
+bool Messenger::give_up(Works works) {
+    const Inside inside(*this);
+    Lock lock(mutex_);
+    progress(lock);
+    bool moved = std::any_of(works.begin(), works.end(), [&](auto* work) { return has_moved(*work); });
+    for (MessageWork* work : works) {
+        if (moved) break;
+        moved = withdraw(*work);
+        end(*work);
+    }
+    for (const int one : lined_) flush(one);
+    return !moved;
 }
 
 void Messenger::doze(std::uint32_t count, Deadline deadline) {
@@ -213,7 +251,7 @@ void Messenger::serve_connections() {
     std::vector<pollfd> polled;
     Lock lock(mutex_);
     while (!stopping_) {
-        kick_ = false;
+        kicked_ = true;
         progress(lock);
         expire();
         polled.assign(1, {connections_wake_->descriptor(), POLLIN, 0});
@@ -221,6 +259,7 @@ void Messenger::serve_connections() {
             if (!verdict_) peer(one).line->add_descriptors(polled);
         }
         const Deadline until = std::min(next_deadline_, Clock::now() + kLongestMessageSleep);
+        kicked_ = false;
         lock.unlock();
         ::poll(polled.data(), polled.size(), poll_timeout(until));
         connections_wake_->clear();

@@ -19,9 +19,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <thread>
 
 #include "collectives/messages/message_exchange.hpp"
+#include "collectives/tcp/tcp_backend.hpp"
 
 namespace ddprun::inline detail {
 
@@ -34,6 +36,16 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
     void run(const MessageRequest& request, int* source = nullptr);
     // Throws invalid_argument, and system if there is no thread; all else goes to the work.
     std::shared_ptr<MessageWork> start(const MessageRequest& request);
+
+    // These carry out one operation of sends and receives in turn; its thread calls them.
+    using Works = std::span<MessageWork* const>;
+    void begin_all(Works works);
+    // Looks whether it ends in a moment.
+    bool ends_soon(MessageWork& work);
+    // Sleeps until it has ended, or `deadline`.
+    bool sleep_until(MessageWork& work, Deadline deadline);
+    // Ends those that have not, unless a byte of any has moved: false then.
+    bool give_up(Works works);
 
     // Ends all: receives at once, sends when they are through, or at the deadline. Every later call is refused.
     void close(Deadline deadline);
@@ -60,9 +72,24 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
         Messenger& messenger_;
     };
 
+    // The same while it waits for something.
+    class Waiting : public Inside {
+      public:
+        explicit Waiting(Messenger& messenger) : Inside(messenger), messenger_(messenger) {
+            messenger_.waiters_.fetch_add(1, std::memory_order_seq_cst);
+        }
+        ~Waiting() { messenger_.stop_waiting(); }
+
+      private:
+        Messenger& messenger_;
+    };
+
     [[noreturn]] void refuse_closed(const MessageRequest& request) const;
     void await(MessageWork& work, Deadline deadline);
     bool spin(MessageWork& work);
+    bool look(MessageWork& work);
+    bool sleep(MessageWork& work, Deadline deadline);
+    void stop_waiting();
     void doze(std::uint32_t count, Deadline deadline);
     void test();
     // Started operations are looked after.
@@ -78,6 +105,27 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
     bool stopping_ = false;
     std::thread helper_;
     std::thread connections_;
+};
+
+// Transfers: carries out sends, receives and groups of them as operations of a communicator, which take their turn and
+// know no tags. Used by the thread whose turn it is.
+class Transfers {
+  public:
+    // Both are borrowed.
+    Transfers(TcpBackend& tcp, Messenger& messenger) : tcp_(tcp), messenger_(messenger) {}
+
+    // As Backend::run().
+    void run(const Task& task);
+
+  private:
+    void carry_out(std::span<const Task> members, Messenger::Works works, PeerMesh::Operation& operation);
+    static std::vector<int> open_peers(Messenger::Works works);
+    void await(MessageWork& work, Messenger::Works works, PeerMesh::Operation& operation);
+    [[noreturn]] void fail(const Call& call, const MessageWork& work, const PeerMesh::Operation& operation);
+
+    TcpBackend& tcp_;
+    Messenger& messenger_;
+    Deadline next_notice_{};
 };
 
 }  // namespace ddprun::inline detail

@@ -217,7 +217,7 @@ class SoloBackend final : public Backend {
 // Makes what carries out the operations of `session`, whose settings are there already.
 std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpListener listener,
                                  const PeerMesh::Operation& joining, const Origin& origin,
-                                 MessengerPlace& messages) {
+                                 MessengerPlace& messages, TcpBackend*& mesh) {
     const CommunicatorOptions& options = session.options;
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
                                             options.operation_timeout, origin);
@@ -235,6 +235,7 @@ std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpLis
     }
     messages = {&tcp->membership(), session.lifeline, segment ? segment->messages() : nullptr,
                 tcp->mesh().spins()};
+    mesh = tcp.get();
     if (!segment) return tcp;
     if (across->size() == 1)
         return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp), joining);
@@ -423,11 +424,14 @@ std::unique_ptr<Session> open_session(Membership membership, TcpListener listene
     session->transport = transport;
     session->nccl = nccl;
     MessengerPlace messages;
+    TcpBackend* mesh = nullptr;
     session->executor = std::make_unique<Executor>(
-        connect(*session, std::move(membership), std::move(listener), joining, origin, messages),
+        connect(*session, std::move(membership), std::move(listener), joining, origin, messages, mesh),
         session->world_size);
-    if (messages.membership != nullptr)
+    if (mesh != nullptr) {
         session->messenger = make_in_process<Messenger>(messages, options.operation_timeout);
+        session->executor->send_by(std::make_unique<Transfers>(*mesh, *session->messenger));
+    }
     session->lifeline->complete_join();
     return session;
 }

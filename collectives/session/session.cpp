@@ -202,6 +202,11 @@ bool ThreadWorkState::wait_until(Deadline deadline) {
     return true;
 }
 
+Executor::Executor(std::unique_ptr<Backend> backend, int world_size)
+    : backend_(std::move(backend)), world_size_(world_size) {}
+
+void Executor::send_by(std::unique_ptr<Transfers> transfers) { transfers_ = std::move(transfers); }
+
 Executor::~Executor() {
     // Also one that a waiting thread carries out comes before it.
     await_turn(next_++, Deadline::max());
@@ -239,12 +244,13 @@ void Executor::refuse_if_left(Operation operation) const {
     if (left_) refuse(operation, kFinalized);
 }
 
-std::vector<int> Executor::leave(Deadline deadline) {
+std::vector<int> Executor::leave(Deadline deadline, Messenger* messenger) {
     const Ticket ticket = next_++;
     const bool in_time = await_turn(ticket, deadline);
     if (!in_time) backend_->abort(kStartedNotEnded);
     const Turn turn(*this, ticket);
     left_ = true;
+    if (messenger != nullptr) messenger->close(deadline);
     if (!in_time) throw error_of(*backend_->verdict(), "finalize");
     return backend_->leave(deadline);
 }
@@ -336,6 +342,7 @@ void Executor::serve() {
 void Executor::carry_out(const Task& task) {
     refuse_if_left(task.call.operation);
     const Call& call = task.call;
+    if (transfers_ && is_point_to_point(call.operation)) return transfers_->run(task);
     if (backend_->on_device()) {
         refuse_parts(task);
         return backend_->run(task);
@@ -436,7 +443,9 @@ Status Session::status() const {
 
 Session::~Session() {
     const bool healthy = executor && !executor->ended();
-    if (messenger && executor) messenger->close(Deadline::clock::now() + options.leave_timeout);
+    // After what was started.
+    if (messenger && executor)
+        executor->hold(Operation::none, [&] { messenger->close(Deadline::clock::now() + options.leave_timeout); });
     end_executor();
     if (messenger) messenger->disconnect();
     room.leave(healthy ? options.leave_timeout : std::chrono::milliseconds(0));
@@ -455,9 +464,8 @@ void Session::finalize(std::chrono::milliseconds timeout) {
     const Deadline deadline = Deadline::clock::now() + timeout;
     std::vector<int> missing;
     std::exception_ptr failure;
-    if (messenger) messenger->close(deadline);
     try {
-        missing = executor->leave(deadline);
+        missing = executor->leave(deadline, messenger.get());
     } catch (const CollectiveError&) {
         failure = std::current_exception();
     }

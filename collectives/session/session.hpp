@@ -123,6 +123,9 @@ class Gathering {
 inline constexpr std::size_t kMaxStarted = 4096;
 
 class Executor;
+class Lifeline;
+class Messenger;
+class Transfers;
 
 // The state of an operation that a thread of this process carries out.
 class ThreadWorkState final : public WorkState {
@@ -200,8 +203,9 @@ class EndWatch {
 // Any thread, but for the destructor; after leave() all is refused.
 class Executor {
   public:
-    Executor(std::unique_ptr<Backend> backend, int world_size)
-        : backend_(std::move(backend)), world_size_(world_size) {}
+    Executor(std::unique_ptr<Backend> backend, int world_size);
+    // Before the first operation: sends, receives and groups go this way.
+    void send_by(std::unique_ptr<Transfers> transfers);
     // Waits for what was started, then lets the backend leave.
     ~Executor();
 
@@ -219,9 +223,9 @@ class Executor {
         return body();
     }
 
-    // Waits for what was started, then lets the backend leave; see Backend::leave(). Aborts if what was
-    // started has not ended by the deadline.
-    std::vector<int> leave(Deadline deadline);
+    // Waits for what was started, then closes the messenger, if there is one, and lets the backend leave; see Backend::leave().
+    // Aborts if what was started has not ended by the deadline.
+    std::vector<int> leave(Deadline deadline, Messenger* messenger);
 
     // These ask the backend; any thread.
     void abort(const std::string& reason) { backend_->abort(reason); }
@@ -275,6 +279,7 @@ class Executor {
     void serve();
 
     std::unique_ptr<Backend> backend_;
+    std::unique_ptr<Transfers> transfers_;  // null: by the backend
     int world_size_;
     // Inputs of premul_sum, multiplied, where no output has room for them; small parts behind each other. Kept between calls.
     std::vector<std::byte> scratch_;
@@ -288,9 +293,6 @@ class Executor {
     bool stopping_ = false;
     std::thread thread_;
 };
-
-class Lifeline;
-class Messenger;
 
 // The store the ranks met in, kept until this rank's communicator ends. Members end in reverse order: the
 // store this process may host goes last.

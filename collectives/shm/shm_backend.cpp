@@ -202,7 +202,6 @@ void ShmBackend::run_in_places(const Task& task) {
 }
 
 void ShmBackend::run(const Task& task) {
-    if (is_point_to_point(task.call.operation)) return tcp_->run(task);
     const ShmTurn turn(channel_, tcp_->begin(task.call, task.timeout));
     if (fits_places(task)) return run_in_places(task);
     const ShmNote note = note_of(task);

@@ -5,11 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
-#include <map>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "collectives/arithmetic/reduce.hpp"
 
@@ -42,10 +38,8 @@ class SpinLimit {
     Deadline since_{};
 };
 
-// Ends the communicator with `mismatch`, naming both calls, unless the sender is in the same call as `call`, which is the
-// operation's or a member's of its group.
-void require_same_call(PeerMesh& mesh, const MessageReader& reader, const Call& call,
-                       const PeerMesh::Operation& operation) {
+// Ends the communicator with `mismatch`, naming both calls, unless the sender is in the same call.
+void require_same_call(PeerMesh& mesh, const MessageReader& reader, const PeerMesh::Operation& operation) {
     const auto theirs = reader.header();
     const int peer = reader.link().peer();
     if (!theirs) {
@@ -54,8 +48,7 @@ void require_same_call(PeerMesh& mesh, const MessageReader& reader, const Call& 
                    fmt::format("rank {} sent bytes that are no message", peer)},
                   operation);
     }
-    if (*theirs == on_wire(call)) return;
-    mesh.fail_mismatch(call, peer, *theirs, operation);
+    if (*theirs != operation.call) mesh.fail_mismatch(operation.call, peer, *theirs, operation);
 }
 
 // Opens the reader of what a rank sends on a lane; false while that has not dialled.
@@ -69,45 +62,24 @@ bool open_reader(std::optional<MessageReader>& reader, PeerMesh& mesh, int from,
 
 // Reads what has come of a message, up to `size` bytes of its payload, and compares its call once.
 std::size_t read_message(PeerMesh& mesh, MessageReader& reader, std::byte* payload, std::size_t size,
-                         const Call& call, const PeerMesh::Operation& operation) {
+                         const PeerMesh::Operation& operation) {
     const bool had_header = reader.header_done();
     const std::size_t count = reader.read(payload, size);
-    if (!had_header && reader.header_done()) require_same_call(mesh, reader, call, operation);
+    if (!had_header && reader.header_done()) require_same_call(mesh, reader, operation);
     return count;
 }
 
-// A lane's part of a message. Everything is borrowed.
-template <class Byte>
-struct MessagePart {
-    const Call* call = nullptr;
-    Byte* data = nullptr;
-    std::size_t size = 0;
-};
-
 enum class Sends { at_once, what_was_received };
 
-// One lane's part of the messages from one rank, and to one rank, which may be another. Each direction takes its
-// messages one after the other, in their order, and waits for nothing of the other direction; but a relay sends
-// only what it has received.
+// One lane's part of a message from one rank, and of one to a rank, which may be another. A direction waits for nothing of the
+// other one; but a relay sends only what it has received.
 class Exchange final : public Flow {
   public:
-    // A direction without parts is not used, and its rank means nothing.
-    struct Incoming {
-        int from = -1;
-        std::span<const MessagePart<std::byte>> parts;
-    };
-    struct Outgoing {
-        int to = -1;
-        std::span<const MessagePart<const std::byte>> parts;
-    };
-
-    // Dials where this rank has not yet. what_was_received: one message of the same size each way.
+    // Dials where this rank has not yet. what_was_received: as much each way.
     Exchange(PeerMesh& mesh, int lane, const Incoming& in, const Outgoing& out, Sends sends,
              const PeerMesh::Operation& operation)
         : mesh_(mesh), operation_(operation), lane_(lane), in_(in), out_(out), sends_(sends) {
-        if (sent()) return;
-        out_link_ = &mesh.outgoing(out.to, lane, operation);
-        writer_.emplace(*out_link_, *out_.parts.front().call);
+        if (out.to >= 0) writer_.emplace(mesh.outgoing(out.to, lane, operation), operation.call);
     }
 
     bool move() override {
@@ -117,103 +89,74 @@ class Exchange final : public Flow {
     }
     bool done() const override { return received() && sent(); }
     Awaited awaited() const override {
-        return {received() ? nullptr : in_link_, can_send() ? out_link_ : nullptr,
+        return {!received() && reader_ ? &reader_->link() : nullptr, can_send() ? &writer_->link() : nullptr,
                 received() ? -1 : in_.from};
     }
 
   private:
-    bool received() const { return in_.parts.empty(); }
-    bool sent() const { return out_.parts.empty(); }
-    std::size_t sendable() const {
-        const bool at_once = sends_ == Sends::at_once || received();
-        return at_once ? out_.parts.front().size : in_done_;
-    }
+    bool received() const { return in_.from < 0 || (reader_ && reader_->header_done() && in_done_ == in_.size); }
+    bool sent() const { return out_.to < 0 || (writer_->header_done() && out_done_ == out_.size); }
+    std::size_t sendable() const { return sends_ == Sends::at_once ? out_.size : in_done_; }
     bool can_send() const { return !sent() && (!writer_->header_done() || out_done_ < sendable()); }
     bool pull() {
-        if (received()) return false;
-        if (in_link_ == nullptr) in_link_ = mesh_.incoming(in_.from, lane_, operation_);
-        if (in_link_ == nullptr) return false;
-        if (!reader_) reader_.emplace(*in_link_);
-        const MessagePart<std::byte>& part = in_.parts.front();
-        in_done_ += read_message(mesh_, *reader_, part.data + in_done_,
-                                 std::min(part.size - in_done_, kMaxMove), *part.call, operation_);
-        const bool moved = reader_->moved();
-        if (reader_->header_done() && in_done_ == part.size) {
-            in_.parts = in_.parts.subspan(1);
-            in_done_ = 0;
-            reader_.reset();
-        }
-        return moved;
+        if (received() || !open_reader(reader_, mesh_, in_.from, lane_, operation_)) return false;
+        in_done_ += read_message(mesh_, *reader_, in_.data + in_done_, std::min(in_.size - in_done_, kMaxMove),
+                                 operation_);
+        return reader_->moved();
     }
     bool push() {
         if (!can_send()) return false;
-        const MessagePart<const std::byte>& part = out_.parts.front();
-        out_done_ += writer_->write(part.data + out_done_, std::min(sendable() - out_done_, kMaxMove));
-        const bool moved = writer_->moved();
-        if (writer_->header_done() && out_done_ == part.size) {
-            out_.parts = out_.parts.subspan(1);
-            out_done_ = 0;
-            if (!sent()) writer_.emplace(*out_link_, *out_.parts.front().call);
-        }
-        return moved;
+        out_done_ += writer_->write(out_.data + out_done_, std::min(sendable() - out_done_, kMaxMove));
+        return writer_->moved();
     }
 
     PeerMesh& mesh_;
     const PeerMesh::Operation& operation_;
     int lane_;
-    // The parts that are not through; the first is on its way.
     Incoming in_;
     Outgoing out_;
     Sends sends_;
-    TcpLink* in_link_ = nullptr;  // null while the sender has not dialled
-    TcpLink* out_link_ = nullptr;
     std::optional<MessageReader> reader_;
     std::optional<MessageWriter> writer_;
     std::size_t in_done_ = 0;
     std::size_t out_done_ = 0;
 };
 
-template <class Byte>
-MessagePart<Byte> part_of_lane(const Call& call, Byte* data, std::size_t size, int lanes, int lane) {
-    const Range part = chunk_range(size, lanes, lane);
-    return {&call, data + part.begin, part.size};
+// The lane's range of the bytes; a lane that is none of the message's has no rank.
+template <class Message>
+Message part_of_lane(Message whole, int Message::*end, int lanes, int lane) {
+    const int used = whole.*end < 0 ? 0 : lanes_for(whole.size, lanes);
+    if (lane >= used) {
+        whole.*end = -1;
+        return whole;
+    }
+    const Range part = chunk_range(whole.size, used, lane);
+    whole.data += part.begin;
+    whole.size = part.size;
+    return whole;
 }
 
-// Each lane takes its range of the bytes; the two directions may have different lengths.
+// The two directions may have different lengths.
 void exchange(PeerMesh& mesh, const Incoming& in, const Outgoing& out, Sends sends,
               const PeerMesh::Operation& operation) {
-    const int in_lanes = in.from < 0 ? 0 : lanes_for(in.size, mesh.lanes());
-    const int out_lanes = out.to < 0 ? 0 : lanes_for(out.size, mesh.lanes());
-    std::array<MessagePart<std::byte>, kMaxLanes> in_parts;
-    std::array<MessagePart<const std::byte>, kMaxLanes> out_parts;
     std::array<std::optional<Exchange>, kMaxLanes> exchanges;
     std::array<Flow*, kMaxLanes> flows{};
-    const int lanes = std::max(in_lanes, out_lanes);
-    for (int lane = 0; lane < lanes; ++lane) {
-        const auto index = static_cast<std::size_t>(lane);
-        Exchange::Incoming lane_in;
-        Exchange::Outgoing lane_out;
-        if (lane < in_lanes) {
-            in_parts[index] = part_of_lane(operation.call, in.data, in.size, in_lanes, lane);
-            lane_in = {in.from, std::span(in_parts).subspan(index, 1)};
-        }
-        if (lane < out_lanes) {
-            out_parts[index] = part_of_lane(operation.call, out.data, out.size, out_lanes, lane);
-            lane_out = {out.to, std::span(out_parts).subspan(index, 1)};
-        }
-        flows[index] = &exchanges[index].emplace(mesh, lane, lane_in, lane_out, sends, operation);
+    std::size_t used = 0;
+    for (int lane = 0; lane < mesh.lanes(); ++lane) {
+        const Incoming lane_in = part_of_lane(in, &Incoming::from, mesh.lanes(), lane);
+        const Outgoing lane_out = part_of_lane(out, &Outgoing::to, mesh.lanes(), lane);
+        if (lane_in.from < 0 && lane_out.to < 0) break;
+        flows[used] = &exchanges[used].emplace(mesh, lane, lane_in, lane_out, sends, operation);
+        ++used;
     }
-    run_flows(mesh, std::span(flows).first(static_cast<std::size_t>(lanes)), operation);
+    run_flows(mesh, std::span(flows).first(used), operation);
 }
 
 }  // namespace
 
 void run_flows(PeerMesh& mesh, std::span<Flow* const> flows, const PeerMesh::Operation& operation) {
     SpinLimit spin_limit(mesh.spins());
-    // Most operations have a flow for each lane, and allocate nothing.
-    std::array<Awaited, kMaxLanes> few;
-    std::vector<Awaited> many(flows.size() > few.size() ? flows.size() : 0);
-    const std::span<Awaited> awaited = many.empty() ? std::span<Awaited>(few) : std::span<Awaited>(many);
+    std::array<Awaited, kMaxLanes> awaited;
     while (true) {
         bool moved = false;
         std::size_t open = 0;
@@ -224,10 +167,9 @@ void run_flows(PeerMesh& mesh, std::span<Flow* const> flows, const PeerMesh::Ope
         }
         if (open == 0) return;
         if (moved) {
-            mesh.note_moved();
             spin_limit.moved();
         } else if (!spin_limit.looks_again()) {
-            mesh.wait(awaited.first(open), operation);
+            mesh.wait(std::span(awaited).first(open), operation);
         }
     }
 }
@@ -240,37 +182,6 @@ void relay(PeerMesh& mesh, int from, int to, std::byte* data, std::size_t size,
            const PeerMesh::Operation& operation) {
     exchange(mesh, {from, data, size}, {to, data, size}, from < 0 ? Sends::at_once : Sends::what_was_received,
              operation);
-}
-
-void transfer_group(PeerMesh& mesh, std::span<const Task> members, const PeerMesh::Operation& operation) {
-    struct Parts {
-        std::vector<MessagePart<std::byte>> in;
-        std::vector<MessagePart<const std::byte>> out;
-    };
-    // Sorts by how far away the peer is to the right, so that the ranks do not all begin with the same; and lane.
-    std::map<std::pair<int, int>, Parts> by_lane;
-    for (const Task& member : members) {
-        const Call& call = member.call;
-        const int distance = (call.root - mesh.rank() + mesh.world_size()) % mesh.world_size();
-        const int lanes = lanes_for(bytes_of(member), mesh.lanes());
-        for (int lane = 0; lane < lanes; ++lane) {
-            Parts& parts = by_lane[{distance, lane}];
-            if (call.operation == ddprun::Operation::send) {
-                parts.out.push_back(part_of_lane(call, input_of(member), bytes_of(member), lanes, lane));
-            } else {
-                parts.in.push_back(part_of_lane(call, output_of(member), bytes_of(member), lanes, lane));
-            }
-        }
-    }
-    std::deque<Exchange> exchanges;
-    std::vector<Flow*> flows;
-    for (const auto& [place, parts] : by_lane) {
-        const int peer = (mesh.rank() + place.first) % mesh.world_size();
-        const Exchange::Incoming in{peer, parts.in};
-        const Exchange::Outgoing out{peer, parts.out};
-        flows.push_back(&exchanges.emplace_back(mesh, place.second, in, out, Sends::at_once, operation));
-    }
-    run_flows(mesh, flows, operation);
 }
 
 RingRun::RingRun(PeerMesh& mesh, const RingPlan& plan, const PeerMesh::Operation& operation)
@@ -342,7 +253,7 @@ std::size_t RingRun::sendable(std::size_t size) const {
 bool RingRun::pull() {
     if (!open_reader(reader_, mesh_, plan_.left, plan_.lane, operation_) || !can_receive()) return false;
     if (in_.step == plan_.schedule.steps()) {
-        read_message(mesh_, *reader_, nullptr, 0, operation_.call, operation_);
+        read_message(mesh_, *reader_, nullptr, 0, operation_);
     } else {
         const RingChunk current = chunk(plan_.schedule.receives(in_.step));
         in_.done += receive(current, receivable(bytes_of(current)));
@@ -358,7 +269,7 @@ std::size_t RingRun::receive(const RingChunk& current, std::size_t limit) {
     const std::size_t offset = in_.done % kRingSegment;
     std::byte* place = reduces ? plan_.segment.data() + offset : current.kept + in_.done;
     const std::size_t most = std::min(open, reduces ? kRingSegment - offset : kMaxMove);
-    return read_message(mesh_, *reader_, place, most, operation_.call, operation_);
+    return read_message(mesh_, *reader_, place, most, operation_);
 }
 
 void RingRun::use_arrived(const RingChunk& current) {
@@ -448,7 +359,7 @@ bool SwapRun::pull() {
     const std::size_t limit = receivable();
     if (reader_->header_done() && came_ == limit) return false;
     came_ += read_message(mesh_, *reader_, plan_.segment.data() + came_ % kRingSegment, limit - came_,
-                          operation_.call, operation_);
+                          operation_);
     return reader_->moved();
 }
 

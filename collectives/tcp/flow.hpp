@@ -1,4 +1,4 @@
-// Flows: messages in and out at the same time, over a PeerMesh: one each way, a group, or a ring that reduces them.
+// Flows: messages in and out at the same time, over a PeerMesh: one each way, or a ring that reduces them.
 //
 // All move as far as they can and wait for none in particular; so two ranks may send to each other any amount
 // without ever filling the sockets' buffers into a standstill. Large messages go by all lanes.
@@ -23,8 +23,7 @@ namespace ddprun::inline detail {
 // waiting.
 //
 // A large message is shared by the lanes of a connection; each lane is a flow of its own, with its own part
-// of the data, and all run side by side; in a group of messages, also those of each peer. A flow borrows the
-// memory it moves, and lives no longer than its call.
+// of the data, and all run side by side. A flow borrows the memory it moves, and lives no longer than its call.
 
 // The most that one system call moves. The same in both directions: a rank that sends more in its turn than
 // it receives fills the buffers between the two, out of the cache (measured: half as fast).
@@ -70,10 +69,6 @@ void transfer(PeerMesh& mesh, const Incoming& in, const Outgoing& out, const Pee
 // this rank is the last.
 void relay(PeerMesh& mesh, int from, int to, std::byte* data, std::size_t size,
            const PeerMesh::Operation& operation);
-
-// Carries out all `members`, sends and receives. Between two ranks messages keep their order in each
-// direction; otherwise all go on at the same time.
-void transfer_group(PeerMesh& mesh, std::span<const Task> members, const PeerMesh::Operation& operation);
 
 // Every rank's `mine`, by rank: what the ranks of a new communicator have to tell each other. Throws as
 // PeerMesh::wait does, and LinkLost.

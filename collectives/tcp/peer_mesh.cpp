@@ -90,7 +90,6 @@ void PeerMesh::await_left_neighbour() {
 
 void PeerMesh::enter(const Operation& operation) {
     schedule_.reset();
-    moved_ = false;
     // Entered even where it fails, since others may ask which call it was.
     if (!lifeline_.enter(operation.call)) throw_if_ended(operation);
 }
@@ -138,12 +137,7 @@ void PeerMesh::wait(std::span<const Awaited> awaited, const Operation& operation
         if (std::any_of(polled_.begin(), polled_.end(), is_ready)) return;
         granted_ = end_after_sleep(end_of(operation), planned, Clock::now(), operation.timeout.length);
         granted_for_ = operation.deadline;
-        if (!has_passed(end_of(operation))) continue;
-        if (moved_ || !is_point_to_point(operation.call.operation)) fail_late(awaited_ranks_, operation);
-        // The peers have seen nothing of it.
-        Verdict verdict = verdict_on_late(awaited_ranks_, operation);
-        if (membership_.own_numbers) verdict.text.insert(0, kOwnNumbers);
-        throw error_of(verdict, operation.call);
+        if (has_passed(end_of(operation))) fail_late(awaited_ranks_, operation);
     }
 }
 
@@ -326,6 +320,12 @@ Verdict PeerMesh::verdict_on_late(const std::vector<int>& awaited, const Operati
 
 void PeerMesh::fail_late(const std::vector<int>& awaited, const Operation& operation) {
     fail(verdict_on_late(awaited, operation), operation);
+}
+
+void PeerMesh::throw_late(const std::vector<int>& awaited, const Operation& operation) {
+    Verdict verdict = verdict_on_late(awaited, operation);
+    if (membership_.own_numbers) verdict.text.insert(0, kOwnNumbers);
+    throw error_of(verdict, operation.call);
 }
 
 std::vector<int> PeerMesh::leave_together(Deadline deadline) {

@@ -95,8 +95,6 @@ class PeerMesh {
     void throw_if_left(int peer, const Operation& operation) {
         if (lifeline_.left_after(peer)) fail_left(peer, operation);
     }
-    // A byte of the operation has moved.
-    void note_moved() noexcept { moved_ = true; }
     // Asks the others which call they are in; the same if one is in another with the same number. Takes
     // kAnswerTimeout at most.
     void throw_if_mismatched(const Operation& operation);
@@ -108,6 +106,8 @@ class PeerMesh {
     void give_notice_after(std::chrono::milliseconds length) { notice_after_ = length; }
     // The operation's deadline has passed while this rank waited for `awaited`, or for nobody in particular.
     [[noreturn]] void fail_late(const std::vector<int>& awaited, const Operation& operation);
+    // The same, but that nothing has ended with it.
+    [[noreturn]] void throw_late(const std::vector<int>& awaited, const Operation& operation);
 
     // Ends the communicator for all. Returns the verdict that holds. From any thread.
     Verdict declare(const Verdict& verdict) { return lifeline_.declare(verdict); }
@@ -165,7 +165,6 @@ class PeerMesh {
 
     Membership membership_;
     Lifeline lifeline_;
-    bool moved_ = false;
     Deadline granted_for_{};
     Deadline granted_{};
     std::chrono::milliseconds notice_after_{0};

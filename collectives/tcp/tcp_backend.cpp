@@ -331,7 +331,6 @@ void TcpBackend::all_to_all(const Task& task, const PeerMesh::Operation& operati
 }
 
 void TcpBackend::dispatch(const Task& task, const PeerMesh::Operation& operation) {
-    const int peer = task.call.root;
     switch (task.call.operation) {
         case Operation::all_reduce: return all_reduce(task, operation);
         case Operation::broadcast:
@@ -347,13 +346,13 @@ void TcpBackend::dispatch(const Task& task, const PeerMesh::Operation& operation
         case Operation::scatter: return scatter(mesh_, task, operation);
         case Operation::all_to_all: return all_to_all(task, operation);
         case Operation::barrier: return group_.barrier(operation);
-        case Operation::send: return transfer(mesh_, {}, {peer, input_of(task), bytes_of(task)}, operation);
-        case Operation::recv: return transfer(mesh_, {peer, output_of(task), bytes_of(task)}, {}, operation);
-        case Operation::group: return transfer_group(mesh_, *task.members, operation);
+        case Operation::send:
+        case Operation::recv:
+        case Operation::group:
         case Operation::none:
         case Operation::join: break;
     }
-    check(false, "a backend is given operations only");
+    check(false, "a backend over TCP is given operations of all ranks only");
 }
 
 void TcpBackend::reduce_in_tree(const Task& task, const PeerMesh::Operation& operation) {

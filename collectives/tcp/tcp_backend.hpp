@@ -5,7 +5,6 @@
 //   reduce: binomial tree up to kSmallReduce bytes, else the ring's reducing half, then all parts to the root
 //   gather, scatter: each rank's part straight to or from the root
 //   all_to_all: every two ranks swap their parts, one partner at a time
-//   groups: all sends and receives at the same time
 // Which one runs depends only on the call and the number of ranks, and each fixes the order in which the
 // ranks' values are combined; so results are bitwise equal on all ranks and from run to run over TCP. The
 // tree joins the values of neighbouring ranks, counted from the root, then of pairs, and so on.
