@@ -25,9 +25,8 @@ CollectiveError timed_out(const MessageRequest& request, std::chrono::millisecon
 void MessageExchange::set_deadline(MessageWork& work) {
     work.deadline_ = Deadline::clock::now() + timeout_of(work);
     if (work.deadline_ >= next_deadline_) return;
-    if (connections_wake_) connections_wake_->signal();
     next_deadline_ = work.deadline_;
-    ring_bell(*bell_);
+    wake();
 }
 
 bool MessageExchange::is_ready() const {
@@ -131,8 +130,8 @@ bool MessageExchange::withdraw(MessageWork& work) {
     bool taken = false;
     if (to.local) {
         // Whoever reads the sender's memory meanwhile finds that what it has read counts for nothing.
-        const std::uint64_t before = memory_->offer(memory_->rank(), id)
-                                         .exchange(offer_word(offer.turn, OfferState::retracted));
+        const std::uint64_t before =
+            memory_->offer(memory_->rank(), id).exchange(offer_word(offer.turn, OfferState::retracted));
         taken = before == offer_word(offer.turn, OfferState::taken);
     }
     std::erase(to.streams, id);

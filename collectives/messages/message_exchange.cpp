@@ -105,7 +105,12 @@ void MessageExchange::end(MessageWork& work, std::optional<CollectiveError> erro
     for (auto& done : work.then_) run_beside(std::move(done));
     // Its owner may take it away from here on.
     work.ended_.store(true, std::memory_order_seq_cst);
+    wake();
+}
+
+void MessageExchange::wake() {
     ring_bell(*bell_);
+    if (!memory_ && std::exchange(polling_, false)) connections_wake_->signal();
 }
 
 void MessageExchange::fail_with(MessageWork& work, CollectiveErrorCode code, const std::string& what,
@@ -118,7 +123,7 @@ void MessageExchange::begin(MessageWork& work, Lock& lock) {
     enlist(work);
     if (work.has_ended()) return;
     // Of one that was started, the thread that waits or sleeps copies the bytes.
-    if (!pulls_.empty() && work.self_) ring_bell(*bell_);
+    if (!pulls_.empty() && work.self_) wake();
     if (any_left_ || any_lost_ || (!pulls_.empty() && !work.self_)) progress(lock);
 }
 
@@ -232,10 +237,9 @@ void MessageExchange::accept(MessageWork& receive, const ArrivedMessage& message
     }
     if (!(from.local && single_copy_)) return ask_for_pieces(receive, message);
     receive.stage_ = MessageWork::Stage::pulling;
-    pulls_.push_back(
-        {&receive,
-         {message.source, message.tag, message.bytes, true, message.id, message.turn, message.place,
-          message.element}});
+    pulls_.push_back({&receive,
+                      {message.source, message.tag, message.bytes, true, message.id, message.turn,
+                       message.place, message.element}});
 }
 
 void MessageExchange::ask_for_pieces(MessageWork& receive, const ArrivedMessage& message) {
@@ -349,8 +353,11 @@ bool MessageExchange::put_message(int to, MessageWork& work) {
     const MessageRequest& request = work.request_;
     const auto* data = static_cast<const std::byte*>(request.in);
     const std::uint64_t cost = request.bytes + kMessageCost;
+    // Looking takes a flight between cores.
+    if (target.sent_eagerly + cost - target.handed_on_by_peer > kKeptOfPeer)
+        target.handed_on_by_peer = line.handed_on_by_peer();
     if (request.bytes <= line.eager_limit() &&
-        target.sent_eagerly + cost - line.handed_on_by_peer() <= kKeptOfPeer) {
+        target.sent_eagerly + cost - target.handed_on_by_peer <= kKeptOfPeer) {
         if (!line.put({FrameKind::eager, 0, 0, request.tag, request.bytes, 0, request.element}, data))
             return false;
         target.sent_eagerly += cost;
@@ -440,7 +447,9 @@ void MessageExchange::flush(int to) {
                 target.outbox.pop_front();
             if (!target.streams.empty()) more = put_pieces(to);
         }
-        if (!target.line->flush() && !std::exchange(kicked_, true)) connections_wake_->signal();
+        if (target.line->flush()) return;
+        if (std::exchange(polling_, false)) connections_wake_->signal();
+        if (!unsent_.exchange(true)) threads_wake_.notify_all();
     } catch (const LinkLost&) {
         lose(to);
     }
@@ -470,10 +479,12 @@ void MessageExchange::progress(Lock& lock) {
         if (peer(one).line->is_ready()) drain(one);
     }
     if (memory_) look_at_offers();
+    const bool had_unsent = unsent_ && unsent_.exchange(false);
     for (const int one : lined_) {
         const Peer& to = peer(one);
         if (!to.local || !to.controls.empty() || !to.outbox.empty() || !to.streams.empty()) flush(one);
     }
+    if (had_unsent && !unsent_) wake();
     if (any_left_) look_for_left();
     if (any_lost_) look_for_lost();
     if (!pulls_.empty()) pull(lock);

@@ -118,6 +118,7 @@ class MessageExchange {
         std::deque<std::uint32_t> streams;  // offers that the peer has accepted
         std::uint64_t sent_eagerly = 0;     // costs
         std::uint64_t handed_on = 0;
+        std::uint64_t handed_on_by_peer = 0;  // as far as it was looked at
     };
     struct Offer {
         MessageWork* work = nullptr;  // null: free, or given up
@@ -141,6 +142,8 @@ class MessageExchange {
 
     // Has lines to ranks of other hosts from then on.
     virtual void need_connections() = 0;
+    // Wakes this rank's threads that sleep on the bell or on connections.
+    void wake();
 
     int rank() const { return place_.membership == nullptr ? 0 : place_.membership->rank; }
     int world_size() const { return static_cast<int>(peers_.size()); }
@@ -212,6 +215,7 @@ class MessageExchange {
     std::atomic<bool> connected_{false};  // lines to other hosts are in use
 
     std::mutex mutex_;  // guards what follows
+    std::condition_variable threads_wake_;
     std::vector<Peer> peers_;
     std::vector<int> lined_;  // peers with a line
     std::vector<const MessageLine*> local_lines_;
@@ -230,7 +234,8 @@ class MessageExchange {
     bool any_left_ = false;
     bool any_lost_ = false;
     bool closing_ = false;
-    bool kicked_ = false;  // the thread of the connections looks at all of them before it sleeps
+    std::atomic<bool> unsent_{false};  // some connection has no room for all there is
+    bool polling_ = false;             // a thread sleeps on the connections, and nobody has woken it
     std::optional<Verdict> verdict_;
     std::optional<Event> connections_wake_;
 };

@@ -53,7 +53,10 @@ class MessageMatcher {
         // Behind those made before: it may be one that had a message already which came to nothing.
         auto place = queue.posted.end();
         while (place != queue.posted.begin() && (*std::prev(place))->number() > receive.number()) --place;
-        queue.posted.insert(place, &receive);
+        // Made of what was used before, where there is such.
+        if (spare_.empty()) spare_.push_back(nullptr);
+        spare_.front() = &receive;
+        queue.posted.splice(place, spare_, spare_.begin());
         return std::nullopt;
     }
 
@@ -65,7 +68,11 @@ class MessageMatcher {
         for (auto one = posted.begin(); one != posted.end(); ++one) {
             if ((*one)->peer() != kAnyRank && (*one)->peer() != source) continue;
             Receive* receive = *one;
-            posted.erase(one);
+            if (spare_.empty()) {
+                spare_.splice(spare_.begin(), posted, one);
+            } else {
+                posted.erase(one);
+            }
             forget_if_empty(tag, found->second);
             return receive;
         }
@@ -119,6 +126,7 @@ class MessageMatcher {
     }
 
     std::unordered_map<std::uint64_t, Queue> queues_;
+    std::list<Receive*> spare_;  // one at most, of what was posted
     std::size_t arrived_ = 0;
 };
 

@@ -89,7 +89,7 @@ std::shared_ptr<MessageWork> Messenger::start(const MessageRequest& request) {
     if (work->has_ended()) return work;
     set_deadline(*work);
     try {
-        need_helper();
+        need_thread();
     } catch (const std::system_error& error) {
         withdraw(*work);
         fail_with(*work, CollectiveErrorCode::system, fmt::format("no thread: {}", error.what()), {});
@@ -98,28 +98,30 @@ std::shared_ptr<MessageWork> Messenger::start(const MessageRequest& request) {
 }
 
 bool Messenger::spin(MessageWork& work) {
-    const Deadline end = Clock::now() + kMessageSpin;
+    const int looks = memory_ ? kLooksPerClock : 1;
+    Deadline end{};
     do {
-        for (int i = 0; i < kLooksPerClock; ++i) {
+        for (int i = 0; i < looks; ++i) {
             if (work.has_ended()) return true;
             if (is_ready()) {
                 Lock lock(mutex_);
                 progress(lock);
             }
-            relax();
         }
         if (connected_.load(std::memory_order_relaxed)) {
             Lock lock(mutex_);
             progress(lock);
         }
+        if (end == Deadline{}) end = Clock::now() + kMessageSpin;
     } while (!has_passed(end));
     return work.has_ended();
 }
 
 void Messenger::stop_waiting() {
-    if (waiters_.fetch_sub(1, std::memory_order_seq_cst) > 1 || started_open_.load() == 0) return;
+    if (waiters_.fetch_sub(1, std::memory_order_seq_cst) > 1 || !(started_open_.load() > 0 || unsent_))
+        return;
     const Lock lock(mutex_);
-    helper_wake_.notify_one();
+    threads_wake_.notify_all();
 }
 
 void Messenger::await(MessageWork& work, Deadline deadline) {
@@ -139,38 +141,57 @@ bool Messenger::look(MessageWork& work) {
     return work.has_ended();
 }
 
+template <class Look>
+bool Messenger::rest(Look look) {
+    // Counted before it looks for the last time: whoever has something for it sees it from here on.
+    bell_->sleepers.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint32_t count = bell_->count.load(std::memory_order_seq_cst);
+    bool polls = false;
+    std::optional<Deadline> until;
+    {
+        Lock lock(mutex_);
+        until = look(lock);
+        polls = until && !memory_ && connected_ && !has_poller_;
+        if (polls) poll_connections(lock, *until);
+        if (memory_ && connected_) threads_wake_.notify_all();
+    }
+    if (until && !polls) doze(count, *until);
+    bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
+    return until.has_value();
+}
+
 bool Messenger::sleep(MessageWork& work, Deadline deadline) {
-    bool in_time = true;
-    while (in_time && !work.has_ended()) {
-        // Counted before it looks for the last time: whoever has something for it sees it from here on.
-        bell_->sleepers.fetch_add(1, std::memory_order_seq_cst);
-        const std::uint32_t count = bell_->count.load(std::memory_order_seq_cst);
-        Deadline until = deadline;
-        {
-            Lock lock(mutex_);
-            if (!work.has_ended() && work.deadline_ == Deadline::max()) set_deadline(work);
-            progress(lock);
-            expire();
-            until = std::min(until, next_deadline_);
-        }
-        if (!work.has_ended()) doze(count, until);
-        bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
-        in_time = !has_passed(deadline);
+    const auto look = [&](Lock& lock) -> std::optional<Deadline> {
+        if (!work.has_ended() && work.deadline_ == Deadline::max()) set_deadline(work);
+        progress(lock);
+        expire();
+        return work.has_ended() ? std::nullopt : std::optional(std::min(deadline, next_deadline_));
+    };
+    while (rest(look) && !has_passed(deadline)) {
     }
     return work.has_ended();
 }
 
+void Messenger::poll_connections(Lock& lock, Deadline until) {
+    polled_.assign(1, {connections_wake_->descriptor(), POLLIN, 0});
+    for (const int one : lined_) {
+        if (!verdict_) peer(one).line->add_descriptors(polled_);
+    }
+    has_poller_ = polling_ = true;
+    lock.unlock();
+    ::poll(polled_.data(), polled_.size(),
+           poll_timeout(std::min(until, Clock::now() + kLongestMessageSleep)));
+    connections_wake_->clear();
+    lock.lock();
+    has_poller_ = polling_ = false;
+    // One of the others takes the place.
+    if (!memory_ && bell_->sleepers > 1) ring_bell(*bell_);
+}
+
 void Messenger::begin_all(Works works) {
-    const Inside inside(*this);
     Lock lock(mutex_);
     for (MessageWork* work : works) enlist(*work);
     if (any_left_ || any_lost_ || !pulls_.empty()) progress(lock);
-}
-
-bool Messenger::ends_soon(MessageWork& work) {
-    if (work.has_ended()) return true;
-    const Waiting waiting(*this);
-    return look(work);
 }
 
 bool Messenger::sleep_until(MessageWork& work, Deadline deadline) {
@@ -179,7 +200,6 @@ bool Messenger::sleep_until(MessageWork& work, Deadline deadline) {
 }
 
 bool Messenger::give_up(Works works) {
-    const Inside inside(*this);
     Lock lock(mutex_);
     progress(lock);
     bool moved = std::any_of(works.begin(), works.end(), [&](auto* work) { return has_moved(*work); });
@@ -206,18 +226,18 @@ void Messenger::test() {
     if (lock) progress(lock);
 }
 
-void Messenger::need_helper() {
-    if (!memory_ && connections_.joinable()) return;
+void Messenger::need_thread() {
     // Alone, and with nobody whom it could wait for, it keeps the deadlines all the same.
     if (!helper_.joinable()) helper_ = start_without_signals([this] { serve_started(); });
-    helper_wake_.notify_one();
+    threads_wake_.notify_all();
 }
 
 void Messenger::need_connections() {
     const Membership& membership = *place_.membership;
     if (!connections_wake_) connections_wake_.emplace();
     // Without the thread there are no lines. It waits for the lock.
-    connections_ = start_without_signals([this] { serve_connections(); });
+    if (!memory_) need_thread();
+    if (memory_) connections_ = start_without_signals([this] { serve_connections(); });
     for (int whom = 0; whom < world_size(); ++whom) {
         if (whom == rank() || peer(whom).line) continue;
         peer(whom).line = std::make_unique<TcpMessageLine>(membership, *place_.lifeline, whom);
@@ -227,43 +247,29 @@ void Messenger::need_connections() {
 }
 
 void Messenger::serve_started() {
-    Lock lock(mutex_);
-    while (!stopping_) {
-        if (started_open_.load() == 0 || waiters_.load() > 0) {
-            helper_wake_.wait(lock);
-            continue;
+    const auto is_needed = [this] { return waiters_.load() == 0 && (started_open_.load() > 0 || unsent_); };
+    while (true) {
+        {
+            Lock lock(mutex_);
+            threads_wake_.wait(lock, [&] { return stopping_ || is_needed(); });
+            if (stopping_) return;
         }
-        bell_->sleepers.fetch_add(1, std::memory_order_seq_cst);
-        const std::uint32_t count = bell_->count.load(std::memory_order_seq_cst);
-        progress(lock);
-        expire();
-        const Deadline until = next_deadline_;
-        if (started_open_.load() > 0 && !stopping_) {
-            lock.unlock();
-            doze(count, until);
-            lock.lock();
-        }
-        bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
+        rest([&](Lock& lock) {
+            progress(lock);
+            expire();
+            return is_needed() && !stopping_ ? std::optional(next_deadline_) : std::nullopt;
+        });
     }
 }
 
 void Messenger::serve_connections() {
-    std::vector<pollfd> polled;
     Lock lock(mutex_);
-    while (!stopping_) {
-        kicked_ = true;
+    while (true) {
+        threads_wake_.wait(
+            lock, [this] { return stopping_ || waiters_.load() > 0 || started_open_.load() > 0 || unsent_; });
+        if (stopping_) return;
         progress(lock);
-        expire();
-        polled.assign(1, {connections_wake_->descriptor(), POLLIN, 0});
-        for (const int one : lined_) {
-            if (!verdict_) peer(one).line->add_descriptors(polled);
-        }
-        const Deadline until = std::min(next_deadline_, Clock::now() + kLongestMessageSleep);
-        kicked_ = false;
-        lock.unlock();
-        ::poll(polled.data(), polled.size(), poll_timeout(until));
-        connections_wake_->clear();
-        lock.lock();
+        if (!stopping_) poll_connections(lock, Deadline::max());
     }
 }
 
@@ -281,23 +287,13 @@ void Messenger::close(Deadline deadline) {
                       {});
         }
     }
-    while (true) {
-        bell_->sleepers.fetch_add(1, std::memory_order_seq_cst);
-        const std::uint32_t count = bell_->count.load(std::memory_order_seq_cst);
-        bool done = false;
-        {
-            Lock lock(mutex_);
-            progress(lock);
-            expire();
-            done = verdict_ || has_passed(deadline) || !has_unsent();
-            if (connections_wake_) connections_wake_->signal();
-        }
-        // Connections have a thread of their own, which tells nobody that it has sent what there was.
-        if (!done)
-            doze(count,
-                 connected_ ? std::min(deadline, Clock::now() + std::chrono::milliseconds(1)) : deadline);
-        bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
-        if (done) break;
+    const auto look = [&](Lock& lock) {
+        progress(lock);
+        expire();
+        const bool done = verdict_ || has_passed(deadline) || !has_unsent();
+        return done ? std::nullopt : std::optional(deadline);
+    };
+    while (rest(look)) {
     }
     stop_threads();
 }
@@ -310,7 +306,7 @@ void Messenger::stop_threads() {
         fail_all();
         stopping_ = true;
         closed_.store(true, std::memory_order_seq_cst);
-        helper_wake_.notify_all();
+        threads_wake_.notify_all();
         if (connections_wake_) connections_wake_->signal();
     }
     bell_->count.fetch_add(1, std::memory_order_seq_cst);

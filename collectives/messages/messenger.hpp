@@ -8,15 +8,15 @@
 //
 // Whoever waits does the work, for all: under the lock it reads what has come and puts what has room. A rank that waits
 // looks again and again for a moment, where there are CPUs enough, then sleeps on its bell: a word that peers, other
-// threads and the lifeline count up. Two threads, each made when first needed, work while nobody waits: one sleeps on the bell
-// as long as operations that were started are open; the other one sleeps on connections to other hosts.
+// threads and the lifeline count up; without shared memory one of those that wait sleeps on the connections, for all. A thread
+// that is made when first needed does so while nobody waits, as long as operations that were started are open, or bytes have
+// not got out. With connections beside shared memory another one sleeps on those.
 //
 // Any thread may call any of it. In a forked child nothing.
 #pragma once
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -37,11 +37,11 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
     // Throws invalid_argument, and system if there is no thread; all else goes to the work.
     std::shared_ptr<MessageWork> start(const MessageRequest& request);
 
-    // These carry out one operation of sends and receives in turn; its thread calls them.
+    // These carry out one operation of sends and receives in turn; its thread calls them, not after close().
     using Works = std::span<MessageWork* const>;
     void begin_all(Works works);
     // Looks whether it ends in a moment.
-    bool ends_soon(MessageWork& work);
+    bool ends_soon(MessageWork& work) { return work.has_ended() || look(work); }
     // Sleeps until it has ended, or `deadline`.
     bool sleep_until(MessageWork& work, Deadline deadline);
     // Ends those that have not, unless a byte of any has moved: false then.
@@ -92,8 +92,11 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
     void stop_waiting();
     void doze(std::uint32_t count, Deadline deadline);
     void test();
-    // Started operations are looked after.
-    void need_helper();
+    // Sleeps until there is something to do, or what look(lock) returns: when, or nothing where there is no need to sleep.
+    template <class Look>
+    bool rest(Look look);
+    void poll_connections(Lock& lock, Deadline until);
+    void need_thread();
     void need_connections() override;
     void serve_started();
     void serve_connections();
@@ -101,8 +104,9 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
 
     std::atomic<int> waiters_{0};
     std::atomic<int> inside_{0};
-    std::condition_variable helper_wake_;
     bool stopping_ = false;
+    bool has_poller_ = false;  // a thread is in poll_connections(), whose these are
+    std::vector<pollfd> polled_;
     std::thread helper_;
     std::thread connections_;
 };

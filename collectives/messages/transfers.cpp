@@ -40,13 +40,14 @@ void Transfers::run(const Task& task) {
         for (const Task& member : *task.members)
             places.push_back(&works.emplace_back(request_of(member, rank)));
     } catch (const std::bad_alloc&) {
-        tcp_.mesh().fail(
-            {CollectiveErrorCode::system, {rank}, fmt::format("rank {} is out of memory", rank)}, operation);
+        tcp_.mesh().fail({CollectiveErrorCode::system, {rank}, fmt::format("rank {} is out of memory", rank)},
+                         operation);
     }
     carry_out(*task.members, places, operation);
 }
 
-void Transfers::carry_out(std::span<const Task> members, Messenger::Works works, PeerMesh::Operation& operation) {
+void Transfers::carry_out(std::span<const Task> members, Messenger::Works works,
+                          PeerMesh::Operation& operation) {
     messenger_.begin_all(works);
     try {
         for (std::size_t i = 0; i < works.size(); ++i) {

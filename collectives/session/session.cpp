@@ -445,7 +445,8 @@ Session::~Session() {
     const bool healthy = executor && !executor->ended();
     // After what was started.
     if (messenger && executor)
-        executor->hold(Operation::none, [&] { messenger->close(Deadline::clock::now() + options.leave_timeout); });
+        executor->hold(Operation::none,
+                       [&] { messenger->close(Deadline::clock::now() + options.leave_timeout); });
     end_executor();
     if (messenger) messenger->disconnect();
     room.leave(healthy ? options.leave_timeout : std::chrono::milliseconds(0));

@@ -94,14 +94,16 @@ class Exchange final : public Flow {
     }
 
   private:
-    bool received() const { return in_.from < 0 || (reader_ && reader_->header_done() && in_done_ == in_.size); }
+    bool received() const {
+        return in_.from < 0 || (reader_ && reader_->header_done() && in_done_ == in_.size);
+    }
     bool sent() const { return out_.to < 0 || (writer_->header_done() && out_done_ == out_.size); }
     std::size_t sendable() const { return sends_ == Sends::at_once ? out_.size : in_done_; }
     bool can_send() const { return !sent() && (!writer_->header_done() || out_done_ < sendable()); }
     bool pull() {
         if (received() || !open_reader(reader_, mesh_, in_.from, lane_, operation_)) return false;
-        in_done_ += read_message(mesh_, *reader_, in_.data + in_done_, std::min(in_.size - in_done_, kMaxMove),
-                                 operation_);
+        in_done_ += read_message(mesh_, *reader_, in_.data + in_done_,
+                                 std::min(in_.size - in_done_, kMaxMove), operation_);
         return reader_->moved();
     }
     bool push() {
@@ -358,8 +360,8 @@ bool SwapRun::pull() {
     if (!open_reader(reader_, mesh_, plan_.peer, plan_.lane, operation_)) return false;
     const std::size_t limit = receivable();
     if (reader_->header_done() && came_ == limit) return false;
-    came_ += read_message(mesh_, *reader_, plan_.segment.data() + came_ % kRingSegment, limit - came_,
-                          operation_);
+    came_ +=
+        read_message(mesh_, *reader_, plan_.segment.data() + came_ % kRingSegment, limit - came_, operation_);
     return reader_->moved();
 }
 
