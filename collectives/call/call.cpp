@@ -6,16 +6,6 @@
 
 namespace ddprun::inline detail {
 
-Call on_wire(const Call& call) noexcept {
-    Call wire = call;
-    if (call.operation == Operation::send || call.operation == Operation::recv) {
-        wire.operation = Operation::send;
-        wire.root = -1;
-        wire.sequence = 0;
-    }
-    return wire;
-}
-
 std::string describe(const Call& call) {
     const OperationTraits& traits = traits_of(call.operation);
     if (call.operation == Operation::none || call.operation == Operation::join)

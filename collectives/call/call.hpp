@@ -89,9 +89,6 @@ constexpr std::string_view name_of(const Call& call) noexcept {
     return name_of(call.operation == Operation::parts ? static_cast<Operation>(call.root) : call.operation);
 }
 
-// The call as its messages carry it: what sender and receiver must have in common, which for recv is a send.
-Call on_wire(const Call& call) noexcept;
-
 // `all_reduce(sum, 1000 f32) as call 7`, `all_reduce(avg, 9 f32 sent as bf16) as call 8`, `gather(5 u8 to
 // rank 2) as call 1`, `send(10 f32)`, `group of 3`, `all_to_all(by parts) as call 3`.
 std::string describe(const Call& call);

@@ -222,7 +222,7 @@ Verdict blame_for_deadline(const std::vector<std::optional<Call>>& progress, con
         if (!theirs || theirs->sequence < call.sequence || theirs->operation == Operation::none) {
             absent.push_back(other);
         } else if (theirs->sequence == call.sequence && !is_point_to_point(theirs->operation) &&
-                   !(on_wire(*theirs) == on_wire(call))) {
+                   *theirs != call) {
             elsewhere.push_back(other);
         } else if (theirs->sequence > call.sequence) {
             ahead.push_back(other);
@@ -233,7 +233,7 @@ Verdict blame_for_deadline(const std::vector<std::optional<Call>>& progress, con
     if (!elsewhere.empty()) {
         for (int other = 0; other < static_cast<int>(progress.size()); ++other) {
             const auto& theirs = progress[static_cast<std::size_t>(other)];
-            if (other == rank || (theirs && on_wire(*theirs) == on_wire(call))) elsewhere.push_back(other);
+            if (other == rank || (theirs && *theirs == call)) elsewhere.push_back(other);
         }
         return {CollectiveErrorCode::mismatch, minority(sides, progress.size(), elsewhere),
                 "the ranks disagree: " + sides.text()};

@@ -99,7 +99,7 @@ LifelineState::Sendings LifelineState::take(const QuestionNotice& question, int 
     if (verdict_ || !is_rank(question.rank) || !is_collective(question.call)) return {};
     Memory& memory = memory_of(question.call);
     const auto differs = [&](const Call& known) {
-        return known.sequence == question.call.sequence && !(on_wire(known) == on_wire(question.call));
+        return known.sequence == question.call.sequence && known != question.call;
     };
     if (differs(memory.call))
         return disagreement(question, mismatch_verdict(rank_, memory.call, question.rank, question.call));

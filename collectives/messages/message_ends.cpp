@@ -121,8 +121,9 @@ bool MessageExchange::withdraw(MessageWork& work) {
     Peer& to = peer(work.peer());
     if (work.offer_ == 0) {
         // Those made last are withdrawn first.
-        const auto last = std::find(to.outbox.rbegin(), to.outbox.rend(), &work);
-        if (last != to.outbox.rend()) to.outbox.erase(std::prev(last.base()));
+        auto& outbox = outbox_of(work);
+        const auto last = std::find(outbox.rbegin(), outbox.rend(), &work);
+        if (last != outbox.rend()) outbox.erase(std::prev(last.base()));
         return false;
     }
     const std::uint32_t id = work.offer_ - 1;

@@ -149,7 +149,7 @@ void MessageExchange::enlist(MessageWork& work) {
         } else if (whom == rank()) {
             send_to_self(work);
         } else {
-            peer(whom).outbox.push_back(&work);
+            outbox_of(work).push_back(&work);
             flush(whom);
         }
     } catch (const std::exception& error) {
@@ -364,8 +364,9 @@ bool MessageExchange::put_message(int to, MessageWork& work) {
         end(work);
         return true;
     }
+    const std::uint32_t limit = kMessageOffers + (request.element == 0 ? 0 : kOffersInTurn);
+    if (offers_.size() - free_offers_.size() >= limit) return false;
     if (free_offers_.empty()) {
-        if (offers_.size() == kMessageOffers) return false;
         free_offers_.push_back(static_cast<std::uint32_t>(offers_.size()));
         offers_.emplace_back();
     }
@@ -443,8 +444,9 @@ void MessageExchange::flush(int to) {
         bool more = target.controls.empty();
         while (more) {
             more = false;
-            while (!target.outbox.empty() && put_message(to, *target.outbox.front()))
-                target.outbox.pop_front();
+            for (auto* outbox : {&target.outbox_in_turn, &target.outbox}) {
+                while (!outbox->empty() && put_message(to, *outbox->front())) outbox->pop_front();
+            }
             if (!target.streams.empty()) more = put_pieces(to);
         }
         if (target.line->flush()) return;
@@ -482,7 +484,9 @@ void MessageExchange::progress(Lock& lock) {
     const bool had_unsent = unsent_ && unsent_.exchange(false);
     for (const int one : lined_) {
         const Peer& to = peer(one);
-        if (!to.local || !to.controls.empty() || !to.outbox.empty() || !to.streams.empty()) flush(one);
+        if (!to.local || !to.controls.empty() || !to.outbox.empty() || !to.outbox_in_turn.empty() ||
+            !to.streams.empty())
+            flush(one);
     }
     if (had_unsent && !unsent_) wake();
     if (any_left_) look_for_left();

@@ -115,6 +115,7 @@ class MessageExchange {
         std::optional<Deadline> lost;       // when it is taken for dead
         std::deque<MessageFrame> controls;  // what the peer is to be told, before all else
         std::deque<MessageWork*> outbox;
+        std::deque<MessageWork*> outbox_in_turn;  // not held up by those above
         std::deque<std::uint32_t> streams;  // offers that the peer has accepted
         std::uint64_t sent_eagerly = 0;     // costs
         std::uint64_t handed_on = 0;
@@ -180,6 +181,9 @@ class MessageExchange {
     void repost(MessageWork& receive);
 
     MessageMatcher<MessageWork>& matcher(std::uint8_t element) { return element == 0 ? by_tag_ : in_turn_; }
+    std::deque<MessageWork*>& outbox_of(const MessageWork& work) {
+        return work.request_.element == 0 ? peer(work.peer()).outbox : peer(work.peer()).outbox_in_turn;
+    }
     // Ends the operation before its time: it is in nothing any more. True if its receiver has taken it before.
     bool withdraw(MessageWork& work);
     bool has_moved(const MessageWork& work) const;

@@ -126,7 +126,7 @@ void Messenger::stop_waiting() {
 
 void Messenger::await(MessageWork& work, Deadline deadline) {
     const Waiting waiting(*this);
-    if (!waiting.closed() && !look(work)) sleep(work, deadline);
+    if (!waiting.closed() && !look(work)) doze_for(work, deadline);
 }
 
 bool Messenger::look(MessageWork& work) {
@@ -160,7 +160,7 @@ bool Messenger::rest(Look look) {
     return until.has_value();
 }
 
-bool Messenger::sleep(MessageWork& work, Deadline deadline) {
+bool Messenger::doze_for(MessageWork& work, Deadline deadline) {
     const auto look = [&](Lock& lock) -> std::optional<Deadline> {
         if (!work.has_ended() && work.deadline_ == Deadline::max()) set_deadline(work);
         progress(lock);
@@ -194,9 +194,9 @@ void Messenger::begin_all(Works works) {
     if (any_left_ || any_lost_ || !pulls_.empty()) progress(lock);
 }
 
-bool Messenger::sleep_until(MessageWork& work, Deadline deadline) {
+bool Messenger::await_until(MessageWork& work, Deadline deadline) {
     const Waiting waiting(*this);
-    return sleep(work, deadline);
+    return doze_for(work, deadline);
 }
 
 bool Messenger::give_up(Works works) {

@@ -43,7 +43,7 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
     // Looks whether it ends in a moment.
     bool ends_soon(MessageWork& work) { return work.has_ended() || look(work); }
     // Sleeps until it has ended, or `deadline`.
-    bool sleep_until(MessageWork& work, Deadline deadline);
+    bool await_until(MessageWork& work, Deadline deadline);
     // Ends those that have not, unless a byte of any has moved: false then.
     bool give_up(Works works);
 
@@ -88,7 +88,7 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
     void await(MessageWork& work, Deadline deadline);
     bool spin(MessageWork& work);
     bool look(MessageWork& work);
-    bool sleep(MessageWork& work, Deadline deadline);
+    bool doze_for(MessageWork& work, Deadline deadline);
     void stop_waiting();
     void doze(std::uint32_t count, Deadline deadline);
     void test();

@@ -57,7 +57,7 @@ void Transfers::carry_out(std::span<const Task> members, Messenger::Works works,
         }
     } catch (const CollectiveError&) {
         // They have ended, or do now, with the communicator.
-        for (MessageWork* work : works) messenger_.sleep_until(*work, Deadline::max());
+        for (MessageWork* work : works) messenger_.await_until(*work, Deadline::max());
         throw;
     }
 }
@@ -81,7 +81,7 @@ void Transfers::await(MessageWork& work, Messenger::Works works, PeerMesh::Opera
     while (true) {
         if (has_passed(next_notice_)) next_notice_ = mesh.run_wait_schedule(open_peers(works), operation);
         const Deadline planned = std::min(operation.deadline, next_notice_);
-        if (messenger_.sleep_until(work, planned)) return;
+        if (messenger_.await_until(work, planned)) return;
         const auto now = Deadline::clock::now();
         operation.deadline = end_after_sleep(operation.deadline, planned, now, whole);
         if (now < operation.deadline) continue;
@@ -94,7 +94,7 @@ void Transfers::await(MessageWork& work, Messenger::Works works, PeerMesh::Opera
 void Transfers::fail(const Call& call, const MessageWork& work, const PeerMesh::Operation& operation) {
     PeerMesh& mesh = tcp_.mesh();
     const CollectiveError& error = *work.error_;
-    if (error.code() == CollectiveErrorCode::mismatch) {
+    if (work.sent_element_ > 0) {
         const auto type = static_cast<DataType>(work.sent_element_ - 1);
         const Call theirs{Operation::send, type, ReduceOp::sum, -1, work.sent_bytes_ / size_of(type)};
         mesh.fail_mismatch(call, work.source_, theirs, operation);

@@ -17,6 +17,8 @@ inline constexpr std::size_t kMessageLine = 64;
 inline constexpr std::size_t kMessageInline = 32;
 // Messages that one rank has offered and nobody has taken; further ones wait in its own memory.
 inline constexpr std::uint32_t kMessageOffers = 2048;
+// Besides, those of operations in turn, which messages by tag do not hold up.
+inline constexpr std::uint32_t kOffersInTurn = 64;
 inline constexpr std::size_t kLargestMessageRing = std::size_t{128} << 10;
 // All rings of bytes together.
 inline constexpr std::size_t kMessageRings = std::size_t{64} << 20;
@@ -69,7 +71,7 @@ class MessageLayout {
         return ranks_ * sizeof(MessageBell) + pair(receiver, sender) * sizeof(MessageCounters);
     }
     constexpr std::size_t offer(int sender, std::uint32_t id) const noexcept {
-        return offers() + (at(sender) * kMessageOffers + id) * sizeof(MessageOffer);
+        return offers() + (at(sender) * kOffers + id) * sizeof(MessageOffer);
     }
     constexpr std::size_t cell(int receiver, int sender, std::size_t number) const noexcept {
         return first_cell() + ((at(receiver) * cells_ + number) * ranks_ + at(sender)) * sizeof(MessageCell);
@@ -79,6 +81,7 @@ class MessageLayout {
     }
 
   private:
+    static constexpr std::size_t kOffers = kMessageOffers + kOffersInTurn;
     static constexpr std::size_t at(int rank) noexcept { return static_cast<std::size_t>(rank); }
     constexpr std::size_t pair(int receiver, int sender) const noexcept {
         return at(receiver) * ranks_ + at(sender);
@@ -87,7 +90,7 @@ class MessageLayout {
         return ranks_ * sizeof(MessageBell) + ranks_ * ranks_ * sizeof(MessageCounters);
     }
     constexpr std::size_t first_cell() const noexcept {
-        return offers() + ranks_ * kMessageOffers * sizeof(MessageOffer);
+        return offers() + ranks_ * kOffers * sizeof(MessageOffer);
     }
     constexpr std::size_t rings() const noexcept {
         const std::size_t end = first_cell() + ranks_ * ranks_ * cells_ * sizeof(MessageCell);

@@ -124,9 +124,8 @@ std::optional<HelloAnswer> decode_hello_answer(std::span<const std::byte, kHello
 }
 
 std::array<std::byte, kHeaderSize> encode_header(const Call& call) {
-    const Call wire = on_wire(call);
-    return frame_bytes(HeaderFrame{kHeaderMagic, wire.operation, wire.type, wire.reduce, wire.compression,
-                                   wire.count, wire.sequence, wire.root, 0});
+    return frame_bytes(HeaderFrame{kHeaderMagic, call.operation, call.type, call.reduce, call.compression,
+                                   call.count, call.sequence, call.root, 0});
 }
 
 std::optional<Call> decode_header(std::span<const std::byte, kHeaderSize> bytes) {

@@ -82,7 +82,7 @@ std::optional<LinkHello> decode_hello(std::span<const std::byte, kHelloSize> byt
 std::array<std::byte, kHelloAnswerSize> encode(HelloAnswer answer);
 std::optional<HelloAnswer> decode_hello_answer(std::span<const std::byte, kHelloAnswerSize> bytes);
 
-// The header for on_wire(call), and back. Nothing if the bytes are no header or name unknown enumerators.
+// The header for a call, and back. Nothing if the bytes are no header or name unknown enumerators.
 std::array<std::byte, kHeaderSize> encode_header(const Call& call);
 std::optional<Call> decode_header(std::span<const std::byte, kHeaderSize> bytes);
 

@@ -28,6 +28,13 @@ TEST_CASE("two ranks whose groups do not fit are told both calls", "[group]") {
         {[&](Group& group, int peer) { recv(group, peer, 11); },
          [&](Group& group, int peer) { group.send(std::span(ten), peer); },
          "rank 0 called recv(11 i32 from rank 1)", "rank 1 called send(10 i32)"},
+        {[&](Group& group, int peer) { recv(group, peer, 10); },
+         [&](Group& group, int peer) { group.send(ten.data(), 10, DataType::f32, peer); },
+         "rank 0 called recv(10 i32 from rank 1)", "rank 1 called send(10 f32)"},
+        // As many bytes, which are not sent before they are asked for.
+        {[&](Group& group, int peer) { recv(group, peer, kLarge); },
+         [&](Group& group, int peer) { group.send(large.data(), kLarge, DataType::u32, peer); },
+         "rank 0 called recv(", "rank 1 called send("},
         {[&](Group& group, int peer) { recv(group, peer, kLarge); },
          [](Group& group, int peer) { group.send(nullptr, 0, DataType::f64, peer); }, "rank 0 called recv(",
          "rank 1 called send(0 f64)"},
@@ -146,4 +153,66 @@ TEST_CASE("abort from another thread ends groups, also those that only send", "[
         if (aborter.joinable()) aborter.join();
         expect(error.code() == Code::aborted && error.culprits() == std::vector<int>{1}, error.what());
     });
+}
+
+TEST_CASE("a send whose receive does not come in time has not taken place", "[group]") {
+    for (const std::vector<std::string>& hosts : {Hosts{"a", "a"}, Hosts{"a", "b"}}) {
+        std::latch given_up(1);
+        run_on_hosts(hosts, [&](Communicator& comm) {
+            const int peer = 1 - comm.rank();
+            const std::vector<int> wrong = values(kLarge, 100);
+            const std::vector<int> right = values(kLarge, 200);
+            std::vector<int> in(kLarge);
+            if (comm.rank() == 1) {
+                given_up.wait();
+                comm.recv(std::span(in), peer);
+                expect(in == right, "what was sent in the end");
+                return comm.barrier();
+            }
+            CountDown down(given_up);
+            const auto times_out = [&](const std::function<void()>& body) {
+                const auto error = expect_error(Code::timed_out, {1}, body);
+                expect(std::string(error.what()).find("Timed out after 0.050 s") != std::string::npos,
+                       error.what());
+                expect(comm.status().ok(), "what has not begun ends nothing");
+            };
+            comm.set_timeout(std::chrono::milliseconds(50));
+            times_out([&] { comm.send(std::span(wrong), peer); });
+            Group group(comm);
+            group.send(std::span(wrong), peer);
+            group.recv(std::span(in), peer);
+            times_out([&] { group.run(); });
+            comm.set_timeout(std::chrono::minutes(5));
+            const Work work = comm.async().send(std::span(right), peer);
+            down.now();
+            work.wait();
+            comm.barrier();
+        });
+    }
+}
+
+TEST_CASE("a group that has moved and runs out of time ends its communicator", "[group]") {
+    for (const std::vector<std::string>& hosts : {Hosts{"a", "a", "a"}, Hosts{"a", "b", "b"}}) {
+        std::latch over(1);
+        run_on_hosts(
+            hosts,
+            [&](Communicator& comm) {
+                int in = 0;
+                int out = comm.rank();
+                if (comm.rank() == 1) comm.send(std::span(&out, 1), 0);
+                if (comm.rank() > 0) {
+                    over.wait();
+                    expect_error(Code::timed_out, {2}, [&] { comm.barrier(); });
+                    return;
+                }
+                const CountDown down(over);
+                int never = 0;
+                Group group(comm);
+                group.recv(std::span(&in, 1), 1);
+                group.recv(std::span(&never, 1), 2);
+                expect_error(Code::timed_out, {2}, [&] { group.run(); });
+                expect(!comm.status().ok() && in == 1, "ended");
+            },
+            short_operations());
+    }
 }

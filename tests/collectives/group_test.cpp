@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/shm/message_layout.hpp"
 #include "collectives/tcp/flow.hpp"
 #include "tests/collectives/group_fixture.hpp"
 
@@ -205,7 +206,8 @@ TEST_CASE("groups that are started go on beside their caller, in order with all 
 }
 
 TEST_CASE("a group may have as many transfers as it says, and not one more", "[group]") {
-    run_communicators(2, [](Communicator& comm) {
+    const Hosts hosts = GENERATE(Hosts{"a", "a"}, Hosts{"a", "b"});
+    run_on_hosts(hosts, [](Communicator& comm) {
         const int peer = 1 - comm.rank();
         std::vector<std::uint8_t> received(kMaxGroupTransfers / 2);
         std::vector<std::uint8_t> sent(received.size());
@@ -220,6 +222,64 @@ TEST_CASE("a group may have as many transfers as it says, and not one more", "[g
         group.run();
         expect(received == sent, "in order");
     });
+}
+
+TEST_CASE("groups of many ranks and messages by tag do not mix, whatever their numbers", "[group]") {
+    for (const Hosts& hosts : {Hosts(9, "a"), host_names(3, 2)}) {
+        run_on_hosts(hosts, [](Communicator& comm) {
+            const int n = comm.world_size();
+            for (const std::size_t count : {std::size_t{2}, std::size_t{5'000}}) {
+                const auto each = [&](auto body) {
+                    for (int peer = 0; peer < n; ++peer) {
+                        if (peer != comm.rank()) body(peer, static_cast<std::size_t>(peer));
+                    }
+                };
+                // A group's messages go by their senders' numbers.
+                const std::vector<int> tagged = values(count, 1000 * comm.rank());
+                const std::vector<int> plain = values(count, 1000 * comm.rank() + 500);
+                std::vector<std::vector<int>> got_tagged(static_cast<std::size_t>(n), std::vector<int>(count));
+                std::vector<std::vector<int>> got_plain = got_tagged;
+                std::vector<Work> open;
+                const std::size_t bytes = count * sizeof(int);
+                each([&](int peer, std::size_t at) {
+                    open.push_back(comm.start_recv_tagged(got_tagged[at].data(), bytes, Communicator::kAnySource,
+                                                          static_cast<std::uint64_t>(peer)));
+                    open.push_back(comm.start_send_tagged(tagged.data(), bytes, peer,
+                                                          static_cast<std::uint64_t>(comm.rank())));
+                });
+                Group group(comm);
+                each([&](int peer, std::size_t at) {
+                    group.send(std::span(plain), peer);
+                    group.recv(std::span(got_plain[at]), peer);
+                });
+                group.run();
+                for (const Work& work : open) work.wait();
+                each([&](int peer, std::size_t at) {
+                    expect(got_tagged[at] == values(count, 1000 * peer), "the one with a tag");
+                    expect(got_plain[at] == values(count, 1000 * peer + 500), "the group's");
+                });
+            }
+        });
+    }
+}
+
+TEST_CASE("messages by tag that nobody receives hold up no send", "[group]") {
+    for (const Hosts& hosts : {Hosts{"a", "a"}, Hosts{"a", "b"}}) {
+        run_on_hosts(hosts, [](Communicator& comm) {
+            const std::vector<int> large = values(5'000, 1);
+            std::vector<Work> open;
+            std::vector<int> in(large.size());
+            if (comm.rank() == 0) {
+                for (std::uint32_t i = 0; i < kMessageOffers + 10; ++i)
+                    open.push_back(comm.start_send_tagged(large.data(), 20'000, 1, 0));
+                for (int i = 0; i < 100; ++i) comm.send(std::span(large), 1);
+            } else {
+                for (int i = 0; i < 100; ++i) comm.recv(std::span(in), 0);
+                for (std::uint32_t i = 0; i < kMessageOffers + 10; ++i) comm.recv_tagged(in.data(), 20'000, 0, 0);
+            }
+            for (const Work& work : open) work.wait();
+        });
+    }
 }
 
 TEST_CASE("an empty group does nothing, one that is dropped neither", "[group]") {
