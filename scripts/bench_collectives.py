@@ -1,5 +1,5 @@
-"""The collectives' figures: ddpbench's all_reduce beside Open MPI's and Gloo's, in turn, in one run. See
-bench_collectives.sh.
+"""The collectives' figures: ddpbench's all_reduce beside Open MPI's and Gloo's, and with two ranks its messages by tag beside
+Open MPI's, in turn, in one run. See bench_collectives.sh.
 
 A round runs each program once for all sizes; a figure is the median over the rounds of each program's median. "registered"
 is ours with buffers from Communicator::allocate(). The goals are for two cores that share a cache; a machine whose cores
@@ -41,6 +41,10 @@ def goal(peer, ranks, size):
     return None
 
 
+# Messages by tag between two ranks: half of there and back, at least as fast as Open MPI.
+MESSAGES = (8, 128 * KIB, 8 * MIB)
+MESSAGE_GOAL = 1
+
 # More ranks than cores: the slowest of a hundred small calls against the one in the middle.
 TAIL_GOAL = 3
 TAIL_LARGEST = 8 * KIB
@@ -72,11 +76,17 @@ class Bench:
     def registered(self, ranks, sizes):
         return self.ddpbench(ranks, sizes, [f"{self.bin}/ddpbench"], "-R", "1")
 
-    def ddpbench(self, ranks, sizes, program, *options, **environment):
+    def our_messages(self):
+        return self.ddpbench(2, MESSAGES, [f"{self.bin}/ddpbench"], operation="pingpong")
+
+    def openmpi_messages(self):
+        return self.openmpi(2, MESSAGES, "pingpong")
+
+    def ddpbench(self, ranks, sizes, program, *options, operation="all_reduce", **environment):
         times = {}
         for size in sizes:
             path = os.path.join(self.folder, "rows.json")
-            out = output_of([f"{self.bin}/ddprun", "--nproc-per-node", str(ranks), *program, "all_reduce", "-b", str(size), "-e",
+            out = output_of([f"{self.bin}/ddprun", "--nproc-per-node", str(ranks), *program, operation, "-b", str(size), "-e",
                              str(size), "-n", str(self.iterations), "-J", path, "-a", "0", *options], **environment)
             if out is None:
                 return None
@@ -84,9 +94,9 @@ class Bench:
                 result = json.load(file)
             if result["wrong"] != 0:
                 sys.exit("bench_collectives: ddpbench found wrong data")
-            row = result["rows"][0]["in_place"]
+            row = result["rows"][0]["in_place"] or result["rows"][0]["out_of_place"]
             times[size] = row["time_us"]
-            if not options:
+            if not options and operation == "all_reduce":
                 self.tails.setdefault((ranks, size), []).append(row["time_p99_us"] / row["time_us"])
         return times
 
@@ -101,9 +111,9 @@ class Bench:
             sys.exit("bench_collectives: core_probe did not end")
         self.probes.append(int(out))
 
-    def openmpi(self, ranks, sizes):
+    def openmpi(self, ranks, sizes, *what):
         return self.peer(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks),
-                          os.path.join(self.folder, "openmpi")], sizes)
+                          os.path.join(self.folder, "openmpi"), *what], sizes)
 
     def gloo(self, ranks, sizes):
         with tempfile.TemporaryDirectory(dir=self.folder) as meeting:
@@ -149,6 +159,13 @@ def report(table, ranks, size, times, peers):
         named = ""
 
 
+def report_messages(table, times):
+    for size in MESSAGES:
+        ours, theirs = (median(times[name][size]) / 2 for name in ("our_messages", "openmpi_messages"))
+        table.add(f"message, {size_text(size)}", f"{ours:.2f} us", f"openmpi {theirs:.2f} us", f"{theirs / ours:.2f} x faster",
+                  f">= {MESSAGE_GOAL:.2f}", theirs / ours >= MESSAGE_GOAL)
+
+
 def report_tail(table, ranks, size, tails):
     tail = median(tails)
     table.add(f"{ranks} ranks, {size_text(size)}, p99 / p50", f"{tail:.2f}", "", "", f"<= {TAIL_GOAL}", tail <= TAIL_GOAL)
@@ -186,12 +203,14 @@ def main():
         bench = Bench(arguments, folder)
         peers = build_peers(folder)
         for ranks in arguments.ranks:
-            times = {name: {} for name in ("ours", "registered", *peers)}
+            names = ("ours", "registered", *peers)
+            messages = ("our_messages", "openmpi_messages") if ranks == 2 and "openmpi" in peers else ()
+            times = {name: {} for name in (*names, *messages)}
             for _ in range(arguments.rounds):
                 bench.probe()
                 for name in times:
                     run = getattr(bench, name)
-                    for size, time in (run(ranks, SIZES[ranks]) or {}).items():
+                    for size, time in ((run() if name in messages else run(ranks, SIZES[ranks])) or {}).items():
                         times[name].setdefault(size, []).append(time)
             if min(len(times["ours"]), len(times["registered"])) < len(SIZES[ranks]):
                 sys.exit("bench_collectives: ddpbench did not end")
@@ -199,7 +218,9 @@ def main():
                 report(table, ranks, size, times, peers)
                 if ranks > 2 and size <= TAIL_LARGEST:
                     report_tail(table, ranks, size, bench.tails[ranks, size])
-            for name, found in times.items():
+            if messages:
+                report_messages(table, times)
+            for name, found in ((name, times[name]) for name in names):
                 curves[f"{name}, {ranks} ranks"] = {size: median(values) for size, values in found.items()}
         print(f"round trip between two cores: {min(bench.probes)} to {max(bench.probes)} ns, median {median(bench.probes):.0f}")
     table.print()

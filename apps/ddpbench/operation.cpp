@@ -13,6 +13,7 @@ namespace {
 
 double whole(int) { return 1; }
 double without_own(int ranks) { return static_cast<double>(ranks - 1) / ranks; }
+double each(int ranks) { return ranks; }
 double there_and_back(int ranks) { return 2 * without_own(ranks); }
 
 // Each rank sends to the next.
@@ -24,6 +25,17 @@ void run_sendrecv(Communicator& communicator, const OperationCall& call) {
     group.send(call.in, call.count, call.type, next);
     group.recv(call.out, call.count, call.type, before);
     group.run();
+}
+
+// A message by tag goes from rank 0 to the next, and when it has come the next one, until rank 0 has the last.
+void run_pingpong(Communicator& communicator, const OperationCall& call) {
+    const int ranks = communicator.world_size();
+    const int rank = communicator.rank();
+    const std::size_t bytes = call.count * size_of(call.type);
+    const auto send = [&] { communicator.send_tagged(call.in, bytes, (rank + 1) % ranks, 0); };
+    if (rank == 0) send();
+    communicator.recv_tagged(call.out, bytes, (rank + ranks - 1) % ranks, 0);
+    if (rank > 0) send();
 }
 
 void run_all_reduce(Communicator& communicator, const OperationCall& call) {
@@ -60,7 +72,8 @@ constexpr TimedOperation kOperations[] = {
     {{.has_root = true, .out_at_root_only = true, .out_has_parts = true}, "gather", without_own, run_gather},
     {{.has_root = true, .in_has_parts = true}, "scatter", without_own, run_scatter},
     {{.in_has_parts = true, .out_has_parts = true}, "all_to_all", without_own, run_all_to_all},
-    {{.in_place = false, .min_ranks = 2}, "sendrecv", whole, run_sendrecv}};
+    {{.in_place = false, .min_ranks = 2}, "sendrecv", whole, run_sendrecv},
+    {{.in_place = false, .min_ranks = 2}, "pingpong", each, run_pingpong}};
 
 }  // namespace
 

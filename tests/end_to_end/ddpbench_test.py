@@ -9,7 +9,7 @@ import support
 from support import EndToEndTest, program
 
 REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce")
-OPERATIONS = (*REDUCTIONS, "all_gather", "broadcast", "gather", "scatter", "all_to_all", "sendrecv")
+OPERATIONS = (*REDUCTIONS, "all_gather", "broadcast", "gather", "scatter", "all_to_all", "sendrecv", "pingpong")
 
 
 class Ddpbench(EndToEndTest):
@@ -18,7 +18,7 @@ class Ddpbench(EndToEndTest):
 
     def test_every_operation_is_right_for_some_ranks_and_sizes(self):
         for operation in OPERATIONS:
-            for ranks in (1, 2, 3) if operation != "sendrecv" else (2, 3):
+            for ranks in (1, 2, 3) if operation not in ("sendrecv", "pingpong") else (2, 3):
                 with tempfile.TemporaryDirectory() as folder:
                     path = os.path.join(folder, "rows.json")
                     code, out, err = self.bench(ranks, operation, "-b", "100", "-e", "300K", "-f", "50", "-n", "2", "-m", "2",
