@@ -116,8 +116,8 @@ class MessageExchange {
         std::deque<MessageFrame> controls;  // what the peer is to be told, before all else
         std::deque<MessageWork*> outbox;
         std::deque<MessageWork*> outbox_in_turn;  // not held up by those above
-        std::deque<std::uint32_t> streams;  // offers that the peer has accepted
-        std::uint64_t sent_eagerly = 0;     // costs
+        std::deque<std::uint32_t> streams;        // offers that the peer has accepted
+        std::uint64_t sent_eagerly = 0;           // costs
         std::uint64_t handed_on = 0;
         std::uint64_t handed_on_by_peer = 0;  // as far as it was looked at
     };

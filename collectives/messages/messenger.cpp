@@ -19,6 +19,8 @@ using Clock = Deadline::clock;
 
 // Waking a sleeper takes 20 us and more on a virtual machine.
 constexpr std::chrono::microseconds kMessageSpin{50};
+constexpr std::size_t kCopiedPerNanosecond = 4;
+constexpr std::chrono::milliseconds kLongestCopy{5};
 constexpr int kLooksPerClock = 64;
 constexpr int kMessageYields = 20;
 // A sleep that nobody ends; it matters only where a peer is killed between its message and its ring of the bell.
@@ -72,7 +74,9 @@ void Messenger::run(const MessageRequest& request, int* source) {
         Lock lock(mutex_);
         begin(work, lock);
     }
-    if (!work.has_ended()) await(work, Deadline::max());
+    // Nobody else need know that it looks where there is nothing else to do.
+    const bool alone = started_open_.load(std::memory_order_relaxed) == 0;
+    if (!work.has_ended() && !(alone && look(work))) await(work, Deadline::max());
     if (work.error_) throw *work.error_;
     if (source != nullptr) *source = work.source_;
 }
@@ -107,12 +111,18 @@ bool Messenger::spin(MessageWork& work) {
                 Lock lock(mutex_);
                 progress(lock);
             }
+            // Not at first: it takes as long as a message.
+            if (end != Deadline{}) relax();
         }
         if (connected_.load(std::memory_order_relaxed)) {
             Lock lock(mutex_);
             progress(lock);
         }
-        if (end == Deadline{}) end = Clock::now() + kMessageSpin;
+        // What a rank of this host copies meanwhile takes its time.
+        const std::chrono::nanoseconds copying(
+            work.request_.sends ? work.request_.bytes / kCopiedPerNanosecond : 0);
+        if (end == Deadline{})
+            end = Clock::now() + kMessageSpin + std::min<std::chrono::nanoseconds>(copying, kLongestCopy);
     } while (!has_passed(end));
     return work.has_ended();
 }

@@ -237,12 +237,14 @@ TEST_CASE("groups of many ranks and messages by tag do not mix, whatever their n
                 // A group's messages go by their senders' numbers.
                 const std::vector<int> tagged = values(count, 1000 * comm.rank());
                 const std::vector<int> plain = values(count, 1000 * comm.rank() + 500);
-                std::vector<std::vector<int>> got_tagged(static_cast<std::size_t>(n), std::vector<int>(count));
+                std::vector<std::vector<int>> got_tagged(static_cast<std::size_t>(n),
+                                                         std::vector<int>(count));
                 std::vector<std::vector<int>> got_plain = got_tagged;
                 std::vector<Work> open;
                 const std::size_t bytes = count * sizeof(int);
                 each([&](int peer, std::size_t at) {
-                    open.push_back(comm.start_recv_tagged(got_tagged[at].data(), bytes, Communicator::kAnySource,
+                    open.push_back(comm.start_recv_tagged(got_tagged[at].data(), bytes,
+                                                          Communicator::kAnySource,
                                                           static_cast<std::uint64_t>(peer)));
                     open.push_back(comm.start_send_tagged(tagged.data(), bytes, peer,
                                                           static_cast<std::uint64_t>(comm.rank())));
@@ -275,7 +277,8 @@ TEST_CASE("messages by tag that nobody receives hold up no send", "[group]") {
                 for (int i = 0; i < 100; ++i) comm.send(std::span(large), 1);
             } else {
                 for (int i = 0; i < 100; ++i) comm.recv(std::span(in), 0);
-                for (std::uint32_t i = 0; i < kMessageOffers + 10; ++i) comm.recv_tagged(in.data(), 20'000, 0, 0);
+                for (std::uint32_t i = 0; i < kMessageOffers + 10; ++i)
+                    comm.recv_tagged(in.data(), 20'000, 0, 0);
             }
             for (const Work& work : open) work.wait();
         });

@@ -47,8 +47,7 @@ void read_others(std::span<const std::uint8_t> input) {
     }
     const auto call = decode_header(begin_of<kHeaderSize>(input));
     if (call)
-        check(decode_header(encode_header(*call)) == *call,
-              "a header is another one after its own bytes");
+        check(decode_header(encode_header(*call)) == *call, "a header is another one after its own bytes");
     if (const auto key = parse_secret_key({reinterpret_cast<const char*>(input.data()), input.size()}))
         check(parse_secret_key(hex_of(*key)) == key, "a key is another one after its own text");
 }
