@@ -26,7 +26,7 @@ void MessageExchange::set_deadline(MessageWork& work) {
     work.deadline_ = Deadline::clock::now() + timeout_of(work);
     if (work.deadline_ >= next_deadline_) return;
     next_deadline_ = work.deadline_;
-    wake();
+    if (timeout_of(work) < kLongestMessageSleep) wake(true);
 }
 
 bool MessageExchange::is_ready() const {

@@ -108,8 +108,8 @@ void MessageExchange::end(MessageWork& work, std::optional<CollectiveError> erro
     wake();
 }
 
-void MessageExchange::wake() {
-    ring_bell(*bell_);
+void MessageExchange::wake(bool also_helper) {
+    if (also_helper || bell_->sleepers > (armed_ ? 1U : 0U)) ring_bell(*bell_);
     if (!memory_ && std::exchange(polling_, false)) connections_wake_->signal();
 }
 
@@ -122,8 +122,7 @@ void MessageExchange::fail_with(MessageWork& work, CollectiveErrorCode code, con
 void MessageExchange::begin(MessageWork& work, Lock& lock) {
     enlist(work);
     if (work.has_ended()) return;
-    // Of one that was started, the thread that waits or sleeps copies the bytes.
-    if (!pulls_.empty() && work.self_) wake();
+    // Of one that was started, another thread copies the bytes.
     if (any_left_ || any_lost_ || (!pulls_.empty() && !work.self_)) progress(lock);
 }
 

@@ -28,6 +28,9 @@
 
 namespace ddprun::inline detail {
 
+// A sleep that nobody ends; it matters only where a peer is killed between its message and its ring of the bell. Deadlines that
+// are later need wake nobody.
+inline constexpr std::chrono::milliseconds kLongestMessageSleep{500};
 // What a receiver keeps of one sender's, each message counted with kMessageCost besides.
 inline constexpr std::uint64_t kKeptOfPeer = std::uint64_t{256} << 10;
 inline constexpr std::uint64_t kMessageCost = 64;
@@ -144,7 +147,7 @@ class MessageExchange {
     // Has lines to ranks of other hosts from then on.
     virtual void need_connections() = 0;
     // Wakes this rank's threads that sleep on the bell or on connections.
-    void wake();
+    void wake(bool also_helper = false);
 
     int rank() const { return place_.membership == nullptr ? 0 : place_.membership->rank; }
     int world_size() const { return static_cast<int>(peers_.size()); }
@@ -216,6 +219,7 @@ class MessageExchange {
     std::atomic<std::uint32_t> taken_seen_{0};
     std::atomic<int> started_open_{0};
     std::atomic<bool> closed_{false};
+    std::atomic<bool> armed_{false};      // the thread for what was started counts among the bell's sleepers
     std::atomic<bool> connected_{false};  // lines to other hosts are in use
 
     std::mutex mutex_;  // guards what follows

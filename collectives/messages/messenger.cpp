@@ -22,9 +22,6 @@ constexpr std::chrono::microseconds kMessageSpin{50};
 constexpr std::size_t kCopiedPerNanosecond = 4;
 constexpr std::chrono::milliseconds kLongestCopy{5};
 constexpr int kLooksPerClock = 64;
-constexpr int kMessageYields = 20;
-// A sleep that nobody ends; it matters only where a peer is killed between its message and its ring of the bell.
-constexpr std::chrono::milliseconds kLongestMessageSleep{500};
 
 }  // namespace
 
@@ -97,6 +94,13 @@ std::shared_ptr<MessageWork> Messenger::start(const MessageRequest& request) {
     } catch (const std::system_error& error) {
         withdraw(*work);
         fail_with(*work, CollectiveErrorCode::system, fmt::format("no thread: {}", error.what()), {});
+        return work;
+    }
+    // What came before it was heard; but whoever waits or sleeps copies.
+    if (!pulls_.empty()) {
+        wake(true);
+    } else if (is_ready()) {
+        progress(lock);
     }
     return work;
 }
@@ -140,14 +144,16 @@ void Messenger::await(MessageWork& work, Deadline deadline) {
 }
 
 bool Messenger::look(MessageWork& work) {
-    if (place_.spins && spin(work)) return true;
-    for (int i = 0; i < kMessageYields && !work.has_ended(); ++i) {
+    if (place_.spins) return spin(work);
+    // The CPU is anybody's who needs it.
+    const Deadline end = Clock::now() + kMessageSpin;
+    do {
         if (is_ready()) {
             Lock lock(mutex_);
             progress(lock);
         }
         ::sched_yield();
-    }
+    } while (!work.has_ended() && !has_passed(end));
     return work.has_ended();
 }
 
@@ -239,7 +245,8 @@ void Messenger::test() {
 void Messenger::need_thread() {
     // Alone, and with nobody whom it could wait for, it keeps the deadlines all the same.
     if (!helper_.joinable()) helper_ = start_without_signals([this] { serve_started(); });
-    threads_wake_.notify_all();
+    if (helper_rests_) arm_helper();
+    if (!helper_rests_ || connected_) threads_wake_.notify_all();
 }
 
 void Messenger::need_connections() {
@@ -258,17 +265,36 @@ void Messenger::need_connections() {
 
 void Messenger::serve_started() {
     const auto is_needed = [this] { return waiters_.load() == 0 && (started_open_.load() > 0 || unsent_); };
+    std::uint64_t seen = 0;
+    Lock lock(mutex_);
     while (true) {
-        {
-            Lock lock(mutex_);
-            threads_wake_.wait(lock, [&] { return stopping_ || is_needed(); });
-            if (stopping_) return;
+        threads_wake_.wait(lock, [&] { return stopping_ || is_needed() || (memory_ && seen != numbers_); });
+        if (stopping_) return;
+        if (!memory_) {
+            lock.unlock();
+            rest([&](Lock& held) {
+                progress(held);
+                expire();
+                return is_needed() && !stopping_ ? std::optional(next_deadline_) : std::nullopt;
+            });
+            lock.lock();
+            continue;
         }
-        rest([&](Lock& lock) {
+        if (is_needed()) arm_helper();
+        const std::uint32_t count = bell_->count.load(std::memory_order_seq_cst);
+        if (is_needed()) {
             progress(lock);
             expire();
-            return is_needed() && !stopping_ ? std::optional(next_deadline_) : std::nullopt;
-        });
+        }
+        // As long as operations come it stays on the bell, where need_thread() need not wake it.
+        helper_rests_ = true;
+        seen = numbers_;
+        const Deadline until = next_deadline_;
+        lock.unlock();
+        doze(count, until);
+        lock.lock();
+        helper_rests_ = false;
+        disarm_helper();
     }
 }
 

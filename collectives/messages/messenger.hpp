@@ -77,6 +77,7 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
       public:
         explicit Waiting(Messenger& messenger) : Inside(messenger), messenger_(messenger) {
             messenger_.waiters_.fetch_add(1, std::memory_order_seq_cst);
+            messenger_.disarm_helper();
         }
         ~Waiting() { messenger_.stop_waiting(); }
 
@@ -97,6 +98,13 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
     bool rest(Look look);
     void poll_connections(Lock& lock, Deadline until);
     void need_thread();
+    // Whoever has something for this rank rings for the thread that rests on the bell.
+    void arm_helper() {
+        if (!armed_.exchange(true)) bell_->sleepers.fetch_add(1, std::memory_order_seq_cst);
+    }
+    void disarm_helper() {
+        if (armed_.load() && armed_.exchange(false)) bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
+    }
     void need_connections() override;
     void serve_started();
     void serve_connections();
@@ -105,6 +113,7 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
     std::atomic<int> waiters_{0};
     std::atomic<int> inside_{0};
     bool stopping_ = false;
+    bool helper_rests_ = false;
     bool has_poller_ = false;  // a thread is in poll_connections(), whose these are
     std::vector<pollfd> polled_;
     std::thread helper_;
