@@ -100,28 +100,23 @@ void MessageExchange::declare(const Verdict& verdict) {
     fail_all();
 }
 
-bool MessageExchange::has_moved(const MessageWork& work) const {
-    if (!work.request_.sends || work.has_ended()) return work.source_ >= 0 || work.has_ended();
-    return work.offer_ != 0 && offers_[work.offer_ - 1].sent > 0;
-}
-
 bool MessageExchange::withdraw(MessageWork& work) {
     if (!work.request_.sends) {
-        if (matcher(work.request_.element).withdraw(work)) return false;
+        if (matchers_[work.is_by_tag()].withdraw(work)) return false;
         for (auto& [where, coming] : incoming_) {
             if (coming.work == &work) coming.work = nullptr;
         }
         return false;
     }
     if (work.peer() == rank()) {
-        by_tag_.take_back(rank(), work.tag(), work.offer_, 0);
+        matchers_[true].take_back(rank(), work.tag(), work.offer_, 0);
         own_offers_.erase(work.offer_);
         return false;
     }
     Peer& to = peer(work.peer());
     if (work.offer_ == 0) {
         // Those made last are withdrawn first.
-        auto& outbox = outbox_of(work);
+        auto& outbox = to.outboxes[work.is_by_tag()];
         const auto last = std::find(outbox.rbegin(), outbox.rend(), &work);
         if (last != outbox.rend()) outbox.erase(std::prev(last.base()));
         return false;

@@ -119,14 +119,7 @@ void MessageExchange::fail_with(MessageWork& work, CollectiveErrorCode code, con
                               name_of_request(work.request_)));
 }
 
-void MessageExchange::begin(MessageWork& work, Lock& lock) {
-    enlist(work);
-    if (work.has_ended()) return;
-    // Of one that was started, another thread copies the bytes.
-    if (any_left_ || any_lost_ || (!pulls_.empty() && !work.self_)) progress(lock);
-}
-
-void MessageExchange::enlist(MessageWork& work) {
+void MessageExchange::begin(MessageWork& work) {
     const bool closed = closed_.load(std::memory_order_relaxed);
     // Before the operation is among those that a verdict ends.
     if (!closed && news_.load(std::memory_order_acquire) != news_seen_.load(std::memory_order_relaxed))
@@ -144,11 +137,11 @@ void MessageExchange::enlist(MessageWork& work) {
         if (whom == kAnyRank ? lined_.size() + 1 < peers_.size() : whom != rank() && !peer(whom).line)
             need_connections();
         if (!work.request_.sends) {
-            begin_receive(work);
+            if (auto message = matchers_[work.is_by_tag()].post(work)) hand_over(work, std::move(*message));
         } else if (whom == rank()) {
             send_to_self(work);
         } else {
-            outbox_of(work).push_back(&work);
+            peer(whom).outboxes[work.is_by_tag()].push_back(&work);
             flush(whom);
         }
     } catch (const std::exception& error) {
@@ -161,7 +154,7 @@ void MessageExchange::send_to_self(MessageWork& work) {
     const MessageRequest& request = work.request_;
     const auto* data = static_cast<const std::byte*>(request.in);
     ArrivedMessage message{rank(), request.tag, request.bytes};
-    if (MessageWork* receive = by_tag_.match(rank(), request.tag)) {
+    if (MessageWork* receive = matchers_[true].match(rank(), request.tag)) {
         fill(*receive, message, data);
         return end(work);
     }
@@ -170,19 +163,14 @@ void MessageExchange::send_to_self(MessageWork& work) {
         self.sent_eagerly += request.bytes + kMessageCost;
         message.kept = std::make_unique<std::byte[]>(request.bytes);
         if (request.bytes > 0) std::memcpy(message.kept.get(), data, request.bytes);
-        by_tag_.keep(std::move(message));
+        matchers_[true].keep(std::move(message));
         return end(work);
     }
     message.offered = true;
     message.id = ++turns_;
     own_offers_[message.id] = &work;
     work.offer_ = message.id;
-    by_tag_.keep(std::move(message));
-}
-
-void MessageExchange::begin_receive(MessageWork& work) {
-    auto message = matcher(work.request_.element).post(work);
-    if (message) hand_over(work, std::move(*message));
+    matchers_[true].keep(std::move(message));
 }
 
 void MessageExchange::note_handed_on(int from, std::uint64_t bytes) {
@@ -251,7 +239,7 @@ void MessageExchange::repost(MessageWork& receive) {
     receive.stage_ = MessageWork::Stage::open;
     receive.source_ = -1;
     if (verdict_) return fail_with(receive, verdict_->code, verdict_->text, verdict_->culprits);
-    begin_receive(receive);
+    if (auto message = matchers_[receive.is_by_tag()].post(receive)) hand_over(receive, std::move(*message));
 }
 
 void MessageExchange::pull(Lock& lock) {
@@ -297,7 +285,7 @@ void MessageExchange::take(int from, const MessageFrame& frame, const std::byte*
             const bool offered = frame.kind == FrameKind::offer;
             ArrivedMessage message{from,     frame.tag,  frame.bytes, offered,
                                    frame.id, frame.turn, frame.place, frame.element};
-            MessageMatcher<MessageWork>& receives = matcher(frame.element);
+            MessageMatcher<MessageWork>& receives = matchers_[frame.element == 0];
             MessageWork* receive = receives.match(from, frame.tag);
             if (receive != nullptr && offered) return accept(*receive, message);
             if (receive != nullptr) {
@@ -310,7 +298,7 @@ void MessageExchange::take(int from, const MessageFrame& frame, const std::byte*
         }
         case FrameKind::piece: return take_piece(from, frame, payload);
         case FrameKind::retract: {
-            if (matcher(frame.element).take_back(from, frame.tag, frame.id, frame.turn)) return;
+            if (matchers_[frame.element == 0].take_back(from, frame.tag, frame.id, frame.turn)) return;
             const auto found = incoming_.find({from, frame.id});
             if (found == incoming_.end()) return;
             MessageWork* receive = found->second.work;
@@ -443,8 +431,8 @@ void MessageExchange::flush(int to) {
         bool more = target.controls.empty();
         while (more) {
             more = false;
-            for (auto* outbox : {&target.outbox_in_turn, &target.outbox}) {
-                while (!outbox->empty() && put_message(to, *outbox->front())) outbox->pop_front();
+            for (auto& outbox : target.outboxes) {
+                while (!outbox.empty() && put_message(to, *outbox.front())) outbox.pop_front();
             }
             if (!target.streams.empty()) more = put_pieces(to);
         }
@@ -483,7 +471,7 @@ void MessageExchange::progress(Lock& lock) {
     const bool had_unsent = unsent_ && unsent_.exchange(false);
     for (const int one : lined_) {
         const Peer& to = peer(one);
-        if (!to.local || !to.controls.empty() || !to.outbox.empty() || !to.outbox_in_turn.empty() ||
+        if (!to.local || !to.controls.empty() || !to.outboxes[0].empty() || !to.outboxes[1].empty() ||
             !to.streams.empty())
             flush(one);
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -67,6 +68,7 @@ class MessageWork final : public WorkState {
     int peer() const noexcept { return request_.peer; }
     std::uint64_t tag() const noexcept { return request_.tag; }
     std::uint64_t number() const noexcept { return number_; }
+    bool is_by_tag() const noexcept { return request_.element == 0; }
 
   private:
     friend class MessageExchange;
@@ -117,10 +119,10 @@ class MessageExchange {
         bool left = false;
         std::optional<Deadline> lost;       // when it is taken for dead
         std::deque<MessageFrame> controls;  // what the peer is to be told, before all else
-        std::deque<MessageWork*> outbox;
-        std::deque<MessageWork*> outbox_in_turn;  // not held up by those above
-        std::deque<std::uint32_t> streams;        // offers that the peer has accepted
-        std::uint64_t sent_eagerly = 0;           // costs
+        std::array<std::deque<MessageWork*>, 2>
+            outboxes;                       // those in turn, which the others do not hold up; those by tag
+        std::deque<std::uint32_t> streams;  // offers that the peer has accepted
+        std::uint64_t sent_eagerly = 0;     // costs
         std::uint64_t handed_on = 0;
         std::uint64_t handed_on_by_peer = 0;  // as far as it was looked at
     };
@@ -154,10 +156,7 @@ class MessageExchange {
     Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
     int memory_place(int whom) const { return places_[static_cast<std::size_t>(whom)]; }
 
-    void begin(MessageWork& work, Lock& lock);
-    // The same without moving more than itself.
-    void enlist(MessageWork& work);
-    void begin_receive(MessageWork& work);
+    void begin(MessageWork& work);
     void send_to_self(MessageWork& work);
     // The message is for the receive.
     void hand_over(MessageWork& receive, ArrivedMessage message);
@@ -183,13 +182,8 @@ class MessageExchange {
     void ask_for_pieces(MessageWork& receive, const ArrivedMessage& message);
     void repost(MessageWork& receive);
 
-    MessageMatcher<MessageWork>& matcher(std::uint8_t element) { return element == 0 ? by_tag_ : in_turn_; }
-    std::deque<MessageWork*>& outbox_of(const MessageWork& work) {
-        return work.request_.element == 0 ? peer(work.peer()).outbox : peer(work.peer()).outbox_in_turn;
-    }
     // Ends the operation before its time: it is in nothing any more. True if its receiver has taken it before.
     bool withdraw(MessageWork& work);
-    bool has_moved(const MessageWork& work) const;
     bool needs(const MessageWork& work, int left) const;
     void look_for_left();
     void look_for_lost();
@@ -227,8 +221,7 @@ class MessageExchange {
     std::vector<Peer> peers_;
     std::vector<int> lined_;  // peers with a line
     std::vector<const MessageLine*> local_lines_;
-    MessageMatcher<MessageWork> by_tag_;
-    MessageMatcher<MessageWork> in_turn_;
+    std::array<MessageMatcher<MessageWork>, 2> matchers_;  // as outboxes
     MessageWork* open_ = nullptr;
     std::uint64_t numbers_ = 0;
     Deadline next_deadline_ = Deadline::max();

@@ -69,7 +69,8 @@ void Messenger::run(const MessageRequest& request, int* source) {
     MessageWork work(request);
     {
         Lock lock(mutex_);
-        begin(work, lock);
+        begin(work);
+        if (any_left_ || any_lost_ || !pulls_.empty()) progress(lock);
     }
     // Nobody else need know that it looks where there is nothing else to do.
     const bool alone = started_open_.load(std::memory_order_relaxed) == 0;
@@ -86,7 +87,8 @@ std::shared_ptr<MessageWork> Messenger::start(const MessageRequest& request) {
     Lock lock(mutex_);
     work->self_ = work;
     started_open_.fetch_add(1, std::memory_order_seq_cst);
-    begin(*work, lock);
+    begin(*work);
+    if (any_left_ || any_lost_) progress(lock);
     if (work->has_ended()) return work;
     set_deadline(*work);
     try {
@@ -206,7 +208,7 @@ void Messenger::poll_connections(Lock& lock, Deadline until) {
 
 void Messenger::begin_all(Works works) {
     Lock lock(mutex_);
-    for (MessageWork* work : works) enlist(*work);
+    for (MessageWork* work : works) begin(*work);
     if (any_left_ || any_lost_ || !pulls_.empty()) progress(lock);
 }
 
@@ -218,7 +220,10 @@ bool Messenger::await_until(MessageWork& work, Deadline deadline) {
 bool Messenger::give_up(Works works) {
     Lock lock(mutex_);
     progress(lock);
-    bool moved = std::any_of(works.begin(), works.end(), [&](auto* work) { return has_moved(*work); });
+    bool moved = std::any_of(works.begin(), works.end(), [&](const MessageWork* work) {
+        if (!work->request_.sends || work->has_ended()) return work->has_ended() || work->source_ >= 0;
+        return work->offer_ != 0 && offers_[work->offer_ - 1].sent > 0;
+    });
     for (MessageWork* work : works) {
         if (moved) break;
         moved = withdraw(*work);
