@@ -215,20 +215,9 @@ bool TcpMessageLine::dial() {
 
 void TcpMessageLine::append(const MessageFrame& frame, const std::byte* payload) {
     const WireFrame wire{kFrameMagic, kind_on_wire(frame), frame.id, frame.turn, frame.tag, frame.bytes};
-    const std::span<const std::byte> whole[] = {std::as_bytes(std::span(&wire, 1)),
-                                                {payload, has_payload(frame.kind) ? frame.bytes : 0}};
-    std::size_t sent = 0;
-    // Straight from where it lies, unless something waits before it.
-    if (write_.empty() && dialling_ == Dialling::done) {
-        iovec parts[] = {{const_cast<std::byte*>(whole[0].data()), whole[0].size()},
-                         {const_cast<std::byte*>(whole[1].data()), whole[1].size()}};
-        sent = out_.write_some(parts);
-    }
-    for (const auto& part : whole) {
-        const std::size_t skipped = std::min(sent, part.size());
-        write_.insert(write_.end(), part.begin() + static_cast<std::ptrdiff_t>(skipped), part.end());
-        sent -= skipped;
-    }
+    const auto* header = reinterpret_cast<const std::byte*>(&wire);
+    write_.insert(write_.end(), header, header + sizeof(wire));
+    if (has_payload(frame.kind)) write_.insert(write_.end(), payload, payload + frame.bytes);
 }
 
 bool TcpMessageLine::put(const MessageFrame& frame, const std::byte* payload) {
