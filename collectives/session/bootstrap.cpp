@@ -16,7 +16,7 @@
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/shm/shm_backend.hpp"
-#include "collectives/shm/shm_segment.hpp"
+#include "collectives/tcp/flow.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
 #include "rendezvous/store/file_store.hpp"
 #include "rendezvous/store/store_host.hpp"
@@ -215,18 +215,33 @@ class SoloBackend final : public Backend {
 };
 
 // Makes what carries out the operations of `session`, whose settings are there already.
-std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpListener listener,
-                                 const PeerMesh::Operation& joining, const Origin& origin,
+std::unique_ptr<Backend> connect(Session& session, Membership membership, std::optional<TcpListener> listener,
+                                 const PeerMesh::Operation& joining, Origin origin, const ShmGather& gather,
                                  MessengerPlace& messages) {
     const CommunicatorOptions& options = session.options;
+    const auto across = ranks_across_hosts(membership);
+    const bool shares = across && membership.local_world_size() > 1;
+    const bool wanted = session.transport == Transport::automatic;
+    std::optional<ShmSegment> segment;
+    if (gather && shares) {
+        origin.meet = [&, meet = std::move(origin.meet)](const Membership& members) {
+            meet(members);
+            segment = hand_over_segment(members, wanted, gather);
+        };
+    }
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
                                             options.operation_timeout, origin);
-    session.lifeline = &tcp->mesh().lifeline();
-    tcp->mesh().give_notice_after(options.notice_after);
-    const auto across = ranks_across_hosts(tcp->membership());
-    std::optional<ShmSegment> segment;
-    if (across && tcp->membership().local_world_size() > 1) {
-        segment = hand_over_segment(tcp->mesh(), session.transport == Transport::automatic, joining);
+    PeerMesh& mesh = tcp->mesh();
+    session.lifeline = &mesh.lifeline();
+    mesh.give_notice_after(options.notice_after);
+    if (!gather && shares) {
+        try {
+            segment = hand_over_segment(mesh.membership(), wanted, [&](const ShmWord& word) {
+                return gather_over_mesh(mesh, word, joining);
+            });
+        } catch (const LinkLost& lost) {
+            mesh.fail_lost(lost, joining);
+        }
     }
     if (session.nccl) {
         auto peers =
@@ -404,10 +419,10 @@ std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place
     }
 }
 
-std::unique_ptr<Session> open_session(Membership membership, TcpListener listener, Transport transport,
-                                      const std::optional<NcclSettings>& nccl,
+std::unique_ptr<Session> open_session(Membership membership, std::optional<TcpListener> listener,
+                                      Transport transport, const std::optional<NcclSettings>& nccl,
                                       const CommunicatorOptions& options, Deadline deadline,
-                                      const Origin& origin) {
+                                      const Origin& origin, const ShmGather& gather) {
     auto session = std::make_unique<Session>();
     session->rank = membership.rank;
     session->world_size = membership.world_size();
@@ -424,7 +439,7 @@ std::unique_ptr<Session> open_session(Membership membership, TcpListener listene
     session->nccl = nccl;
     MessengerPlace messages;
     session->executor = std::make_unique<Executor>(
-        connect(*session, std::move(membership), std::move(listener), joining, origin, messages),
+        connect(*session, std::move(membership), std::move(listener), joining, origin, gather, messages),
         session->world_size);
     if (messages.membership != nullptr)
         session->messenger = make_in_process<Messenger>(messages, options.operation_timeout);

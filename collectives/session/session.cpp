@@ -265,7 +265,9 @@ void refuse_parts(const Task& task) {
 Work Executor::start(const Task& task) {
     if (backend_->on_device()) {
         refuse_parts(task);
-        return hold(task.call.operation, [&] { return Work(backend_->start(task)); });
+        const Turn turn(*this, next_++);
+        refuse_if_left(task.call.operation);
+        return Work(backend_->start(task));
     }
     if (task.stream != nullptr) {
         refuse(task.call.operation, "a stream was given, but this communicator's backend is not nccl");

@@ -210,15 +210,6 @@ class Executor {
     // Throws nothing of the operation itself: its Work does. Refuses a stream where there is no device.
     Work start(const Task& task);
 
-    // Runs body() in a turn of its own, where it may use what the operations' thread uses. Nothing of this object may be
-    // asked for in it.
-    template <class Body>
-    auto hold(Operation operation, Body body) {
-        const Turn turn(*this, next_++);
-        refuse_if_left(operation);
-        return body();
-    }
-
     // Waits for what was started, then lets the backend leave; see Backend::leave(). Aborts if what was
     // started has not ended by the deadline.
     std::vector<int> leave(Deadline deadline);
@@ -332,6 +323,7 @@ struct Session {
     std::optional<SecretKey> mesh_key;  // see Membership
     bool own_numbers = false;           // see Membership
     std::atomic<int> shrinks{0};        // how often this rank has begun a shrink()
+    std::atomic<int> splits{0};         // and, as all the others, a split()
     MeetingRoom room;
     std::unique_ptr<Executor> executor;  // null once finalized
     // Of messages by tag; ends before the executor, on whose backend it works. Null with NCCL.

@@ -96,9 +96,13 @@ ShmLifeline::ShmLifeline(const ShmSegment& segment, int place, std::vector<int> 
       exit_mark_([this] { mark_exit(); }),
       watched_(place) {
     try {
-        thread_ = start_without_signals([this] { run(); });
-        started_.wait();
+        if (lifeline.parent() == nullptr) thread_ = start_without_signals([this] { run(); });
     } catch (const std::system_error&) {
+        // As where the system has no robust futexes.
+    }
+    if (thread_.joinable()) {
+        started_.wait();
+    } else {
         release();
     }
     lifeline_.set_observer(this);

@@ -42,12 +42,13 @@ int ranks_of_this_machine(const Membership& membership) {
 
 }  // namespace
 
-PeerMesh::PeerMesh(Membership membership, TcpListener listener, const Operation& joining,
+PeerMesh::PeerMesh(Membership membership, std::optional<TcpListener> listener, const Operation& joining,
                    const Origin& origin)
     : membership_(std::move(membership)),
       lifeline_(membership_, std::move(listener), origin),
       lanes_(membership_.lanes()),
       spins_(ranks_of_this_machine(membership_) <= usable_cpus(online_cpus(), find_cpu_quota())) {
+    if (origin.meet) origin.meet(membership_);
     try {
         try {
             connect_ring(joining);
@@ -246,12 +247,9 @@ void PeerMesh::exchange_proofs(Dialled& dialled, const Operation& operation) {
 }
 
 bool PeerMesh::wait_for_news(Deadline deadline) {
-    Lifeline* parent = lifeline_.parent();
-    std::array<pollfd, 2> polled{{{lifeline_.news_descriptor(), POLLIN, 0}, {}}};
-    if (parent != nullptr) polled[1] = {parent->news_descriptor(), POLLIN, 0};
-    poll_once(std::span(polled).first(parent != nullptr ? 2 : 1), deadline);
+    pollfd polled{lifeline_.news_descriptor(), POLLIN, 0};
+    poll_once({&polled, 1}, deadline);
     lifeline_.take_news();
-    if (parent != nullptr) parent->take_news();
     return !has_passed(deadline);
 }
 

@@ -31,36 +31,10 @@ std::string text_of(const std::vector<int>& ranks) {
     return text;
 }
 
-SplitEntry entry_of(int color, int key) {
-    SplitEntry entry;
-    entry.color = color;
-    entry.key = key;
-    return entry;
-}
-
 }  // namespace
 
-TEST_CASE("an entry survives its encoding, and a long problem is cut off", "[split]") {
-    SplitEntry entry = entry_of(3, -7);
-    entry.nonce[15] = 9;
-    REQUIRE(decode_split_entry(encode(entry)) == entry);
-    entry.member = {{"192.168.1.9", 4711}, "host/boot"};
-    REQUIRE(decode_split_entry(encode(entry)) == entry);
-    entry.member = {};
-    entry.problem = "no descriptors";
-    REQUIRE(decode_split_entry(encode(entry)) == entry);
-    entry.problem.assign(2000, 'x');
-    const auto cut = decode_split_entry(encode(entry));
-    REQUIRE(cut);
-    REQUIRE(cut->problem == std::string(487, 'x'));
-    SplitBytes wrong = encode(entry_of(0, 0));
-    wrong[24] = std::byte{'?'};
-    REQUIRE_FALSE(decode_split_entry(wrong));
-}
-
 TEST_CASE("groups are those of one colour, by key, then by rank", "[split]") {
-    const std::vector<SplitEntry> entries{entry_of(0, 5), entry_of(1, 0), entry_of(0, -1),
-                                          entry_of(0, 5), entry_of(1, 0), entry_of(-1, 0)};
+    const std::vector<SplitEntry> entries{{0, 5}, {1, 0}, {0, -1}, {0, 5}, {1, 0}, {-1, 0}};
     REQUIRE(split_group(entries, 0) == std::vector<int>{2, 0, 3});
     REQUIRE(split_group(entries, 3) == std::vector<int>{2, 0, 3});
     REQUIRE(split_group(entries, 4) == std::vector<int>{1, 4});
@@ -75,8 +49,7 @@ TEST_CASE("split makes the groups that colours and keys say, for any of them", "
             for (int round = 0; round < 6; ++round) {
                 std::vector<SplitEntry> entries;
                 for (int rank = 0; rank < n; ++rank) {
-                    entries.push_back(
-                        entry_of(static_cast<int>(random() % 4) - 1, static_cast<int>(random() % 3)));
+                    entries.push_back({static_cast<int>(random() % 4) - 1, static_cast<int>(random() % 3)});
                 }
                 const SplitEntry& mine = entries[static_cast<std::size_t>(comm.rank())];
                 std::optional<Communicator> part = comm.split(mine.color, mine.key);
