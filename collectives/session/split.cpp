@@ -64,22 +64,49 @@ class Circle {
                ranks_by_host(membership_of(old_, ranks_, nonce_)).size() == 1;
     }
 
-    template <class T>
-    std::vector<T> gather(const T& own) const {
+    // Every member's word, by rank in the new one. Calls came(word, rank) for each as it comes, which may throw.
+    template <class T, class Came>
+    std::vector<T> gather(const T& own, Came came) const {
         std::vector<T> all(ranks_.size(), own);
         try {
-            exchange(&own, reinterpret_cast<std::byte*>(all.data()), sizeof(T));
-        } catch (const CollectiveError& error) {
+            for (const int rank : ranks_) passes({true, &own, nullptr, sizeof(T), rank, tag_});
+            std::vector<int> late;
+            for (std::size_t i = 0; i < ranks_.size(); ++i) {
+                const bool here = passes({false, nullptr, &all[i], sizeof(T), ranks_[i], tag_});
+                here ? came(all[i], ranks_[i]) : late.push_back(ranks_[i]);
+            }
+            if (!late.empty()) {
+                fail(CollectiveErrorCode::timed_out, late,
+                     fmt::format("of {} members these have not come in time "
+                                 "(CommunicatorOptions::join_timeout): {}",
+                                 ranks_.size(), list_of_ranks(late)));
+            }
+        } catch (const CollectiveError&) {
             give_up();
-            const bool given_up = error.code() == CollectiveErrorCode::mismatch;
-            throw CollectiveError(
-                given_up ? CollectiveErrorCode::timed_out : error.code(),
-                fmt::format(
-                    "{}: {}", name_,
-                    given_up ? fmt::format("rank {} has given up", error.culprits().front()) : error.what()),
-                error.culprits(), name_);
+            throw;
         }
         return all;
+    }
+
+    [[noreturn]] void fail(CollectiveErrorCode code, const std::vector<int>& culprits,
+                           const std::string& text) const {
+        throw CollectiveError(code, fmt::format("{}: {}", name_, text), culprits, name_);
+    }
+
+  private:
+    // False if its time is over.
+    bool passes(MessageRequest request) const {
+        request.timeout = time_until(deadline_);
+        try {
+            old_.messenger->run(request);
+        } catch (const CollectiveError& error) {
+            if (error.code() == CollectiveErrorCode::timed_out) return false;
+            if (error.code() == CollectiveErrorCode::mismatch)
+                fail(CollectiveErrorCode::timed_out, {request.peer},
+                     fmt::format("rank {} has given up", request.peer));
+            fail(error.code(), error.culprits(), error.what());
+        }
+        return true;
     }
 
     void give_up() const {
@@ -91,30 +118,6 @@ class Circle {
                 // It hears otherwise, or runs out of time.
             }
         }
-    }
-
-  private:
-    void exchange(const void* own, std::byte* all, std::size_t bytes) const {
-        for (const int rank : ranks_) {
-            if (rank != old_.rank)
-                old_.messenger->run({true, own, nullptr, bytes, rank, tag_, time_until(deadline_)});
-        }
-        std::vector<int> late;
-        for (std::size_t i = 0; i < ranks_.size(); ++i) {
-            if (ranks_[i] == old_.rank) continue;
-            try {
-                old_.messenger->run(
-                    {false, nullptr, all + i * bytes, bytes, ranks_[i], tag_, time_until(deadline_)});
-            } catch (const CollectiveError& error) {
-                if (error.code() != CollectiveErrorCode::timed_out) throw;
-                late.push_back(ranks_[i]);
-            }
-        }
-        if (late.empty()) return;
-        const auto text =
-            fmt::format("of {} members these have not come in time (CommunicatorOptions::join_timeout): {}",
-                        ranks_.size(), list_of_ranks(late));
-        throw CollectiveError(CollectiveErrorCode::timed_out, text, late);
     }
 
     Session& old_;
@@ -131,7 +134,8 @@ std::unique_ptr<Session> open_part(Session& old, const std::vector<int>& ranks, 
                                    Deadline deadline, const std::function<void()>& meet) {
     const Origin origin{old.lifeline, ranks, nullptr, [&](const Membership&) { meet(); }};
     ShmGather gather;
-    if (circle.is_open()) gather = [&](const ShmWord& word) { return circle.gather(word); };
+    if (circle.is_open())
+        gather = [&](const ShmWord& word) { return circle.gather(word, [](const ShmWord&, int) {}); };
     auto made = open_session(membership_of(old, ranks, nonce), std::nullopt, old.transport, old.nccl, options,
                              deadline, origin, gather);
     made->ports = old.ports;
@@ -302,18 +306,12 @@ std::unique_ptr<Session> open_subgroup_session(Session& old, const std::vector<i
     const Nonce nonce = derived_nonce(old.nonce, "subgroup/" + name);
     const Circle circle(old, ranks, nonce, kSubgroup, deadline);
     const auto meet_by_messages = [&] {
-        const Nonce mine = derived_nonce(nonce, encode_ranks(ranks));
-        const std::vector<Nonce> lists = circle.gather(mine);
-        const auto other =
-            std::find_if(lists.begin(), lists.end(), [&](const Nonce& one) { return one != mine; });
-        if (other == lists.end()) return;
-        circle.give_up();
-        std::vector<int> culprits{old.rank, ranks[static_cast<std::size_t>(other - lists.begin())]};
-        std::sort(culprits.begin(), culprits.end());
-        throw CollectiveError(CollectiveErrorCode::mismatch,
-                              fmt::format("{}: ranks {} and {} have other lists of members", kSubgroup,
-                                          culprits[0], culprits[1]),
-                              culprits, kSubgroup);
+        const Nonce list = derived_nonce(nonce, encode_ranks(ranks));
+        circle.gather(list, [&](const Nonce& theirs, int rank) {
+            if (theirs == list) return;
+            circle.fail(CollectiveErrorCode::mismatch, {std::min(old.rank, rank), std::max(old.rank, rank)},
+                        fmt::format("ranks {} and {} have other lists of members", old.rank, rank));
+        });
     };
     const auto meet_in_store = [&] {
         const auto store = old.room.reopen(std::min(options.join_timeout, kReopenTimeout));

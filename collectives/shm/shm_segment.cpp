@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "collectives/shm/shm_pipeline.hpp"
 #include "collectives/wire/membership.hpp"
 #include "rendezvous/system/resource_limits.hpp"
 
@@ -101,8 +102,10 @@ std::optional<ShmSegment> hand_over_segment(const Membership& membership, bool w
         segment = ShmSegment::open(offers[static_cast<std::size_t>(ranks.at(0))].offer, membership);
     if (segment) write_cpus(segment->cpus(ranks.index).set);
     const int pieces = !segment ? 0 : segment->layout().pool_size() == 0 ? 1 : 2;
-    const int least = std::ranges::min(gather({{}, pieces}), {}, &ShmWord::pieces).pieces;
+    const auto words = gather({{}, pieces, has_store_type()});
+    const int least = std::ranges::min(words, {}, &ShmWord::pieces).pieces;
     if (least == 0) return std::nullopt;
+    segment->all_measured = std::ranges::all_of(words, &ShmWord::measured);
     if (least == 1) segment->give_up_pools();
     segment->close_offer();
     return segment;

@@ -197,6 +197,8 @@ class ShmSegment {
     int world_size() const noexcept { return world_size_; }
     // Where there are pools and not all ranks have them, nobody uses them.
     void give_up_pools() { layout_ = ShmLayout(world_size_); }
+    // All ranks have found out which stores suit their processor.
+    bool all_measured = false;
     // The rank's pool; null where there are none.
     std::shared_ptr<ShmPool> pool(int rank) const;
     // What lies so many bytes behind the beginning.
@@ -238,7 +240,8 @@ class ShmSegment {
 
 struct ShmWord {
     ShmOffer offer;
-    std::int32_t pieces = 0;  // 0: not mapped; 1: without the pools; 2: all
+    std::int32_t pieces = 0;    // 0: not mapped; 1: without the pools; 2: all
+    std::int32_t measured = 0;  // see has_store_type()
 };
 // Every rank's word, by rank.
 using ShmGather = std::function<std::vector<ShmWord>(const ShmWord&)>;
