@@ -4,7 +4,10 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "collectives/call/backend.hpp"
@@ -46,34 +49,36 @@ Membership membership_of(const Session& old, const std::vector<int>& ranks, cons
     return membership;
 }
 
-// Circle: the members of a new communicator tell each other words by messages of the old one. Who gives up says so, by a
-// message without bytes. Throws CollectiveError with the ranks' numbers in the old one.
+// Circle: the members of a new communicator tell each other words by messages of the old one. Who gives up tells why instead.
+// Throws CollectiveError with the ranks' numbers in the old one.
 class Circle {
   public:
     Circle(Session& old, const std::vector<int>& ranks, const Nonce& nonce, const char* name,
            Deadline deadline)
-        : old_(old), ranks_(ranks), name_(name), deadline_(deadline), nonce_(nonce) {
+        : old_(old), ranks_(ranks), name_(name), deadline_(deadline) {
         std::memcpy(&tag_, nonce.data(), sizeof(tag_));
-        tag_ |= kOwnTags;
     }
 
     // Whether all can be told of by each; the same answer on all.
     bool is_open() const {
-        if (!old_.messenger) return false;
-        return ranks_.size() <= kMostByMessages ||
-               ranks_by_host(membership_of(old_, ranks_, nonce_)).size() == 1;
+        return old_.messenger && (ranks_.size() <= kMostByMessages ||
+                                  ranks_by_host(membership_of(old_, ranks_, {})).size() == 1);
     }
 
     // Every member's word, by rank in the new one. Calls came(word, rank) for each as it comes, which may throw.
     template <class T, class Came>
     std::vector<T> gather(const T& own, Came came) const {
-        std::vector<T> all(ranks_.size(), own);
+        std::vector<T> all(ranks_.size());
         try {
-            for (const int rank : ranks_) passes({true, &own, nullptr, sizeof(T), rank, tag_});
+            for (const int rank : ranks_) tell(rank, {0, std::bit_cast<Word>(own)});
             std::vector<int> late;
             for (std::size_t i = 0; i < ranks_.size(); ++i) {
-                const bool here = passes({false, nullptr, &all[i], sizeof(T), ranks_[i], tag_});
-                here ? came(all[i], ranks_[i]) : late.push_back(ranks_[i]);
+                if (const auto word = hear(ranks_[i])) {
+                    all[i] = std::bit_cast<T>(*word);
+                    came(all[i], ranks_[i]);
+                } else {
+                    late.push_back(ranks_[i]);
+                }
             }
             if (!late.empty()) {
                 fail(CollectiveErrorCode::timed_out, late,
@@ -81,8 +86,10 @@ class Circle {
                                  "(CommunicatorOptions::join_timeout): {}",
                                  ranks_.size(), list_of_ranks(late)));
             }
-        } catch (const CollectiveError&) {
-            give_up();
+        } catch (const CollectiveError& error) {
+            for (const int rank : ranks_) {
+                if (rank != old_.rank) tell(rank, {1 + static_cast<int>(error.code()), {}});
+            }
             throw;
         }
         return all;
@@ -94,38 +101,40 @@ class Circle {
     }
 
   private:
-    // False if its time is over.
-    bool passes(MessageRequest request) const {
-        request.timeout = time_until(deadline_);
+    using Word = std::array<std::byte, 16>;
+    struct Frame {
+        std::int32_t given_up = 0;  // 1 and the error's code
+        Word word{};
+    };
+
+    // One that cannot be told is not heard either.
+    void tell(int rank, const Frame& frame) const {
+        const auto rest = frame.given_up == 0 ? time_until(deadline_) : std::chrono::milliseconds(0);
         try {
-            old_.messenger->run(request);
-        } catch (const CollectiveError& error) {
-            if (error.code() == CollectiveErrorCode::timed_out) return false;
-            if (error.code() == CollectiveErrorCode::mismatch)
-                fail(CollectiveErrorCode::timed_out, {request.peer},
-                     fmt::format("rank {} has given up", request.peer));
-            fail(error.code(), error.culprits(), error.what());
+            old_.messenger->run({true, &frame, nullptr, sizeof(frame), rank, tag_, rest});
+        } catch (const CollectiveError&) {
         }
-        return true;
     }
 
-    void give_up() const {
-        for (const int rank : ranks_) {
-            if (rank == old_.rank) continue;
-            try {
-                old_.messenger->run({true, nullptr, nullptr, 0, rank, tag_, {}});
-            } catch (const CollectiveError&) {
-                // It hears otherwise, or runs out of time.
-            }
+    // Nothing if its time is over.
+    std::optional<Word> hear(int rank) const {
+        Frame frame;
+        try {
+            old_.messenger->run({false, nullptr, &frame, sizeof(frame), rank, tag_, time_until(deadline_)});
+        } catch (const CollectiveError& error) {
+            if (error.code() == CollectiveErrorCode::timed_out) return std::nullopt;
+            fail(error.code(), error.culprits(), error.what());
         }
+        if (frame.given_up == 0) return frame.word;
+        fail(static_cast<CollectiveErrorCode>(frame.given_up - 1), {rank},
+             fmt::format("rank {} has given up", rank));
     }
 
     Session& old_;
     const std::vector<int>& ranks_;
     const char* name_;
     Deadline deadline_;
-    Nonce nonce_;
-    std::uint64_t tag_ = 0;
+    std::uint64_t tag_ = 0;  // no program has it but by a chance of 2^-64
 };
 
 // Makes the new session of this rank, one of `ranks`; `meet` returns when all of them can be dialled.

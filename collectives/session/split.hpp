@@ -48,11 +48,10 @@ std::string shrunk_prefix(std::uint32_t round, const Nonce& nonce, int shrinks);
 // ones connect.
 std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excluded);
 
-// Subgroup: from a communicator to one of those of its ranks that call it. They meet by messages of the old one, whose
-// tags have the highest bit, under a name that the program gives; and in the store where they are so many, on several hosts, that
-// each cannot be connected to each other one. As after a split, the two are of one family.
+// Subgroup: from a communicator to one of those of its ranks that call it. They meet by messages of the old one, under a name
+// that the program gives; and in the store where they are so many, on several hosts, that each cannot be connected to each
+// other one. As after a split, the two are of one family.
 
-inline constexpr std::uint64_t kOwnTags = std::uint64_t{1} << 63;  // from here on
 inline constexpr std::size_t kMostByMessages = 32;
 
 // Makes this rank's new session. Throws CollectiveError: operation `subgroup` for what concerns the old ranks, `join` for
