@@ -6,7 +6,6 @@
 #include <array>
 #include <exception>
 #include <new>
-#include <system_error>
 #include <utility>
 
 #include "collectives/arithmetic/reduce.hpp"
@@ -19,13 +18,14 @@
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/own_process.hpp"
-#include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun::inline detail {
 namespace {
 
 // Gets what is known to be in the store.
 constexpr std::chrono::milliseconds kStoredTimeout{10'000};
+// A thread that has carried out what was started stays so long where it is: waking it costs less than another one.
+constexpr std::chrono::milliseconds kLinger{20};
 constexpr char kLate = 't';
 constexpr char kDisagreement = 'm';
 
@@ -205,12 +205,10 @@ bool ThreadWorkState::wait_until(Deadline deadline) {
 Executor::~Executor() {
     // Also one that a waiting thread carries out comes before it.
     await_turn(next_++, Deadline::max());
-    {
-        const std::lock_guard lock(mutex_);
-        stopping_ = true;
-    }
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
     changed_.notify_all();
-    if (thread_.joinable()) thread_.join();
+    changed_.wait(lock, [this] { return !served_; });
 }
 
 bool Executor::await_turn(Ticket ticket, Deadline deadline) {
@@ -274,18 +272,11 @@ Work Executor::start(const Task& task) {
     }
     auto state = make_in_process<ThreadWorkState>(*this);
     std::unique_lock lock(mutex_);
-    if (!thread_.joinable()) {
-        try {
-            thread_ = start_without_signals([this] { serve(); });
-        } catch (const std::system_error& error) {
-            throw CollectiveError(CollectiveErrorCode::system,
-                                  fmt::format("no thread for operations that are started: {}", error.what()));
-        }
-    }
     changed_.wait(lock, [&] { return started_.size() < kMaxStarted; });
     started_.push_back({task, state, next_++});
+    const bool served = std::exchange(served_, true);
     lock.unlock();
-    changed_.notify_all();
+    served ? changed_.notify_all() : run_beside([this] { serve(); });
     return Work(std::move(state));
 }
 
@@ -320,9 +311,8 @@ bool Executor::help(std::unique_lock<std::mutex>& waiter) {
 
 void Executor::serve() {
     std::unique_lock lock(mutex_);
-    while (true) {
-        changed_.wait(lock, [&] { return stopping_ || !started_.empty(); });
-        if (started_.empty()) return;
+    const auto is_called = [this] { return stopping_ || !started_.empty(); };
+    while (changed_.wait_for(lock, kLinger, is_called) && !started_.empty()) {
         const Started current = std::move(started_.front());
         started_.pop_front();
         lock.unlock();
@@ -333,6 +323,8 @@ void Executor::serve() {
         lock.lock();
         changed_.notify_all();
     }
+    served_ = false;
+    changed_.notify_all();
 }
 
 void Executor::carry_out(const Task& task) {

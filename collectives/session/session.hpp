@@ -13,7 +13,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "collectives/call/backend.hpp"
@@ -193,9 +192,9 @@ class EndWatch {
 // caller's thread or beside it.
 //
 // Each takes a ticket when it is asked for, and its turn comes when all before it are through; so the backend is never used by
-// two threads. Operations that were started go to a thread of the executor's own, made when the first is started, or to the
+// two threads. Operations that were started go to a thread of the process's that is free (run_beside), or to the
 // thread that waits for them, where that comes first; those that are run are carried out by the caller. So programs that
-// start nothing pay for no thread, and run() costs little above the backend. A backend on a device starts them by itself.
+// start nothing pay for no thread, and communicators where nothing goes on have none. A backend on a device starts them by itself.
 //
 // Any thread, but for the destructor; after leave() all is refused.
 class Executor {
@@ -276,8 +275,8 @@ class Executor {
     std::mutex mutex_;                // guards what follows
     std::condition_variable changed_;
     std::deque<Started> started_;
+    bool served_ = false;  // a thread is at them, or will be
     bool stopping_ = false;
-    std::thread thread_;
 };
 
 class Lifeline;
