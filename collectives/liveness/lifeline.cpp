@@ -281,23 +281,6 @@ void Family::add(Lifeline& lifeline) {
     if (!thread_.joinable()) thread_ = start_without_signals([this] { run(); });
 }
 
-void Family::remove(Lifeline& lifeline) {
-    {
-        const std::lock_guard lock(mutex_);
-        std::erase(lifelines_, &lifeline);
-    }
-    // What the thread is just polling would not be closed.
-    wake_.signal();
-}
-
-void Family::life_lost(std::uint64_t life) {
-    {
-        const std::lock_guard lock(mutex_);
-        lost_lives_.push_back(life);
-    }
-    wake_.signal();
-}
-
 HelloAnswer Family::judge(const LinkHello& hello, bool proven) {
     const std::lock_guard lock(mutex_);
     const auto meant = std::find_if(lifelines_.begin(), lifelines_.end(),
@@ -361,8 +344,6 @@ Lifeline::Lifeline(const Membership& membership, std::optional<TcpListener> list
     family_->add(*this);
 }
 
-Lifeline::~Lifeline() { family_->remove(*this); }
-
 void Lifeline::add_neighbour(TcpLink link) {
     const std::lock_guard lock(mutex_);
     ring_.add(std::move(link), state_.for_new_neighbour());
@@ -399,10 +380,6 @@ void Lifeline::set_observer(EndObserver* observer) {
     const std::lock_guard lock(mutex_);
     observer_ = observer;
     tell_observer();
-}
-
-void Lifeline::withdraw_death_news() {
-    if (death_news() != nullptr) death_news()->withdraw();
 }
 
 void Lifeline::tell_news() const {

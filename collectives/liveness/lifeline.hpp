@@ -235,8 +235,21 @@ class Family : private DeathNews::Listener {
 
     // The first one starts the thread.
     void add(Lifeline& lifeline);
-    void remove(Lifeline& lifeline);
-    void life_lost(std::uint64_t life) override;
+    void remove(Lifeline& lifeline) {
+        {
+            const std::lock_guard lock(mutex_);
+            std::erase(lifelines_, &lifeline);
+        }
+        // What the thread is just polling would not be closed.
+        wake_.signal();
+    }
+    void life_lost(std::uint64_t life) override {
+        {
+            const std::lock_guard lock(mutex_);
+            lost_lives_.push_back(life);
+        }
+        wake_.signal();
+    }
     HelloAnswer judge(const LinkHello& hello, bool proven);
     void run();
     void accept();
@@ -272,7 +285,7 @@ class Lifeline {
     // `membership` is borrowed. One that comes from another has that one's listener.
     Lifeline(const Membership& membership, std::optional<TcpListener> listener, const Origin& origin = {});
     // Closes all connections; without leave() the others take this rank for dead.
-    ~Lifeline();
+    ~Lifeline() { family_->remove(*this); }
 
     // The connection that this rank dialled to its right neighbour.
     void add_neighbour(TcpLink link);
@@ -314,7 +327,9 @@ class Lifeline {
     // Borrowed; nullptr: there is none any more.
     void set_observer(EndObserver* observer);
     // The agent shall not tell of this process's death any more. Does not wait for anybody.
-    void withdraw_death_news();
+    void withdraw_death_news() {
+        if (death_news() != nullptr) death_news()->withdraw();
+    }
 
     // See LifelineState.
     // False if there was a verdict or somebody had left before.

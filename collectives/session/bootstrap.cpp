@@ -429,11 +429,6 @@ std::unique_ptr<Session> open_session(Membership membership, std::optional<TcpLi
     session->local_rank = membership.local_rank();
     session->local_world_size = membership.local_world_size();
     session->options = options;
-    session->self = membership.member(membership.rank);
-    session->round = membership.round;
-    session->nonce = membership.nonce;
-    session->own_numbers = membership.own_numbers;
-    session->mesh_key = membership.mesh_key;
     const PeerMesh::Operation joining = joining_until(deadline, options);
     session->transport = transport;
     session->nccl = nccl;

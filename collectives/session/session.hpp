@@ -315,14 +315,9 @@ struct Session {
     CommunicatorOptions options;
     Transport transport = Transport::automatic;
     std::optional<NcclSettings> nccl;
-    Member self;                     // where this rank listens, and on which host; unused when alone
     std::optional<PortRange> ports;  // see HostSettings
-    std::uint32_t round = 0;
-    Nonce nonce{};
-    std::optional<SecretKey> mesh_key;  // see Membership
-    bool own_numbers = false;           // see Membership
-    std::atomic<int> shrinks{0};        // how often this rank has begun a shrink()
-    std::atomic<int> splits{0};         // and, as all the others, a split()
+    std::atomic<int> shrinks{0};     // how often this rank has begun a shrink()
+    std::atomic<int> splits{0};      // and, as all the others, a split()
     MeetingRoom room;
     std::unique_ptr<Executor> executor;  // null once finalized
     // Of messages by tag; ends before the executor, on whose backend it works. Null with NCCL.

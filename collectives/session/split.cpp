@@ -39,7 +39,6 @@ Membership membership_of(const Session& old, const std::vector<int>& ranks, cons
     const Membership& whole = old.lifeline->membership();
     Membership membership = whole;
     membership.nonce = nonce;
-    membership.own_numbers = old.own_numbers;
     membership.members.clear();
     for (const int rank : ranks) {
         if (rank == old.rank) membership.rank = membership.world_size();
@@ -65,19 +64,22 @@ class Circle {
                                   ranks_by_host(membership_of(old_, ranks_, {})).size() == 1);
     }
 
-    // Every member's word, by rank in the new one. Calls came(word, rank) for each as it comes, which may throw.
-    template <class T, class Came>
-    std::vector<T> gather(const T& own, Came came) const {
-        std::vector<T> all(ranks_.size());
+    // Every member's word, by rank in the new one. `same`: all must have this one.
+    template <class T>
+    std::vector<T> gather(const T& own, bool same = false) const {
+        const Frame mine{0, std::bit_cast<Word>(own)};
+        std::vector<T> all;
+        std::vector<int> late;
         try {
-            for (const int rank : ranks_) tell(rank, {0, std::bit_cast<Word>(own)});
-            std::vector<int> late;
-            for (std::size_t i = 0; i < ranks_.size(); ++i) {
-                if (const auto word = hear(ranks_[i])) {
-                    all[i] = std::bit_cast<T>(*word);
-                    came(all[i], ranks_[i]);
-                } else {
-                    late.push_back(ranks_[i]);
+            for (const int rank : ranks_) tell(rank, mine);
+            for (const int rank : ranks_) {
+                const auto word = hear(rank);
+                if (!word) late.push_back(rank);
+                all.push_back(std::bit_cast<T>(word.value_or(Word{})));
+                if (same && word && *word != mine.word) {
+                    fail(CollectiveErrorCode::mismatch,
+                         {std::min(rank, old_.rank), std::max(rank, old_.rank)},
+                         fmt::format("ranks {} and {} have other lists of members", old_.rank, rank));
                 }
             }
             if (!late.empty()) {
@@ -143,8 +145,7 @@ std::unique_ptr<Session> open_part(Session& old, const std::vector<int>& ranks, 
                                    Deadline deadline, const std::function<void()>& meet) {
     const Origin origin{old.lifeline, ranks, nullptr, [&](const Membership&) { meet(); }};
     ShmGather gather;
-    if (circle.is_open())
-        gather = [&](const ShmWord& word) { return circle.gather(word, [](const ShmWord&, int) {}); };
+    if (circle.is_open()) gather = [&](const ShmWord& word) { return circle.gather(word); };
     auto made = open_session(membership_of(old, ranks, nonce), std::nullopt, old.transport, old.nccl, options,
                              deadline, origin, gather);
     made->ports = old.ports;
@@ -224,7 +225,8 @@ std::unique_ptr<Session> open_split_session(Session& old, int color, int key) {
     if (group.size() < 2) meet(0);
     if (group.empty()) return nullptr;
     if (group.size() == 1) return open_session_alone(old.nccl, options);
-    const Nonce nonce = derived_nonce(old.nonce, fmt::format("split/{}/{}", number, color));
+    const Nonce nonce =
+        derived_nonce(old.lifeline->membership().nonce, fmt::format("split/{}/{}", number, color));
     const auto deadline = Deadline::clock::now() + options.join_timeout;
     const Circle circle(old, group, nonce, "join", deadline);
     try {
@@ -251,20 +253,21 @@ std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excl
     const CommunicatorOptions options = old.current_options();
     if (old.world_size == 1) return open_session_alone(old.nccl, options);
     const auto deadline = Deadline::clock::now() + options.join_timeout;
-    const std::string prefix = shrunk_prefix(old.round, old.nonce, ++old.shrinks);
+    const Membership& whole = old.lifeline->membership();
+    const std::string prefix = shrunk_prefix(whole.round, whole.nonce, ++old.shrinks);
     try {
         MeetingRoom room = old.room.later();
         room.store = room.reopen(std::min(options.join_timeout, kReopenTimeout));
-        TcpListener listener(old.self.endpoint.host, old.ports);
-        Member self = old.self;
+        Member self = whole.member(old.rank);
+        TcpListener listener(self.endpoint.host, old.ports);
         self.endpoint = listener.endpoint();
         auto news = DeathNews::of_successor(old.lifeline->death_news());
         self.life = news ? news->life() : 0;
         Gathering gathering(*room.store, {kName, "survivors"}, prefix, old.rank,
                             {old.world_size, std::move(excluded)});
         Membership membership = gathering.run(self, deadline);
-        membership.round = old.round;
-        membership.mesh_key = old.mesh_key;
+        membership.round = whole.round;
+        membership.mesh_key = whole.mesh_key;
         membership.own_numbers = true;
         if (membership.world_size() == 1) return open_session_alone(old.nccl, options);
         auto session = open_session(std::move(membership), std::move(listener), old.transport, old.nccl,
@@ -312,26 +315,22 @@ std::unique_ptr<Session> open_subgroup_session(Session& old, const std::vector<i
     const std::vector<int> others = others_than(ranks, name, old);
     if (ranks.size() == 1) return open_session_alone(old.nccl, options);
     const auto deadline = Deadline::clock::now() + options.join_timeout;
-    const Nonce nonce = derived_nonce(old.nonce, "subgroup/" + name);
+    const Membership& whole = old.lifeline->membership();
+    const Nonce nonce = derived_nonce(whole.nonce, "subgroup/" + name);
     const Circle circle(old, ranks, nonce, kSubgroup, deadline);
-    const auto meet_by_messages = [&] {
-        const Nonce list = derived_nonce(nonce, encode_ranks(ranks));
-        circle.gather(list, [&](const Nonce& theirs, int rank) {
-            if (theirs == list) return;
-            circle.fail(CollectiveErrorCode::mismatch, {std::min(old.rank, rank), std::max(old.rank, rank)},
-                        fmt::format("ranks {} and {} have other lists of members", old.rank, rank));
-        });
-    };
-    const auto meet_in_store = [&] {
+    const auto meet = [&] {
+        if (circle.is_open()) {
+            circle.gather(derived_nonce(nonce, encode_ranks(ranks)), true);
+            return;
+        }
         const auto store = old.room.reopen(std::min(options.join_timeout, kReopenTimeout));
         Gathering(*store, {kSubgroup, "members"},
-                  fmt::format("ddprun/subgroups/{}/{}/", old.round, hex_text(nonce)), old.rank,
+                  fmt::format("ddprun/subgroups/{}/{}/", whole.round, hex_text(nonce)), old.rank,
                   {old.world_size, others})
-            .run(old.self, deadline);
+            .run(whole.member(old.rank), deadline);
     };
     try {
-        return open_part(old, ranks, nonce, options, circle, deadline,
-                         [&] { circle.is_open() ? meet_by_messages() : meet_in_store(); });
+        return open_part(old, ranks, nonce, options, circle, deadline, meet);
     } catch (const boost::system::system_error& error) {
         throw store_failure(kSubgroup, error);
     }

@@ -41,16 +41,16 @@ namespace ddprun::inline detail {
 // _exit(), exec and signals leave no mark, nor does a forked child's exit().
 class ExitMark {
   public:
-    // Calls mark() at exit, until this object's end; it must not wait for anybody. Each object leaves some
-    // 100 bytes behind in the process's list of things to do at exit, which cannot be taken back.
+    // Calls mark() at exit, until this object's end; it must not wait for anybody.
     explicit ExitMark(std::function<void()> mark);
     ~ExitMark();
     ExitMark(const ExitMark&) = delete;
     ExitMark& operator=(const ExitMark&) = delete;
 
   private:
-    struct Cell;
-    std::shared_ptr<Cell> cell_;  // shared with the handler
+    struct All;
+    std::function<void()> mark_;
+    All& all_;
 };
 
 class ShmLifeline final : private EndObserver {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <vector>
 
@@ -322,18 +321,6 @@ class ShmPipeline {
 void run_in_stages(ShmChannel& channel, const Task& task, const ShmNote& note, bool announced) {
     ShmPipeline(channel, task.call.type, task.call.reduce, note, announced).run(task);
 }
-
-namespace {
-
-// It is the processor's, and so the process's: one more than the StoreType; 0: not measured.
-std::atomic<int>& found_store_type() {
-    static std::atomic<int> found;
-    return found;
-}
-
-}  // namespace
-
-bool has_store_type() { return found_store_type() != 0; }
 
 StoreType probe_store_type(ShmChannel& channel, bool all_measured, const PeerMesh::Operation& joining) {
     if (channel.is_crowded()) return StoreType::plain;

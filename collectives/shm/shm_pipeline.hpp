@@ -31,7 +31,5 @@ void run_in_stages(ShmChannel& channel, const Task& task, const ShmNote& note = 
 // cannot all run at once, since times say nothing there. Takes less than a millisecond. Throws as
 // PeerMesh::wait does. Where all processes have done so, what they found then.
 StoreType probe_store_type(ShmChannel& channel, bool all_measured, const PeerMesh::Operation& joining);
-// This process has found out.
-bool has_store_type();
 
 }  // namespace ddprun::inline detail

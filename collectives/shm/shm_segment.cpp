@@ -8,7 +8,6 @@
 #include <cstring>
 #include <vector>
 
-#include "collectives/shm/shm_pipeline.hpp"
 #include "collectives/wire/membership.hpp"
 #include "rendezvous/system/resource_limits.hpp"
 
@@ -92,6 +91,12 @@ std::optional<ShmSegment> ShmSegment::map(const ShmOffer* offer, const Membershi
     return segment;
 }
 
+std::atomic<int>& found_store_type() {
+    // The processor's is the process's and no communicator's.
+    static const std::reference_wrapper<std::atomic<int>> found(*new std::atomic<int>(0));
+    return found.get();
+}
+
 std::optional<ShmSegment> hand_over_segment(const Membership& membership, bool wanted,
                                             const ShmGather& gather) {
     const RankGroup ranks = ranks_of_host(membership);
@@ -102,7 +107,7 @@ std::optional<ShmSegment> hand_over_segment(const Membership& membership, bool w
         segment = ShmSegment::open(offers[static_cast<std::size_t>(ranks.at(0))].offer, membership);
     if (segment) write_cpus(segment->cpus(ranks.index).set);
     const int pieces = !segment ? 0 : segment->layout().pool_size() == 0 ? 1 : 2;
-    const auto words = gather({{}, pieces, has_store_type()});
+    const auto words = gather({{}, pieces, found_store_type().load()});
     const int least = std::ranges::min(words, {}, &ShmWord::pieces).pieces;
     if (least == 0) return std::nullopt;
     segment->all_measured = std::ranges::all_of(words, &ShmWord::measured);

@@ -238,10 +238,13 @@ class ShmSegment {
 // Two all-gathers: the offer of the lowest rank of each host, then whether each rank could map it.
 // So all ranks decide alike, whatever a single one may or may not do.
 
+// One more than the number of the StoreType that suits this process's processor; 0: that has not been found out.
+std::atomic<int>& found_store_type();
+
 struct ShmWord {
     ShmOffer offer;
     std::int32_t pieces = 0;    // 0: not mapped; 1: without the pools; 2: all
-    std::int32_t measured = 0;  // see has_store_type()
+    std::int32_t measured = 0;  // found_store_type()
 };
 // Every rank's word, by rank.
 using ShmGather = std::function<std::vector<ShmWord>(const ShmWord&)>;

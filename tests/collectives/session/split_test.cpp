@@ -1,5 +1,7 @@
 #include "collectives/session/split.hpp"
 
+#include <filesystem>
+#include <iterator>
 #include <latch>
 #include <memory>
 #include <optional>
@@ -198,4 +200,66 @@ TEST_CASE("a subgroup names who does not come, and lists that differ", "[subgrou
             comm.barrier();
         },
         options);
+}
+
+namespace {
+
+std::ptrdiff_t entries_of(const char* folder) {
+    const std::filesystem::directory_iterator listing(folder);
+    return std::distance(begin(listing), end(listing));
+}
+
+}  // namespace
+
+TEST_CASE("a subgroup costs three descriptors a rank and no thread, and leaves nothing", "[subgroup]") {
+    constexpr int kRanks = 2;
+    constexpr int kGroups = 20;
+    run_communicators(kRanks, [](Communicator& comm) {
+        const auto make = [&](int number) {
+            Communicator part = comm.subgroup({1, 0}, "group " + std::to_string(number));
+            part.barrier();
+            return part;
+        };
+        make(-1);
+        comm.barrier();
+        const auto descriptors = entries_of("/proc/self/fd");
+        const auto threads = entries_of("/proc/self/task");
+        comm.barrier();
+        std::vector<Communicator> parts;
+        for (int i = 0; i < kGroups; ++i) parts.push_back(make(i));
+        comm.barrier();
+        const auto more = entries_of("/proc/self/fd") - descriptors;
+        expect(more <= 3 * kRanks * kGroups, std::to_string(more) + " more descriptors");
+        expect(entries_of("/proc/self/task") <= threads, "no thread of their own");
+        comm.barrier();
+        parts.clear();
+        for (int i = kGroups; i < 10 * kGroups; ++i) make(i);
+        comm.barrier();
+        expect(entries_of("/proc/self/fd") <= descriptors, "no descriptor is left");
+        comm.barrier();
+    });
+}
+
+TEST_CASE("a subgroup says at once who has left the old one", "[subgroup]") {
+    run_communicators(3, [](Communicator& comm) {
+        if (comm.rank() == 2) {
+            expect_error(Code::timed_out, {0, 1}, [&] { comm.finalize(std::chrono::milliseconds(0)); });
+            return;
+        }
+        expect_error(Code::peer_left, {2}, [&] { comm.subgroup({0, 1, 2}, "all"); });
+        comm.subgroup({0, 1}, "rest").barrier();
+    });
+}
+
+TEST_CASE("who gives up a subgroup tells those that wait longer", "[subgroup]") {
+    std::latch given_up(1);
+    run_communicators(3, [&](Communicator& comm) {
+        CommunicatorOptions options;
+        if (comm.rank() == 0) options.join_timeout = std::chrono::milliseconds(100);
+        if (comm.rank() == 2) given_up.wait();
+        const int missing = comm.rank() == 0 ? 2 : 0;
+        expect_error(Code::timed_out, {missing}, [&] { comm.subgroup({0, 1, 2}, "all", options); });
+        if (comm.rank() == 0) given_up.count_down();
+        comm.barrier();
+    });
 }
