@@ -120,7 +120,9 @@ bool LinkAcceptor::hear_proof(Unidentified& connection, std::vector<Accepted>& a
 }
 
 RingNeighbours::~RingNeighbours() {
-    for (Neighbour& neighbour : neighbours_) neighbour.link.end_in_order();
+    // Neighbours that end at once wait for each other.
+    for (Neighbour& neighbour : neighbours_) neighbour.link.write_no_more();
+    for (Neighbour& neighbour : neighbours_) neighbour.link.await_arrival();
 }
 
 void RingNeighbours::add(TcpLink link, const std::vector<Notice>& first) {
@@ -283,9 +285,9 @@ void Family::add(Lifeline& lifeline) {
 
 HelloAnswer Family::judge(const LinkHello& hello, bool proven) {
     const std::lock_guard lock(mutex_);
-    const auto meant = std::find_if(lifelines_.begin(), lifelines_.end(),
-                                    [&](const Lifeline* one) { return one->arrivals_.is_meant(hello); });
-    if (meant != lifelines_.end()) return (*meant)->arrivals_.judge(hello, proven);
+    for (const Lifeline* const one : lifelines_) {
+        if (one->arrivals_.is_meant(hello)) return one->arrivals_.judge(hello, proven);
+    }
     // The eldest can say best what is wrong.
     return lifelines_.empty() ? HelloAnswer::other_job : lifelines_[0]->arrivals_.judge(hello, proven);
 }
@@ -342,12 +344,6 @@ Lifeline::Lifeline(const Membership& membership, std::optional<TcpListener> list
         processes_.push_back(parent_ != nullptr ? parent_->processes_[ranks_in_parent_[place]] : rank);
     }
     family_->add(*this);
-}
-
-void Lifeline::add_neighbour(TcpLink link) {
-    const std::lock_guard lock(mutex_);
-    ring_.add(std::move(link), state_.for_new_neighbour());
-    family_->wake_.signal();
 }
 
 void Lifeline::complete_join() {

@@ -288,7 +288,11 @@ class Lifeline {
     ~Lifeline() { family_->remove(*this); }
 
     // The connection that this rank dialled to its right neighbour.
-    void add_neighbour(TcpLink link);
+    void add_neighbour(TcpLink link) {
+        const std::lock_guard lock(mutex_);
+        ring_.add(std::move(link), state_.for_new_neighbour());
+        family_->wake_.signal();
+    }
     const Membership& membership() const noexcept { return membership_; }
     const std::shared_ptr<DeathNews>& death_news() const noexcept { return family_->death_news_; }
     // True once the left neighbour has dialled this rank.

@@ -25,7 +25,7 @@ namespace {
 // Gets what is known to be in the store.
 constexpr std::chrono::milliseconds kStoredTimeout{10'000};
 // A thread that has carried out what was started stays so long where it is: waking it costs less than another one.
-constexpr std::chrono::milliseconds kLinger{20};
+constexpr std::chrono::milliseconds kLinger{1};
 constexpr char kLate = 't';
 constexpr char kDisagreement = 'm';
 
@@ -69,10 +69,6 @@ std::string choice_of(int rank, const Terms& terms, const Terms& others) {
 }
 
 }  // namespace
-
-std::string Departure::key(int rank) const { return fmt::format("{}gone/{}", prefix_, rank); }
-
-void Departure::say_gone() { store_.set(key(rank_), "1"); }
 
 bool Departure::wait_for_others(std::chrono::milliseconds timeout) {
     std::vector<int> others;

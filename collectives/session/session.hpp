@@ -68,13 +68,13 @@ class Departure {
     Departure(Store& store, std::string prefix, int rank, int world_size)
         : store_(store), prefix_(std::move(prefix)), rank_(rank), world_size_(world_size) {}
 
-    void say_gone();
+    void say_gone() { store_.set(key(rank_), "1"); }
     // Waits until these, or all others, have said so; `timeout` at most. False when they have not.
     bool wait_for(const std::vector<int>& ranks, std::chrono::milliseconds timeout);
     bool wait_for_others(std::chrono::milliseconds timeout);
 
   private:
-    std::string key(int rank) const;
+    std::string key(int rank) const { return prefix_ + "gone/" + std::to_string(rank); }
 
     Store& store_;
     std::string prefix_;
