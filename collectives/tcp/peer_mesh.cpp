@@ -217,7 +217,7 @@ void PeerMesh::come(Dialled& dialled, const Operation& operation) {
     const bool has_key = membership_.mesh_key.has_value();
     if (answer == HelloAnswer::prove && has_key) return exchange_proofs(dialled, operation);
     if (answer == HelloAnswer::welcome && !has_key) return;
-    // Each communicator of a rank has a port of its own, so the rank's is closed, and somebody else got it.
+    // The rank's port is closed, and somebody else got it; or it is its family's, and this communicator has ended there.
     const bool has_gone = answer == HelloAnswer::other_rank || answer == HelloAnswer::other_communicator ||
                           answer == HelloAnswer::other_job;
     if (has_gone) throw LinkLost{link.peer(), ECONNREFUSED};
