@@ -437,6 +437,8 @@ void Lifeline::serve_neighbours() {
 }
 
 void Lifeline::serve_lost_lives() {
+    // What has arrived comes first.
+    if (lives_judged_ < family_->lost_lives_.size()) serve_neighbours();
     for (; lives_judged_ < family_->lost_lives_.size(); ++lives_judged_) {
         const std::uint64_t life = family_->lost_lives_[lives_judged_];
         for (int rank = 0; rank < membership_.world_size(); ++rank) {
