@@ -207,9 +207,10 @@ class Communicator final : public Operations<Communicator, void> {
     std::optional<Communicator> split(int color, int key = 0);
 
     // A new communicator of these ranks of this one, in this order, which only they call, with the same list and the same
-    // `name`, 1 to 256 bytes, which this communicator has had for no other; as split() else. They meet as in shrink(), so the
-    // store must still live. Takes over the options unless others are given (the backend stays). Throws by the ranks' numbers
-    // here: timed_out naming those that have not come, mismatch naming two that have other lists.
+    // `name`, 1 to 256 bytes, which this communicator has had for no other; as split() else. They meet by messages; more than 32,
+    // on several hosts, and those with NCCL, as in shrink(), so that the store must still live. Takes over the options unless
+    // others are given (the backend stays). Throws by the ranks' numbers here: timed_out naming those that have not come, or
+    // one that has given up; peer_left naming one that has left this one; mismatch naming two that have other lists.
     Communicator subgroup(const std::vector<int>& ranks, const std::string& name);
     Communicator subgroup(const std::vector<int>& ranks, const std::string& name,
                           const CommunicatorOptions& options);

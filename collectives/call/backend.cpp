@@ -32,6 +32,8 @@ namespace {
 
 // Threads that idle this long end.
 constexpr std::chrono::seconds kIdleTime{10};
+// So many idle at the most.
+constexpr std::size_t kMostIdle = 4;
 
 class Helpers {
   public:
@@ -69,7 +71,7 @@ class Helpers {
   private:
     void serve() {
         std::unique_lock lock(mutex_);
-        while (true) {
+        while (!waiting_.empty() || idle_ < kMostIdle) {
             ++idle_;
             const bool called = changed_.wait_for(lock, kIdleTime, [&] { return !waiting_.empty(); });
             --idle_;

@@ -26,7 +26,7 @@
 
 namespace ddprun::inline detail {
 
-// Runs body(), which throws nothing, on a thread of the process's own where no operations run: each gets one at once, since it may
+// Runs body(), which throws nothing, on a thread of the process's that does nothing else: each gets one at once, since it may
 // wait for another; idle ones end after a while. Where no thread can be had and there is none, in the caller's.
 void run_beside(std::function<void()> body);
 

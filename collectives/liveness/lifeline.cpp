@@ -120,7 +120,9 @@ bool LinkAcceptor::hear_proof(Unidentified& connection, std::vector<Accepted>& a
 }
 
 RingNeighbours::~RingNeighbours() {
-    for (Neighbour& neighbour : neighbours_) neighbour.link.end_in_order();
+    // Neighbours that end at once wait for each other.
+    for (Neighbour& neighbour : neighbours_) neighbour.link.write_no_more();
+    for (Neighbour& neighbour : neighbours_) neighbour.link.await_arrival();
 }
 
 void RingNeighbours::add(TcpLink link, const std::vector<Notice>& first) {
@@ -238,6 +240,7 @@ bool Arrivals::may_bring_data(int peer, int lane) const {
 }
 
 bool Arrivals::note_proving(std::vector<LinkHello> proving) {
+    std::erase_if(proving, [this](const LinkHello& hello) { return !is_meant(hello); });
     if (proving == proving_) return false;
     proving_ = std::move(proving);
     return true;
@@ -253,48 +256,94 @@ Verdict inherited_verdict(const Verdict& of_parent, std::span<const int> ranks) 
     return verdict;
 }
 
-Lifeline::Lifeline(const Membership& membership, TcpListener listener, const Origin& origin)
+Family::Family(TcpListener listener, const std::optional<SecretKey>& key,
+               std::shared_ptr<DeathNews> death_news)
+    : death_news_(std::move(death_news)),
+      acceptor_(
+          std::move(listener), [this](const LinkHello& hello, bool proven) { return judge(hello, proven); },
+          key) {
+    if (death_news_ != nullptr) death_news_->add(*this);
+}
+
+Family::~Family() {
+    if (death_news_ != nullptr) death_news_->remove(*this);
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    wake_.signal();
+    if (thread_.joinable()) thread_.join();
+}
+
+void Family::add(Lifeline& lifeline) {
+    const std::lock_guard lock(mutex_);
+    lifelines_.push_back(&lifeline);
+    for (const int process : dead_) lifeline.mark_dead(process);
+    lifeline.serve_lost_lives();
+    if (!thread_.joinable()) thread_ = start_without_signals([this] { run(); });
+}
+
+HelloAnswer Family::judge(const LinkHello& hello, bool proven) {
+    const std::lock_guard lock(mutex_);
+    for (const Lifeline* const one : lifelines_) {
+        if (one->arrivals_.is_meant(hello)) return one->arrivals_.judge(hello, proven);
+    }
+    // The eldest can say best what is wrong.
+    return lifelines_.empty() ? HelloAnswer::other_job : lifelines_[0]->arrivals_.judge(hello, proven);
+}
+
+void Family::run() {
+    ask_for_short_turns();
+    std::vector<pollfd> polled;
+    std::vector<Lifeline*> owners;
+    while (true) {
+        polled.assign(1, {wake_.descriptor(), POLLIN, 0});
+        acceptor_.add_descriptors(polled);
+        owners.assign(polled.size(), nullptr);
+        {
+            const std::lock_guard lock(mutex_);
+            if (stopping_) return;
+            for (Lifeline* const one : lifelines_) {
+                one->ring_.add_descriptors(polled);
+                owners.resize(polled.size(), one);
+            }
+        }
+        const int ready = ::poll(polled.data(), polled.size(), poll_timeout(acceptor_.next_deadline()));
+        check(ready >= 0 || errno == EINTR, "the lifeline can poll its own descriptors");
+        wake_.clear();
+        accept();
+        const std::lock_guard lock(mutex_);
+        for (std::size_t i = 0; i < polled.size(); ++i) {
+            if (polled[i].revents == 0) continue;
+            const auto owner = std::find(lifelines_.begin(), lifelines_.end(), owners[i]);
+            if (owner != lifelines_.end()) (*owner)->serve_neighbours();
+        }
+        for (Lifeline* const one : lifelines_) one->serve_lost_lives();
+    }
+}
+
+void Family::accept() {
+    auto accepted = acceptor_.turn(Deadline::clock::now());
+    const std::vector<LinkHello> proving = acceptor_.proving();
+    const std::lock_guard lock(mutex_);
+    for (Lifeline* const one : lifelines_) one->take_in(accepted, proving);
+}
+
+Lifeline::Lifeline(const Membership& membership, std::optional<TcpListener> listener, const Origin& origin)
     : membership_(membership),
-      death_news_(origin.death_news),
-      family_(origin.parent != nullptr ? origin.parent->family_ : std::make_shared<Family>()),
+      family_(origin.parent != nullptr
+                  ? origin.parent->family_
+                  : std::make_shared<Family>(std::move(*listener), membership.mesh_key, origin.death_news)),
       ranks_in_parent_(origin.ranks),
       parent_(origin.parent),
-      mutex_(family_->mutex),
-      acceptor_(
-          std::move(listener),
-          [this](const LinkHello& hello, bool proven) {
-              const std::lock_guard lock(mutex_);
-              return arrivals_.judge(hello, proven);
-          },
-          membership.mesh_key),
+      mutex_(family_->mutex_),
       state_(membership.rank, membership.world_size(), membership.own_numbers),
       arrivals_(membership) {
     for (int rank = 0; rank < membership.world_size(); ++rank) {
         const auto place = static_cast<std::size_t>(rank);
         processes_.push_back(parent_ != nullptr ? parent_->processes_[ranks_in_parent_[place]] : rank);
     }
-    thread_ = start_without_signals([this] { run(); });
-    if (death_news_ != nullptr) death_news_->add(*this);
-    const std::lock_guard lock(mutex_);
-    family_->lifelines.push_back(this);
-    for (const int process : family_->dead) mark_dead(process);
-}
-
-Lifeline::~Lifeline() {
-    if (death_news_ != nullptr) death_news_->remove(*this);
-    {
-        const std::lock_guard lock(mutex_);
-        std::erase(family_->lifelines, this);
-        stopping_ = true;
-    }
-    wake_thread_.signal();
-    thread_.join();
-}
-
-void Lifeline::add_neighbour(TcpLink link) {
-    const std::lock_guard lock(mutex_);
-    ring_.add(std::move(link), state_.for_new_neighbour());
-    wake_thread_.signal();
+    family_->add(*this);
 }
 
 void Lifeline::complete_join() {
@@ -329,14 +378,14 @@ void Lifeline::set_observer(EndObserver* observer) {
     tell_observer();
 }
 
-void Lifeline::withdraw_death_news() {
-    if (death_news_ != nullptr) death_news_->withdraw();
-}
-
 void Lifeline::tell_news() const {
     news_.signal();
     for (const auto& hook : hooks_) {
         if (hook) hook();
+    }
+    if (!state_.verdict()) return;
+    for (const Lifeline* const one : family_->lifelines_) {
+        if (one->parent_ == this) one->news_.signal();
     }
 }
 
@@ -366,52 +415,19 @@ Verdict Lifeline::declare(const Verdict& verdict) {
     return *state_.verdict();
 }
 
-void Lifeline::life_lost(std::uint64_t life) {
-    {
-        const std::lock_guard lock(mutex_);
-        lost_lives_.push_back(life);
-    }
-    wake_thread_.signal();
-}
-
-void Lifeline::run() {
-    ask_for_short_turns();
-    while (true) {
-        std::vector<pollfd> polled = descriptors();
-        const int ready = ::poll(polled.data(), polled.size(), poll_timeout(acceptor_.next_deadline()));
-        check(ready >= 0 || errno == EINTR, "the lifeline can poll its own descriptors");
-        wake_thread_.clear();
-        {
-            const std::lock_guard lock(mutex_);
-            if (stopping_) return;
-        }
-        accept();
-        serve_neighbours();
-        serve_lost_lives();
-    }
-}
-
-std::vector<pollfd> Lifeline::descriptors() const {
-    std::vector<pollfd> polled{{wake_thread_.descriptor(), POLLIN, 0}};
-    acceptor_.add_descriptors(polled);
-    const std::lock_guard lock(mutex_);
-    ring_.add_descriptors(polled);
-    return polled;
-}
-
-void Lifeline::accept() {
-    auto accepted = acceptor_.turn(Deadline::clock::now());
-    const std::lock_guard lock(mutex_);
+void Lifeline::take_in(std::vector<LinkAcceptor::Accepted>& accepted, const std::vector<LinkHello>& proving) {
+    bool came = false;
     for (auto& one : accepted) {
+        if (!arrivals_.is_meant(one.hello)) continue;
+        came = true;
         if (auto left = arrivals_.admit(std::move(one)))
             ring_.add(std::move(*left), state_.for_new_neighbour());
     }
     // This comes before it is heard who has left: their proofs may come later than the news of that.
-    if (arrivals_.note_proving(acceptor_.proving()) || !accepted.empty()) tell_news();
+    if (arrivals_.note_proving(proving) || came) tell_news();
 }
 
 void Lifeline::serve_neighbours() {
-    const std::lock_guard lock(mutex_);
     const std::vector<int> lost = ring_.hear([this](const Notice& notice, int peer) {
         carry_out(state_.heard(notice, peer));
         tell_news();
@@ -421,8 +437,10 @@ void Lifeline::serve_neighbours() {
 }
 
 void Lifeline::serve_lost_lives() {
-    const std::lock_guard lock(mutex_);
-    for (const std::uint64_t life : std::exchange(lost_lives_, {})) {
+    // What has arrived comes first.
+    if (lives_judged_ < family_->lost_lives_.size()) serve_neighbours();
+    for (; lives_judged_ < family_->lost_lives_.size(); ++lives_judged_) {
+        const std::uint64_t life = family_->lost_lives_[lives_judged_];
         for (int rank = 0; rank < membership_.world_size(); ++rank) {
             if (rank == membership_.rank || membership_.member(rank).life != life) continue;
             judge_loss(rank, kProcessEnded);
@@ -458,8 +476,8 @@ void Lifeline::tell_family() {
     for (const int culprit : verdict->culprits) {
         const auto rank = static_cast<std::size_t>(culprit);
         if (rank >= processes_.size()) continue;
-        family_->dead.push_back(processes_[rank]);
-        for (Lifeline* other : family_->lifelines) {
+        family_->dead_.push_back(processes_[rank]);
+        for (Lifeline* other : family_->lifelines_) {
             if (other != this) other->mark_dead(processes_[rank]);
         }
     }

@@ -2,7 +2,7 @@
 // communicator.
 //
 // The ranks form a ring of connections that carry only short notices (lifeline_state.hpp), apart from the
-// data, so a notice never waits behind a full buffer. A thread of its own reads them and hands them on;
+// data, so a notice never waits behind a full buffer. A thread of the family reads them and hands them on;
 // therefore a rank that computes, or is stuck in a call, still tells its neighbours who died. The same thread
 // accepts the data connections, also while this rank is busy.
 //
@@ -110,30 +110,16 @@ class LinkAcceptor {
     bool had_room_ = true;                    // at the end of the last turn
 };
 
-// Family: the communicators of one process that come from each other by split.
-//
-// A process that is dead is dead in all of them, but each hears of it by ways of its own, at its own time. A
-// rank that heard in one and therefore leaves the others in order would be named there in place of the dead,
-// by those who have not heard yet. So what ends one by a death ends all that the dead process is in, before a
-// call of this rank can fail. Any other end concerns one communicator only.
-//
-// While ranks split, the new communicator's ring is open: a rank that gives up because the old one ended may
-// be out of the reach of others, which take it for dead. They ask the old one (Origin::parent).
 class DeathNews;
 class Lifeline;
 
-// Processes are numbered by their ranks in the first communicator.
-struct Family {
-    std::mutex mutex;  // of all these lifelines
-    std::vector<Lifeline*> lifelines;
-    std::vector<int> dead;
-};
-
 // Which communicator a new one comes from (by default from none), and what it has from there.
 struct Origin {
-    Lifeline* parent = nullptr;             // borrowed until the new one's join is complete
-    std::vector<int> ranks;                 // those in the parent, by rank in the new one
-    std::shared_ptr<DeathNews> death_news;  // the parent's; of one that comes from none, its own; null: none
+    Lifeline* parent = nullptr;                       // borrowed until the new one's join is complete
+    std::vector<int> ranks;                           // those in the parent, by rank in the new one
+    std::shared_ptr<DeathNews> death_news = nullptr;  // of one that comes from none; null: none
+    // Called once others may dial this rank; returns when it may dial them. Where it throws, nobody has. Empty: it may at once.
+    std::function<void(const Membership&)> meet = {};
 };
 
 // Says what the end of the parent means for a communicator that is just being split off. Pure.
@@ -197,7 +183,12 @@ class Arrivals {
     std::optional<TcpLink> take_data(int peer, int lane);
     bool may_bring_data(int peer, int lane) const;
     bool has_left_neighbour() const { return left_neighbour_came_; }
-    // Callers that have still to prove that they are these, see LinkAcceptor; false if nothing has changed.
+    // The caller means this communicator.
+    bool is_meant(const LinkHello& hello) const {
+        return hello.round == membership_.round && hello.communicator == membership_.communicator &&
+               hello.nonce == membership_.nonce;
+    }
+    // Callers that have still to prove that they are these, see LinkAcceptor, some of them here; false if nothing has changed.
     bool note_proving(std::vector<LinkHello> proving);
 
   private:
@@ -221,7 +212,60 @@ class Arrivals {
     std::vector<LinkHello> proving_;
 };
 
-class Lifeline : private DeathNews::Listener {
+// Family: the communicators of one process that come from each other by split and subgroup.
+//
+// They have one listener, lock and thread, which accepts connections and reads the rings of all: so another communicator costs
+// its ring. The family ends with the last of them, whichever that is.
+//
+// A process that is dead is dead in all of them, but each hears of it by ways of its own, at its own time. A
+// rank that heard in one and therefore leaves the others in order would be named there in place of the dead,
+// by those who have not heard yet. So what ends one by a death ends all that the dead process is in, before a
+// call of this rank can fail. Any other end concerns one communicator only. Processes are numbered by their ranks in the
+// first communicator.
+//
+// While ranks split, the new communicator's ring is open: a rank that gives up because the old one ended may
+// be out of the reach of others, which take it for dead. They ask the old one (Origin::parent).
+class Family : private DeathNews::Listener {
+  public:
+    Family(TcpListener listener, const std::optional<SecretKey>& key, std::shared_ptr<DeathNews> death_news);
+    ~Family();
+
+  private:
+    friend class Lifeline;
+
+    // The first one starts the thread.
+    void add(Lifeline& lifeline);
+    void remove(Lifeline& lifeline) {
+        {
+            const std::lock_guard lock(mutex_);
+            std::erase(lifelines_, &lifeline);
+        }
+        // What the thread is just polling would not be closed.
+        wake_.signal();
+    }
+    void life_lost(std::uint64_t life) override {
+        {
+            const std::lock_guard lock(mutex_);
+            lost_lives_.push_back(life);
+        }
+        wake_.signal();
+    }
+    HelloAnswer judge(const LinkHello& hello, bool proven);
+    void run();
+    void accept();
+
+    const std::shared_ptr<DeathNews> death_news_;  // null: no agent tells of deaths
+    Event wake_;
+    LinkAcceptor acceptor_;  // the thread's alone
+    std::mutex mutex_;       // of all lifelines; guards what follows but the thread itself
+    std::vector<Lifeline*> lifelines_;
+    std::vector<int> dead_;
+    std::vector<std::uint64_t> lost_lives_;
+    bool stopping_ = false;
+    std::thread thread_;
+};
+
+class Lifeline {
   public:
     // Handles what a member function of the state returns. (It stands here since its type is deduced.)
     template <class Member, class... Arguments>
@@ -238,14 +282,19 @@ class Lifeline : private DeathNews::Listener {
         if (state_.verdict()) tell_news();
     }
 
-    // Starts the thread. `membership` is borrowed.
-    Lifeline(const Membership& membership, TcpListener listener, const Origin& origin = {});
+    // `membership` is borrowed. One that comes from another has that one's listener.
+    Lifeline(const Membership& membership, std::optional<TcpListener> listener, const Origin& origin = {});
     // Closes all connections; without leave() the others take this rank for dead.
-    ~Lifeline();
+    ~Lifeline() { family_->remove(*this); }
 
     // The connection that this rank dialled to its right neighbour.
-    void add_neighbour(TcpLink link);
-    const std::shared_ptr<DeathNews>& death_news() const noexcept { return death_news_; }
+    void add_neighbour(TcpLink link) {
+        const std::lock_guard lock(mutex_);
+        ring_.add(std::move(link), state_.for_new_neighbour());
+        family_->wake_.signal();
+    }
+    const Membership& membership() const noexcept { return membership_; }
+    const std::shared_ptr<DeathNews>& death_news() const noexcept { return family_->death_news_; }
     // True once the left neighbour has dialled this rank.
     bool has_left_neighbour() const {
         const std::lock_guard lock(mutex_);
@@ -282,7 +331,9 @@ class Lifeline : private DeathNews::Listener {
     // Borrowed; nullptr: there is none any more.
     void set_observer(EndObserver* observer);
     // The agent shall not tell of this process's death any more. Does not wait for anybody.
-    void withdraw_death_news();
+    void withdraw_death_news() {
+        if (death_news() != nullptr) death_news()->withdraw();
+    }
 
     // See LifelineState.
     // False if there was a verdict or somebody had left before.
@@ -304,15 +355,14 @@ class Lifeline : private DeathNews::Listener {
     }
 
   private:
-    void life_lost(std::uint64_t life) override;
+    friend class Family;
 
-    void run();
-    std::vector<pollfd> descriptors() const;
+    // The family's lock is held in all of these.
+    void take_in(std::vector<LinkAcceptor::Accepted>& accepted, const std::vector<LinkHello>& proving);
     void serve_neighbours();
     void serve_lost_lives();
     // Ends the communicator unless the rank had left.
     void judge_loss(int rank, std::string_view how);
-    void accept();
     void tell_news() const;
     void tell_observer();
     // Lets the family know of deaths.
@@ -323,27 +373,22 @@ class Lifeline : private DeathNews::Listener {
     void carry_out(const LifelineState::Sendings& sendings);
 
     const Membership& membership_;
-    const std::shared_ptr<DeathNews> death_news_;  // null: no agent tells of deaths
     const std::shared_ptr<Family> family_;
     const std::vector<int> ranks_in_parent_;
     std::vector<int> processes_;  // by rank; see Family
-    Lifeline* parent_;            // the operations' thread's alone
+    Lifeline* parent_;            // written by the operations' thread alone
     Event news_;
-    Event wake_thread_;
-    std::mutex& mutex_;      // the family's; guards everything below but the thread itself
-    LinkAcceptor acceptor_;  // the thread's alone
+    std::mutex& mutex_;  // the family's; guards everything below
     LifelineState state_;
     RingNeighbours ring_;
     Arrivals arrivals_;
-    std::vector<std::uint64_t> lost_lives_;  // heard of, not yet judged
+    std::size_t lives_judged_ = 0;  // of the family's lost ones
     std::array<std::function<void()>, 2> hooks_;
     std::function<void(const Verdict&)> end_hook_;
     EndObserver* observer_ = nullptr;
     bool observer_knows_ = false;
     bool joined_ = false;
     bool family_knows_ = false;
-    bool stopping_ = false;
-    std::thread thread_;
 };
 
 }  // namespace ddprun::inline detail

@@ -16,7 +16,7 @@
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/shm/shm_backend.hpp"
-#include "collectives/shm/shm_segment.hpp"
+#include "collectives/tcp/flow.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
 #include "rendezvous/store/file_store.hpp"
 #include "rendezvous/store/store_host.hpp"
@@ -215,18 +215,33 @@ class SoloBackend final : public Backend {
 };
 
 // Makes what carries out the operations of `session`, whose settings are there already.
-std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpListener listener,
-                                 const PeerMesh::Operation& joining, const Origin& origin,
-                                 MessengerPlace& messages, TcpBackend*& mesh) {
+std::unique_ptr<Backend> connect(Session& session, Membership membership, std::optional<TcpListener> listener,
+                                 const PeerMesh::Operation& joining, Origin origin, const ShmGather& gather,
+                                 MessengerPlace& messages, TcpBackend*& made) {
     const CommunicatorOptions& options = session.options;
+    const auto across = ranks_across_hosts(membership);
+    const bool shares = across && membership.local_world_size() > 1;
+    const bool wanted = session.transport == Transport::automatic;
+    std::optional<ShmSegment> segment;
+    if (gather && shares) {
+        origin.meet = [&, meet = std::move(origin.meet)](const Membership& members) {
+            meet(members);
+            segment = hand_over_segment(members, wanted, gather);
+        };
+    }
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
                                             options.operation_timeout, origin);
-    session.lifeline = &tcp->mesh().lifeline();
-    tcp->mesh().give_notice_after(options.notice_after);
-    const auto across = ranks_across_hosts(tcp->membership());
-    std::optional<ShmSegment> segment;
-    if (across && tcp->membership().local_world_size() > 1) {
-        segment = hand_over_segment(tcp->mesh(), session.transport == Transport::automatic, joining);
+    PeerMesh& mesh = tcp->mesh();
+    session.lifeline = &mesh.lifeline();
+    mesh.give_notice_after(options.notice_after);
+    if (!gather && shares) {
+        try {
+            segment = hand_over_segment(mesh.membership(), wanted, [&](const ShmWord& word) {
+                return gather_over_mesh(mesh, word, joining);
+            });
+        } catch (const LinkLost& lost) {
+            mesh.fail_lost(lost, joining);
+        }
     }
     if (session.nccl) {
         auto peers =
@@ -235,7 +250,7 @@ std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpLis
     }
     messages = {&tcp->membership(), session.lifeline, segment ? segment->messages() : nullptr,
                 tcp->mesh().spins()};
-    mesh = tcp.get();
+    made = tcp.get();
     if (!segment) return tcp;
     if (across->size() == 1)
         return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp), joining);
@@ -405,29 +420,25 @@ std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place
     }
 }
 
-std::unique_ptr<Session> open_session(Membership membership, TcpListener listener, Transport transport,
-                                      const std::optional<NcclSettings>& nccl,
+std::unique_ptr<Session> open_session(Membership membership, std::optional<TcpListener> listener,
+                                      Transport transport, const std::optional<NcclSettings>& nccl,
                                       const CommunicatorOptions& options, Deadline deadline,
-                                      const Origin& origin) {
+                                      const Origin& origin, const ShmGather& gather) {
     auto session = std::make_unique<Session>();
     session->rank = membership.rank;
     session->world_size = membership.world_size();
     session->local_rank = membership.local_rank();
     session->local_world_size = membership.local_world_size();
     session->options = options;
-    session->self = membership.member(membership.rank);
-    session->round = membership.round;
-    session->nonce = membership.nonce;
-    session->own_numbers = membership.own_numbers;
-    session->mesh_key = membership.mesh_key;
     const PeerMesh::Operation joining = joining_until(deadline, options);
     session->transport = transport;
     session->nccl = nccl;
     MessengerPlace messages;
     TcpBackend* mesh = nullptr;
-    session->executor = std::make_unique<Executor>(
-        connect(*session, std::move(membership), std::move(listener), joining, origin, messages, mesh),
-        session->world_size);
+    session->executor =
+        std::make_unique<Executor>(connect(*session, std::move(membership), std::move(listener), joining,
+                                           origin, gather, messages, mesh),
+                                   session->world_size);
     if (mesh != nullptr) {
         session->messenger = make_in_process<Messenger>(messages, options.operation_timeout);
         session->executor->send_by(std::make_unique<Transfers>(*mesh, *session->messenger));

@@ -14,6 +14,7 @@
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/options.hpp"
 #include "collectives/session/session.hpp"
+#include "collectives/shm/shm_segment.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/wire/host_settings.hpp"
 #include "collectives/wire/membership.hpp"
@@ -123,11 +124,12 @@ std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place
                                       const CommunicatorOptions& options);
 
 // Serves ranks that have found each other already, two at least: connects those of `membership`; `listener` is
-// the one it names for this rank, `origin` whom they come from.
-std::unique_ptr<Session> open_session(Membership membership, TcpListener listener, Transport transport,
-                                      const std::optional<NcclSettings>& nccl,
+// the one it names for this rank, none where the one they come from, in `origin`, has it. `gather`: by which the ranks of a host
+// agree on their memory before they connect; empty: they do it then, over their connections.
+std::unique_ptr<Session> open_session(Membership membership, std::optional<TcpListener> listener,
+                                      Transport transport, const std::optional<NcclSettings>& nccl,
                                       const CommunicatorOptions& options, Deadline deadline,
-                                      const Origin& origin = {});
+                                      const Origin& origin = {}, const ShmGather& gather = {});
 
 // One rank without peers.
 std::unique_ptr<Session> open_session_alone(const std::optional<NcclSettings>& nccl,

@@ -6,7 +6,6 @@
 #include <array>
 #include <exception>
 #include <new>
-#include <system_error>
 #include <utility>
 
 #include "collectives/arithmetic/reduce.hpp"
@@ -19,13 +18,14 @@
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/own_process.hpp"
-#include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun::inline detail {
 namespace {
 
 // Gets what is known to be in the store.
 constexpr std::chrono::milliseconds kStoredTimeout{10'000};
+// A thread that has carried out what was started stays so long where it is: waking it costs less than another one.
+constexpr std::chrono::milliseconds kLinger{1};
 constexpr char kLate = 't';
 constexpr char kDisagreement = 'm';
 
@@ -69,10 +69,6 @@ std::string choice_of(int rank, const Terms& terms, const Terms& others) {
 }
 
 }  // namespace
-
-std::string Departure::key(int rank) const { return fmt::format("{}gone/{}", prefix_, rank); }
-
-void Departure::say_gone() { store_.set(key(rank_), "1"); }
 
 bool Departure::wait_for_others(std::chrono::milliseconds timeout) {
     std::vector<int> others;
@@ -210,12 +206,10 @@ void Executor::send_by(std::unique_ptr<Transfers> transfers) { transfers_ = std:
 Executor::~Executor() {
     // Also one that a waiting thread carries out comes before it.
     await_turn(next_++, Deadline::max());
-    {
-        const std::lock_guard lock(mutex_);
-        stopping_ = true;
-    }
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
     changed_.notify_all();
-    if (thread_.joinable()) thread_.join();
+    changed_.wait(lock, [this] { return !served_; });
 }
 
 bool Executor::await_turn(Ticket ticket, Deadline deadline) {
@@ -271,25 +265,20 @@ void refuse_parts(const Task& task) {
 Work Executor::start(const Task& task) {
     if (backend_->on_device()) {
         refuse_parts(task);
-        return hold(task.call.operation, [&] { return Work(backend_->start(task)); });
+        const Turn turn(*this, next_++);
+        refuse_if_left(task.call.operation);
+        return Work(backend_->start(task));
     }
     if (task.stream != nullptr) {
         refuse(task.call.operation, "a stream was given, but this communicator's backend is not nccl");
     }
     auto state = make_in_process<ThreadWorkState>(*this);
     std::unique_lock lock(mutex_);
-    if (!thread_.joinable()) {
-        try {
-            thread_ = start_without_signals([this] { serve(); });
-        } catch (const std::system_error& error) {
-            throw CollectiveError(CollectiveErrorCode::system,
-                                  fmt::format("no thread for operations that are started: {}", error.what()));
-        }
-    }
     changed_.wait(lock, [&] { return started_.size() < kMaxStarted; });
     started_.push_back({task, state, next_++});
+    const bool served = std::exchange(served_, true);
     lock.unlock();
-    changed_.notify_all();
+    served ? changed_.notify_all() : run_beside([this] { serve(); });
     return Work(std::move(state));
 }
 
@@ -324,9 +313,8 @@ bool Executor::help(std::unique_lock<std::mutex>& waiter) {
 
 void Executor::serve() {
     std::unique_lock lock(mutex_);
-    while (true) {
-        changed_.wait(lock, [&] { return stopping_ || !started_.empty(); });
-        if (started_.empty()) return;
+    const auto is_called = [this] { return stopping_ || !started_.empty(); };
+    while (changed_.wait_for(lock, kLinger, is_called) && !started_.empty()) {
         const Started current = std::move(started_.front());
         started_.pop_front();
         lock.unlock();
@@ -337,6 +325,8 @@ void Executor::serve() {
         lock.lock();
         changed_.notify_all();
     }
+    served_ = false;
+    changed_.notify_all();
 }
 
 void Executor::carry_out(const Task& task) {

@@ -13,7 +13,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "collectives/call/backend.hpp"
@@ -69,13 +68,13 @@ class Departure {
     Departure(Store& store, std::string prefix, int rank, int world_size)
         : store_(store), prefix_(std::move(prefix)), rank_(rank), world_size_(world_size) {}
 
-    void say_gone();
+    void say_gone() { store_.set(key(rank_), "1"); }
     // Waits until these, or all others, have said so; `timeout` at most. False when they have not.
     bool wait_for(const std::vector<int>& ranks, std::chrono::milliseconds timeout);
     bool wait_for_others(std::chrono::milliseconds timeout);
 
   private:
-    std::string key(int rank) const;
+    std::string key(int rank) const { return prefix_ + "gone/" + std::to_string(rank); }
 
     Store& store_;
     std::string prefix_;
@@ -196,9 +195,9 @@ class EndWatch {
 // caller's thread or beside it.
 //
 // Each takes a ticket when it is asked for, and its turn comes when all before it are through; so the backend is never used by
-// two threads. Operations that were started go to a thread of the executor's own, made when the first is started, or to the
+// two threads. Operations that were started go to a thread of the process's that is free (run_beside), or to the
 // thread that waits for them, where that comes first; those that are run are carried out by the caller. So programs that
-// start nothing pay for no thread, and run() costs little above the backend. A backend on a device starts them by itself.
+// start nothing pay for no thread, and communicators where nothing goes on have none. A backend on a device starts them by itself.
 //
 // Any thread, but for the destructor; after leave() all is refused.
 class Executor {
@@ -290,8 +289,8 @@ class Executor {
     std::mutex mutex_;                // guards what follows
     std::condition_variable changed_;
     std::deque<Started> started_;
+    bool served_ = false;  // a thread is at them, or will be
     bool stopping_ = false;
-    std::thread thread_;
 };
 
 // The store the ranks met in, kept until this rank's communicator ends. Members end in reverse order: the
@@ -327,13 +326,9 @@ struct Session {
     CommunicatorOptions options;
     Transport transport = Transport::automatic;
     std::optional<NcclSettings> nccl;
-    Member self;                     // where this rank listens, and on which host; unused when alone
     std::optional<PortRange> ports;  // see HostSettings
-    std::uint32_t round = 0;
-    Nonce nonce{};
-    std::optional<SecretKey> mesh_key;  // see Membership
-    bool own_numbers = false;           // see Membership
-    std::atomic<int> shrinks{0};        // how often this rank has begun a shrink()
+    std::atomic<int> shrinks{0};     // how often this rank has begun a shrink()
+    std::atomic<int> splits{0};      // and, as all the others, a split()
     MeetingRoom room;
     std::unique_ptr<Executor> executor;  // null once finalized
     // Of messages by tag; ends before the executor, on whose backend it works. Null with NCCL.

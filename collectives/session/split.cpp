@@ -4,13 +4,16 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "collectives/call/backend.hpp"
 #include "collectives/liveness/death_news.hpp"
 #include "collectives/liveness/lifeline.hpp"
+#include "collectives/messages/messenger.hpp"
 #include "collectives/session/bootstrap.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/wire/frame.hpp"
@@ -20,66 +23,134 @@
 namespace ddprun::inline detail {
 namespace {
 
-constexpr char kProblem = '!';
-
-struct SplitFrame {
-    std::int32_t color;
-    std::int32_t key;
-    Nonce nonce;
-    std::array<char, kSplitEntrySize - 2 * sizeof(std::int32_t) - sizeof(Nonce)> text;
-};
-
 [[noreturn]] void fail_join(const std::string& what, int culprit) {
     throw CollectiveError(CollectiveErrorCode::system, "join: " + what, {culprit}, "join");
 }
 
-// The rank's own entry; its listener goes to `listener` if it takes part.
-SplitEntry make_entry(const Session& old, int color, int key, std::optional<TcpListener>& listener) {
-    SplitEntry entry;
-    entry.color = color;
-    entry.key = key;
-    if (color < 0 || old.world_size == 1) return entry;
-    try {
-        entry.nonce = random_nonce();
-        listener.emplace(old.self.endpoint.host, old.ports);
-        entry.member = {listener->endpoint(), old.self.host, old.self.sockets, old.self.life};
-    } catch (const boost::system::system_error& error) {
-        // The others are told why, instead of waiting for this rank.
-        entry.problem = error.what();
-    }
-    return entry;
+// Every rank's word, by all ranks of the old one.
+template <class T>
+std::vector<T> exchange(Session& old, const T& own) {
+    std::vector<T> all(static_cast<std::size_t>(old.world_size));
+    old.executor->run({{Operation::split, DataType::u8, ReduceOp::sum, -1, sizeof(T)}, &own, all.data()});
+    return all;
 }
 
-std::vector<SplitEntry> exchange(Session& old, const SplitEntry& own) {
-    const SplitBytes bytes = encode(own);
-    std::vector<SplitBytes> all(static_cast<std::size_t>(old.world_size));
-    old.executor->run(
-        {{Operation::split, DataType::u8, ReduceOp::sum, -1, bytes.size()}, bytes.data(), all.data()});
-    std::vector<SplitEntry> entries;
-    for (const SplitBytes& theirs : all) {
-        auto entry = decode_split_entry(theirs);
-        const int rank = static_cast<int>(entries.size());
-        if (!entry) {
-            fail_join(fmt::format("what rank {} sent for split is no entry", rank), rank);
-        }
-        entries.push_back(std::move(*entry));
+Membership membership_of(const Session& old, const std::vector<int>& ranks, const Nonce& nonce) {
+    const Membership& whole = old.lifeline->membership();
+    Membership membership = whole;
+    membership.nonce = nonce;
+    membership.members.clear();
+    for (const int rank : ranks) {
+        if (rank == old.rank) membership.rank = membership.world_size();
+        membership.own_numbers = membership.own_numbers || rank != membership.world_size();
+        membership.members.push_back(whole.member(rank));
     }
-    return entries;
-}
-
-Membership membership_of(std::span<const SplitEntry> entries, const std::vector<int>& group, int rank) {
-    Membership membership;
-    for (const int old_rank : group) {
-        const SplitEntry& entry = entries[static_cast<std::size_t>(old_rank)];
-        if (!entry.problem.empty()) {
-            fail_join(fmt::format("rank {} cannot take part in the split: {}", old_rank, entry.problem),
-                      old_rank);
-        }
-        if (old_rank == rank) membership.rank = membership.world_size();
-        membership.members.push_back(entry.member);
-    }
-    membership.nonce = entries[static_cast<std::size_t>(group[0])].nonce;
     return membership;
+}
+
+// Circle: the members of a new communicator tell each other words by messages of the old one. Who gives up tells why instead.
+// Throws CollectiveError with the ranks' numbers in the old one.
+class Circle {
+  public:
+    Circle(Session& old, const std::vector<int>& ranks, const Nonce& nonce, const char* name,
+           Deadline deadline)
+        : old_(old), ranks_(ranks), name_(name), deadline_(deadline) {
+        std::memcpy(&tag_, nonce.data(), sizeof(tag_));
+    }
+
+    // Whether all can be told of by each; the same answer on all.
+    bool is_open() const {
+        return old_.messenger && (ranks_.size() <= kMostByMessages ||
+                                  ranks_by_host(membership_of(old_, ranks_, {})).size() == 1);
+    }
+
+    // Every member's word, by rank in the new one. `same`: all must have this one.
+    template <class T>
+    std::vector<T> gather(const T& own, bool same = false) const {
+        const Frame mine{0, std::bit_cast<Word>(own)};
+        std::vector<T> all;
+        std::vector<int> late;
+        try {
+            for (const int rank : ranks_) tell(rank, mine);
+            for (const int rank : ranks_) {
+                const auto word = hear(rank);
+                if (!word) late.push_back(rank);
+                all.push_back(std::bit_cast<T>(word.value_or(Word{})));
+                if (same && word && *word != mine.word) {
+                    fail(CollectiveErrorCode::mismatch,
+                         {std::min(rank, old_.rank), std::max(rank, old_.rank)},
+                         fmt::format("ranks {} and {} have other lists of members", old_.rank, rank));
+                }
+            }
+            if (!late.empty()) {
+                fail(CollectiveErrorCode::timed_out, late,
+                     fmt::format("of {} members these have not come in time "
+                                 "(CommunicatorOptions::join_timeout): {}",
+                                 ranks_.size(), list_of_ranks(late)));
+            }
+        } catch (const CollectiveError& error) {
+            for (const int rank : ranks_) {
+                if (rank != old_.rank) tell(rank, {1 + static_cast<int>(error.code()), {}});
+            }
+            throw;
+        }
+        return all;
+    }
+
+    [[noreturn]] void fail(CollectiveErrorCode code, const std::vector<int>& culprits,
+                           const std::string& text) const {
+        throw CollectiveError(code, fmt::format("{}: {}", name_, text), culprits, name_);
+    }
+
+  private:
+    using Word = std::array<std::byte, 16>;
+    struct Frame {
+        std::int32_t given_up = 0;  // 1 and the error's code
+        Word word{};
+    };
+
+    // One that cannot be told is not heard either.
+    void tell(int rank, const Frame& frame) const {
+        const auto rest = frame.given_up == 0 ? time_until(deadline_) : std::chrono::milliseconds(0);
+        try {
+            old_.messenger->run({true, &frame, nullptr, sizeof(frame), rank, tag_, rest});
+        } catch (const CollectiveError&) {
+        }
+    }
+
+    // Nothing if its time is over.
+    std::optional<Word> hear(int rank) const {
+        Frame frame;
+        try {
+            old_.messenger->run({false, nullptr, &frame, sizeof(frame), rank, tag_, time_until(deadline_)});
+        } catch (const CollectiveError& error) {
+            if (error.code() == CollectiveErrorCode::timed_out) return std::nullopt;
+            fail(error.code(), error.culprits(), error.what());
+        }
+        if (frame.given_up == 0) return frame.word;
+        fail(static_cast<CollectiveErrorCode>(frame.given_up - 1), {rank},
+             fmt::format("rank {} has given up", rank));
+    }
+
+    Session& old_;
+    const std::vector<int>& ranks_;
+    const char* name_;
+    Deadline deadline_;
+    std::uint64_t tag_ = 0;  // no program has it but by a chance of 2^-64
+};
+
+// Makes the new session of this rank, one of `ranks`; `meet` returns when all of them can be dialled.
+std::unique_ptr<Session> open_part(Session& old, const std::vector<int>& ranks, const Nonce& nonce,
+                                   const CommunicatorOptions& options, const Circle& circle,
+                                   Deadline deadline, const std::function<void()>& meet) {
+    const Origin origin{old.lifeline, ranks, nullptr, [&](const Membership&) { meet(); }};
+    ShmGather gather;
+    if (circle.is_open()) gather = [&](const ShmWord& word) { return circle.gather(word); };
+    auto made = open_session(membership_of(old, ranks, nonce), std::nullopt, old.transport, old.nccl, options,
+                             deadline, origin, gather);
+    made->ports = old.ports;
+    made->room = old.room.later();
+    return made;
 }
 
 void await_end(Lifeline& lifeline) {
@@ -124,32 +195,6 @@ CollectiveError store_failure(const char* name, const boost::system::system_erro
 
 }  // namespace
 
-SplitBytes encode(const SplitEntry& entry) {
-    SplitFrame frame{entry.color, entry.key, entry.nonce, {}};
-    const bool listens = entry.member.endpoint.port != 0;
-    const std::string text = !entry.problem.empty() ? kProblem + entry.problem
-                             : listens              ? to_string(entry.member)
-                                                    : "";
-    text.copy(frame.text.data(), frame.text.size());
-    return std::bit_cast<SplitBytes>(frame);
-}
-
-std::optional<SplitEntry> decode_split_entry(std::span<const std::byte, kSplitEntrySize> bytes) {
-    SplitFrame frame;
-    std::memcpy(&frame, bytes.data(), sizeof(frame));
-    SplitEntry entry{frame.color, frame.key, frame.nonce, {}, {}};
-    const std::string text(frame.text.begin(), std::find(frame.text.begin(), frame.text.end(), '\0'));
-    if (text.empty()) return entry;
-    if (text.front() == kProblem) {
-        entry.problem = text.substr(1);
-        return entry;
-    }
-    auto member = parse_member(text);
-    if (!member) return std::nullopt;
-    entry.member = std::move(*member);
-    return entry;
-}
-
 std::vector<int> split_group(std::span<const SplitEntry> entries, int rank) {
     const auto entry = [&](int r) -> const SplitEntry& { return entries[static_cast<std::size_t>(r)]; };
     std::vector<int> group;
@@ -161,40 +206,41 @@ std::vector<int> split_group(std::span<const SplitEntry> entries, int rank) {
 }
 
 std::unique_ptr<Session> open_split_session(Session& old, int color, int key) {
-    std::optional<TcpListener> listener;
-    const SplitEntry own = make_entry(old, color, key, listener);
-    const std::vector<SplitEntry> entries = exchange(old, own);
-    if (color < 0) return nullptr;
-    const std::vector<int> group = split_group(entries, old.rank);
+    const std::vector<SplitEntry> entries = exchange(old, SplitEntry{color, key});
+    const std::vector<int> group = color < 0 ? std::vector<int>() : split_group(entries, old.rank);
+    const int number = ++old.splits;
+    bool met = false;
+    // The others are told what keeps this rank from taking part, instead of waiting for it.
+    const auto meet = [&](int problem) {
+        met = true;
+        const std::vector<int> problems = exchange(old, problem);
+        for (const int rank : group) {
+            if (const int theirs = problems[static_cast<std::size_t>(rank)]; theirs != 0)
+                fail_join(
+                    fmt::format("rank {} cannot take part in the split: {}", rank, std::strerror(theirs)),
+                    rank);
+        }
+    };
     const CommunicatorOptions options = old.current_options();
+    if (group.size() < 2) meet(0);
+    if (group.empty()) return nullptr;
     if (group.size() == 1) return open_session_alone(old.nccl, options);
-    const Origin origin{old.lifeline, group, old.lifeline->death_news()};
-    Membership membership = membership_of(entries, group, old.rank);
-    membership.round = old.round;
-    membership.mesh_key = old.mesh_key;
-    for (std::size_t i = 0; i < group.size(); ++i) {
-        if (group[i] != static_cast<int>(i)) membership.own_numbers = true;
-    }
-    membership.own_numbers = membership.own_numbers || old.own_numbers;
-    const int own_rank = membership.rank;
+    const Nonce nonce =
+        derived_nonce(old.lifeline->membership().nonce, fmt::format("split/{}/{}", number, color));
+    const auto deadline = Deadline::clock::now() + options.join_timeout;
+    const Circle circle(old, group, nonce, "join", deadline);
     try {
-        // It looks at the old one's news, too.
-        auto made = old.executor->hold(Operation::split, [&] {
-            return open_session(std::move(membership), std::move(*listener), old.transport, old.nccl, options,
-                                Deadline::clock::now() + options.join_timeout, origin);
-        });
-        made->ports = old.ports;
-        made->room = old.room.later();
-        return made;
+        return open_part(old, group, nonce, options, circle, deadline, [&] { meet(0); });
     } catch (const CollectiveError& error) {
         // The dead, and a rank that only the old one has (no culprit then), end the old one, too; that says
         // who it was, and a rank that left the old one before it heard would look like the cause.
         if (error.code() == CollectiveErrorCode::peer_died || error.culprits().empty())
             await_end(*old.lifeline);
-        if (old.executor->ended()) exchange(old, own);
+        if (old.executor->ended()) exchange(old, color);
         throw;
     } catch (const boost::system::system_error& error) {
-        fail_join(error.what(), own_rank);
+        if (!met) meet(error.code().value());
+        fail_join(error.what(), membership_of(old, group, nonce).rank);
     }
 }
 
@@ -207,20 +253,21 @@ std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excl
     const CommunicatorOptions options = old.current_options();
     if (old.world_size == 1) return open_session_alone(old.nccl, options);
     const auto deadline = Deadline::clock::now() + options.join_timeout;
-    const std::string prefix = shrunk_prefix(old.round, old.nonce, ++old.shrinks);
+    const Membership& whole = old.lifeline->membership();
+    const std::string prefix = shrunk_prefix(whole.round, whole.nonce, ++old.shrinks);
     try {
         MeetingRoom room = old.room.later();
         room.store = room.reopen(std::min(options.join_timeout, kReopenTimeout));
-        TcpListener listener(old.self.endpoint.host, old.ports);
-        Member self = old.self;
+        Member self = whole.member(old.rank);
+        TcpListener listener(self.endpoint.host, old.ports);
         self.endpoint = listener.endpoint();
         auto news = DeathNews::of_successor(old.lifeline->death_news());
         self.life = news ? news->life() : 0;
         Gathering gathering(*room.store, {kName, "survivors"}, prefix, old.rank,
                             {old.world_size, std::move(excluded)});
         Membership membership = gathering.run(self, deadline);
-        membership.round = old.round;
-        membership.mesh_key = old.mesh_key;
+        membership.round = whole.round;
+        membership.mesh_key = whole.mesh_key;
         membership.own_numbers = true;
         if (membership.world_size() == 1) return open_session_alone(old.nccl, options);
         auto session = open_session(std::move(membership), std::move(listener), old.transport, old.nccl,
@@ -261,52 +308,29 @@ std::vector<int> others_than(const std::vector<int>& ranks, const std::string& n
     return others;
 }
 
-// From the members by their old ranks to those in the order of `ranks`.
-void put_in_order(Membership& membership, const std::vector<int>& ranks, int old_rank) {
-    std::vector<int> ascending = ranks;
-    std::sort(ascending.begin(), ascending.end());
-    std::vector<Member> members;
-    for (const int rank : ranks) {
-        const auto place = std::lower_bound(ascending.begin(), ascending.end(), rank) - ascending.begin();
-        if (rank == old_rank) membership.rank = static_cast<int>(members.size());
-        membership.own_numbers = membership.own_numbers || rank != static_cast<int>(members.size());
-        members.push_back(membership.members[static_cast<std::size_t>(place)]);
-    }
-    membership.members = std::move(members);
-}
-
 }  // namespace
-
-std::string subgroup_prefix(std::uint32_t round, const Nonce& nonce, const std::string& name) {
-    return fmt::format("ddprun/subgroups/{}/{}/{}/", round, hex_text(nonce), name);
-}
 
 std::unique_ptr<Session> open_subgroup_session(Session& old, const std::vector<int>& ranks,
                                                const std::string& name, const CommunicatorOptions& options) {
-    std::vector<int> others = others_than(ranks, name, old);
+    const std::vector<int> others = others_than(ranks, name, old);
     if (ranks.size() == 1) return open_session_alone(old.nccl, options);
     const auto deadline = Deadline::clock::now() + options.join_timeout;
-    try {
+    const Membership& whole = old.lifeline->membership();
+    const Nonce nonce = derived_nonce(whole.nonce, "subgroup/" + name);
+    const Circle circle(old, ranks, nonce, kSubgroup, deadline);
+    const auto meet = [&] {
+        if (circle.is_open()) {
+            circle.gather(derived_nonce(nonce, encode_ranks(ranks)), true);
+            return;
+        }
         const auto store = old.room.reopen(std::min(options.join_timeout, kReopenTimeout));
-        TcpListener listener(old.self.endpoint.host, old.ports);
-        Member self = old.self;
-        self.endpoint = listener.endpoint();
-        Gathering gathering(*store, {kSubgroup, "members"}, subgroup_prefix(old.round, old.nonce, name),
-                            old.rank, {old.world_size, std::move(others)});
-        Membership membership = gathering.run(self, deadline);
-        membership.round = old.round;
-        membership.mesh_key = old.mesh_key;
-        membership.own_numbers = old.own_numbers;
-        put_in_order(membership, ranks, old.rank);
-        const Origin origin{old.lifeline, ranks, old.lifeline->death_news()};
-        // It looks at the old one's news, too.
-        auto made = old.executor->hold(Operation::split, [&] {
-            return open_session(std::move(membership), std::move(listener), old.transport, old.nccl, options,
-                                deadline, origin);
-        });
-        made->ports = old.ports;
-        made->room = old.room.later();
-        return made;
+        Gathering(*store, {kSubgroup, "members"},
+                  fmt::format("ddprun/subgroups/{}/{}/", whole.round, hex_text(nonce)), old.rank,
+                  {old.world_size, others})
+            .run(whole.member(old.rank), deadline);
+    };
+    try {
+        return open_part(old, ranks, nonce, options, circle, deadline, meet);
     } catch (const boost::system::system_error& error) {
         throw store_failure(kSubgroup, error);
     }

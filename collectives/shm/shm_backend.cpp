@@ -24,7 +24,7 @@ ShmBackend::ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp,
       rank_(channel_.rank()),
       world_size_(channel_.world_size()),
       pool_(segment_.pool(rank_)) {
-    channel_.set_store_type(probe_store_type(channel_, joining));
+    channel_.set_store_type(probe_store_type(channel_, segment_.all_measured, joining));
 }
 
 void ShmBackend::offer(const void* in, std::size_t own, std::size_t bytes) {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -23,32 +24,45 @@ extern "C" void* __dso_handle;  // the library or program that this is part of
 
 namespace ddprun::inline detail {
 
-struct ExitMark::Cell {
-    std::mutex mutex;
-    std::function<void()> mark;  // empty when the ExitMark has ended
+// What is to be done at exit cannot be taken back, so all marks of the process are one thing.
+struct ExitMark::All {
+    std::timed_mutex mutex;
+    std::set<const ExitMark*> marks;
     ProcessNumber process = this_process();
 
-    // The handler, with a pointer to a shared_ptr of its own.
+    // Those of this process: a forked child has none of its parent's.
+    static All& here() {
+        static const std::reference_wrapper<std::atomic<All*>> all(*new std::atomic<All*>(nullptr));
+        All* found = all.get();
+        if (found == nullptr || found->process != this_process()) {
+            auto made = std::make_unique<All>();
+            if (all.get().compare_exchange_strong(found, made.get())) {
+                found = made.release();
+                // Unlike atexit(), it passes an argument. Where it fails, an exit looks like a death.
+                static_cast<void>(abi::__cxa_atexit(&at_exit, found, &__dso_handle));
+            }
+        }
+        return *found;
+    }
+
     static void at_exit(void* argument) {
-        const std::unique_ptr<std::shared_ptr<Cell>> own(static_cast<std::shared_ptr<Cell>*>(argument));
-        Cell& cell = **own;
-        // Held by somebody: then the ExitMark is just ending, and exit() must not wait for a thread that may
-        // not run any more.
-        const std::unique_lock lock(cell.mutex, std::try_to_lock);
-        if (lock && cell.mark && cell.process == this_process()) cell.mark();
+        All& all = *static_cast<All*>(argument);
+        if (all.process != this_process()) return;
+        // Who holds it may not run any more.
+        const std::unique_lock lock(all.mutex, std::chrono::milliseconds(100));
+        if (!lock) return;
+        for (const ExitMark* const one : all.marks) one->mark_();
     }
 };
 
-ExitMark::ExitMark(std::function<void()> mark) : cell_(std::make_shared<Cell>()) {
-    cell_->mark = std::move(mark);
-    auto own = std::make_unique<std::shared_ptr<Cell>>(cell_);
-    // Unlike atexit(), it passes an argument. Where it fails, an exit looks like a death.
-    if (abi::__cxa_atexit(&Cell::at_exit, own.get(), &__dso_handle) == 0) static_cast<void>(own.release());
+ExitMark::ExitMark(std::function<void()> mark) : mark_(std::move(mark)), all_(All::here()) {
+    const std::lock_guard lock(all_.mutex);
+    all_.marks.insert(this);
 }
 
 ExitMark::~ExitMark() {
-    const std::lock_guard lock(cell_->mutex);
-    cell_->mark = nullptr;
+    const std::lock_guard lock(all_.mutex);
+    all_.marks.erase(this);
 }
 
 namespace {
@@ -96,9 +110,13 @@ ShmLifeline::ShmLifeline(const ShmSegment& segment, int place, std::vector<int> 
       exit_mark_([this] { mark_exit(); }),
       watched_(place) {
     try {
-        thread_ = start_without_signals([this] { run(); });
-        started_.wait();
+        if (lifeline.parent() == nullptr) thread_ = start_without_signals([this] { run(); });
     } catch (const std::system_error&) {
+        // As where the system has no robust futexes.
+    }
+    if (thread_.joinable()) {
+        started_.wait();
+    } else {
         release();
     }
     lifeline_.set_observer(this);

@@ -14,8 +14,9 @@
 // The word holds a thread's number in its own PID namespace; nobody else ever looks at that. The kernel wakes
 // one waiter for a death, and each word has one: the nearest rank to the left that has not left.
 //
-// Each communicator has a thread of its own, since a thread can wait on one futex only (futex_waitv needs
-// Linux 5.16) and has one list of robust ones. It sleeps until somebody leaves or dies.
+// It has a thread of its own, since a thread can wait on one futex only (futex_waitv needs
+// Linux 5.16) and has one list of robust ones. It sleeps until somebody leaves or dies. A communicator that comes from
+// another has none: the one it comes from tells of deaths (Family), or, where that has ended, the connections do.
 //
 // Robust futexes: docs.kernel.org/locking/robust-futex-ABI.html. Where the system refuses them, the word is
 // released from the start, and TCP finds a death of this rank.
@@ -40,16 +41,16 @@ namespace ddprun::inline detail {
 // _exit(), exec and signals leave no mark, nor does a forked child's exit().
 class ExitMark {
   public:
-    // Calls mark() at exit, until this object's end; it must not wait for anybody. Each object leaves some
-    // 100 bytes behind in the process's list of things to do at exit, which cannot be taken back.
+    // Calls mark() at exit, until this object's end; it must not wait for anybody.
     explicit ExitMark(std::function<void()> mark);
     ~ExitMark();
     ExitMark(const ExitMark&) = delete;
     ExitMark& operator=(const ExitMark&) = delete;
 
   private:
-    struct Cell;
-    std::shared_ptr<Cell> cell_;  // shared with the handler
+    struct All;
+    std::function<void()> mark_;
+    All& all_;
 };
 
 class ShmLifeline final : private EndObserver {

@@ -322,8 +322,9 @@ void run_in_stages(ShmChannel& channel, const Task& task, const ShmNote& note, b
     ShmPipeline(channel, task.call.type, task.call.reduce, note, announced).run(task);
 }
 
-StoreType probe_store_type(ShmChannel& channel, const PeerMesh::Operation& joining) {
+StoreType probe_store_type(ShmChannel& channel, bool all_measured, const PeerMesh::Operation& joining) {
     if (channel.is_crowded()) return StoreType::plain;
+    if (all_measured) return static_cast<StoreType>(found_store_type() - 1);
     using Time = std::chrono::duration<double>;
     std::vector<float> data(kProbeElements);
     const Task probe{.call = {Operation::all_reduce, DataType::f32, ReduceOp::max, -1, kProbeElements},
@@ -342,7 +343,9 @@ StoreType probe_store_type(ShmChannel& channel, const PeerMesh::Operation& joini
             if (i > 0) least = std::min(least, time);
         }
     }
-    return best[1] < kWorthIt * best[0] ? StoreType::non_temporal : StoreType::plain;
+    const StoreType found = best[1] < kWorthIt * best[0] ? StoreType::non_temporal : StoreType::plain;
+    found_store_type() = static_cast<int>(found) + 1;
+    return found;
 }
 
 }  // namespace ddprun::inline detail

@@ -29,7 +29,7 @@ void run_in_stages(ShmChannel& channel, const Task& task, const ShmNote& note = 
 // Called by all ranks, as part of making the communicator and before any other call: reduces a little through
 // the stages with each type of store, and returns the faster one as this rank saw it; plain where the ranks
 // cannot all run at once, since times say nothing there. Takes less than a millisecond. Throws as
-// PeerMesh::wait does.
-StoreType probe_store_type(ShmChannel& channel, const PeerMesh::Operation& joining);
+// PeerMesh::wait does. Where all processes have done so, what they found then.
+StoreType probe_store_type(ShmChannel& channel, bool all_measured, const PeerMesh::Operation& joining);
 
 }  // namespace ddprun::inline detail

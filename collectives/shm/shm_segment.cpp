@@ -8,7 +8,6 @@
 #include <cstring>
 #include <vector>
 
-#include "collectives/tcp/flow.hpp"
 #include "collectives/wire/membership.hpp"
 #include "rendezvous/system/resource_limits.hpp"
 
@@ -92,23 +91,27 @@ std::optional<ShmSegment> ShmSegment::map(const ShmOffer* offer, const Membershi
     return segment;
 }
 
-std::optional<ShmSegment> hand_over_segment(PeerMesh& mesh, bool wanted, const PeerMesh::Operation& joining) {
-    const RankGroup ranks = ranks_of_host(mesh.membership());
-    const auto first = static_cast<std::size_t>(ranks.at(0));
+std::atomic<int>& found_store_type() {
+    // The processor's is the process's and no communicator's.
+    static const std::reference_wrapper<std::atomic<int>> found(*new std::atomic<int>(0));
+    return found.get();
+}
+
+std::optional<ShmSegment> hand_over_segment(const Membership& membership, bool wanted,
+                                            const ShmGather& gather) {
+    const RankGroup ranks = ranks_of_host(membership);
     std::optional<ShmSegment> segment;
-    if (wanted && ranks.index == 0) segment = ShmSegment::create(mesh.membership());
-    try {
-        const auto offers = gather_over_mesh(mesh, segment ? segment->offer() : ShmOffer{}, joining);
-        if (wanted && ranks.index != 0) segment = ShmSegment::open(offers[first], mesh.membership());
-        if (segment) write_cpus(segment->cpus(ranks.index).set);
-        const int pieces = !segment ? 0 : segment->layout().pool_size() == 0 ? 1 : 2;
-        const auto mapped = gather_over_mesh(mesh, static_cast<std::uint8_t>(pieces), joining);
-        const int least = *std::ranges::min_element(mapped);
-        if (least == 0) return std::nullopt;
-        if (least == 1) segment->give_up_pools();
-    } catch (const LinkLost& lost) {
-        mesh.fail_lost(lost, joining);
-    }
+    if (wanted && ranks.index == 0) segment = ShmSegment::create(membership);
+    const auto offers = gather({segment ? segment->offer() : ShmOffer{}, 0});
+    if (wanted && ranks.index != 0)
+        segment = ShmSegment::open(offers[static_cast<std::size_t>(ranks.at(0))].offer, membership);
+    if (segment) write_cpus(segment->cpus(ranks.index).set);
+    const int pieces = !segment ? 0 : segment->layout().pool_size() == 0 ? 1 : 2;
+    const auto words = gather({{}, pieces, found_store_type().load()});
+    const int least = std::ranges::min(words, {}, &ShmWord::pieces).pieces;
+    if (least == 0) return std::nullopt;
+    segment->all_measured = std::ranges::all_of(words, &ShmWord::measured);
+    if (least == 1) segment->give_up_pools();
     segment->close_offer();
     return segment;
 }

@@ -197,6 +197,8 @@ class ShmSegment {
     int world_size() const noexcept { return world_size_; }
     // Where there are pools and not all ranks have them, nobody uses them.
     void give_up_pools() { layout_ = ShmLayout(world_size_); }
+    // All ranks have found out which stores suit their processor.
+    bool all_measured = false;
     // The rank's pool; null where there are none.
     std::shared_ptr<ShmPool> pool(int rank) const;
     // What lies so many bytes behind the beginning.
@@ -233,12 +235,23 @@ class ShmSegment {
 
 // Shm handover: the ranks of a new communicator agree whether those of each host share memory, and map it.
 //
-// Two all-gathers over TCP: the offer of the lowest rank of each host, then whether each rank could map it.
-// So all ranks decide alike, whatever a single one may or may not do, and a rank that dies meanwhile is found
-// by the mesh as always.
+// Two all-gathers: the offer of the lowest rank of each host, then whether each rank could map it.
+// So all ranks decide alike, whatever a single one may or may not do.
 
-// Called by all ranks of a mesh, as part of making the communicator. `wanted` is this rank's own wish; one
-// rank without it decides for all. Nothing if any rank could not. Throws as PeerMesh::wait does.
-std::optional<ShmSegment> hand_over_segment(PeerMesh& mesh, bool wanted, const PeerMesh::Operation& joining);
+// One more than the number of the StoreType that suits this process's processor; 0: that has not been found out.
+std::atomic<int>& found_store_type();
+
+struct ShmWord {
+    ShmOffer offer;
+    std::int32_t pieces = 0;    // 0: not mapped; 1: without the pools; 2: all
+    std::int32_t measured = 0;  // found_store_type()
+};
+// Every rank's word, by rank.
+using ShmGather = std::function<std::vector<ShmWord>(const ShmWord&)>;
+
+// Called by all ranks, as part of making the communicator. `wanted` is this rank's own wish; one
+// rank without it decides for all. Nothing if any rank could not. Throws as `gather` does.
+std::optional<ShmSegment> hand_over_segment(const Membership& membership, bool wanted,
+                                            const ShmGather& gather);
 
 }  // namespace ddprun::inline detail

@@ -42,12 +42,13 @@ int ranks_of_this_machine(const Membership& membership) {
 
 }  // namespace
 
-PeerMesh::PeerMesh(Membership membership, TcpListener listener, const Operation& joining,
+PeerMesh::PeerMesh(Membership membership, std::optional<TcpListener> listener, const Operation& joining,
                    const Origin& origin)
     : membership_(std::move(membership)),
       lifeline_(membership_, std::move(listener), origin),
       lanes_(membership_.lanes()),
       spins_(ranks_of_this_machine(membership_) <= usable_cpus(online_cpus(), find_cpu_quota())) {
+    if (origin.meet) origin.meet(membership_);
     try {
         try {
             connect_ring(joining);
@@ -210,7 +211,7 @@ void PeerMesh::come(Dialled& dialled, const Operation& operation) {
     const bool has_key = membership_.mesh_key.has_value();
     if (answer == HelloAnswer::prove && has_key) return exchange_proofs(dialled, operation);
     if (answer == HelloAnswer::welcome && !has_key) return;
-    // Each communicator of a rank has a port of its own, so the rank's is closed, and somebody else got it.
+    // The rank's port is closed, and somebody else got it; or it is its family's, and this communicator has ended there.
     const bool has_gone = answer == HelloAnswer::other_rank || answer == HelloAnswer::other_communicator ||
                           answer == HelloAnswer::other_job;
     if (has_gone) throw LinkLost{link.peer(), ECONNREFUSED};
@@ -240,12 +241,9 @@ void PeerMesh::exchange_proofs(Dialled& dialled, const Operation& operation) {
 }
 
 bool PeerMesh::wait_for_news(Deadline deadline) {
-    Lifeline* parent = lifeline_.parent();
-    std::array<pollfd, 2> polled{{{lifeline_.news_descriptor(), POLLIN, 0}, {}}};
-    if (parent != nullptr) polled[1] = {parent->news_descriptor(), POLLIN, 0};
-    poll_once(std::span(polled).first(parent != nullptr ? 2 : 1), deadline);
+    pollfd polled{lifeline_.news_descriptor(), POLLIN, 0};
+    poll_once({&polled, 1}, deadline);
     lifeline_.take_news();
-    if (parent != nullptr) parent->take_news();
     return !has_passed(deadline);
 }
 

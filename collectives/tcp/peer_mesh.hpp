@@ -63,7 +63,7 @@ class PeerMesh {
 
     // Closes the lifeline ring: returns when both neighbours are connected. `joining` bounds it, but one that
     // fails may take kRingTimeout more, so that its left neighbour hears why.
-    PeerMesh(Membership membership, TcpListener listener, const Operation& joining,
+    PeerMesh(Membership membership, std::optional<TcpListener> listener, const Operation& joining,
              const Origin& origin = {});
 
     const Membership& membership() const noexcept { return membership_; }

@@ -223,8 +223,9 @@ std::span<std::byte> TcpGroup::segment_of(int lane) {
     return std::span(segments_).subspan(static_cast<std::size_t>(lane) * kRingSegment, kRingSegment);
 }
 
-TcpBackend::TcpBackend(Membership membership, TcpListener listener, const PeerMesh::Operation& joining,
-                       std::chrono::milliseconds operation_timeout, const Origin& origin)
+TcpBackend::TcpBackend(Membership membership, std::optional<TcpListener> listener,
+                       const PeerMesh::Operation& joining, std::chrono::milliseconds operation_timeout,
+                       const Origin& origin)
     : mesh_(std::move(membership), std::move(listener), joining, origin),
       operation_timeout_(operation_timeout),
       group_(mesh_, all_ranks(mesh_.membership())) {}

@@ -127,7 +127,7 @@ inline constexpr std::size_t kSmallReduce = std::size_t{64} << 10;
 class TcpBackend final : public Backend {
   public:
     // Connects the ranks of `membership`, at least two; `listener` is the one it names for this rank.
-    TcpBackend(Membership membership, TcpListener listener, const PeerMesh::Operation& joining,
+    TcpBackend(Membership membership, std::optional<TcpListener> listener, const PeerMesh::Operation& joining,
                std::chrono::milliseconds operation_timeout, const Origin& origin = {});
     ~TcpBackend() override;
 

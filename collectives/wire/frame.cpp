@@ -138,6 +138,13 @@ std::optional<Call> decode_header(std::span<const std::byte, kHeaderSize> bytes)
                 frame.count,     frame.sequence, frame.compression};
 }
 
+Nonce derived_nonce(const Nonce& nonce, std::string_view text) {
+    Nonce derived;
+    crypto_generichash(derived.data(), derived.size(), reinterpret_cast<const unsigned char*>(text.data()),
+                       text.size(), nonce.data(), nonce.size());
+    return derived;
+}
+
 MeshProof make_proof(const SecretKey& key, MeshSide side, const HelloBytes& hello, const Nonce& challenge) {
     const std::string_view label = side == MeshSide::dialled ? kDialledLabel : kDiallerLabel;
     MeshProof proof;

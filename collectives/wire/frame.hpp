@@ -35,6 +35,8 @@ using Nonce = std::array<std::uint8_t, 16>;
 
 // The system makes it. Throws system_error.
 Nonce random_nonce();
+// Another one for each text, which only who knows `nonce` can have. Pure.
+Nonce derived_nonce(const Nonce& nonce, std::string_view text);
 
 inline constexpr std::size_t kHelloSize = 60;
 inline constexpr std::size_t kHelloAnswerSize = 8;

@@ -81,10 +81,11 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || 
 
 void TcpLink::shut_down() noexcept { ::shutdown(fd_.get(), SHUT_RDWR); }
 
-void TcpLink::end_in_order() noexcept {
+void TcpLink::write_no_more() noexcept { ::shutdown(fd_.get(), SHUT_WR); }
+
+void TcpLink::await_arrival() noexcept {
     constexpr int kLatestAcknowledgement = 50;  // milliseconds; no event tells of one
     const Deadline latest = Deadline::clock::now() + kArrivalTimeout;
-    ::shutdown(fd_.get(), SHUT_WR);
     int missing = 0;
     while (::ioctl(fd_.get(), SIOCOUTQ, &missing) == 0 && missing > 0 && !has_passed(latest)) {
         pollfd ended{fd_.get(), POLLIN, 0};

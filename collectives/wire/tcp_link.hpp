@@ -46,9 +46,10 @@ class TcpLink {
 
     // Ends the connection in both directions; the next read throws LinkLost.
     void shut_down() noexcept;
-    // Writes no more, and waits until what was written has arrived, or the peer has ended, too, kArrivalTimeout at most. Else its
-    // end would be a reset where the peer still writes, and on a busy machine that overtakes the rest.
-    void end_in_order() noexcept;
+    // The peer finds the end behind what was written. Then the wait until that has arrived, or the peer has ended, too,
+    // kArrivalTimeout at most: else the end would be a reset where the peer still writes, and on a busy machine that overtakes the rest.
+    void write_no_more() noexcept;
+    void await_arrival() noexcept;
     // Gives the descriptor away.
     ProcessDescriptor release() noexcept { return std::move(fd_); }
 

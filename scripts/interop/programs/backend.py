@@ -181,6 +181,15 @@ def groups(rank):
         one()
     assert open_files() <= before, (before, open_files())
     ok("groups leave nothing")
+    kept = [dist.new_group(backend="ddprun") for _ in range(20)]
+    for group in kept:
+        dist.all_reduce(torch.ones(2), group=group)
+    files, threads = (now - then for now, then in zip(open_files(), before))
+    assert files <= 3 * len(kept) and threads <= 0, (files, threads)
+    dist.barrier()
+    for group in kept:
+        dist.destroy_process_group(group)
+    ok("a group has three descriptors and no thread")
     pairs = dist.split_group(split_ranks=[[0, 1], [2]]) if hasattr(dist, "split_group") else None
     if pairs not in (None, dist.GroupMember.NON_GROUP_MEMBER):
         dist.all_reduce(tensor := torch.ones(2), group=pairs)
@@ -243,6 +252,22 @@ def compiled_and_saved(rank):
     ok("distributed.checkpoint")
 
 
+def beside_gloo(rank):
+    """Groups come from the first of ours that all members still have, whatever the default group is."""
+    dist.init_process_group("gloo")
+    older = [dist.new_group(backend="ddprun") for _ in range(3)]
+    dist.barrier()
+    for group in older[:rank]:
+        dist.destroy_process_group(group)
+    for _ in range(2):  # the second time from the first's
+        group = dist.new_group(backend="ddprun")
+        dist.all_reduce(tensor := torch.ones(2), group=group)
+        assert tensor[0] == dist.get_world_size()
+    dist.barrier()
+    dist.destroy_process_group()
+    ok("groups beside gloo's")
+
+
 def main():
     dist.init_process_group("ddprun")
     rank = dist.get_rank()
@@ -252,6 +277,7 @@ def main():
     kept = ddprun.torch.mapped(100_000).fill_(rank)
     dist.destroy_process_group()
     assert (kept == rank).all()
+    beside_gloo(rank)
     ok("the end")
 
 

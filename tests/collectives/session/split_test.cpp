@@ -1,5 +1,8 @@
 #include "collectives/session/split.hpp"
 
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <latch>
 #include <memory>
 #include <optional>
@@ -31,36 +34,10 @@ std::string text_of(const std::vector<int>& ranks) {
     return text;
 }
 
-SplitEntry entry_of(int color, int key) {
-    SplitEntry entry;
-    entry.color = color;
-    entry.key = key;
-    return entry;
-}
-
 }  // namespace
 
-TEST_CASE("an entry survives its encoding, and a long problem is cut off", "[split]") {
-    SplitEntry entry = entry_of(3, -7);
-    entry.nonce[15] = 9;
-    REQUIRE(decode_split_entry(encode(entry)) == entry);
-    entry.member = {{"192.168.1.9", 4711}, "host/boot"};
-    REQUIRE(decode_split_entry(encode(entry)) == entry);
-    entry.member = {};
-    entry.problem = "no descriptors";
-    REQUIRE(decode_split_entry(encode(entry)) == entry);
-    entry.problem.assign(2000, 'x');
-    const auto cut = decode_split_entry(encode(entry));
-    REQUIRE(cut);
-    REQUIRE(cut->problem == std::string(487, 'x'));
-    SplitBytes wrong = encode(entry_of(0, 0));
-    wrong[24] = std::byte{'?'};
-    REQUIRE_FALSE(decode_split_entry(wrong));
-}
-
 TEST_CASE("groups are those of one colour, by key, then by rank", "[split]") {
-    const std::vector<SplitEntry> entries{entry_of(0, 5), entry_of(1, 0), entry_of(0, -1),
-                                          entry_of(0, 5), entry_of(1, 0), entry_of(-1, 0)};
+    const std::vector<SplitEntry> entries{{0, 5}, {1, 0}, {0, -1}, {0, 5}, {1, 0}, {-1, 0}};
     REQUIRE(split_group(entries, 0) == std::vector<int>{2, 0, 3});
     REQUIRE(split_group(entries, 3) == std::vector<int>{2, 0, 3});
     REQUIRE(split_group(entries, 4) == std::vector<int>{1, 4});
@@ -75,8 +52,7 @@ TEST_CASE("split makes the groups that colours and keys say, for any of them", "
             for (int round = 0; round < 6; ++round) {
                 std::vector<SplitEntry> entries;
                 for (int rank = 0; rank < n; ++rank) {
-                    entries.push_back(
-                        entry_of(static_cast<int>(random() % 4) - 1, static_cast<int>(random() % 3)));
+                    entries.push_back({static_cast<int>(random() % 4) - 1, static_cast<int>(random() % 3)});
                 }
                 const SplitEntry& mine = entries[static_cast<std::size_t>(comm.rank())];
                 std::optional<Communicator> part = comm.split(mine.color, mine.key);
@@ -225,4 +201,69 @@ TEST_CASE("a subgroup names who does not come, and lists that differ", "[subgrou
             comm.barrier();
         },
         options);
+}
+
+namespace {
+
+std::ptrdiff_t entries_of(const char* folder) {
+    const std::filesystem::directory_iterator listing(folder);
+    return std::distance(begin(listing), end(listing));
+}
+
+}  // namespace
+
+TEST_CASE("a subgroup costs three descriptors a rank and no thread, and leaves nothing", "[subgroup]") {
+    constexpr int kRanks = 2;
+    constexpr int kGroups = 20;
+    run_communicators(kRanks, [](Communicator& comm) {
+        const auto make = [&](int number) {
+            Communicator part = comm.subgroup({1, 0}, "group " + std::to_string(number));
+            part.barrier();
+            return part;
+        };
+        // One rank counts while the others stand still; they share the process.
+        const auto counted = [&](const char* folder) {
+            comm.barrier();
+            const auto entries = comm.rank() == 0 ? entries_of(folder) : 0;
+            comm.barrier();
+            return entries;
+        };
+        make(-1);
+        const auto descriptors = counted("/proc/self/fd");
+        const auto threads = counted("/proc/self/task");
+        std::vector<Communicator> parts;
+        for (int i = 0; i < kGroups; ++i) parts.push_back(make(i));
+        const auto more = counted("/proc/self/fd") - descriptors;
+        // Over TCP the data goes by two connections.
+        const int each = std::getenv("DDPRUN_TRANSPORT") == nullptr ? 3 : 5;
+        expect(more <= each * kRanks * kGroups, std::to_string(more) + " more descriptors");
+        expect(counted("/proc/self/task") <= threads, "no thread of their own");
+        parts.clear();
+        for (int i = kGroups; i < 10 * kGroups; ++i) make(i);
+        expect(counted("/proc/self/fd") <= descriptors, "no descriptor is left");
+    });
+}
+
+TEST_CASE("a subgroup says at once who has left the old one", "[subgroup]") {
+    run_communicators(3, [](Communicator& comm) {
+        if (comm.rank() == 2) {
+            expect_error(Code::timed_out, {0, 1}, [&] { comm.finalize(std::chrono::milliseconds(0)); });
+            return;
+        }
+        expect_error(Code::peer_left, {2}, [&] { comm.subgroup({0, 1, 2}, "all"); });
+        comm.subgroup({0, 1}, "rest").barrier();
+    });
+}
+
+TEST_CASE("who gives up a subgroup tells those that wait longer", "[subgroup]") {
+    std::latch given_up(1);
+    run_communicators(3, [&](Communicator& comm) {
+        CommunicatorOptions options;
+        if (comm.rank() == 0) options.join_timeout = std::chrono::milliseconds(100);
+        if (comm.rank() == 2) given_up.wait();
+        const int missing = comm.rank() == 0 ? 2 : 0;
+        expect_error(Code::timed_out, {missing}, [&] { comm.subgroup({0, 1, 2}, "all", options); });
+        if (comm.rank() == 0) given_up.count_down();
+        comm.barrier();
+    });
 }

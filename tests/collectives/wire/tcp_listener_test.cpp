@@ -46,7 +46,8 @@ TEST_CASE("what a link wrote arrives before its end, though it has not read all"
     std::size_t written = 0;
     while (const std::size_t more = dialled.write_some({&part, 1})) written += more;
     const auto left = std::async(std::launch::async, [&] {
-        dialled.end_in_order();
+        dialled.write_no_more();
+        dialled.await_arrival();
         dialled = TcpLink();
     });
     REQUIRE(left.wait_for(std::chrono::milliseconds(50)) == std::future_status::timeout);

@@ -39,16 +39,20 @@ def extension():
     return build.load()
 
 
-def _parent(options):
-    """The backend whose connections a new group may use: the default group's, where it is one of ours and has all the ranks."""
-    if not options.global_ranks_in_group or not torch.distributed.is_initialized():
-        return None
-    world = torch.distributed.group.WORLD
+def _ours(group):
+    """The group's backend, where it is one of ours."""
     try:
-        backend = world._get_backend(torch.device("cpu"))
-    except RuntimeError:
+        backend = group._get_backend(torch.device("cpu"))
+    except (AttributeError, RuntimeError):
         return None
     return backend if isinstance(backend, extension().Group) else None
+
+
+def _parents(ranks):
+    """The backends that have all these ranks, of the default group and of others as they were made, and the ranks' numbers there."""
+    for group, numbers in list(torch.distributed.distributed_c10d._world.pg_group_ranks.items()) if ranks else ():
+        if all(rank in numbers for rank in ranks) and (backend := _ours(group)):
+            yield backend, [numbers[rank] for rank in ranks]
 
 
 def _create(options, _backend_options):
@@ -56,9 +60,10 @@ def _create(options, _backend_options):
     if not torch.cuda.device_count():
         os.environ.setdefault("DDP_DISABLE_COMM_MEM", "0")
     ranks = list(options.global_ranks_in_group)
-    parent = _parent(options)
-    return extension().make(options.store, options.group_rank, options.group_size, options.timeout, options.group_id, ranks,
-                             parent, ranks, getattr(options, "enable_reconfigure", False))
+    make = functools.partial(extension().make, options.store, options.group_rank, options.group_size, options.timeout,
+                             options.group_id, ranks, getattr(options, "enable_reconfigure", False))
+    # One that a member has left already cannot be used by any of them; at last they meet over the store.
+    return next(filter(None, (make(*parent) for parent in _parents(ranks))), None) or make(None, [])
 
 
 def mapped(*size, dtype=None, group=None):
@@ -74,11 +79,7 @@ def _await_calls():
     if not extension.cache_info().currsize:
         return
     for group in list(torch.distributed.distributed_c10d._world.pg_map):
-        try:
-            backend = group._get_backend(torch.device("cpu"))
-        except RuntimeError:
-            continue
-        if isinstance(backend, extension().Group):
+        if backend := _ours(group):
             backend._await_calls()
 
 

@@ -13,14 +13,21 @@ namespace {
 template <class T>
 using Shared = c10::intrusive_ptr<T>;
 
+// None where the parent has ended, or a member has left it.
 Shared<Group> make(const Shared<c10d::Store>& store, int rank, int size, Milliseconds timeout,
-                   const std::string& name, const std::vector<uint64_t>& global_ranks,
-                   const Shared<c10d::Backend>& parent, const std::vector<int>& ranks, bool later) {
+                   const std::string& name, const std::vector<uint64_t>& global_ranks, bool later,
+                   const Shared<c10d::Backend>& parent, const std::vector<int>& ranks) {
     auto options = c10::make_intrusive<Group::Options>(timeout);
     options->group_name = name;
     options->global_ranks_in_group = global_ranks;
-    return c10::make_intrusive<Group>(store, rank, size, std::move(options),
-                                      dynamic_cast<Group*>(parent.get()), ranks, later);
+    const auto* from = dynamic_cast<Group*>(parent.get());
+    if (from != nullptr && !from->lives()) return {};
+    try {
+        return c10::make_intrusive<Group>(store, rank, size, std::move(options), from, ranks, later);
+    } catch (const RankError& error) {
+        if (from == nullptr || (error.code != DDPRUN_PEER_LEFT && error.code != DDPRUN_ABORTED)) throw;
+        return {};
+    }
 }
 
 // torch's own translator makes the type, and knows nothing of ranks.

@@ -66,14 +66,10 @@ Group::Group(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::int
     : Collectives(rank, size), store_(std::move(store)), options_(std::move(options)), handle_(new_handle()) {
     if (later) return;
     const ddprun_options how = settings(*options_);
-    if (parent == nullptr || parent->communicator_ == nullptr ||
-        ddprun_status(parent->communicator_.get()) != DDPRUN_OK) {
-        take(join(store_, rank, size, how));
-        return;
-    }
-    ddprun_communicator* made = nullptr;
-    require(ddprun_subgroup(parent->communicator_.get(), ranks.data(), ranks.size(),
-                            options_->group_name.c_str(), &how, &made));
+    ddprun_communicator* made = parent == nullptr ? join(store_, rank, size, how) : nullptr;
+    if (parent != nullptr)
+        require(ddprun_subgroup(parent->communicator_.get(), ranks.data(), ranks.size(),
+                                options_->group_name.c_str(), &how, &made));
     take(made);
 }
 
@@ -169,7 +165,7 @@ void Group::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_
         hear_all(tag, limit, wait_all_ranks);
     } catch (...) {
         // Those that have not come find it when they do.
-        if (ddprun_status(communicator()) == DDPRUN_OK) tell(1);
+        if (lives()) tell(1);
         throw;
     }
     for (const WorkPointer& work : tell(0)) work->wait();
@@ -243,8 +239,8 @@ c10::intrusive_ptr<c10d::Backend> Group::split(const c10::intrusive_ptr<c10d::St
     const auto own = std::find(ranks.begin(), ranks.end(), rank_);
     if (own == ranks.end()) return nullptr;
     return c10::make_intrusive<Group>(store, static_cast<int>(own - ranks.begin()),
-                                      static_cast<int>(ranks.size()), options_like(*options_, options), this,
-                                      ranks);
+                                      static_cast<int>(ranks.size()), options_like(*options_, options),
+                                      lives() ? this : nullptr, ranks);
 }
 
 c10::intrusive_ptr<c10d::Backend> Group::merge(const c10::intrusive_ptr<c10d::Store>& store,

@@ -20,8 +20,8 @@ class Group final : public Collectives {
         c10::intrusive_ptr<Backend::Options> clone() const { return c10::make_intrusive<Options>(*this); }
     };
 
-    // Meets over `store`; by the parent's connections where there is one, which all of `ranks` are in. With `later` that is left
-    // to reconfigure(). Throws RankError.
+    // Meets over `store`; by the parent's connections where there is one, which has the members as `ranks`. With `later` that is
+    // left to reconfigure(). Throws RankError.
     Group(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options,
           const Group* parent = nullptr, const std::vector<int>& ranks = {}, bool later = false);
     ~Group() override;
@@ -74,6 +74,7 @@ class Group final : public Collectives {
 #endif
 
     c10d::ErrorType getError() override;
+    bool lives() const { return communicator_ && ddprun_status(communicator_.get()) == DDPRUN_OK; }
     void abort() override;
     void shutdown() override;
     // Until no thread of the library calls anybody for works of this group, ten seconds at most. Not with Python's lock.
