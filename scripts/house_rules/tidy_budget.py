@@ -12,7 +12,7 @@ PRODUCTION = ("apps/", "launcher/", "rendezvous/", "collectives/")
 SOURCES = (".cpp", ".hpp", ".h", ".cu", ".cuh", ".py")
 
 LIMITS = {
-    "lines of production code": 81_800,
+    "lines of production code": 82_320,
     "files of production code": 480,
     "options of ddprun": 105,
     "bytes of ddprun, stripped": 7_000_000,
