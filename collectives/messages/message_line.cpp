@@ -13,11 +13,11 @@
 namespace ddprun::inline detail {
 namespace {
 
-// Two copies of more cost more than asking the receiver to fetch it.
+// In shared memory, two copies of more cost more than asking the receiver to fetch it.
 constexpr std::size_t kLargestEager = std::size_t{8} << 10;
 // What a rank holds of frames to or from one peer over TCP.
-constexpr std::size_t kTcpBuffer = std::size_t{256} << 10;
-constexpr std::size_t kTcpPiece = std::size_t{64} << 10;
+constexpr std::size_t kTcpBuffer = std::size_t{512} << 10;
+constexpr std::size_t kTcpPiece = std::size_t{128} << 10;
 // The peer is told of what has been handed on at the latest after so much.
 constexpr std::uint64_t kCreditStep = std::uint64_t{64} << 10;
 
@@ -150,7 +150,7 @@ void ShmMessageLine::release() {
 TcpMessageLine::TcpMessageLine(const Membership& membership, Lifeline& lifeline, int peer)
     : membership_(membership), lifeline_(lifeline), peer_(peer) {}
 
-std::size_t TcpMessageLine::eager_limit() const noexcept { return kLargestEager; }
+std::size_t TcpMessageLine::eager_limit() const noexcept { return kTcpPiece; }
 std::size_t TcpMessageLine::piece_limit() const noexcept { return kTcpPiece; }
 
 bool TcpMessageLine::hear(std::size_t bytes) {

@@ -310,7 +310,7 @@ TEST_CASE("a message of another size is that receive's error only", "[messages]"
 TEST_CASE("a rank that leaves gives back what was offered to it", "[messages]") {
     for (const Hosts& hosts : {Hosts{"a", "a", "a"}, Hosts{"a", "b", "b"}}) {
         run_on_hosts(hosts, [&](Communicator& comm) {
-            Bytes bytes(10'000);
+            Bytes bytes(200'000);
             if (comm.rank() == 0) {
                 std::vector<Work> open;
                 for (std::uint32_t i = 0; i < kMessageOffers; ++i)
