@@ -90,6 +90,7 @@ asm(R"(
     older pthread_join GLIBC_2.2.5
     older pthread_key_create GLIBC_2.2.5
     older __pthread_key_create GLIBC_2.2.5
+    older pthread_mutex_timedlock GLIBC_2.2.5
     older pthread_mutex_trylock GLIBC_2.2.5
     older pthread_once GLIBC_2.2.5
     older pthread_sigmask GLIBC_2.2.5

@@ -49,7 +49,8 @@ struct ExitMark::All {
         All& all = *static_cast<All*>(argument);
         if (all.process != this_process()) return;
         // Who holds it may not run any more.
-        const std::unique_lock lock(all.mutex, std::chrono::milliseconds(100));
+        const std::unique_lock lock(all.mutex,
+                                    std::chrono::system_clock::now() + std::chrono::milliseconds(100));
         if (!lock) return;
         for (const ExitMark* const one : all.marks) one->mark_();
     }

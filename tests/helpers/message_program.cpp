@@ -173,7 +173,7 @@ void offered(const Place& place) {
         if (place.role() == 1) comm.send_tagged(data.data(), kLarge, place.victim, kData);
         if (place.role() == 2) comm.recv_tagged(&value, 8, place.victim, kNever);
         wait_for_death(place, {comm.start_send_tagged(data.data(), kLarge, place.victim, kData),
-                               comm.start_send_tagged(data.data(), 20'000, place.victim, kData),
+                               comm.start_send_tagged(data.data(), 200'000, place.victim, kData),
                                comm.start_send_tagged(data.data(), kLarge, place.with_role(1), kData)});
     });
 }

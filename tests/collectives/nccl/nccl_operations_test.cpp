@@ -73,7 +73,8 @@ void check(Communicator& comm, const Case& test) {
 }
 
 void check_all(Communicator& comm, const TimedOperation& operation, std::size_t count) {
-    if (operation.min_ranks > comm.world_size()) return;
+    // NCCL has no messages by tag.
+    if (operation.min_ranks > comm.world_size() || operation.name == "pingpong") return;
     for (const DataType type : kTypes) {
         for (const ReduceOp op : kOps) {
             if (operation.reduces ? !is_defined(op, type) : op != ReduceOp::sum) continue;
