@@ -15,7 +15,7 @@ LIMITS = {
     "lines of production code": 82_320,
     "files of production code": 480,
     "options of ddprun": 105,
-    "bytes of ddprun, stripped": 7_000_000,
+    "bytes of ddprun, stripped": 7_020_000,
     "times Catch2's own code, the CPU of a release build with its tests": 80,
 }
 
