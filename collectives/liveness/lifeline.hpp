@@ -225,7 +225,7 @@ class Arrivals {
 //
 // While ranks split, the new communicator's ring is open: a rank that gives up because the old one ended may
 // be out of the reach of others, which take it for dead. They ask the old one (Origin::parent).
-class Family : private DeathNews::Listener {
+class Family final : private DeathNews::Listener {
   public:
     Family(TcpListener listener, const std::optional<SecretKey>& key, std::shared_ptr<DeathNews> death_news);
     ~Family();
