@@ -176,9 +176,8 @@ std::vector<std::uint64_t> counts_of(const Parts& parts);
 // another is not what that expects.
 std::uint64_t agreed_count(const Call& call, std::span<const std::uint64_t> all, int world_size);
 
-// More of small parts are not joined: to copy them takes longer than to meet once more.
-inline constexpr std::size_t kMostJoined = std::size_t{256} << 10;
-
+inline constexpr std::size_t kMostJoined = std::size_t{256}
+                                           << 10;  // more take longer to copy than to meet for
 // An all_reduce of several parts as few of one buffer, which reduce() carries out in order: large parts where they lie, small ones
 // in `room` of kMostJoined bytes; null: it throws at once.
 void reduce_parts(const Task& task, std::byte* room, const std::function<void(const Task&)>& reduce);

@@ -19,7 +19,7 @@ std::optional<Heartbeat> HeartbeatWatch::seen(ConnectionId agent, TimePoint now)
     const auto peer = peers_.find(agent);
     if (peer == peers_.end()) return std::nullopt;
     peer->second.seen = now;
-    if (!std::exchange(peer->second.excused_until, std::nullopt)) return std::nullopt;
+    if (!std::exchange(peer->second.excused_until, std::nullopt) || is_still_) return std::nullopt;
     return question_for(peer->second);
 }
 
@@ -42,7 +42,7 @@ std::optional<Heartbeat> HeartbeatWatch::answered(ConnectionId agent, const Hear
         ++answers_;
         return std::nullopt;
     }
-    if (is_in_doubt()) return std::nullopt;
+    if (is_in_doubt() || is_still_) return std::nullopt;
     return question_for(peer->second);
 }
 

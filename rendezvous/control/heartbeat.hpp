@@ -94,8 +94,10 @@ class HeartbeatWatch {
     // It will be silent, and is not asked, until it is seen again, or this time has come, from which it is then counted.
     void excuse(ConnectionId agent, TimePoint until);
 
-    // This side will stand still itself: a question before it does would say that it goes on.
-    void ask_later(TimePoint now) { next_question_ = now + terms_.period(); }
+    // This side stands still from now on, or goes on: a question meanwhile would say that it does.
+    void stand_still(bool still, TimePoint now) {
+        if (std::exchange(is_still_, still) != still) next_question_ = now + terms_.period();
+    }
 
     // Any message is a sign of its sender. After an excuse it waits for a question: that is returned.
     std::optional<Heartbeat> seen(ConnectionId agent, TimePoint now);
@@ -159,6 +161,7 @@ class HeartbeatWatch {
     std::size_t answers_ = 0;               // to it
     std::optional<TimePoint> doubted_end_;  // of the lease, as it was before
     bool asks_excused_ = false;             // the next question, too
+    bool is_still_ = false;
     TimePoint last_question_;
     TimePoint next_question_;  // of meaning while there are peers
     // No agent is lost before; looked for at each question, not at each answer.

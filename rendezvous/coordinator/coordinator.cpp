@@ -114,7 +114,10 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
             return std::exchange(out_, {});
         }
         if (std::holds_alternative<LeaseOver>(message)) round_.note_lease_over(roster_.run_of(*node));
-        if (node->hosts && !std::holds_alternative<Suspended>(message)) leadership_.suspend_own(false);
+        if (node->hosts && !std::holds_alternative<Suspended>(message)) {
+            leadership_.suspend_own(false);
+            heartbeats_.stand_still(false, now);
+        }
         if (state_ == CoordinatorState::running) leadership_.hear_of_round(from, message, round());
     }
     auto event = event_of(message);
@@ -287,7 +290,7 @@ void Coordinator::excuse(const JobNode& node, TimePoint now) {
         for (Outgoing& told : to_everybody(roster_.nodes(), aftermath_.queue(), Suspended{})) {
             if (told.to != node.connection) say(told.to, std::move(told.message));
         }
-        heartbeats_.ask_later(now);
+        heartbeats_.stand_still(true, now);
     }
     say(node.connection, Suspended{});
 }

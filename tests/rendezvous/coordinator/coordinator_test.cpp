@@ -399,6 +399,15 @@ TEST_CASE("who was told that the host's own agent is suspended is asked nothing 
         coordinator.receive(1, Suspended{}, *asked - 1ms);
         CHECK(of_type<Heartbeat>(coordinator.tick(*asked)).empty());
     }
+    // Nor where it says only then that it has begun the round.
+    for (const bool suspends : {false, true}) {
+        CoordinatorOptions options{
+            .version = "1", .job_id = "job", .nnodes = 2, .heartbeat = 6s, .own_agent = hello(0, 2)};
+        Coordinator coordinator(std::move(options), kStart);
+        join_all(coordinator, {1, 1});
+        if (suspends) coordinator.receive(1, Suspended{}, kStart);
+        CHECK(of_type<Heartbeat>(coordinator.receive(2, Heartbeat{}, kStart)).empty() == suspends);
+    }
 }
 
 }  // namespace ddprun
