@@ -104,7 +104,7 @@ void MessageExchange::end(MessageWork& work, std::optional<CollectiveError> erro
     if (self) started_open_.fetch_sub(1, std::memory_order_seq_cst);
     for (auto& done : work.then_) run_beside(std::move(done));
     // Its owner may take it away from here on.
-    work.ended_.store(true, std::memory_order_seq_cst);
+    work.ended_.store(true, std::memory_order_release);
     wake();
 }
 
@@ -336,18 +336,9 @@ void MessageExchange::take_piece(int from, const MessageFrame& frame, const std:
 
 bool MessageExchange::put_message(int to, MessageWork& work) {
     Peer& target = peer(to);
-    MessageLine& line = *target.line;
     const MessageRequest& request = work.request_;
-    const auto* data = static_cast<const std::byte*>(request.in);
-    const std::uint64_t cost = request.bytes + kMessageCost;
-    // Looking takes a flight between cores.
-    if (target.sent_eagerly + cost - target.handed_on_by_peer > kKeptOfPeer)
-        target.handed_on_by_peer = line.handed_on_by_peer();
-    if (request.bytes <= line.eager_limit() &&
-        target.sent_eagerly + cost - target.handed_on_by_peer <= kKeptOfPeer) {
-        if (!line.put({FrameKind::eager, 0, 0, request.tag, request.bytes, 0, request.element}, data))
-            return false;
-        target.sent_eagerly += cost;
+    if (target.takes_eagerly(request.bytes)) {
+        if (!target.put_eagerly(request)) return false;
         end(work);
         return true;
     }
@@ -360,8 +351,9 @@ bool MessageExchange::put_message(int to, MessageWork& work) {
     const std::uint32_t id = free_offers_.back();
     const std::uint32_t turn = ++turns_;
     if (target.local) memory_->offer(memory_->rank(), id).store(offer_word(turn, OfferState::offered));
-    const auto place = reinterpret_cast<std::uint64_t>(data);
-    if (!line.put({FrameKind::offer, id, turn, request.tag, request.bytes, place, request.element}, nullptr))
+    const auto place = reinterpret_cast<std::uint64_t>(request.in);
+    if (!target.line->put({FrameKind::offer, id, turn, request.tag, request.bytes, place, request.element},
+                          nullptr))
         return false;
     free_offers_.pop_back();
     offers_[id] = {&work, to, turn, 0};

@@ -125,6 +125,20 @@ class MessageExchange {
         std::uint64_t sent_eagerly = 0;     // costs
         std::uint64_t handed_on = 0;
         std::uint64_t handed_on_by_peer = 0;  // as far as it was looked at
+
+        // Whether the message is small, and the peer has room to keep it.
+        bool takes_eagerly(std::size_t bytes) {
+            const auto kept = [&] { return sent_eagerly + bytes + kMessageCost - handed_on_by_peer; };
+            // Looking takes a flight between cores.
+            if (kept() > kKeptOfPeer) handed_on_by_peer = line->handed_on_by_peer();
+            return bytes <= line->eager_limit() && kept() <= kKeptOfPeer;
+        }
+        bool put_eagerly(const MessageRequest& request) {
+            const MessageFrame frame{FrameKind::eager, 0, 0, request.tag, request.bytes, 0, request.element};
+            if (!line->put(frame, static_cast<const std::byte*>(request.in))) return false;
+            sent_eagerly += request.bytes + kMessageCost;
+            return true;
+        }
     };
     struct Offer {
         MessageWork* work = nullptr;  // null: free, or given up

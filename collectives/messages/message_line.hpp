@@ -93,7 +93,7 @@ class MessageMemory {
         return at<MessageOffer>(layout_.offer(sender, id)).word;
     }
     MessageCell& cell(int receiver, int sender, std::uint64_t number) const {
-        return at<MessageCell>(layout_.cell(receiver, sender, number % layout_.cells()));
+        return at<MessageCell>(layout_.cell(receiver, sender, number & (layout_.cells() - 1)));
     }
     std::byte* ring(int receiver, int sender) const { return base_ + layout_.ring(receiver, sender); }
 
@@ -130,7 +130,7 @@ class ShmMessageLine final : public MessageLine {
     std::uint64_t handed_on_by_peer() override { return out_.handed_on.load(std::memory_order_acquire); }
 
   private:
-    std::uint64_t stamp_of(std::uint64_t number) const { return number / memory_.layout().cells() + 1; }
+    std::uint64_t stamp_of(std::uint64_t number) const { return memory_.layout().lap_of(number) + 1; }
     // Where `bytes` that come after `position` bytes of the ring begin: not across its end.
     std::uint64_t place_of(std::uint64_t position, std::size_t bytes) const;
 

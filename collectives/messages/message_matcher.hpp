@@ -41,7 +41,7 @@ class MessageMatcher {
   public:
     // Posts the receive, unless a message that has come is for it: then returns that.
     std::optional<ArrivedMessage> post(Receive& receive) {
-        Queue& queue = queues_[receive.tag()];
+        Queue& queue = *find(receive.tag(), true);
         for (auto one = queue.arrived.begin(); one != queue.arrived.end(); ++one) {
             if (receive.peer() != kAnyRank && receive.peer() != one->source) continue;
             ArrivedMessage found = std::move(*one);
@@ -62,9 +62,9 @@ class MessageMatcher {
 
     // Returns the receive that a message is for, which is posted no more; null: keep() it.
     Receive* match(int source, std::uint64_t tag) {
-        const auto found = queues_.find(tag);
-        if (found == queues_.end()) return nullptr;
-        auto& posted = found->second.posted;
+        Queue* const queue = find(tag);
+        if (queue == nullptr) return nullptr;
+        auto& posted = queue->posted;
         for (auto one = posted.begin(); one != posted.end(); ++one) {
             if ((*one)->peer() != kAnyRank && (*one)->peer() != source) continue;
             Receive* receive = *one;
@@ -73,7 +73,7 @@ class MessageMatcher {
             } else {
                 posted.erase(one);
             }
-            forget_if_empty(tag, found->second);
+            forget_if_empty(tag, *queue);
             return receive;
         }
         return nullptr;
@@ -86,26 +86,26 @@ class MessageMatcher {
 
     // False if it was not posted.
     bool withdraw(Receive& receive) {
-        const auto found = queues_.find(receive.tag());
-        if (found == queues_.end()) return false;
+        Queue* const queue = find(receive.tag());
+        if (queue == nullptr) return false;
         // Those made last are withdrawn first.
-        auto& posted = found->second.posted;
+        auto& posted = queue->posted;
         const auto last = std::find(posted.rbegin(), posted.rend(), &receive);
         if (last == posted.rend()) return false;
         posted.erase(std::prev(last.base()));
-        forget_if_empty(receive.tag(), found->second);
+        forget_if_empty(receive.tag(), *queue);
         return true;
     }
 
     // Its sender has given up an offer. False if it is not kept.
     bool take_back(int source, std::uint64_t tag, std::uint32_t id, std::uint32_t turn) {
-        const auto found = queues_.find(tag);
-        if (found == queues_.end()) return false;
-        const std::size_t gone = found->second.arrived.remove_if([&](const ArrivedMessage& one) {
+        Queue* const queue = find(tag);
+        if (queue == nullptr) return false;
+        const std::size_t gone = queue->arrived.remove_if([&](const ArrivedMessage& one) {
             return one.offered && one.source == source && one.id == id && one.turn == turn;
         });
         arrived_ -= gone;
-        if (gone > 0) forget_if_empty(tag, found->second);
+        if (gone > 0) forget_if_empty(tag, *queue);
         return gone > 0;
     }
 
@@ -121,11 +121,22 @@ class MessageMatcher {
         std::list<ArrivedMessage> arrived;
     };
 
+    // Null if nothing has or had this tag, unless it is to be made. One tag is often looked up again and again.
+    Queue* find(std::uint64_t tag, bool make = false) {
+        if (last_ != nullptr && last_->first == tag) return &last_->second;
+        const auto found = make ? queues_.try_emplace(tag).first : queues_.find(tag);
+        if (found == queues_.end()) return nullptr;
+        last_ = &*found;
+        return &last_->second;
+    }
     void forget_if_empty(std::uint64_t tag, const Queue& queue) {
-        if (queues_.size() > kRemembered && queue.posted.empty() && queue.arrived.empty()) queues_.erase(tag);
+        if (queues_.size() <= kRemembered || !queue.posted.empty() || !queue.arrived.empty()) return;
+        queues_.erase(tag);
+        last_ = nullptr;
     }
 
     std::unordered_map<std::uint64_t, Queue> queues_;
+    std::pair<const std::uint64_t, Queue>* last_ = nullptr;
     std::list<Receive*> spare_;  // one at most, of what was posted
     std::size_t arrived_ = 0;
 };

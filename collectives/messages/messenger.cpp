@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <system_error>
 
 #include "collectives/error.hpp"
@@ -22,6 +23,8 @@ constexpr std::chrono::microseconds kMessageSpin{50};
 constexpr std::size_t kCopiedPerNanosecond = 4;
 constexpr std::chrono::milliseconds kLongestCopy{5};
 constexpr int kLooksPerClock = 64;
+// In about a microsecond, before a receive is known to others.
+constexpr int kFirstLooks = 256;
 
 }  // namespace
 
@@ -66,17 +69,47 @@ void Messenger::run(const MessageRequest& request, int* source) {
     const Inside inside(*this);
     if (inside.closed()) refuse_closed(request);
     check_request(request, world_size());
+    if (passes_soon(request)) {
+        if (source != nullptr) *source = request.peer;
+        return;
+    }
     MessageWork work(request);
     {
         Lock lock(mutex_);
         begin(work);
         if (any_left_ || any_lost_ || !pulls_.empty()) progress(lock);
     }
-    // Nobody else need know that it looks where there is nothing else to do.
-    const bool alone = started_open_.load(std::memory_order_relaxed) == 0;
-    if (!work.has_ended() && !(alone && look(work))) await(work, Deadline::max());
+    if (!work.has_ended()) await(work, Deadline::max());
     if (work.error_) throw *work.error_;
     if (source != nullptr) *source = work.source_;
+}
+
+bool Messenger::passes_soon(const MessageRequest& request) {
+    if (request.peer == kAnyRank || !peer(request.peer).local) return false;
+    Peer& other = peer(request.peer);
+    for (int looks = place_.spins ? kFirstLooks : 1; !request.sends && !other.line->is_ready();) {
+        if (--looks == 0) return false;
+    }
+    const Lock lock(mutex_);
+    if (closing_ || verdict_ || any_left_ || any_lost_ || news_.load() != news_seen_.load()) return false;
+    if (request.sends)
+        return other.controls.empty() && other.outboxes[true].empty() && other.takes_eagerly(request.bytes) &&
+               other.put_eagerly(request);
+    if (open_ != nullptr || matchers_[true].kept() > 0) return false;
+    MessageFrame frame;
+    const std::byte* payload = nullptr;
+    try {
+        if (!other.line->take(frame, payload) || frame.kind != FrameKind::eager || frame.element != 0 ||
+            frame.tag != request.tag || frame.bytes != request.bytes)
+            return false;
+    } catch (const LinkLost&) {
+        lose(request.peer);
+        return false;
+    }
+    if (frame.bytes > 0) std::memcpy(request.out, payload, frame.bytes);
+    note_handed_on(request.peer, frame.bytes);
+    other.line->release();
+    return true;
 }
 
 std::shared_ptr<MessageWork> Messenger::start(const MessageRequest& request) {
@@ -107,32 +140,6 @@ std::shared_ptr<MessageWork> Messenger::start(const MessageRequest& request) {
     return work;
 }
 
-bool Messenger::spin(MessageWork& work) {
-    const int looks = memory_ ? kLooksPerClock : 1;
-    Deadline end{};
-    do {
-        for (int i = 0; i < looks; ++i) {
-            if (work.has_ended()) return true;
-            if (is_ready()) {
-                Lock lock(mutex_);
-                progress(lock);
-            }
-            // Not at first: it takes as long as a message.
-            if (end != Deadline{}) relax();
-        }
-        if (connected_.load(std::memory_order_relaxed)) {
-            Lock lock(mutex_);
-            progress(lock);
-        }
-        // What a rank of this host copies meanwhile takes its time.
-        const std::chrono::nanoseconds copying(
-            work.request_.sends ? work.request_.bytes / kCopiedPerNanosecond : 0);
-        if (end == Deadline{})
-            end = Clock::now() + kMessageSpin + std::min<std::chrono::nanoseconds>(copying, kLongestCopy);
-    } while (!has_passed(end));
-    return work.has_ended();
-}
-
 void Messenger::stop_waiting() {
     if (waiters_.fetch_sub(1, std::memory_order_seq_cst) > 1 || !(started_open_.load() > 0 || unsent_))
         return;
@@ -146,16 +153,25 @@ void Messenger::await(MessageWork& work, Deadline deadline) {
 }
 
 bool Messenger::look(MessageWork& work) {
-    if (place_.spins) return spin(work);
-    // The CPU is anybody's who needs it.
-    const Deadline end = Clock::now() + kMessageSpin;
+    const MessageRequest& request = work.request_;
+    if (request.peer != kAnyRank && peer(request.peer).local) {
+        const int whom = memory_place(request.peer);
+        leave_cpu_of(memory_->bell(whom).cpu, bell_->cpu, memory_->rank() < whom);
+    }
+    // What a rank of this host copies meanwhile takes its time.
+    const std::chrono::nanoseconds copying(request.sends ? request.bytes / kCopiedPerNanosecond : 0);
+    const Deadline end = Clock::now() + kMessageSpin + std::min<Clock::duration>(copying, kLongestCopy);
     do {
-        if (is_ready()) {
-            Lock lock(mutex_);
-            progress(lock);
+        for (int i = 0; i < (place_.spins && memory_ ? kLooksPerClock : 1); ++i) {
+            if (work.has_ended()) return true;
+            if (is_ready() || (i == 0 && place_.spins && connected_.load(std::memory_order_relaxed))) {
+                Lock lock(mutex_);
+                progress(lock);
+            }
+            // Where there are too few CPUs, it is anybody's who needs it.
+            place_.spins ? relax() : static_cast<void>(::sched_yield());
         }
-        ::sched_yield();
-    } while (!work.has_ended() && !has_passed(end));
+    } while (!has_passed(end));
     return work.has_ended();
 }
 

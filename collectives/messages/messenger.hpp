@@ -86,8 +86,9 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
     };
 
     [[noreturn]] void refuse_closed(const MessageRequest& request) const;
+    // Carries out a small message by tag to or from another rank of this host, if nothing is in its way.
+    bool passes_soon(const MessageRequest& request);
     void await(MessageWork& work, Deadline deadline);
-    bool spin(MessageWork& work);
     bool look(MessageWork& work);
     bool doze_for(MessageWork& work, Deadline deadline);
     void stop_waiting();

@@ -68,6 +68,10 @@ std::string choice_of(int rank, const Terms& terms, const Terms& others) {
                        terms.excluded.empty() ? "nobody" : list_of_ranks(terms.excluded));
 }
 
+void refuse_parts(const Task& task) {
+    if (task.parts) refuse(task.call.operation, "NCCL moves no parts; use a group of sends and receives");
+}
+
 }  // namespace
 
 bool Departure::wait_for_others(std::chrono::milliseconds timeout) {
@@ -238,6 +242,11 @@ void Executor::refuse_if_left(Operation operation) const {
     if (left_) refuse(operation, kFinalized);
 }
 
+void Executor::close(Messenger& messenger, Deadline deadline) {
+    const Turn turn(*this, next_++);
+    messenger.close(deadline);
+}
+
 std::vector<int> Executor::leave(Deadline deadline, Messenger* messenger) {
     const Ticket ticket = next_++;
     const bool in_time = await_turn(ticket, deadline);
@@ -253,14 +262,6 @@ void Executor::run(const Task& task) {
     const Turn turn(*this, next_++);
     carry_out(task);
 }
-
-namespace {
-
-void refuse_parts(const Task& task) {
-    if (task.parts) refuse(task.call.operation, "NCCL moves no parts; use a group of sends and receives");
-}
-
-}  // namespace
 
 Work Executor::start(const Task& task) {
     if (backend_->on_device()) {
@@ -434,9 +435,7 @@ Status Session::status() const {
 Session::~Session() {
     const bool healthy = executor && !executor->ended();
     // After what was started.
-    if (messenger && executor)
-        executor->hold(Operation::none,
-                       [&] { messenger->close(Deadline::clock::now() + options.leave_timeout); });
+    if (messenger && executor) executor->close(*messenger, Deadline::clock::now() + options.leave_timeout);
     end_executor();
     if (messenger) messenger->disconnect();
     room.leave(healthy ? options.leave_timeout : std::chrono::milliseconds(0));

@@ -213,15 +213,8 @@ class Executor {
     // Throws nothing of the operation itself: its Work does. Refuses a stream where there is no device.
     Work start(const Task& task);
 
-    // Runs body() in a turn of its own, where it may use what the operations' thread uses. Nothing of this object may be
-    // asked for in it.
-    template <class Body>
-    auto hold(Operation operation, Body body) {
-        const Turn turn(*this, next_++);
-        refuse_if_left(operation);
-        return body();
-    }
-
+    // Waits for what was started, then closes the messenger.
+    void close(Messenger& messenger, Deadline deadline);
     // Waits for what was started, then closes the messenger, if there is one, and lets the backend leave; see Backend::leave().
     // Aborts if what was started has not ended by the deadline.
     std::vector<int> leave(Deadline deadline, Messenger* messenger);

@@ -47,6 +47,7 @@ struct alignas(2 * kMessageLine) MessageBell {
     std::atomic<std::uint32_t> sleepers;
     std::atomic<std::uint32_t> taken;  // counted up for each of the rank's offers that has been taken
     std::atomic<std::int32_t> pid;     // 0 before the rank has come
+    std::atomic<std::uint32_t> cpu;    // see leave_cpu_of()
 };
 
 // What has become of an offer: its turn above an OfferState.
@@ -59,10 +60,12 @@ class MessageLayout {
     explicit constexpr MessageLayout(int ranks)
         : ranks_(static_cast<std::size_t>(ranks)),
           cells_(ranks <= 16 ? 64 : 16),
+          lap_bits_(ranks <= 16 ? 6 : 4),
           ring_(std::clamp(kMessageRings / (ranks_ * ranks_) / 4096 * 4096, std::size_t{1024},
                            kLargestMessageRing)) {}
 
     constexpr std::size_t cells() const noexcept { return cells_; }
+    constexpr std::uint64_t lap_of(std::uint64_t number) const noexcept { return number >> lap_bits_; }
     constexpr std::size_t ring_size() const noexcept { return ring_; }
     constexpr std::size_t size() const noexcept { return rings() + ranks_ * ranks_ * ring_; }
 
@@ -98,7 +101,8 @@ class MessageLayout {
     }
 
     std::size_t ranks_;
-    std::size_t cells_;
+    std::size_t cells_;  // a power of two
+    int lap_bits_;
     std::size_t ring_;
 };
 

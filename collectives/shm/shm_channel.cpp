@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstdint>
 #include <ctime>
+#include <memory>
 
 #include "collectives/call/call.hpp"
 #include "rendezvous/system/shared_memory.hpp"
@@ -44,8 +45,6 @@ using Clock = Deadline::clock;
 constexpr std::chrono::microseconds kSpin{50};
 constexpr int kPausesPerLook = 64;
 constexpr int kLooksPerPause = 16;
-// A rank waits so long before it moves to another CPU again.
-constexpr std::chrono::milliseconds kStay{10};
 // About as long, where nobody else wants to run.
 constexpr int kYields = 50;
 // Linux gives each session a share of the CPU of its own, and ddprun each rank a session; so a rank that yields is taken again before
@@ -53,20 +52,6 @@ constexpr int kYields = 50;
 constexpr int kMostYielding = 8;
 // A sleep that nobody ends; it matters only where the wake of a dying rank is lost.
 constexpr std::chrono::milliseconds kLongestSleep{50};
-
-// Says in `place`, during its life, that `value` is there.
-class Marked {
-  public:
-    Marked(std::atomic<int>& place, int value) : place_(place) {
-        place_.store(value, std::memory_order_relaxed);
-    }
-    ~Marked() { place_.store(0, std::memory_order_relaxed); }
-    Marked(const Marked&) = delete;
-    Marked& operator=(const Marked&) = delete;
-
-  private:
-    std::atomic<int>& place_;
-};
 
 // The CPUs on which at least one of the ranks may run.
 int cpus_of_all(const ShmSegment& segment) {
@@ -158,14 +143,16 @@ void ShmWaiter::wait_long(int peer, const ShmCondition& condition, PeerMesh::Ope
     }
     wake_if_owed();
     thread_local const int thread = ::gettid();
-    const Marked marked(waiting_, thread);
+    waiting_.store(thread, std::memory_order_relaxed);
+    const std::unique_ptr<std::atomic<int>, void (*)(std::atomic<int>*)> until_the_end(
+        &waiting_, [](std::atomic<int>* place) { place->store(0, std::memory_order_relaxed); });
     wait_longer(peer, condition, operation);
 }
 
 void ShmWaiter::wait_longer(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
     if (operation.deadline == Deadline::max()) operation.deadline = Clock::now() + operation.timeout.length;
     if (spins_) {
-        leave_cpu_of(peer);
+        leave_cpu_of(segment_.wakeup(peer).cpu, own_wakeup_->cpu, ranks_.index < peer);
         if (spin(condition, operation)) return;
     }
     for (int i = 0; i < yields_; ++i) {
@@ -182,23 +169,6 @@ void ShmWaiter::wait_longer(int peer, const ShmCondition& condition, PeerMesh::O
         operation.deadline =
             end_after_sleep(operation.deadline, planned, Clock::now(), operation.timeout.length);
     }
-}
-
-void ShmWaiter::leave_cpu_of(int peer) {
-    const int own = ::sched_getcpu();
-    const auto cpu = static_cast<std::uint32_t>(own + 1);
-    if (own_wakeup_->cpu.load(std::memory_order_relaxed) != cpu)
-        own_wakeup_->cpu.store(cpu, std::memory_order_relaxed);
-    if (ranks_.index < peer || segment_.wakeup(peer).cpu.load(std::memory_order_relaxed) != cpu) return;
-    const auto now = Clock::now();
-    cpu_set_t all;
-    if (own < 0 || now - last_move_ < kStay || ::sched_getaffinity(0, sizeof(all), &all) != 0) return;
-    last_move_ = now;
-    cpu_set_t others = all;
-    CPU_CLR(own, &others);
-    // Both may be refused; then it stays where it is.
-    if (CPU_COUNT(&others) > 0 && ::sched_setaffinity(0, sizeof(others), &others) == 0)
-        static_cast<void>(::sched_setaffinity(0, sizeof(all), &all));
 }
 
 bool ShmWaiter::spin(const ShmCondition& condition, PeerMesh::Operation& operation) {

@@ -153,9 +153,6 @@ class ShmWaiter {
     // The ranks that are waited for.
     std::vector<int> awaited(int peer, const ShmCondition& condition) const;
     void wait_long(int peer, const ShmCondition& condition, PeerMesh::Operation& operation);
-    // Moves this rank away if it and the peer have been put on one CPU though there are enough of them: they
-    // would take turns until the system notices, which takes it longer than many programs run.
-    void leave_cpu_of(int peer);
     void wait_longer(int peer, const ShmCondition& condition, PeerMesh::Operation& operation);
     bool spin(const ShmCondition& condition, PeerMesh::Operation& operation);
     void sleep_until_step(int peer, const ShmCondition& condition, Deadline deadline);
@@ -172,7 +169,6 @@ class ShmWaiter {
     int yields_;
     bool spins_;
     bool owes_wakeup_ = false;
-    Deadline last_move_;
     std::atomic<std::uint32_t> news_{0};
     std::atomic<int> waiting_{0};
     std::uint32_t news_seen_ = 0;

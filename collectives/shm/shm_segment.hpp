@@ -34,7 +34,7 @@ namespace ddprun::inline detail {
 inline constexpr std::size_t kShmPage = 4096;
 
 inline constexpr std::uint64_t kShmMagic = 0x314d'4853'5044'4400;  // "\0DDPSHM1"
-inline constexpr std::uint32_t kShmVersion = 5;
+inline constexpr std::uint32_t kShmVersion = 6;
 inline constexpr char kShmName[] = "ddprun-collectives";  // as /proc/PID/maps shows it
 inline constexpr std::size_t kShmLine = 128;
 inline constexpr std::size_t kShmInlinePayload = 56;
@@ -91,8 +91,7 @@ struct alignas(kShmLine) ShmProgress {
 struct alignas(kShmLine) ShmWakeup {
     std::atomic<std::uint32_t> count;
     std::atomic<std::uint32_t> sleepers;
-    // The CPU on which the rank waited last, plus one; 0 at first.
-    std::atomic<std::uint32_t> cpu;
+    std::atomic<std::uint32_t> cpu;  // see leave_cpu_of()
 };
 
 // Where crowded ranks meet (shm_channel.hpp): counts the announcements of all calls by all ranks. Who makes the last one of a call

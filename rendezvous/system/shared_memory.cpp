@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <array>
@@ -13,6 +14,24 @@
 #include <utility>
 
 namespace ddprun::inline base {
+
+void leave_cpu_of(const std::atomic<std::uint32_t>& other, std::atomic<std::uint32_t>& own, bool stays) {
+    constexpr std::chrono::milliseconds kStay{10};
+    thread_local std::chrono::steady_clock::time_point last_move;
+    const int here = ::sched_getcpu();
+    const auto cpu = static_cast<std::uint32_t>(here + 1);
+    if (own.load(std::memory_order_relaxed) != cpu) own.store(cpu, std::memory_order_relaxed);
+    if (stays || here < 0 || other.load(std::memory_order_relaxed) != cpu) return;
+    const auto now = std::chrono::steady_clock::now();
+    cpu_set_t all;
+    if (now - last_move < kStay || ::sched_getaffinity(0, sizeof(all), &all) != 0) return;
+    last_move = now;
+    cpu_set_t others = all;
+    CPU_CLR(here, &others);
+    // Both may be refused; then it stays where it is.
+    if (CPU_COUNT(&others) > 0 && ::sched_setaffinity(0, sizeof(others), &others) == 0)
+        static_cast<void>(::sched_setaffinity(0, sizeof(all), &all));
+}
 
 RobustFutex::RobustFutex(std::atomic<std::uint32_t>& word) {
     head_.list.next = &entry_;

@@ -42,6 +42,11 @@ inline void futex_wake_all(std::atomic<std::uint32_t>& word) {
     ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+// For two that wait for each other and may have been put on one CPU though there are more: they would take turns until the system
+// notices, which takes it longer than many programs run. Writes into `own` the CPU, plus one, on which the calling thread waits; if
+// `other` is the same, and this one is not the one who stays, moves the thread to another CPU, at most every 10 ms.
+void leave_cpu_of(const std::atomic<std::uint32_t>& other, std::atomic<std::uint32_t>& own, bool stays);
+
 // RobustFutex tells the kernel to mark a word in shared memory when the calling thread ends, in any way.
 //
 // It sets FUTEX_OWNER_DIED in the word, if the word has this thread's number in it, and wakes one who sleeps

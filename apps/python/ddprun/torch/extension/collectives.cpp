@@ -79,9 +79,7 @@ WorkPointer Collectives::allreduce(Tensors& tensors, const c10d::AllreduceOption
     check_on_cpu(refuse, tensors);
     if (tensors[0].is_sparse()) return allreduce_sparse(tensors, options);
     if (tensors[0].layout() != c10::kStrided) refuse("unsupported layout");
-    Task task;
-    task.outputs = {tensors};
-    task.inputs = tensors;
+    Task task({tensors}, tensors);
     at::Tensor block = task.writes(tensors[0], true);
     for (size_t i = 1; i < tensors.size(); ++i) {
         combine(block, tensors[i], options.reduceOp, refuse);
@@ -103,9 +101,7 @@ WorkPointer Collectives::allreduce_coalesced(Tensors& tensors,
     }
     check_on_cpu(refuse, tensors);
     if (tensors[0].layout() != c10::kStrided) refuse("unsupported layout");
-    Task task;
-    task.outputs = {tensors};
-    task.inputs = tensors;
+    Task task({tensors}, tensors);
     size_t count = 0;
     for (const at::Tensor& tensor : tensors) count += static_cast<size_t>(tensor.numel());
     ddprun_request request = reducing(DDPRUN_ALL_REDUCE, {}, tensors[0], count, options.reduceOp);
@@ -121,9 +117,7 @@ WorkPointer Collectives::broadcast(Tensors& tensors, const c10d::BroadcastOption
     c10d::assertDense(refuse, tensors);
     c10d::assertTypeAndSizesMatch(refuse, tensors);
     check_on_cpu(refuse, tensors);
-    Task task;
-    task.outputs = {tensors};
-    task.inputs = tensors;
+    Task task({tensors}, tensors);
     const auto root = static_cast<size_t>(options.rootTensor);
     const at::Tensor block = task.writes(tensors[root], rank_ == options.rootRank);
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -141,9 +135,7 @@ WorkPointer Collectives::reduce(Tensors& tensors, const c10d::ReduceOptions& opt
     c10d::assertSingleElement(refuse, tensors);
     c10d::assertDense(refuse, tensors);
     check_on_cpu(refuse, tensors);
-    Task task;
-    task.outputs = {tensors};
-    task.inputs = tensors;
+    Task task({tensors}, tensors);
     const at::Tensor block = task.writes(tensors[0], true);
     task.requests.push_back(reducing(DDPRUN_REDUCE, block, block, static_cast<size_t>(block.numel()),
                                      options.reduceOp, static_cast<int>(options.rootRank)));
@@ -167,9 +159,7 @@ WorkPointer Collectives::allgather(std::vector<Tensors>& outputs, Tensors& input
         c10d::assertTypeAndSizesMatch(refuse, output, inputs[0].options(), inputs[0].sizes());
     }
     check_on_cpu(refuse, inputs);
-    Task task;
-    task.outputs = outputs;
-    task.inputs = inputs;
+    Task task(outputs, inputs);
     for (size_t i = 0; i < inputs.size(); ++i) {
         Tensors parts;
         for (size_t at = i; at < expected; at += inputs.size()) parts.push_back(outputs[0][at]);
@@ -205,9 +195,7 @@ WorkPointer Collectives::allgather_coalesced(std::vector<Tensors>& outputs, Tens
     }
     c10d::assertDense(refuse, inputs);
     check_on_cpu(refuse, inputs);
-    Task task;
-    task.outputs = outputs;
-    task.inputs = inputs;
+    Task task(outputs, inputs);
     for (size_t i = 0; i < inputs.size(); ++i) {
         Tensors parts;
         for (const Tensors& list : outputs) parts.push_back(list[i]);
@@ -218,9 +206,7 @@ WorkPointer Collectives::allgather_coalesced(std::vector<Tensors>& outputs, Tens
 
 WorkPointer Collectives::_allgather_base(at::Tensor& output, at::Tensor& input,
                                          const c10d::AllgatherOptions& options) {
-    Task task;
-    task.outputs = {{output}};
-    task.inputs = Tensors{input};
+    Task task({{output}}, Tensors{input});
     add_all_gather(task, output, input, size_, refusal("all_gather_into_tensor"));
     return run({OpType::_ALLGATHER_BASE, "ddprun:all_gather_into_tensor", options}, std::move(task));
 }
@@ -229,9 +215,7 @@ WorkPointer Collectives::allgather_into_tensor_coalesced(Tensors& outputs, Tenso
                                                          const c10d::AllgatherOptions& options) {
     const Refusal refuse = refusal("all_gather_into_tensor_coalesced");
     check_same_length(refuse, outputs.size(), inputs.size());
-    Task task;
-    task.outputs = {outputs};
-    task.inputs = inputs;
+    Task task({outputs}, inputs);
     for (size_t i = 0; i < inputs.size(); ++i) add_all_gather(task, outputs[i], inputs[i], size_, refuse);
     return run({OpType::COALESCED, "ddprun:all_gather_into_tensor", options}, std::move(task));
 }
@@ -315,9 +299,7 @@ WorkPointer Collectives::reduce_scatter(Tensors& outputs, std::vector<Tensors>& 
     const auto own = static_cast<size_t>(rank_);
     c10d::assertTypeMatch(refuse, outputs[0].options(), inputs[0], own);
     c10d::assertSizesMatch(refuse, outputs[0].sizes(), inputs[0], own);
-    Task task;
-    task.outputs = {outputs};
-    task.inputs = inputs[0];
+    Task task({outputs}, inputs[0]);
     const bool equal = std::all_of(inputs[0].begin(), inputs[0].end(), [&](const at::Tensor& each) {
         return each.numel() == outputs[0].numel();
     });
@@ -332,9 +314,7 @@ WorkPointer Collectives::reduce_scatter(Tensors& outputs, std::vector<Tensors>& 
 
 WorkPointer Collectives::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                               const c10d::ReduceScatterOptions& options) {
-    Task task;
-    task.outputs = {{output}};
-    task.inputs = Tensors{input};
+    Task task({{output}}, Tensors{input});
     add_reduce_scatter(task, output, input, size_, options.reduceOp, refusal("reduce_scatter_tensor"));
     return run({OpType::_REDUCE_SCATTER_BASE, "ddprun:reduce_scatter_tensor", options}, std::move(task));
 }
@@ -343,9 +323,7 @@ WorkPointer Collectives::reduce_scatter_tensor_coalesced(Tensors& outputs, Tenso
                                                          const c10d::ReduceScatterOptions& options) {
     const Refusal refuse = refusal("reduce_scatter_tensor_coalesced");
     check_same_length(refuse, outputs.size(), inputs.size());
-    Task task;
-    task.outputs = {outputs};
-    task.inputs = inputs;
+    Task task({outputs}, inputs);
     for (size_t i = 0; i < inputs.size(); ++i)
         add_reduce_scatter(task, outputs[i], inputs[i], size_, options.reduceOp, refuse);
     return run({OpType::COALESCED, "ddprun:reduce_scatter_tensor", options}, std::move(task));
@@ -356,9 +334,7 @@ WorkPointer Collectives::alltoall(Tensors& outputs, Tensors& inputs, const c10d:
     if (inputs.size() != static_cast<size_t>(size_))
         refuse("invalid input tensor list size, must be world size");
     check_same_length(refuse, outputs.size(), inputs.size());
-    Task task;
-    task.outputs = {outputs};
-    task.inputs = inputs;
+    Task task({outputs}, inputs);
     for (size_t i = 0; i < inputs.size(); ++i) check_types(refuse, outputs[i], inputs[i]);
     const auto own = static_cast<size_t>(rank_);
     c10d::assertSizesMatch(refuse, outputs[own].sizes(), inputs, own);
@@ -375,9 +351,7 @@ WorkPointer Collectives::alltoall_base(at::Tensor& output, at::Tensor& input,
                 "output tensor and input tensor must be on the same type of device");
     check_types(refuse, output, input);
     TORCH_CHECK_VALUE(Task::is_block(output) && Task::is_block(input), "Tensors must be contiguous");
-    Task task;
-    task.outputs = {{output}};
-    task.inputs = Tensors{input};
+    Task task({{output}}, Tensors{input});
     const Calling call{OpType::ALLTOALL_BASE, "ddprun:all_to_all", options};
     if (input_counts.empty() && output_counts.empty()) {
         c10d::checkSplitSizes(input_counts, input, size_);

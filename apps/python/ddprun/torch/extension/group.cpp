@@ -116,10 +116,8 @@ WorkPointer Group::message(c10d::OpType type, const char* title, Tensors& tensor
                            Milliseconds limit) {
     at::Tensor& tensor = single(tensors);
     ddprun_communicator* comm = communicator();
-    Task task;
+    Task task({tensors}, tensors);
     task.keep(tensor);
-    task.outputs = {tensors};
-    task.inputs = tensors;
     auto operation =
         c10::make_intrusive<Operation>(rank_, type, title, sequence_.load(), limit, std::move(task));
     ddprun_work* work = nullptr;

@@ -26,6 +26,10 @@ using Tensors = std::vector<at::Tensor>;
 
 // Task is what an operation asks the library for, and the tensors that it has until its end.
 struct Task {
+    Task() = default;
+    Task(std::vector<Tensors> results, std::optional<Tensors> shown)
+        : outputs(std::move(results)), inputs(std::move(shown)) {}
+
     // The tensor, or a copy, as one block of memory that the library may read while it writes those of a list.
     at::Tensor reads(const at::Tensor& tensor) {
         const bool as_it_is = is_block(tensor) && !overlaps_list(tensor);
