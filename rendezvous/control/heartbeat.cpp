@@ -15,11 +15,11 @@ void HeartbeatWatch::add(ConnectionId agent, TimePoint now) {
     peers_[agent] = {0, 0, now};
 }
 
-std::optional<Heartbeat> HeartbeatWatch::seen(ConnectionId agent, TimePoint now) {
+std::optional<Heartbeat> HeartbeatWatch::seen(ConnectionId agent, bool beats, TimePoint now) {
     const auto peer = peers_.find(agent);
     if (peer == peers_.end()) return std::nullopt;
     peer->second.seen = now;
-    if (!std::exchange(peer->second.excused_until, std::nullopt) || is_still_) return std::nullopt;
+    if (!beats || !std::exchange(peer->second.excused_until, std::nullopt) || is_still_) return std::nullopt;
     return question_for(peer->second);
 }
 

@@ -91,7 +91,7 @@ class HeartbeatWatch {
     void remove(ConnectionId agent) { peers_.erase(agent); }
     bool has(ConnectionId agent) const { return peers_.contains(agent); }
 
-    // It will be silent, and is not asked, until it is seen again, or this time has come, from which it is then counted.
+    // It will be silent, and is not asked, until its next heartbeat, or this time has come, from which it is then counted.
     void excuse(ConnectionId agent, TimePoint until);
 
     // This side stands still from now on, or goes on: a question meanwhile would say that it does.
@@ -99,8 +99,8 @@ class HeartbeatWatch {
         if (std::exchange(is_still_, still) != still) next_question_ = now + terms_.period();
     }
 
-    // Any message is a sign of its sender. After an excuse it waits for a question: that is returned.
-    std::optional<Heartbeat> seen(ConnectionId agent, TimePoint now);
+    // Any message is a sign of its sender, but only a heartbeat (`beats`) ends an excuse and has the question that is returned.
+    std::optional<Heartbeat> seen(ConnectionId agent, bool beats, TimePoint now);
 
     // An answer came; the question by which it is to be confirmed at once, if it comes late.
     std::optional<Heartbeat> answered(ConnectionId agent, const Heartbeat& answer);

@@ -91,9 +91,9 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
     const bool is_hello = std::holds_alternative<Hello>(message);
     // Nothing else has a meaning without a Hello, or from a node that was refused.
     if (is_hello == is_known) return {{from, is_hello ? said_hello_before() : said_no_hello(), true}};
-    if (const auto question = heartbeats_.seen(from, now)) say(from, *question);
+    const auto* answer = std::get_if<Heartbeat>(&message);
+    if (const auto question = heartbeats_.seen(from, answer != nullptr, now)) say(from, *question);
     if (queued != aftermath_.queue().end()) {
-        const auto* answer = std::get_if<Heartbeat>(&message);
         if (const auto question = answer ? heartbeats_.answered(from, *answer) : std::nullopt)
             say(from, *question);
         if (std::holds_alternative<Suspended>(message)) excuse(queued->second, now);
@@ -114,7 +114,7 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
             return std::exchange(out_, {});
         }
         if (std::holds_alternative<LeaseOver>(message)) round_.note_lease_over(roster_.run_of(*node));
-        if (node->hosts && !std::holds_alternative<Suspended>(message)) {
+        if (node->hosts && answer != nullptr) {
             leadership_.suspend_own(false);
             heartbeats_.stand_still(false, now);
         }

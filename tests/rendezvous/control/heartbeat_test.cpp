@@ -26,7 +26,7 @@ TEST_CASE("an agent that answers is asked each third of the limit, and never los
         REQUIRE(turn.questions.size() == 1);
         CHECK(turn.lost.empty());
         CHECK(turn.questions[0] == std::pair<std::uint64_t, Heartbeat>{7, {number, number - 1}});
-        watch.seen(7, now + 1ms);
+        watch.seen(7, true, now + 1ms);
         CHECK_FALSE(watch.answered(7, {.number = number}));
     }
     watch.remove(7);
@@ -58,8 +58,8 @@ TEST_CASE(
         REQUIRE(*watch.next_deadline() > now);
         now = *watch.next_deadline();
         for (const auto agent : watch.tick(now).lost) lost.emplace_back(now, agent);
-        if (now < kStart + 5s) watch.seen(1, now);  // until then
-        watch.seen(3, now);                         // nobody knows it
+        if (now < kStart + 5s) watch.seen(1, true, now);  // until then
+        watch.seen(3, true, now);                         // nobody knows it
     }
     CHECK(lost == std::vector<std::pair<TimePoint, std::uint64_t>>{{kStart + 8500ms, 2}, {kStart + 12s, 1}});
 }
@@ -97,7 +97,7 @@ TEST_CASE(
     const auto turn = watch.tick(now);
     CHECK(turn.lost.empty());
     CHECK(turn.questions == std::vector<std::pair<std::uint64_t, Heartbeat>>{{1, {2, 0}}, {2, {2, 0}}});
-    watch.seen(1, now);
+    watch.seen(1, true, now);
     CHECK_FALSE(watch.answered(1, {.number = 2}));
     CHECK(watch.answers() == 1);
     CHECK(watch.is_bound(1, now));
@@ -167,21 +167,21 @@ TEST_CASE(
     TimePoint now = kStart;
     while (now < kStart + 1h) {
         now = watch.next_deadline().value();
-        watch.seen(2, now);
+        watch.seen(2, true, now);
         const auto turn = watch.tick(now);
         CHECK(turn.lost.empty());
         for (const auto& [agent, question] : turn.questions) CHECK(agent == 2);
     }
     // It waits for a question.
-    const auto question = watch.seen(1, now);
+    const auto question = watch.seen(1, true, now);
     REQUIRE(question.has_value());
     CHECK(question->heard == 0);
     CHECK(question->number > 1000);
-    CHECK_FALSE(watch.seen(1, now));
+    CHECK_FALSE(watch.seen(1, true, now));
     TimePoint lost = now;
     for (bool is_lost = false; !is_lost;) {
         lost = watch.next_deadline().value();
-        watch.seen(2, lost);
+        watch.seen(2, true, lost);
         is_lost = !watch.tick(lost).lost.empty();
     }
     CHECK(lost == now + kBeats.patience());
@@ -245,7 +245,7 @@ TEST_CASE("what was never answered is not taken for heard") {
     watch.tick(kStart + 2s);
     watch.add(2, kStart + 3s);
     watch.excuse(2, TimePoint::max());
-    CHECK(watch.seen(2, kStart + 3s) == Heartbeat{1, 0});
+    CHECK(watch.seen(2, true, kStart + 3s) == Heartbeat{1, 0});
     CHECK(watch.tick(kStart + 4s).questions.back() == std::pair<std::uint64_t, Heartbeat>{2, {2, 0}});
 }
 
@@ -321,7 +321,7 @@ TEST_CASE(
                     const TimePoint arrived = under_way.back().at;
                     acknowledged = arrived == TimePoint::max() ? arrived : arrival(arrived, there, unordered);
                 } else if (!message.is_question) {
-                    watch.seen(1, now);
+                    watch.seen(1, true, now);
                     if (const auto question = watch.answered(1, message.heartbeat)) ask(now, *question);
                 }
             }

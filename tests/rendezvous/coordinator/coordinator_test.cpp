@@ -410,4 +410,27 @@ TEST_CASE("who was told that the host's own agent is suspended is asked nothing 
     }
 }
 
+TEST_CASE("what an agent says behind the word that it is suspended does not take that back") {
+    CoordinatorOptions options{
+        .version = "1", .job_id = "job", .nnodes = 2, .heartbeat = 6s, .own_agent = hello(0, 2)};
+    Coordinator coordinator(std::move(options), kStart);
+    join_all(coordinator, {2, 2});
+    TimePoint now = kStart;
+    const auto asked = [&](std::uint64_t from, const ControlMessage& message) {
+        return of_type<Heartbeat>(coordinator.receive(from, message, now)).size();
+    };
+    // With the host's own agent this coordinator stands still: then it asks nobody.
+    coordinator.receive(1, Suspended{}, now);
+    coordinator.receive(1, RankSucceeded{0, 0}, now);
+    CHECK(asked(2, Heartbeat{}) == 0);
+    coordinator.receive(1, Heartbeat{}, now);
+    coordinator.receive(2, Suspended{}, now);
+    CHECK(asked(2, RankSucceeded{0, 2}) == 0);
+    while (now < kStart + 1h) {
+        now = coordinator.next_deadline().value();
+        CHECK(coordinator.tick(now).empty());
+    }
+    CHECK(asked(2, Heartbeat{}) == 1);
+}
+
 }  // namespace ddprun
