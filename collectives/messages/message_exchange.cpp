@@ -109,7 +109,8 @@ void MessageExchange::end(MessageWork& work, std::optional<CollectiveError> erro
 }
 
 void MessageExchange::wake(bool also_helper) {
-    if (also_helper || bell_->sleepers > (armed_ ? 1U : 0U)) ring_bell(*bell_);
+    const std::uint32_t sleepers = bell_->sleepers;  // before armed_, which others may clear
+    if (also_helper || sleepers > (armed_ ? 1U : 0U)) ring_bell(*bell_);
     if (!memory_ && std::exchange(polling_, false)) connections_wake_->signal();
 }
 

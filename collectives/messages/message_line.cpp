@@ -18,8 +18,6 @@ constexpr std::size_t kLargestEager = std::size_t{8} << 10;
 // What a rank holds of frames to or from one peer over TCP.
 constexpr std::size_t kTcpBuffer = std::size_t{512} << 10;
 constexpr std::size_t kTcpPiece = std::size_t{128} << 10;
-// The peer is told of free cells whenever so many have become so; no ring has fewer.
-constexpr std::uint64_t kCellsPerWord = 16;
 // The peer is told of what has been handed on at the latest after so much.
 constexpr std::uint64_t kCreditStep = std::uint64_t{64} << 10;
 
@@ -140,12 +138,12 @@ bool ShmMessageLine::take(MessageFrame& frame, const std::byte*& payload) {
 void ShmMessageLine::release() {
     const std::uint64_t number = taken_cells_.load(std::memory_order_relaxed) + 1;
     taken_cells_.store(number, std::memory_order_relaxed);
-    const bool has_bytes = taken_end_ != taken_bytes_;
-    taken_bytes_ = taken_end_;
-    if (has_bytes) in_.bytes.store(taken_bytes_, std::memory_order_release);
-    // It may wait for room, for a cell only where all are in use: then it need not hear of each.
-    if (!has_bytes && number % kCellsPerWord != 0) return in_.cells.store(number, std::memory_order_release);
+    if (taken_end_ != taken_bytes_) {
+        taken_bytes_ = taken_end_;
+        in_.bytes.store(taken_bytes_, std::memory_order_release);
+    }
     in_.cells.store(number, std::memory_order_seq_cst);
+    // It may wait for room.
     ring_bell(memory_.bell(peer_));
 }
 

@@ -109,6 +109,8 @@ bool Messenger::passes_soon(const MessageRequest& request) {
     if (frame.bytes > 0) std::memcpy(request.out, payload, frame.bytes);
     note_handed_on(request.peer, frame.bytes);
     other.line->release();
+    // Nobody may look at what has come besides for long.
+    if (other.line->is_ready()) drain(request.peer);
     return true;
 }
 
@@ -144,23 +146,24 @@ void Messenger::stop_waiting() {
     if (waiters_.fetch_sub(1, std::memory_order_seq_cst) > 1 || !(started_open_.load() > 0 || unsent_))
         return;
     const Lock lock(mutex_);
+    if (helper_rests_) arm_helper();  // and says what has come while nobody rang for it
+    if (helper_rests_ && is_ready()) ring_bell(*bell_);
     threads_wake_.notify_all();
 }
 
 void Messenger::await(MessageWork& work, Deadline deadline) {
     const Waiting waiting(*this);
-    if (!waiting.closed() && !look(work)) doze_for(work, deadline);
+    if (!waiting.closed() && !look(work, deadline)) doze_for(work, deadline);
 }
 
-bool Messenger::look(MessageWork& work) {
+bool Messenger::look(MessageWork& work, Deadline deadline) {
     const MessageRequest& request = work.request_;
-    if (request.peer != kAnyRank && peer(request.peer).local) {
-        const int whom = memory_place(request.peer);
-        leave_cpu_of(memory_->bell(whom).cpu, bell_->cpu, memory_->rank() < whom);
-    }
+    if (request.peer != kAnyRank && peer(request.peer).local)
+        leave_cpu_of(memory_->bell(memory_place(request.peer)).cpu, bell_->cpu, rank() < request.peer);
     // What a rank of this host copies meanwhile takes its time.
     const std::chrono::nanoseconds copying(request.sends ? request.bytes / kCopiedPerNanosecond : 0);
-    const Deadline end = Clock::now() + kMessageSpin + std::min<Clock::duration>(copying, kLongestCopy);
+    const auto longest = kMessageSpin + std::min<Clock::duration>(copying, kLongestCopy);
+    const Deadline end = std::min(deadline, Clock::now() + longest);
     do {
         for (int i = 0; i < (place_.spins && memory_ ? kLooksPerClock : 1); ++i) {
             if (work.has_ended()) return true;

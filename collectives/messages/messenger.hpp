@@ -89,7 +89,7 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
     // Carries out a small message by tag to or from another rank of this host, if nothing is in its way.
     bool passes_soon(const MessageRequest& request);
     void await(MessageWork& work, Deadline deadline);
-    bool look(MessageWork& work);
+    bool look(MessageWork& work, Deadline deadline = Deadline::max());
     bool doze_for(MessageWork& work, Deadline deadline);
     void stop_waiting();
     void doze(std::uint32_t count, Deadline deadline);

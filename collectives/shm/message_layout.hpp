@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -60,12 +61,13 @@ class MessageLayout {
     explicit constexpr MessageLayout(int ranks)
         : ranks_(static_cast<std::size_t>(ranks)),
           cells_(ranks <= 16 ? 64 : 16),
-          lap_bits_(ranks <= 16 ? 6 : 4),
           ring_(std::clamp(kMessageRings / (ranks_ * ranks_) / 4096 * 4096, std::size_t{1024},
                            kLargestMessageRing)) {}
 
     constexpr std::size_t cells() const noexcept { return cells_; }
-    constexpr std::uint64_t lap_of(std::uint64_t number) const noexcept { return number >> lap_bits_; }
+    constexpr std::uint64_t lap_of(std::uint64_t number) const noexcept {
+        return number >> std::countr_zero(cells_);
+    }
     constexpr std::size_t ring_size() const noexcept { return ring_; }
     constexpr std::size_t size() const noexcept { return rings() + ranks_ * ranks_ * ring_; }
 
@@ -102,7 +104,6 @@ class MessageLayout {
 
     std::size_t ranks_;
     std::size_t cells_;  // a power of two
-    int lap_bits_;
     std::size_t ring_;
 };
 

@@ -61,3 +61,27 @@ TEST_CASE("blocking receives take small messages in another order than they come
         });
     }
 }
+
+TEST_CASE("who receives one message has room again for all that had come", "[messages]") {
+    // As many as there are cells between two ranks of a host, and more.
+    constexpr int kCells = 64;
+    constexpr int kAll = 80;
+    for (const Hosts& hosts : {Hosts{"a", "a"}, Hosts{"a", "b"}}) {
+        run_on_hosts(hosts, [&](Communicator& comm) {
+            const auto pass = [&](int begin, int end) {
+                for (int i = begin; i < end; ++i) {
+                    int value = i;
+                    if (comm.rank() == 0) comm.send_tagged(&value, sizeof(value), 1, 0);
+                    if (comm.rank() == 1) comm.recv_tagged(&value, sizeof(value), 0, 0);
+                    expect(value == i, "the order");
+                }
+            };
+            const bool sends = comm.rank() == 0;
+            if (sends) pass(0, kCells);
+            comm.barrier();
+            sends ? pass(kCells, kAll) : pass(0, 1);
+            comm.barrier();
+            if (!sends) pass(1, kAll);
+        });
+    }
+}
