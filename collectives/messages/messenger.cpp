@@ -20,7 +20,7 @@ using Clock = Deadline::clock;
 
 // Waking a sleeper takes 20 us and more on a virtual machine.
 constexpr std::chrono::microseconds kMessageSpin{50};
-constexpr std::size_t kCopiedPerNanosecond = 4;
+constexpr std::size_t kCopiedPerNanosecond = 4;  // by a receiver that has a CPU of its own
 constexpr std::chrono::milliseconds kLongestCopy{5};
 constexpr int kLooksPerClock = 64;
 // In about a microsecond, before a receive is known to others.
@@ -160,10 +160,10 @@ bool Messenger::look(MessageWork& work, Deadline deadline) {
     const MessageRequest& request = work.request_;
     if (request.peer != kAnyRank && peer(request.peer).local)
         leave_cpu_of(memory_->bell(memory_place(request.peer)).cpu, bell_->cpu, rank() < request.peer);
-    // What a rank of this host copies meanwhile takes its time.
-    const std::chrono::nanoseconds copying(request.sends ? request.bytes / kCopiedPerNanosecond : 0);
-    const auto longest = kMessageSpin + std::min<Clock::duration>(copying, kLongestCopy);
-    const Deadline end = std::min(deadline, Clock::now() + longest);
+    const std::size_t copied = request.sends && place_.spins ? request.bytes : 0;
+    const std::chrono::nanoseconds copying(copied / kCopiedPerNanosecond);
+    const Deadline end =
+        std::min(deadline, Clock::now() + kMessageSpin + std::min<Clock::duration>(copying, kLongestCopy));
     do {
         for (int i = 0; i < (place_.spins && memory_ ? kLooksPerClock : 1); ++i) {
             if (work.has_ended()) return true;
