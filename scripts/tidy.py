@@ -14,7 +14,7 @@ import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "house_rules"))
 
-from tidy_budget import budget, counted, measured, over, show
+from tidy_budget import counted, measured, over, show
 from tidy_cpp import code_only, functions, includes, namespace_variables, static_locals
 from tidy_names import class_size, one_type, room_namespace
 from tidy_wings import folder_size, no_circles, wing_direction
@@ -306,7 +306,7 @@ RULES = (
     file_length, folder_size, function_length, include_direction, wing_direction, no_circles, library_home, public_headers, pragma_once, using_in_header,
     left_over_marks, machine_names, pages, layout, registered, hidden_tests, reasoned_sleeps, global_state, environment_reads,
     pure_cores, listed_sources, strict_shell, formatted_messages, one_descriptor,
-    room_namespace, one_type, class_size, budget,
+    room_namespace, one_type, class_size,
 )
 
 

@@ -1,6 +1,6 @@
-"""The budget: what the tree may weigh. Over a limit is a complaint; .github/CONTRIBUTING.md says how a change pays.
+"""The budget: what a build may weigh. Over a limit is a complaint; .github/CONTRIBUTING.md says how a change pays.
 
-Lines and files are counted in the sources; options, bytes and CPU in a build, by CI.
+Options, bytes and CPU are counted in a build, by CI. Characters of production code are counted and shown; they have no limit.
 """
 
 import os
@@ -12,18 +12,15 @@ PRODUCTION = ("apps/", "launcher/", "rendezvous/", "collectives/")
 SOURCES = (".cpp", ".hpp", ".h", ".cu", ".cuh", ".py")
 
 LIMITS = {
-    "lines of production code": 82_320,
-    "files of production code": 480,
-    "options of ddprun": 105,
-    "bytes of ddprun, stripped": 7_020_000,
+    "options of ddprun": 112,
+    "bytes of ddprun, stripped": 9_000_000,
     "times Catch2's own code, the CPU of a release build with its tests": 80,
 }
 
 
 def counted(tree):
     sources = [text for path, text in tree.items() if path.startswith(PRODUCTION) and path.endswith(SOURCES)]
-    return {"lines of production code": sum(len(text.splitlines()) for text in sources),
-            "files of production code": len(sources)}
+    return {"characters of production code": sum(map(len, sources)), "files of production code": len(sources)}
 
 
 def measured(folder, cpu):
@@ -43,11 +40,7 @@ def over(figures):
     return [f"{figures[name]:,} {name}, the limit is {LIMITS[name]:,}" for name in figures if figures[name] > LIMITS[name]]
 
 
-def budget(tree):
-    for complaint in over(counted(tree)):
-        yield "scripts/house_rules/tidy_budget.py", 1, complaint + ": a change says what it removes"
-
-
 def show(figures):
     for name, figure in figures.items():
-        print(f"{figure:>12,} of {LIMITS[name]:>12,}  {name}")
+        limit = f" of {LIMITS[name]:>12,}" if name in LIMITS else " " * 16
+        print(f"{figure:>12,}{limit}  {name}")

@@ -1,7 +1,6 @@
 """Tests of tidy.py: for every rule trees that break it, each with the words the complaint must have, and trees that do not."""
 
 import tidy
-import tidy_budget
 import tidy_names
 from tidy_cpp import code_only, functions, namespace_variables
 from tidy_wings import WINGS
@@ -119,9 +118,6 @@ CASES = (
     (tidy.class_size, {"launcher/a.hpp": IN_NAMESPACE % ("class A {\nstruct B {\n" + "int f() { return 1; }\n" * tidy_names.MAX_MEMBER_FUNCTIONS + "};\nint g();\n};"),
                        "launcher/a.cpp": IN_NAMESPACE % "namespace {\nclass C {\nint f() { return 1; }\n};\n}\nint A::g() { return 1; }",
                        "launcher/c.cpp": IN_NAMESPACE % ("namespace {\nclass C {\n" + "int f() { return 1; }\n" * tidy_names.MAX_MEMBER_FUNCTIONS + "};\n}")}, None),
-    (tidy.budget, {"apps/a.cpp": "\n" * (tidy_budget.LIMITS["lines of production code"] + 1)}, "lines of production code, the limit is"),
-    (tidy.budget, {f"launcher/a{i}.hpp": "" for i in range(tidy_budget.LIMITS["files of production code"] + 1)}, "files of production code, the limit is"),
-    (tidy.budget, {"apps/a.cpp": "\n" * tidy_budget.LIMITS["lines of production code"], "tests/a.cpp": "\n", "apps/a.md": "\n"}, None),
     (tidy.strict_shell, {"scripts/a.sh": "#!/bin/bash\nset -e\n"}, "pipefail"),
     (tidy.strict_shell, {"scripts/a.sh": "#!/bin/bash\nset -eu\n"}, "pipefail"),
     (tidy.strict_shell, {"scripts/a.sh": "#!/bin/bash\nset -euo pipefail\n", "scripts/b.sh": "#!/bin/sh\nset -eu\n"}, None),
