@@ -19,11 +19,6 @@ class Results:
             print(f"ok    {name}")
         sys.stdout.flush()
 
-    def add(self, others):
-        self.passed += others.passed
-        self.failed += others.failed
-        self.skipped += others.skipped
-
     def skip(self, name, reason):
         self.skipped += 1
         print(f"skip  {name}: {reason}", flush=True)

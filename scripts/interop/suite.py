@@ -75,7 +75,6 @@ def read_words():
     parser.add_argument("--all", action="store_true", help="also the backend, Accelerate, Lightning, Transformers and JAX, which pip installs")
     parser.add_argument("--secret", action="store_true", help="only the jobs of several agents, with DDPRUN_SECRET set")
     parser.add_argument("--only", metavar="TEXT", default="", help="only the jobs whose title has this text; see --list")
-    parser.add_argument("--again", action="store_true", help="a job that fails runs once more, and counts as it then ends")
     parser.add_argument("--list", action="store_true", help="print the titles of the jobs and exit")
     parser.add_argument("--bin", metavar="DIR", default=os.path.join(ROOT, "build", "bin"), help="where ddprun is")
     return parser.parse_args()
@@ -103,14 +102,11 @@ class Available:
         return self.missing[need]
 
 
-def run(job, title):
-    """What has come of it."""
-    results = Results()
+def run(job, title, results):
     try:
         job(results)
     except Exception as error:  # One job must not keep the others from running.
         results.note(title, f"the suite itself: {error!r}")
-    return results
 
 
 def main():
@@ -136,11 +132,7 @@ def main():
         elif reason := available.reason_against(need):
             results.skip(title, reason)
         else:
-            of_job = run(job, title)
-            if words.again and of_job.failed:
-                print(f"again {title}", flush=True)
-                of_job = run(job, title)
-            results.add(of_job)
+            run(job, title, results)
     if words.list:
         return 0
     print(f"interop: {time.monotonic() - begin:.0f} s")
