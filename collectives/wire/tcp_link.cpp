@@ -15,7 +15,7 @@
 #include <cerrno>
 #include <memory>
 
-#include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/net/resolver.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"

@@ -26,6 +26,7 @@
 #include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/link/rendezvous_link.hpp"
 #include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/net/resolver.hpp"
 #include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 

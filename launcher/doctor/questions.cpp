@@ -20,7 +20,7 @@
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/process/descriptors.hpp"
-#include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/net/resolver.hpp"
 
 namespace ddprun::inline launch {
 namespace {

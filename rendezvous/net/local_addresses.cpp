@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 #include <boost/asio/ip/address.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -13,13 +11,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <future>
-#include <system_error>
-#include <thread>
+#include <memory>
 #include <utility>
 
 #include "rendezvous/system/error.hpp"
-#include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -82,14 +77,14 @@ bool is_link_local(const sockaddr* address) {
     return IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
+}  // namespace
+
 std::string numeric_host(const sockaddr* address) {
     const socklen_t length = address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
     char text[NI_MAXHOST] = {};
     if (::getnameinfo(address, length, text, sizeof(text), nullptr, 0, NI_NUMERICHOST) != 0) return {};
     return text;
 }
-
-}  // namespace
 
 std::vector<LocalAddress> local_addresses() {
     ifaddrs* found = nullptr;
@@ -127,51 +122,6 @@ bool is_wildcard(const std::string& address) {
     boost::system::error_code error;
     const auto parsed = boost::asio::ip::make_address(address, error);
     return address == "*" || (!error && parsed.is_unspecified());
-}
-
-namespace {
-
-using Resolved = std::variant<std::vector<std::string>, std::string>;
-
-Resolved ask_resolver(const std::string& host) {
-    addrinfo hints{};
-    hints.ai_family = AF_UNSPEC;
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    if (const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0)
-        return std::string(error == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(error));
-    const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
-    std::vector<std::string> addresses;
-    for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-        const std::string address = numeric_host(entry->ai_addr);
-        if (std::find(addresses.begin(), addresses.end(), address) == addresses.end())
-            addresses.push_back(address);
-    }
-    return addresses;
-}
-
-}  // namespace
-
-std::variant<std::vector<std::string>, std::string> resolve_host(const std::string& host,
-                                                                 std::chrono::milliseconds timeout) {
-    boost::system::error_code is_name;
-    boost::asio::ip::make_address(host, is_name);
-    if (!is_name) return ask_resolver(host);
-    const auto answer = std::make_shared<std::promise<Resolved>>();
-    auto told = answer->get_future();
-    std::thread asking;
-    try {
-        asking = start_without_signals([answer, host] { answer->set_value(ask_resolver(host)); });
-    } catch (const std::system_error&) {
-        return ask_resolver(host);
-    }
-    if (told.wait_for(timeout) == std::future_status::timeout) {
-        asking.detach();
-        return fmt::format("its name server has not answered within {} s",
-                           std::chrono::duration<double>(timeout).count());
-    }
-    asking.join();
-    return told.get();
 }
 
 namespace {
@@ -226,61 +176,5 @@ std::variant<ListenPlan, std::string> plan_listening(const ListenRequest& reques
     std::erase(plan.addresses, "127.0.0.1");
     return plan;
 }
-
-namespace asio = boost::asio;
-using asio::ip::tcp;
-
-class LateName::Impl : public std::enable_shared_from_this<Impl> {
-  public:
-    Impl(const asio::any_io_executor& executor, std::string name, std::function<void(bool)> on_known,
-         std::chrono::milliseconds pause)
-        : resolver_(executor),
-          timer_(executor),
-          name_(std::move(name)),
-          on_known_(std::move(on_known)),
-          pause_(pause) {}
-
-    void ask() {
-        resolver_.async_resolve(name_, "",
-                                [self = shared_from_this()](boost::system::error_code error,
-                                                            const tcp::resolver::results_type& found) {
-                                    if (!self->on_known_) return;
-                                    if (error || found.empty()) return self->ask_later();
-                                    std::vector<std::string> addresses;
-                                    for (const auto& entry : found)
-                                        addresses.push_back(entry.endpoint().address().to_string());
-                                    std::exchange(self->on_known_,
-                                                  nullptr)(has_own_address(addresses, local_addresses()));
-                                });
-    }
-
-    void end() {
-        on_known_ = nullptr;
-        resolver_.cancel();
-        timer_.cancel();
-    }
-
-  private:
-    void ask_later() {
-        timer_.expires_after(pause_);
-        timer_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
-            if (!cancelled && self->on_known_) self->ask();
-        });
-    }
-
-    tcp::resolver resolver_;
-    asio::steady_timer timer_;
-    std::string name_;
-    std::function<void(bool)> on_known_;
-    std::chrono::milliseconds pause_;
-};
-
-LateName::LateName(const asio::any_io_executor& executor, const std::string& name,
-                   std::function<void(bool)> on_known, std::chrono::milliseconds pause)
-    : impl_(std::make_shared<Impl>(executor, name, std::move(on_known), pause)) {
-    impl_->ask();
-}
-
-LateName::~LateName() { impl_->end(); }
 
 }  // namespace ddprun::inline base

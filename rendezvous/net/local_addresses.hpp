@@ -1,13 +1,11 @@
 // Addresses and networks: which addresses this machine has, which network they are in, and where node 0 listens with them.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <array>
-#include <boost/asio/any_io_executor.hpp>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +38,9 @@ struct LocalAddress {
     bool is_loopback = false;
 };
 
+// Writes an address of IPv4 or IPv6 in numbers; empty where the system cannot.
+std::string numeric_host(const sockaddr* address);
+
 // Returns the addresses of the interfaces that are up, but for IPv6 ones that hold on one link only; in the system's order.
 // Throws system_error. Blocking; any thread.
 std::vector<LocalAddress> local_addresses();
@@ -50,14 +51,6 @@ std::string addresses_text(const std::vector<LocalAddress>& addresses);
 
 // True for 127.0.0.0/8 and ::1; false for what is no numeric address.
 bool is_loopback_address(const std::string& address);
-
-// A name server that does not answer takes the resolver's own time, several times over; nobody here waits for longer than this.
-inline constexpr std::chrono::seconds kResolverTimeout{10};
-
-// Resolves what a name stands for here: numeric addresses, each once; or a sentence why there are none. A name is asked for by
-// a thread of its own, which is left to itself where it does not come back in time.
-std::variant<std::vector<std::string>, std::string> resolve_host(
-    const std::string& host, std::chrono::milliseconds timeout = kResolverTimeout);
 
 // ListenPlan says where node 0 listens for its job; it is decided before anything is started. Pure.
 //
@@ -94,26 +87,5 @@ bool has_own_address(const std::vector<std::string>& addresses, const std::vecto
 // Makes the plan, or one line that says why --master-addr cannot be node 0's. A name that is not known here is no
 // obstacle for several nodes: the others may know it.
 std::variant<ListenPlan, std::string> plan_listening(const ListenRequest& request);
-
-// LateName waits until a name is known to the resolver, as a pod's is only a while after the pod runs.
-//
-// Owned by an agent, on the thread of `executor`. The resolver is asked by a thread of Asio's, so nothing here blocks. No
-// event tells when a server learns a name, so this is one of the few places that poll.
-
-class LateName {
-  public:
-    static constexpr std::chrono::milliseconds kPause{1'000};
-
-    // Asks at once, and again after each pause, until the name stands for an address; then `on_known` is called, once:
-    // `is_here` if one of them is this machine's.
-    LateName(const boost::asio::any_io_executor& executor, const std::string& name,
-             std::function<void(bool is_here)> on_known, std::chrono::milliseconds pause = kPause);
-    // Nothing is called afterwards.
-    ~LateName();
-
-  private:
-    class Impl;
-    std::shared_ptr<Impl> impl_;
-};
 
 }  // namespace ddprun::inline base

@@ -18,6 +18,7 @@
 #include <memory>
 #include <utility>
 
+#include "rendezvous/net/resolver.hpp"
 #include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
@@ -231,26 +232,13 @@ struct Attempt {
     bool is_refused = false;
 };
 
-asio::awaitable<std::vector<tcp::endpoint>> resolve(const Endpoint& endpoint,
-                                                    boost::system::error_code& error) {
-    std::vector<tcp::endpoint> found;
-    auto address = asio::ip::make_address(endpoint.host, error);
-    if (!error) {
-        found.emplace_back(address, endpoint.port);
-        co_return found;
-    }
-    tcp::resolver resolver(co_await asio::this_coro::executor);
-    auto entries = co_await resolver.async_resolve(endpoint.host, std::to_string(endpoint.port),
-                                                   asio::redirect_error(asio::use_awaitable, error));
-    for (const auto& entry : entries) found.push_back(entry.endpoint());
-    co_return found;
-}
-
 asio::awaitable<Attempt> connect_to_any(const Endpoint& endpoint) {
-    auto executor = co_await asio::this_coro::executor;
-    boost::system::error_code error;
-    auto addresses = co_await resolve(endpoint, error);
-    if (error) co_return Attempt{std::nullopt, "cannot resolve " + endpoint.host + ": " + error.message()};
+    const Resolved found = co_await async_resolve_host(endpoint.host);
+    if (const auto* why = std::get_if<std::string>(&found))
+        co_return Attempt{std::nullopt, fmt::format("cannot resolve {}: {}", endpoint.host, *why)};
+    std::vector<tcp::endpoint> addresses;
+    for (const std::string& address : std::get<std::vector<std::string>>(found))
+        addresses.emplace_back(asio::ip::make_address(address), endpoint.port);
     const tcp::endpoint last = addresses.back();
     RaceResult result = co_await race_to_connect(std::move(addresses));
     if (result.socket) {
@@ -364,7 +352,6 @@ asio::awaitable<void> accept_each(tcp::acceptor& acceptor, std::function<void(tc
     }
 }
 
-// It does not use Asio, whose resolver would keep a thread in a program that is not ours.
 int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout) {
     const Deadline deadline = Deadline::clock::now() + timeout;
     const auto found = resolve_host(endpoint.host, timeout);

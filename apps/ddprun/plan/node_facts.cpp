@@ -13,6 +13,7 @@
 #include "launcher/process/child_exec.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/net/resolver.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/resource_limits.hpp"
@@ -178,8 +179,9 @@ NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
     const bool asks_for_master = line.master_addr && may_host;
     if (asks_for_master || !line.local_addr.empty() || !line.networks.empty())
         facts.addresses = local_addresses();
-    if (!line.local_addr.empty()) facts.local = resolve_host(line.local_addr);
-    if (asks_for_master) facts.master = resolve_host(*line.master_addr);
+    const auto patience = std::min<std::chrono::milliseconds>(line.join_timeout, kResolverTimeout);
+    if (!line.local_addr.empty()) facts.local = resolve_host(line.local_addr, patience);
+    if (asks_for_master) facts.master = resolve_host(*line.master_addr, patience);
     return facts;
 }
 

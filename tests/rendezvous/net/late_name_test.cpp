@@ -1,4 +1,4 @@
-#include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/net/resolver.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>

@@ -122,16 +122,10 @@ TEST_CASE("a machine with many addresses names some of them") {
     CHECK_THAT(refusal(crowded), Catch::Contains("which has loopback addresses only"));
 }
 
-TEST_CASE("this machine's addresses are known, and a name's") {
+TEST_CASE("this machine's addresses are known") {
     const auto own = local_addresses();
     CHECK(std::any_of(own.begin(), own.end(),
                       [](const LocalAddress& local) { return local.address == "127.0.0.1"; }));
-    CHECK(std::get<Addresses>(resolve_host("127.0.0.1")) == Addresses{"127.0.0.1"});
-    CHECK(std::get<Addresses>(resolve_host("::1")) == Addresses{"::1"});
-    CHECK_FALSE(std::get<std::string>(resolve_host("no-such-host.invalid")).empty());
-    // Whatever the name server does.
-    CHECK(std::get<std::string>(resolve_host("no-such-host.invalid", std::chrono::milliseconds(0))) ==
-          "its name server has not answered within 0 s");
     for (const char* loopback : {"127.0.0.1", "127.0.1.1", "127.255.0.9", "::1"})
         CHECK(is_loopback_address(loopback));
     for (const char* other : {"128.0.0.1", "::2", "localhost", ""}) CHECK_FALSE(is_loopback_address(other));
