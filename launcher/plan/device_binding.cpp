@@ -79,6 +79,15 @@ std::string remark_on(const Mask& mask, const std::vector<std::string>& entries,
                        node.gpus.size(), node.source);
 }
 
+// A list with a device in it twice is none to the drivers: they show no device then.
+std::string refuse_repeated(const Mask& mask, const std::vector<std::string>& entries) {
+    for (auto one = entries.begin(); one != entries.end(); ++one) {
+        if (std::find(entries.begin(), one, *one) != one)
+            return fmt::format("{} names {} twice, so that programs would see no GPU", mask.text(), *one);
+    }
+    return {};
+}
+
 std::vector<VisibleGpu> all_of(const std::vector<Gpu>& gpus) {
     std::vector<VisibleGpu> visible;
     for (const Gpu& gpu : gpus) {
@@ -125,7 +134,9 @@ NodeDevices by_one_mask(const Mask& mask, const NodeGpus& node, GpuVendor vendor
     const auto entries = mask_entries(*mask.value, vendor);
     NodeDevices devices = devices_of(behind(entries, counted, node.gpus), mask, mask.text());
     // Tiles may be counted in place of devices.
-    if (vendor != GpuVendor::intel) devices.remark = remark_on(mask, entries, node);
+    if (vendor == GpuVendor::intel) return devices;
+    devices.remark = remark_on(mask, entries, node);
+    devices.contradiction = refuse_repeated(mask, entries);
     return devices;
 }
 
@@ -150,18 +161,20 @@ NodeDevices amd_devices(const Environment& environment, const NodeGpus& node) {
         if (mask->value && mask->value->empty()) mask->value.reset();
     }
     std::vector<VisibleGpu> base = all_of(node.gpus);
-    std::string source = node.source, remark;
+    std::string source = node.source, remark, repeated;
     if (rocr.value) {
         const auto entries = mask_entries(*rocr.value, GpuVendor::amd);
         base = behind(entries, base, node.gpus);
         count_anew(base);
         source = rocr.text();
         remark = remark_on(rocr, entries, node);
+        repeated = refuse_repeated(rocr, entries);
     }
     const Mask& inner = hip.value || !cuda.value ? hip : cuda;
     if (!inner.value) {
         NodeDevices devices = devices_of(std::move(base), inner, std::move(source));
         devices.remark = std::move(remark);
+        devices.contradiction = std::move(repeated);
         return devices;
     }
     const auto entries = mask_entries(*inner.value, GpuVendor::amd);
@@ -169,6 +182,7 @@ NodeDevices amd_devices(const Environment& environment, const NodeGpus& node) {
     name_as_outside(visible, base);
     NodeDevices devices = devices_of(std::move(visible), inner, inner.text());
     devices.remark = rocr.value ? std::move(remark) : remark_on(inner, entries, node);
+    devices.contradiction = repeated.empty() ? refuse_repeated(inner, entries) : std::move(repeated);
     const auto missing = rocr.value ? beyond(entries, base.size()) : std::nullopt;
     if (missing)
         devices.contradiction =

@@ -181,6 +181,19 @@ TEST_CASE("variables that contradict each other are named") {
     CHECK(masked({{"HIP_VISIBLE_DEVICES", "0, 1"}, {"CUDA_VISIBLE_DEVICES", "0,1"}}).contradiction.empty());
 }
 
+TEST_CASE("a device that a list names twice is none to the drivers") {
+    CHECK(masked({{"CUDA_VISIBLE_DEVICES", "4, 4"}}).contradiction ==
+          "CUDA_VISIBLE_DEVICES=4, 4 names 4 twice, so that programs would see no GPU");
+    CHECK(masked({{"CUDA_VISIBLE_DEVICES", "GPU-a,1,GPU-a"}}).contradiction ==
+          "CUDA_VISIBLE_DEVICES=GPU-a,1,GPU-a names GPU-a twice, so that programs would see no GPU");
+    CHECK(masked({{"ROCR_VISIBLE_DEVICES", "1,1"}}).contradiction ==
+          "ROCR_VISIBLE_DEVICES=1,1 names 1 twice, so that programs would see no GPU");
+    CHECK(masked({{"ROCR_VISIBLE_DEVICES", "1,2"}, {"HIP_VISIBLE_DEVICES", "0,0"}}).contradiction ==
+          "HIP_VISIBLE_DEVICES=0,0 names 0 twice, so that programs would see no GPU");
+    CHECK(masked({{"CUDA_VISIBLE_DEVICES", "4,5,-1,4"}}).contradiction.empty());
+    CHECK(masked({{"ZE_AFFINITY_MASK", "0,0"}}).contradiction.empty());
+}
+
 TEST_CASE("Intel's are those without a display, by ZE_AFFINITY_MASK") {
     Machine machine("0 0 0-1\n");
     machine.intel("pci0000:10/0000:11:00.0", 1).intel("pci0000:20/0000:21:00.0", 0);
