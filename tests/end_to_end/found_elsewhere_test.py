@@ -13,6 +13,8 @@ import time
 import support
 from support import EndToEndTest, free_port, processes_of_job, program
 
+UNREACHED = 69
+
 
 class FoundElsewhere(EndToEndTest):
     def setUp(self):
@@ -212,6 +214,38 @@ class Addresses(FoundElsewhere):
             code, out, err = self.run_job("--nnodes=2", *words, "--master-addr=0.0.0.0", "--nproc-per-node=1", "true")
             self.assertEqual((code, out, err.count("\n")), (2, "", 0), err)
             self.assertIn("0.0.0.0: stands for all addresses of node 0, and there alone", err)
+
+
+class SilentNameServer(EndToEndTest):
+    """A name server that never answers: what waits for it ends at its own time."""
+
+    SERVER = "127.0.0.9"
+
+    def setUp(self):
+        super().setUp()
+        tried = subprocess.run(["unshare", "-m", "true"], capture_output=True, text=True, check=False)
+        if tried.returncode != 0:
+            self.skipTest(f"skipped: no mount namespaces here: {tried.stderr.strip()}")
+        server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.addCleanup(server.close)
+        try:
+            server.bind((self.SERVER, 53))
+        except OSError as error:
+            self.skipTest(f"skipped: no name server at {self.SERVER}: {error}")
+        file = tempfile.NamedTemporaryFile("w", encoding="ascii")
+        self.addCleanup(file.close)
+        # The system's resolver waits for longer than a test's hang guard.
+        file.write(f"nameserver {self.SERVER}\noptions timeout:30 attempts:5\n")
+        file.flush()
+        script = f'mount --bind {file.name} {os.path.realpath("/etc/resolv.conf")}; exec "$0" "$@"'
+        self.prefix = ("unshare", "-m", "sh", "-c", script)
+
+    def test_a_join_ends_by_its_own_time(self):
+        for number in (0, 1):
+            code, _, err = self.run_job("--nnodes=2", f"--node-rank={number}", "--master-addr=gpu01.cluster",
+                                        "--join-timeout=1", "true", prefix=self.prefix)
+            self.assertEqual(code, UNREACHED, err)
+            self.assertIn("--join-timeout", err)
 
 
 if __name__ == "__main__":
