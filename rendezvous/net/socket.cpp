@@ -21,6 +21,7 @@
 #include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun::inline base {
 namespace asio = boost::asio;
@@ -240,8 +241,14 @@ asio::awaitable<std::vector<tcp::endpoint>> resolve(const Endpoint& endpoint,
         co_return found;
     }
     tcp::resolver resolver(co_await asio::this_coro::executor);
-    auto entries = co_await resolver.async_resolve(endpoint.host, std::to_string(endpoint.port),
-                                                   asio::redirect_error(asio::use_awaitable, error));
+    // The first question starts a thread of Asio's, which would take signals for the process.
+    const auto ask = [&resolver, &endpoint](auto handler) {
+        const SignalsBlocked blocked;
+        resolver.async_resolve(endpoint.host, std::to_string(endpoint.port), std::move(handler));
+    };
+    auto token = asio::redirect_error(asio::use_awaitable, error);
+    using Answer = void(boost::system::error_code, tcp::resolver::results_type);
+    auto entries = co_await asio::async_initiate<decltype(token), Answer>(ask, token);
     for (const auto& entry : entries) found.push_back(entry.endpoint());
     co_return found;
 }
