@@ -196,7 +196,7 @@ class Programs(HabitsTest):
 
     def test_python_reads_other_things_than_files(self):
         self.assertEqual(self.said("--python", "--", "-c", "print(5)")[:2], (0, "5"))
-        self.assertEqual(self.said("--python", "-")[0], 0)
+        self.assert_one_line(USAGE, "standard input, which is empty", "--python", "-")
         self.file("windows.py", SCRIPT.replace("\n", "\r\n"))
         self.assertEqual(self.said("windows.py"), (0, "0 1 []", ""))
 
