@@ -264,6 +264,15 @@ class Control(DetachTest):
         self.assertIn("exiting with code 42", attached.out())
         self.assertEqual(self.run_ctl("attach", job)[0], 42)
 
+    def test_what_comes_after_the_output_was_cut_is_followed(self):
+        job = self.start(*worker("say", "a line that is longer than the next", "wait-for-file", self.go, "say", "next"))
+        attach = self.ctl("attach", job)
+        attach.wait_for_line("^a line that is longer")
+        os.truncate(os.path.join(self.jobs, job, "output"), 0)
+        self.let_go()
+        self.assertEqual(attach.wait(), 0)
+        self.assertEqual(attach.out().splitlines()[-1], "next")
+
     def test_an_interrupt_of_attach_leaves_the_job_running(self):
         job = self.start(*worker("ready-then-wait"))
         attached = self.ctl("attach", job)

@@ -153,7 +153,8 @@ NodeFacts find_node_facts(const CommandLine& line) {
         facts.own_python = own_python();
         if (facts.own_python.empty()) facts.own_python = line.starters_python;
         const bool is_said = !facts.variable("PYTHON_EXEC").value_or("").empty();
-        if (!is_said && !facts.own_python.empty())
+        // Who calls torchrun expects no other one.
+        if (!is_said && !facts.own_python.empty() && !line.like_torchrun)
             facts.other_python = other_python_on_path(facts.own_python, facts.environment);
         facts.python = find_executable(python_name(python_exec_of(facts)), path);
         const std::string venv = facts.variable("VIRTUAL_ENV").value_or("");
