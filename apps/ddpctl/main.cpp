@@ -29,6 +29,7 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/own_process.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline app {
@@ -111,6 +112,10 @@ class JobOutput {
     // Prints what is there and was not printed. Throws Error if stdout does not take it.
     void print() {
         std::array<char, kBlock> buffer;
+        struct stat info {};
+        // Whoever rotates logs has emptied it, and what stands there now has come since.
+        if (::fstat(file_.get(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) < offset_)
+            offset_ = 0;
         for (;;) {
             const std::string_view block = read_at(file_.get(), buffer, buffer.size(), offset_);
             if (block.empty()) return;
@@ -219,6 +224,7 @@ class Commands {
                             job.id));
             return kExitSignalBase + SIGINT;
         }
+        block_signals();
         return exit_code_of(find(job.id));
     }
 
@@ -233,6 +239,7 @@ class Commands {
             while (::poll(&ended, 1, -1) < 0 && errno == EINTR) {
             }
         }
+        block_signals();
         if (lived && (!command.wait || launcher_lives(job))) return 0;
         print(fmt::format("{}: {}\n", job.id, state_text(find(job.id))));
         return 0;

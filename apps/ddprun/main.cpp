@@ -19,6 +19,7 @@
 #include "rendezvous/secure/secret.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/own_process.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
 
 // Each is defined in a file of modes/.
 namespace ddprun::inline app {
@@ -56,8 +57,7 @@ constexpr ddprun::Mode kSecretMode{[](Call& call) { return call.line().makes_sec
 // --adapt: this process becomes the one worker that a process launcher has started it for.
 constexpr ddprun::Mode kTaskMode{[](Call& call) { return call.line().adapt && !call.line().dry_run; },
                                  [](Call& call) -> int {
-                                     const ddprun::AdaptedTask task =
-                                         ddprun::find_adapted_task(call.plan(), call.called());
+                                     const ddprun::AdaptedTask task = ddprun::find_adapted_task(call.plan());
                                      if (!task.fault) ddprun::become_task(task);
                                      call.log().error(task.fault->text);
                                      return task.fault->exit_code;
@@ -135,6 +135,7 @@ int main(int argc, char** argv) {
     ddprun::LauncherLog log;
     ddprun::Call call(argc > 0 ? argv[0] : "", {argv + std::min(argc, 1), argv + argc}, log);
     const int code = run(call);
+    ddprun::block_signals();
     // The agent has taken care of a job that has run; 2 is then a wrong command line's.
     return call.exits_with_one() && code != 0 && code != ddprun::kExitUsage ? 1 : code;
 }

@@ -274,7 +274,7 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
             .host = host_name(),
             .pid = ::getpid(),
             .wants_rank_ends = wants_rank_ends,
-            .command = describe_command(options.command),
+            .command = describe_command(options.command, options.program_words),
             .allow_different = options.allow_different,
             .reached_at = {},
             .traits = {},

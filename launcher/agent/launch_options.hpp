@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -114,6 +115,7 @@ struct LaunchOptions {
     ListenPlan listen;  // of node 0: where it hosts the rendezvous
     StoreAccess store_access = StoreAccess::automatic;  // of node 0
     std::vector<std::string> command;                   // the program and its arguments as the user gave them
+    std::vector<std::string> program_words;             // those of its words that nodes must have alike
     bool allow_different = false;                       // other nodes may run something else
     bool strict_env = false;                            // of node 0: no job of nodes that differ
     std::string run_id = "none";
@@ -143,11 +145,13 @@ struct LaunchOptions {
     bool is_started = false;         // ddprun itself has started them (--hosts)
     std::vector<RankPlan> programs;  // the first that names a rank counts
     std::vector<Wrap> wraps;
-    std::optional<int> tty_rank;      // the global rank that has the launcher's own stdin, stdout and stderr
-    StandardInput standard_input;     // where there is no tty_rank
-    bool virtual_local_rank = false;  // LOCAL_RANK is 0 for all
-    bool exits_with_one = false;      // whatever the failure; a wrong command line excepted
-    std::string unfit;                // what --check has found: the agent only says so to the others
+    std::optional<int> tty_rank;   // the global rank that has the launcher's own stdin, stdout and stderr
+    StandardInput standard_input;  // where there is no tty_rank
+    // The program that all workers read from their standard inputs; nothing: theirs are files.
+    std::shared_ptr<const std::string> read_program;
+    bool virtual_local_rank = false;    // LOCAL_RANK is 0 for all
+    bool exits_with_one = false;        // whatever the failure; a wrong command line excepted
+    std::string unfit;                  // what --check has found: the agent only says so to the others
     std::optional<int> told_exit_code;  // a worker that ends with it has told the user why: no report does
     std::string result_file;            // empty: none
     std::string own_error_file;         // the launcher's own TORCHELASTIC_ERROR_FILE; empty: none

@@ -225,6 +225,7 @@ std::optional<WorkerStartFailure> RoundWorkers::start_group() {
 std::optional<WorkerStartFailure> RoundWorkers::start_some(int first, int end) {
     // The workers' ends of the streams; closed here once the workers have them.
     const std::vector<WorkerStreams> streams = pump_.open(first, place_.base_rank + first, end - first);
+    std::vector<OwnedDescriptor> programs;
     std::vector<WorkerSpec> specs;
     for (int local_rank = first; local_rank < end; ++local_rank) {
         const WorkerStreams& own = streams[static_cast<std::size_t>(local_rank - first)];
@@ -234,6 +235,11 @@ std::optional<WorkerStartFailure> RoundWorkers::start_some(int first, int end) {
         station.error_file = own.error_file;
         station.standard_output = own.standard_output();
         station.standard_error = own.standard_error();
+        if (options_.read_program) {
+            programs.push_back(make_text_file("ddprun-program", *options_.read_program));
+            if (!programs.back()) fail_errno(errno, "cannot hand on the program: memfd_create");
+            station.program_input = GivenDescriptor{programs.back().get()};
+        }
         specs.push_back(place_worker(options_, place_, local_rank, station));
     }
     return group_.start_all(specs);

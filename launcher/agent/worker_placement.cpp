@@ -119,6 +119,7 @@ WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, i
     spec.open_files = options.open_files;
     const StandardInput& input = options.standard_input;
     if (input.all || input.rank == identity.rank) spec.standard_input = Stdio::inherit;
+    if (options.read_program) spec.standard_input = station.program_input;
     if (options.tty_rank == identity.rank) lend_streams(spec, station.added.launcher);
     return spec;
 }

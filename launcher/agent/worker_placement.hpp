@@ -29,9 +29,10 @@ struct WorkerStation {
     std::string host_addr = {};  // of node 0, as programs here reach it; empty: LaunchOptions::master's
     std::string address;         // of the node, see WorkerIdentity
     std::optional<SecretKey> mesh_key = std::nullopt;
-    std::string life;           // see WorkerIdentity
-    std::string error_file;     // empty: none
-    RoundAdditions added = {};  // by the features
+    std::string life;                          // see WorkerIdentity
+    std::string error_file;                    // empty: none
+    RoundAdditions added = {};                 // by the features
+    StreamTarget program_input = Stdio::null;  // LaunchOptions::read_program, for this worker
     StreamTarget standard_output = Stdio::null;
     StreamTarget standard_error = Stdio::null;
 };

@@ -16,11 +16,13 @@
 #include <cstdio>
 
 #include "launcher/harmless_text.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -92,6 +94,7 @@ class Starter {
             wait_for_event();
             take_signals();
         }
+        block_signals();
         take_output();
         take_notice();
         return notice_ && !signalled_ ? print_id() : failed();
@@ -145,6 +148,7 @@ class Starter {
     }
 
     int print_id() {
+        block_signals();
         if (notice_->output_size > shown_) show_lines(notice_->output_size - shown_);
         const std::string line = notice_->id + "\n";
         if (std::fputs(line.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
@@ -188,6 +192,8 @@ void become_launcher(const sigset_t& mask, int output) {
         ::dup2(output, STDERR_FILENO) < 0) {
         fail_errno(errno, "cannot detach: dup2");
     }
+    // A lock that the starting script holds by a descriptor of its own, or a pipe, is not the job's.
+    close_inherited_from(STDERR_FILENO + 1);
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
 }
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "launcher/harmless_text.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/whole_number.hpp"
@@ -37,19 +37,6 @@ std::vector<std::string_view> words_of(std::string_view line) {
 }
 
 constexpr std::size_t kShownAnswer = 80;
-
-// Empty, with errno set, if the system has no place for it.
-OwnedDescriptor file_of(std::string_view text) {
-    OwnedDescriptor file(::memfd_create("ddprun-failure", MFD_CLOEXEC));
-    while (file && !text.empty()) {
-        const ssize_t count = ::write(file.get(), text.data(), text.size());
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return OwnedDescriptor();
-        text.remove_prefix(static_cast<std::size_t>(count));
-    }
-    if (file && ::lseek(file.get(), 0, SEEK_SET) != 0) return OwnedDescriptor();
-    return above_standard_streams(std::move(file));
-}
 
 std::string no_start(const char* call) { return fmt::format("{}: {}", call, std::strerror(errno)); }
 
@@ -97,7 +84,7 @@ void FailureJudge::ask(const Question& question, Done done) {
 
 // Returns why there is no program now.
 std::optional<std::string> FailureJudge::start(const Question& question) {
-    const OwnedDescriptor input = file_of(question.text);
+    const OwnedDescriptor input = make_text_file("ddprun-failure", question.text);
     if (!input) return no_start("memfd_create");
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return no_start("pipe");

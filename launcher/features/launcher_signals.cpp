@@ -7,6 +7,7 @@
 
 #include "launcher/features/features.hpp"
 #include "launcher/process/signal_delivery.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -35,15 +36,12 @@ class LauncherSignals final : public Feature {
         if (const auto* sent = std::get_if<SignalSent>(&news)) take(sent->signal);
     }
     void agent_leaves() override {
-        ::pthread_sigmask(SIG_BLOCK, &watched_, nullptr);
+        block_signals();
         signals_.reset();
     }
 
   private:
-    void watch(int signal) {
-        signals_->add(signal);
-        ::sigaddset(&watched_, signal);
-    }
+    void watch(int signal) { signals_->add(signal); }
     void await() {
         signals_->async_wait([this](boost::system::error_code cancelled, int signal) {
             if (cancelled || !signals_) return;  // It may have come just before the agent left.
@@ -80,7 +78,6 @@ class LauncherSignals final : public Feature {
     AgentControls* agent_ = nullptr;
     int round_ = 0;  // the last one that the coordinator has begun
     std::optional<boost::asio::signal_set> signals_;
-    sigset_t watched_{};     // those in it
     Interrupts interrupts_;  // of those that end the job
 };
 

@@ -27,6 +27,7 @@
 #include "launcher/process/sweeper.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/deadline.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline launch {
@@ -36,15 +37,6 @@ namespace asio = boost::asio;
 
 constexpr int kChannelNumber = STDERR_FILENO + 1;
 constexpr int kTerminalNumber = kChannelNumber + 1;
-
-void block_signals() {
-    sigset_t blocked;
-    sigfillset(&blocked);
-    // A bug of ours should end us where it is.
-    for (int signal : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
-        sigdelset(&blocked, signal);
-    ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
-}
 
 // The kernel shows as a command line what stands where it put that of the program, also in a child that was forked: words 48
 // and 49 of stat. Empty: not known.

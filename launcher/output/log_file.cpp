@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "launcher/folder_claim.hpp"
@@ -165,11 +166,26 @@ std::string_view read_at(int fd, char* buffer, std::size_t size, std::uint64_t o
     return {buffer, static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
 }
 
+// As long as it lives, what is written goes where it is to go, and not behind all that is there.
+class InPlace {
+  public:
+    explicit InPlace(int fd) : fd_(fd), flags_(::fcntl(fd, F_GETFL)) {
+        ::fcntl(fd_, F_SETFL, flags_ & ~O_APPEND);
+    }
+    InPlace(const InPlace&) = delete;
+    InPlace& operator=(const InPlace&) = delete;
+    ~InPlace() { ::fcntl(fd_, F_SETFL, flags_); }
+
+  private:
+    int fd_;
+    int flags_;
+};
+
 }  // namespace
 
 LogFile::LogFile(std::string path, std::uint64_t limit, WriteFunction write)
     : path_(std::move(path)), limit_(limit), write_(std::move(write)) {
-    fd_.reset(::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
+    fd_.reset(::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (!fd_) error_number_ = errno;
 }
 
@@ -182,6 +198,9 @@ void LogFile::write(std::string_view bytes) {
         dropped_ += bytes.size();
         return;
     }
+    // What is written takes the place of the unfinished line that was shown.
+    if (shown_ > 0) cut();
+    if (limit_ != 0) look();
     while (limit_ != 0 && size_ + bytes.size() > limit_) {
         const auto room = std::min<std::uint64_t>(bytes.size(), limit_ - size_);
         append(bytes.substr(0, room));
@@ -193,23 +212,19 @@ void LogFile::write(std::string_view bytes) {
         }
     }
     append(bytes);
-    // The text may be shorter than the unfinished line that was shown, whose rest must not stand behind it.
-    if (shown_ > 0) cut();
 }
 
 void LogFile::show_unfinished(std::string_view text) {
-    if (!fd_ || (limit_ != 0 && size_ + text.size() > limit_)) return;
+    if (!fd_) return;
     cut();
+    if (limit_ != 0 && size_ + text.size() > limit_) return;
     const ssize_t count = write_(fd_.get(), text.data(), text.size(), static_cast<off_t>(size_));
     if (count > 0) shown_ = static_cast<std::uint64_t>(count);
 }
 
 void LogFile::append(std::string_view bytes) {
     const std::uint64_t before = size_;
-    const bool whole = write_at(size_, bytes);
-    const std::uint64_t written = size_ - before;
-    shown_ -= std::min(shown_, written);
-    if (!whole) dropped_ += bytes.size() - written;
+    if (!write_at(size_, bytes)) dropped_ += bytes.size() - (size_ - before);
 }
 
 bool LogFile::write_at(std::uint64_t& offset, std::string_view bytes) {
@@ -226,8 +241,21 @@ bool LogFile::write_at(std::uint64_t& offset, std::string_view bytes) {
     return true;
 }
 
-void LogFile::cut() {
+// Whoever rotates logs may have emptied it, and then nothing of what was written stands in it any more.
+void LogFile::look() {
+    struct stat info {};
+    const std::uint64_t known = size_ + shown_;
+    if (::fstat(fd_.get(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+    const auto size = static_cast<std::uint64_t>(info.st_size);
+    if (size == known) return;
+    if (size < known) head_ = tail_start_ = left_out_ = 0;
+    size_ = size;
     shown_ = 0;
+}
+
+void LogFile::cut() {
+    look();
+    if (std::exchange(shown_, 0) == 0) return;
     // It only becomes shorter, which a full disk does not hinder.
     if (::ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0) error_number_ = errno;
 }
@@ -255,6 +283,7 @@ bool LogFile::take_out_middle() {
         head_ = line_end_before(head_limit());
         tail_start_ = head_;
     }
+    const InPlace in_place(fd_.get());
     const std::uint64_t keep_from = line_start_after(tail_start_ + (size_ - tail_start_) / 2);
     const std::uint64_t left_out = left_out_ + (keep_from - tail_start_);
     const std::string note =
@@ -265,6 +294,7 @@ bool LogFile::take_out_middle() {
     if (write_(fd_.get(), note.data(), note.size(), static_cast<off_t>(head_)) < 0) error_number_ = errno;
     left_out_ = left_out;
     tail_start_ = tail_start;
+    shown_ = size_ - (tail_start + tail_size);
     size_ = tail_start + tail_size;
     cut();
     return true;

@@ -108,9 +108,11 @@ std::optional<std::string> log_dir_complaint(const OutputPlan& plan);
 // With a limit the file is at all times: head, one line that says how many bytes were left out, tail. When it
 // is full the older half of the tail is taken out, so the file is read from top to bottom like any other,
 // also after a crash. Tail and head begin and end at line ends where one is near.
+//
+// Others may cut it meanwhile (logrotate's copytruncate): what comes then stands at its end, without a hole before it.
 class LogFile {
   public:
-    // It is pwrite(2). Tests put failures in.
+    // It is pwrite(2), which appends whatever the offset unless the middle is taken out. Tests put failures in.
     using WriteFunction = std::function<ssize_t(int, const void*, std::size_t, off_t)>;
 
     // The head takes a quarter of the limit, but no more than this.
@@ -138,6 +140,9 @@ class LogFile {
     void append(std::string_view bytes);
     // True if all of it was written; `offset` is where the next bytes go then.
     bool write_at(std::uint64_t& offset, std::string_view bytes);
+    // Learns how long the file is now.
+    void look();
+    // Takes the unfinished line away that was shown.
     void cut();
     std::uint64_t head_limit() const;
     std::uint64_t line_end_before(std::uint64_t offset) const;

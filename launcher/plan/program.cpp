@@ -1,6 +1,9 @@
 #include "launcher/plan/program.hpp"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -12,6 +15,7 @@
 #include "launcher/plan/rank_command.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/split.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -143,6 +147,111 @@ bool runs_python(std::vector<std::string> words) {
     return !words.empty() && is_python(words.front());
 }
 
+namespace {
+
+bool is_shell(std::string_view name) {
+    constexpr std::string_view kShells[] = {"sh", "ash", "bash", "dash", "ksh", "zsh"};
+    return contains(kShells, without_folders(name));
+}
+
+// What an interpreter is given to run, as its options say.
+struct Given {
+    std::size_t at = 0;  // its place among the words; behind the last one: nothing is given
+    std::string option;  // "-m", "-c", or one by which it runs nothing; empty: a file, or standard input
+};
+
+// An option of one letter may stand behind others: -um train.
+Given given_to(const std::vector<std::string>& words) {
+    const bool python = is_python(words.front());
+    const std::string_view ending = python ? "mc" : "cs";
+    const std::string_view valued = python ? "WX" : "oO";
+    const std::string_view asking = python ? "Vh?" : "";
+    constexpr std::string_view kLongValued[] = {"--rcfile", "--init-file", "--check-hash-based-pycs"};
+    for (std::size_t at = 1; at < words.size(); ++at) {
+        const std::string& word = words[at];
+        if (word == "--") return {at + 1, ""};
+        if (word.size() < 2 || word.front() != '-') return {at, ""};
+        if (word.starts_with("--version") || word.starts_with("--help")) return {words.size(), word};
+        if (contains(kLongValued, word)) ++at;
+        if (word[1] == '-') continue;
+        const auto end = word.find_first_of(ending, 1);
+        const auto value = word.find_first_of(valued, 1);
+        if (word.find_first_of(asking, 1) < std::min(end, value)) return {words.size(), word};
+        if (value < end) {
+            at += value + 1 == word.size() ? 1 : 0;
+        } else if (end != word.npos) {
+            return word[end] == 's' ? Given{words.size(), ""} : Given{at + 1, std::string("-") + word[end]};
+        }
+    }
+    return {words.size(), ""};
+}
+
+bool is_interpreter(const std::string& name) { return is_python(name) || is_shell(name); }
+
+// What a wrapper starts, as far as its words tell.
+std::vector<std::string> behind_wrapper(const std::vector<std::string>& words) {
+    if (!starts_others(without_folders(words.front()))) return {};
+    return {std::find_if(words.begin() + 1, words.end(),
+                         [](const std::string& word) {
+                             return is_for_starter(word) || starts_others(without_folders(word));
+                         }),
+            words.end()};
+}
+
+}  // namespace
+
+std::vector<std::string> program_words(const std::vector<std::string>& words) {
+    const std::vector<std::string> run = behind_envs(words);
+    if (run.empty()) return words;
+    std::vector<std::string> program{run.front()};
+    const auto add = [&program](const std::vector<std::string>& more) {
+        program.insert(program.end(), more.begin(), more.end());
+    };
+    if (!is_interpreter(run.front())) {
+        if (const auto behind = behind_wrapper(run); !behind.empty()) add(program_words(behind));
+        return program;
+    }
+    const auto [at, option] = given_to(run);
+    if (!option.empty()) program.push_back(option);
+    if (at >= run.size()) return program;
+    if (option != "-c" || is_python(run.front())) {
+        program.push_back(run[at]);
+        return program;
+    }
+    const auto text = split_shell_words(run[at]);
+    const auto* parted = std::get_if<std::vector<std::string>>(&text);
+    add(parted == nullptr || parted->empty() ? std::vector{run[at]} : program_words(*parted));
+    return program;
+}
+
+std::optional<int> descriptor_named(const std::string& word) {
+    if (word == "-" || word == "/dev/stdin" || word == "/proc/self/fd/0") return 0;
+    for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+        if (word.starts_with(folder))
+            return whole_number<int>(std::string_view(word).substr(folder.size()), 0);
+    }
+    return std::nullopt;
+}
+
+std::optional<ProgramInput> program_input(const std::vector<std::string>& words) {
+    const auto named = [](const std::string& word) -> std::optional<ProgramInput> {
+        const auto descriptor = descriptor_named(word);
+        return descriptor ? std::optional(ProgramInput{word, *descriptor}) : std::nullopt;
+    };
+    if (auto input = named(words.front())) return input;
+    const std::vector<std::string> run = behind_envs(words);
+    if (run.empty()) return std::nullopt;
+    if (is_interpreter(run.front())) {
+        const auto [at, option] = given_to(run);
+        if (!option.empty()) return std::nullopt;
+        return at >= run.size() ? ProgramInput{} : named(run[at]);
+    }
+    const auto behind = behind_wrapper(run);
+    if (!behind.empty()) return program_input(behind);
+    const bool may_read = run.size() > 1 && starts_others(without_folders(run.front()));
+    return may_read ? named(run[1]) : std::nullopt;
+}
+
 ProgramKind kind_of(const std::vector<std::string>& words, const ProgramFile& file) {
     if (runs_python(words) || is_python(file.real_name) || runs_python(file.interpreter))
         return ProgramKind::python;
@@ -186,6 +295,15 @@ bool names_other_interpreter(const std::vector<std::string>& words) {
     return !words.empty() && std::none_of(words.begin(), words.end(), is_python) && !names_launcher(words);
 }
 
+}  // namespace
+
+std::string other_interpreter(std::string_view text) {
+    const std::vector<std::string> words = words_of(first_line_of(text));
+    return names_other_interpreter(words) ? words.front() : "";
+}
+
+namespace {
+
 // The system finds no program of the name that such a line has in it.
 bool names_carriage_return(const FirstLine& line) {
     if (!line.carriage_return || line.words.empty()) return false;
@@ -218,6 +336,15 @@ ProgramFault fault_without_file(const std::string& name) {
         return {"it is a directory, without a __main__.py", kExitNotExecutable};
     if (name.find('/') == name.npos) return {"not found on PATH", kExitNotFound};
     if (!std::filesystem::exists(name, ignored)) return {"no such file", kExitNotFound};
+    struct stat info {};
+    struct statvfs mount {};
+    const bool is_file = ::stat(name.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+    if (!is_file) return {"it is no file that can be executed", kExitNotExecutable};
+    if ((info.st_mode & S_IXUSR) != 0 && ::statvfs(name.c_str(), &mount) == 0 &&
+        (mount.f_flag & ST_NOEXEC) != 0)
+        return {"its file system is mounted noexec: put it elsewhere", kExitNotExecutable};
+    if (info.st_uid != ::geteuid() && ::geteuid() != 0)
+        return {"it is not executable, and only its owner can make it so", kExitNotExecutable};
     return {"it is not executable; chmod +x makes it so", kExitNotExecutable};
 }
 
@@ -239,7 +366,8 @@ ProgramFile look_at_program(const std::string& name, const std::string& executab
     const std::vector<std::string> words = words_of(line);
     if (executable.empty()) {
         found.is_for_python =
-            beginning.starts_with(kZip) || (!found.is_binary && !names_other_interpreter(words));
+            beginning.starts_with(kZip) ||
+            (!found.is_binary && !names_other_interpreter(words) && !file.string().ends_with(".sh"));
         return found;
     }
     found.starts_launcher = names_launcher(words);

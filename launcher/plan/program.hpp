@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -42,6 +43,26 @@ struct ProgramFile {
 // True if they start Python: `python3.11 …`, also behind `env` with options and variables.
 bool runs_python(std::vector<std::string> words);
 
+// Returns of a command the words that say which program it is: its name, of Python and shells the script, the module or the program of
+// the text behind -c, and of a wrapper what it starts, as far as its words tell. The others are arguments.
+std::vector<std::string> program_words(const std::vector<std::string>& words);
+
+// ProgramInput is where a command's program is read from.
+struct ProgramInput {
+    std::string
+        word;  // by which the command names it; empty: Python or a shell without a file reads its standard input
+    int descriptor = 0;  // of this process
+};
+
+// Returns the descriptor that a word stands for: -, /dev/stdin, /dev/fd/63.
+std::optional<int> descriptor_named(const std::string& word);
+
+// Says whether a command's program is read from a descriptor; nothing: it is a file, or a module.
+std::optional<ProgramInput> program_input(const std::vector<std::string>& words);
+
+// Returns whom the first line of a text is for, if that is not Python: "bash"; else empty.
+std::string other_interpreter(std::string_view text);
+
 // Tells the kind of a program that is executed as it is: python, native or other. A name counts, and so does that of the file behind
 // its links; a binary that is given Python, or a file of it, to run is a wrapper as well.
 ProgramKind kind_of(const std::vector<std::string>& words, const ProgramFile& file);
@@ -49,7 +70,7 @@ ProgramKind kind_of(const std::vector<std::string>& words, const ProgramFile& fi
 // Looks at what the user called `name`. `executable` is the file that execvp would take for it; empty: none. Reads the
 // beginning of the file. It is for Python, as torchrun would run it, where nothing else could:
 //   a folder with __main__.py, a zip archive (without a first line of its own for the system),
-//   a file that cannot be executed, unless that is a binary or its first line names another interpreter ("#!/bin/sh"),
+//   a file that cannot be executed, unless that is a binary, has a name in .sh, or its first line names another interpreter ("#!/bin/sh"),
 //   a script whose first line names this launcher ("#!/usr/bin/env -S ddprun"), which would start itself without end, and
 //   a Python script with Windows line ends, of which the system finds no interpreter.
 ProgramFile look_at_program(const std::string& name, const std::string& executable);

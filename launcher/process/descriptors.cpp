@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <linux/close_range.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -160,6 +161,13 @@ void close_from(int first) noexcept {
     for (int fd = first; fd < kDescriptorsTried; ++fd) ::close(fd);
 }
 
+void close_inherited_from(int first) noexcept {
+    visit_descriptors(first, [](int fd) {
+        const int flags = ::fcntl(fd, F_GETFD);
+        if (flags >= 0 && (flags & FD_CLOEXEC) == 0) ::close(fd);
+    });
+}
+
 void lead_to_nowhere(std::initializer_list<int> streams) noexcept {
     const int fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     for (const int stream : streams) {
@@ -177,6 +185,18 @@ bool make_pipe(OwnedDescriptor& reader, OwnedDescriptor& writer) {
     reader = above_standard_streams(std::move(reader));
     writer = above_standard_streams(std::move(writer));
     return reader && writer;
+}
+
+OwnedDescriptor make_text_file(const char* name, std::string_view text) {
+    OwnedDescriptor file(::memfd_create(name, MFD_CLOEXEC));
+    while (file && !text.empty()) {
+        const ssize_t count = ::write(file.get(), text.data(), text.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return OwnedDescriptor();
+        text.remove_prefix(static_cast<std::size_t>(count));
+    }
+    if (file && ::lseek(file.get(), 0, SEEK_SET) != 0) return OwnedDescriptor();
+    return above_standard_streams(std::move(file));
 }
 
 bool await_ready(int fd, short events, Deadline deadline) {

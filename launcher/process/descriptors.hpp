@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -40,11 +41,19 @@ int close_on_exec_from(int first) noexcept;
 int close_on_exec_by_listing(int first) noexcept;
 void close_from(int first) noexcept;
 
+// Closes those from `first` on that came to this program through exec: all others are close-on-exec. On a system that does not show
+// /proc nothing is closed.
+void close_inherited_from(int first) noexcept;
+
 // Has these standard streams lead to /dev/null. It may be called between fork and exec.
 void lead_to_nowhere(std::initializer_list<int> streams) noexcept;
 
 // Makes a pipe whose ends are close-on-exec and none of the standard streams; false, with errno set, if there can be none.
 bool make_pipe(OwnedDescriptor& reader, OwnedDescriptor& writer);
+
+// Makes a file in memory that has this text, to be read from its beginning; empty, with errno set, if there can be none. Close-on-exec
+// and none of the standard streams.
+OwnedDescriptor make_text_file(const char* name, std::string_view text);
 
 // Waits until the descriptor is ready for these events of poll(); false when the deadline has passed.
 bool await_ready(int fd, short events, Deadline deadline);

@@ -24,6 +24,7 @@
 #include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -109,6 +110,14 @@ class LocalAgent {
         for (const std::string& host : plan.host_names) hosts += (hosts.empty() ? "" : ",") + host;
         if (!hosts.empty() && hosts.size() <= kMaxStartedHosts)
             spec.environment[kStartedHostsVariable] = hosts;
+        const bool has_python = !plan.python.empty() && ::access(plan.python.c_str(), X_OK) == 0;
+        if (has_python && !foreign_owner(plan.python, plan.owners))
+            spec.environment[kStartedPythonVariable] = plan.python;
+        if (!plan.read_program.empty()) {
+            program_ = make_text_file("ddprun-program", plan.read_program);
+            spec.environment[kStartedProgramVariable] =
+                fmt::format("/proc/{}/fd/{}", ::getpid(), program_.get());
+        }
         if (!plan.run_record.empty() && plan.run_record.size() <= kMaxStartedRun)
             spec.environment[kStartedRunVariable] = plan.run_record;
         if (!plan.secret.empty()) spec.environment["DDPRUN_SECRET"] = plan.secret;
@@ -159,6 +168,7 @@ class LocalAgent {
 
     std::function<void(UpMessage)> on_message_;
     SessionLauncher launcher_;
+    OwnedDescriptor program_;  // the agent reads it
     LineSplitter output_;
     LineSplitter error_output_;
     std::string words_;
@@ -177,6 +187,20 @@ bool write_line(std::string_view line) {
     return ::write(STDOUT_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }
 
+// Returns what a word of the plan names here that is another user's, and whose.
+std::optional<std::pair<std::string, uid_t>> strange_file(const StartPlan& plan) {
+    for (const std::string& used : plan.used_files()) {
+        if (const auto owner = foreign_owner(used, plan.owners)) return std::pair(used, *owner);
+    }
+    std::vector<uid_t> trusted = plan.owners;
+    trusted.insert(trusted.end(), plan.word_owners.begin(), plan.word_owners.end());
+    for (const std::string& name : plan.named_files()) {
+        const auto owner = is_in_open_folder(name) ? foreign_owner(name, trusted) : std::nullopt;
+        if (owner) return std::pair(name, *owner);
+    }
+    return std::nullopt;
+}
+
 class Relay {
   public:
     int run() {
@@ -187,6 +211,7 @@ class Relay {
         listen();
         await_end_of_host();
         context_.run();
+        block_signals();
         agent_.let_go();
         return exit_code_;
     }
@@ -238,14 +263,16 @@ class Relay {
     void receive(const StartPlan& plan) {
         if (plan_ || plan.nodes.empty() || plan.fan_out < 2) return give_up("a plan that nobody sends");
         plan_ = plan;
-        if (::chdir(plan.directory.c_str()) != 0)
+        // What is entered is what was looked at, whoever gives its name to something else meanwhile.
+        const OwnedDescriptor folder(::open(plan.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        if (!folder || ::fchdir(folder.get()) != 0)
             return refuse(fmt::format("{}: no working directory {} there: {}", plan.nodes.front().target,
                                       plan.directory, std::strerror(errno)));
-        for (const std::string& used : plan.used_files()) {
-            if (const auto owner = foreign_owner(used, plan.owners))
-                return refuse(fmt::format("{}: {} belongs to another user there (uid {}), and is not used",
-                                          plan.nodes.front().target, used, *owner));
-        }
+        auto strange = strange_file(plan);
+        if (const auto owner = foreign_owner(".", plan.owners)) strange = {plan.directory, *owner};
+        if (strange)
+            return refuse(fmt::format("{}: {} belongs to another user there (uid {}), and is not used",
+                                      plan.nodes.front().target, strange->first, strange->second));
         branches_.begin(*plan_, branches_of({plan.nodes.begin() + 1, plan.nodes.end()}, plan.fan_out));
         const bool is_node_0 = plan.nodes.front().rank == 0;
         if (is_node_0 || plan.master_port != 0) start_agent(plan.master_port);

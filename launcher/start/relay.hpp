@@ -29,6 +29,12 @@ inline constexpr const char* kStartedVariable = "DDPRUN_STARTED";
 inline constexpr const char* kStartedHostsVariable = "DDPRUN_STARTED_HOSTS";
 inline constexpr std::size_t kMaxStartedHosts = 64 * 1024;
 
+// An agent has StartPlan's python in this, where that is there.
+inline constexpr const char* kStartedPythonVariable = "DDPRUN_STARTED_PYTHON";
+
+// An agent finds StartPlan's read_program in this file of its relay's.
+inline constexpr const char* kStartedProgramVariable = "DDPRUN_STARTED_PROGRAM";
+
 // An agent has StartPlan's run_record in this, where that is of at most kMaxStartedRun bytes.
 inline constexpr const char* kStartedRunVariable = "DDPRUN_STARTED_RUN";
 inline constexpr std::size_t kMaxStartedRun = 120 * 1024;

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "launcher/cluster/family.hpp"
 #include "rendezvous/codec/binary_codec.hpp"
 #include "rendezvous/system/check.hpp"
+#include "rendezvous/system/split.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -174,6 +176,23 @@ StartPlan plan_of_branch(const StartPlan& whole, StartBranch branch) {
     if (branch.front().rank != 0) plan.host_names.clear();
     plan.nodes = std::move(branch);
     return plan;
+}
+
+std::vector<std::string> StartPlan::named_files() const {
+    std::set<std::string> names;
+    for (const auto* words : {&program, &options}) {
+        for (const std::string_view word : *words) {
+            // "--wrap=0:valgrind --log=x ./tool"
+            for (const std::string_view part : split_at(word, ' ')) {
+                for (std::string_view rest = part; !rest.empty() && names.size() < kMaxNamedFiles;) {
+                    names.emplace(rest);
+                    const auto end = rest.find_first_of("=:");
+                    rest = end == rest.npos ? std::string_view() : rest.substr(end + 1);
+                }
+            }
+        }
+    }
+    return {names.begin(), names.end()};
 }
 
 std::vector<std::string> agent_words(const StartPlan& plan, const StartNode& node, int port) {

@@ -47,6 +47,9 @@ inline constexpr std::size_t kMaxFrameUp = 1024 * 1024;
 // An environment of some megabytes and a long list of hosts.
 inline constexpr std::size_t kMaxFrameDown = 32 * 1024 * 1024;
 
+// So many words of a command are looked at.
+inline constexpr std::size_t kMaxNamedFiles = 4096;
+
 // One node of the job, on its host.
 struct StartNode {
     int rank = 0;
@@ -69,11 +72,14 @@ struct StartPlan {
     std::string directory;
     std::vector<std::uint32_t>
         owners;  // whose files this user runs on the starter's machine: the launcher, the program, the directory
+    std::vector<std::uint32_t> word_owners;  // … and to whom the files belong there that other words name
     Environment environment;
     bool clean_environment = false;  // the agent has the host's own one
     bool own_gpus = false;           // which GPUs it sees is the host's own, too
     std::vector<std::string> options;
     std::vector<std::string> program;
+    std::string read_program;  // what all workers read from their standard inputs; empty: nothing
+    std::string python;  // of the starter's own environment, for launchers that lie in none; empty: none
     std::string nnodes;
     std::vector<std::string> host_names;  // of nodes 0, 1, …; for node 0's agent alone
     std::string master_addr;
@@ -83,14 +89,17 @@ struct StartPlan {
     bool ships = true;
     std::string run_record;  // what the starter was started with, for run.json; empty: nobody writes that
 
-    // The names that may be another user's on a host.
+    // The names that may be another user's on a host, as they are run and entered.
     std::vector<std::string> used_files() const {
         return program.empty() ? std::vector{directory} : std::vector{directory, program.front()};
     }
+    // What words of the program and of the options may name besides: scripts, what --wrap, --program and --on-failure start.
+    std::vector<std::string> named_files() const;
 };
 BOOST_DESCRIBE_STRUCT(StartPlan, (),
-                      (nodes, fan_out, directory, owners, environment, clean_environment, own_gpus, options,
-                       program, nnodes, host_names, master_addr, master_port, secret, rsh, ships, run_record))
+                      (nodes, fan_out, directory, owners, word_owners, environment, clean_environment,
+                       own_gpus, options, program, read_program, python, nnodes, host_names, master_addr,
+                       master_port, secret, rsh, ships, run_record))
 
 // Node 0 has this port: the other agents may begin.
 struct BeginAgents {

@@ -16,6 +16,7 @@
 #include "launcher/process/signal_delivery.hpp"
 #include "launcher/start/host_connection.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -96,6 +97,7 @@ class JobStarter {
         await_signal();
         starts_.begin(options_.plan, branches_of_starter(options_.plan.nodes, options_.plan.fan_out));
         context_.run();
+        block_signals();
         if (signal_ != 0 && !ledger_.has_begun() && !has_port_) return kExitSignalBase + signal_;
         return ledger_.exit_code();
     }

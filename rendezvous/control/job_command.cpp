@@ -27,18 +27,38 @@ std::size_t before_character(const std::string& text, std::size_t at) {
     return at;
 }
 
+std::uint64_t digest_of(const std::vector<std::string>& words) {
+    Digest digest;
+    // Each word counts with its final zero, so that no two lists of words look alike.
+    for (const std::string& word : words) digest.add({word.c_str(), word.size() + 1});
+    return digest.value();
+}
+
+using Words = std::vector<std::string_view>;
+
+// Parts a text of shell_word()s.
+Words words_of(std::string_view text) {
+    Words words;
+    bool is_quoted = false;
+    for (std::size_t at = 0, begin = 0; at <= text.size(); ++at) {
+        if (at < text.size() && text[at] == '\'') is_quoted = !is_quoted;
+        if (at < text.size() && (is_quoted || text[at] != ' ')) continue;
+        words.push_back(text.substr(begin, at - begin));
+        begin = at + 1;
+    }
+    return words;
+}
+
 }  // namespace
 
-JobCommand describe_command(const std::vector<std::string>& words) {
+JobCommand describe_command(const std::vector<std::string>& words, const std::vector<std::string>& program) {
     JobCommand command;
-    Digest digest;
     for (const std::string& word : words) {
-        // Each word counts with its final zero, so that no two lists of words look alike.
-        digest.add({word.c_str(), word.size() + 1});
         if (command.text.size() <= kMaxJobCommandText)
             command.text += (command.text.empty() ? "" : " ") + shell_word(word);
     }
-    command.digest = digest.value();
+    command.whole = digest_of(words);
+    command.digest = program.empty() ? command.whole : digest_of(program);
     if (command.text.size() > kMaxJobCommandText)
         command.text.resize(before_character(command.text, kMaxJobCommandText));
     return command;
@@ -52,6 +72,31 @@ std::string shown_beside(const JobCommand& command, const JobCommand& other) {
     const std::size_t begin = before_character(text, common > kCommonShown ? common - kCommonShown : 0);
     const std::size_t end = before_character(text, std::min(text.size(), begin + kMaxCommandShown));
     return (begin > 0 ? "…" : "") + text.substr(begin, end - begin) + (end < text.size() ? "…" : "");
+}
+
+std::vector<std::string> differing_words(const std::vector<const JobCommand*>& commands) {
+    std::vector<Words> all;
+    for (const JobCommand* command : commands) all.push_back(words_of(command->text));
+    std::vector<std::string> shown;
+    for (const Words& words : all) {
+        std::string& text = shown.emplace_back();
+        const auto is_same = [&all, &words](std::size_t at) {
+            return std::all_of(all.begin(), all.end(), [&](const Words& other) {
+                return at < other.size() && other[at] == words[at];
+            });
+        };
+        for (std::size_t at = 0; at < words.size(); ++at) {
+            if (is_same(at)) continue;
+            const bool has_option = at > 0 && is_same(at - 1) && words[at - 1].starts_with('-') &&
+                                    words[at - 1].find('=') == std::string_view::npos;
+            if (has_option && !words[at].starts_with('-')) text.append(words[at - 1]).append(" ");
+            text.append(words[at]).append(" ");
+        }
+        if (!text.empty()) text.pop_back();
+        if (text.size() > kMaxCommandShown)
+            text = text.substr(0, before_character(text, kMaxCommandShown)) + "…";
+    }
+    return shown;
 }
 
 }  // namespace ddprun::inline job

@@ -34,16 +34,22 @@ inline constexpr std::size_t kMaxJobCommandText = 4096;
 
 struct JobCommand {
     std::string text;          // as it could be typed into a shell, cut at kMaxJobCommandText
-    std::uint64_t digest = 0;  // of all words, whole (FNV-1a)
+    std::uint64_t digest = 0;  // of the program, script or module, which nodes must have alike (FNV-1a)
+    std::uint64_t whole = 0;   // of all words
 };
-BOOST_DESCRIBE_STRUCT(JobCommand, (), (text, digest))
+BOOST_DESCRIBE_STRUCT(JobCommand, (), (text, digest, whole))
 
-// Describes the program and its arguments, before ${local_rank} is filled in.
-JobCommand describe_command(const std::vector<std::string>& words);
+// Describes the program and its arguments, before ${local_rank} is filled in. `program`: those of the words that say what is run;
+// empty: all do.
+JobCommand describe_command(const std::vector<std::string>& words,
+                            const std::vector<std::string>& program = {});
 
 // The command from where it begins to differ from the other, or from a little before; at most
 // kMaxCommandShown bytes and marks for what is left out.
 std::string shown_beside(const JobCommand& command, const JobCommand& other);
+
+// Returns of each command the words that not all of them have, with the option before such a word; at most kMaxCommandShown bytes.
+std::vector<std::string> differing_words(const std::vector<const JobCommand*>& commands);
 
 // NodeTrait: something of a node that should be the same on all nodes of a job. Plain values; admission.hpp
 // compares them.

@@ -283,6 +283,7 @@ Usual usual_of(const Nodes& nodes) {
     usual.programs_may_differ = std::any_of(nodes.begin(), nodes.end(),
                                             [](const JobNode* node) { return node->hello.allow_different; });
     usual.traits = nodes.front()->hello.traits;
+    usual.command = nodes.front()->hello.command;
     if (all_have(nodes, usual.traits)) return usual;
     usual.traits.clear();
     Names names;
@@ -334,6 +335,34 @@ void compare(const Nodes& nodes, const Usual& usual, bool are_first, Sentences& 
     }
 }
 
+constexpr const char* kArguments = "arguments";
+
+// Compares commands whose programs are alike, as a trait that has no more than what differs.
+void compare_arguments(const Nodes& nodes, const Usual& usual, bool are_first, Sentences& sentences) {
+    std::vector<const JobCommand*> commands{&usual.command};
+    for (const JobNode* node : nodes) commands.push_back(&node->hello.command);
+    if (std::all_of(commands.begin(), commands.end(), [&usual](const JobCommand* command) {
+            return command->whole == usual.command.whole || command->digest != usual.command.digest;
+        }))
+        return;
+    const std::vector<std::string> words = differing_words(commands);
+    std::vector<JobNode> differing(nodes.size());
+    Nodes shown;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        Hello& hello = differing[i].hello;
+        hello.node_rank = nodes[i]->hello.node_rank;
+        hello.host = nodes[i]->hello.host;
+        hello.allow_different = nodes[i]->hello.allow_different;
+        hello.traits = {{kArguments, words[i + 1], true}};
+        shown.push_back(&differing[i]);
+    }
+    Usual most;
+    if (are_first) most = usual_of(shown);
+    if (most.traits.empty()) most.traits = {{kArguments, words.front(), true}};
+    most.programs_may_differ = usual.programs_may_differ;
+    compare(shown, most, are_first, sentences);
+}
+
 std::string joined(std::string text, const std::vector<std::string>& differences) {
     const char* before = ": ";
     for (const std::string& difference : differences) {
@@ -355,10 +384,12 @@ std::vector<std::string> NodeComparison::learn(JobNodes& nodes) {
         const auto known = by_role_.find(role);
         if (known != by_role_.end()) {
             compare(alike, known->second, false, sentences);
+            compare_arguments(alike, known->second, false, sentences);
             continue;
         }
         Usual usual = usual_of(alike);
         compare(alike, usual, true, sentences);
+        compare_arguments(alike, usual, true, sentences);
         if (by_role_.size() < kMaxRolesCompared) by_role_.emplace(role, std::move(usual));
     }
     for (auto& [rank, node] : nodes) {
@@ -374,6 +405,7 @@ std::vector<std::string> NodeComparison::against(const Hello& newcomer) const {
     const JobNode node{.hello = newcomer};
     Sentences sentences;
     compare({&node}, known->second, false, sentences);
+    compare_arguments({&node}, known->second, false, sentences);
     return sentences.all();
 }
 

@@ -157,7 +157,7 @@ class NodeComparison {
     // Compares those that have not been, and forgets their traits. One sentence for each trait that differs between
     // nodes with workers of one role:
     //   nodes differ in NCCL_DEBUG: node 2 (gpu07) has "INFO", the others "WARN"
-    // The others are the most; where there are as many of each, those with the lowest node number; and in later calls
+    // So it does for the arguments of the program, where it names the words that differ. The others are the most; where there are as many of each, those with the lowest node number; and in later calls
     // the same ones, as they were in the first. A trait that a node does not have is "not set" there.
     std::vector<std::string> learn(JobNodes& nodes);
 
@@ -167,6 +167,7 @@ class NodeComparison {
     // The usual traits are what most nodes of a role have.
     struct Usual {
         std::vector<NodeTrait> traits;
+        JobCommand command;  // of the first of them
         bool programs_may_differ = false;
     };
 

@@ -12,8 +12,9 @@
 namespace ddprun::inline base {
 
 std::string host_name() {
+    // The longest name and its final zero, without which the system gives none.
     std::array<char, HOST_NAME_MAX + 1> name{};
-    if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+    if (::gethostname(name.data(), name.size()) != 0) return "unknown";
     return name.data();
 }
 

@@ -19,6 +19,14 @@ SignalsBlocked::SignalsBlocked() {
 
 SignalsBlocked::~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
+void block_signals() noexcept {
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (int signal : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
+        sigdelset(&blocked, signal);
+    ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
+}
+
 std::thread start_without_signals(std::function<void()> body) {
     const SignalsBlocked blocked;
     try {

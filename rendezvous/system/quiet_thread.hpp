@@ -20,6 +20,10 @@ class SignalsBlocked {
     sigset_t before_;
 };
 
+// Blocks for the calling thread, for good, all signals but those by which a bug of ours ends the process where it is. A process calls
+// it once its exit code is decided, which no signal is to change then; all other threads of it are without signals already.
+void block_signals() noexcept;
+
 // Runs body() on a new thread that blocks all signals. Throws std::system_error if there can be none.
 std::thread start_without_signals(std::function<void()> body);
 

@@ -257,6 +257,14 @@ std::optional<uid_t> foreign_owner(const fs::path& path, const std::vector<uid_t
     return std::nullopt;
 }
 
+bool is_in_open_folder(const fs::path& path) {
+    struct stat info {
+    }, folder{};
+    if (::stat(path.c_str(), &info) != 0 || S_ISDIR(info.st_mode)) return false;
+    return ::stat(folder_of(path).c_str(), &folder) == 0 &&
+           ((folder.st_mode & S_IWOTH) != 0 || !is_ours_or_roots(folder));
+}
+
 boost::system::result<OwnedDescriptor> open_own_file(const fs::path& path, int flags, unsigned mode) {
     struct stat info {
     }, folder{};

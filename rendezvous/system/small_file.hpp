@@ -43,6 +43,10 @@ std::vector<uid_t> owners_of(const std::filesystem::path& path);
 // record of this user's own has none.
 std::optional<uid_t> foreign_owner(const std::filesystem::path& path, const std::vector<uid_t>& trusted = {});
 
+// Says whether a name leads to a file, not a folder, in a folder where somebody else than this user and root may make names: /tmp, or
+// one that another user has made there.
+bool is_in_open_folder(const std::filesystem::path& path);
+
 // Opens a file to write behind what is in it, close-on-exec. It fails with EPERM for another user's link, and for another user's file
 // where everybody may make names, as in /tmp.
 boost::system::result<OwnedDescriptor> open_own_file(const std::filesystem::path& path, int flags,

@@ -162,7 +162,7 @@ TEST_CASE("as torchrun: by that name, or as told, it does so where a script can 
 
 TEST_CASE("as torchrun: in a virtual environment torchrun's place comes with its python3") {
     NodeFacts facts = facts_of();
-    facts.venv_python = "/v/bin/python3";
+    facts.own_python = "/v/bin/python3";
     CHECK(started({"p"}, facts, "torchrun").workers.at(0).argv.front() == "/v/bin/python3");
     facts.environment["PYTHON_EXEC"] = "/other/python";
     CHECK(started({"p"}, facts, "torchrun").workers.at(0).argv.front() == "/other/python");

@@ -92,13 +92,26 @@ class Joining(AgentsTest):
     def test_two_jobs_do_not_become_one(self):
         first = self.agent(0, *worker("exit", "0"), flags=())
         first.wait_for_line(r"^ddprun: joined 1/2, missing node 1; ")
-        other = self.agent(1, *worker("exit", "3"), flags=())
+        other = self.agent(1, "true", "exit", "0", flags=())
         self.assertEqual(other.wait(), 77)
-        refusal = r'this agent runs "\S*worker_stub exit 3", but node 0 \(.*\) runs "\S*worker_stub exit 0"; .*--allow-different'
+        refusal = r'this agent runs "true exit 0", but node 0 \(.*\) runs "\S*worker_stub exit 0"; .*--allow-different'
         self.assertRegex(other.err(), refusal)
         first.wait_for_line(rf"^ddprun: refused an agent on .* \(pid {other.pid}\): {refusal}")
         second = self.agent(1, *worker("exit", "0"), flags=())
         self.assertEqual([first.wait(), second.wait()], [0, 0])
+
+    def test_other_arguments_are_told_and_the_job_runs(self):
+        agents = [self.agent(node, "echo", "--out", f"/n{node}", "--lr", "1", flags=()) for node in (0, 1)]
+        self.assertEqual([agent.wait() for agent in agents], [0, 0])
+        self.assertEqual([agent.out() for agent in agents], ["--out /n0 --lr 1", "--out /n1 --lr 1"])
+        told = [line for line in agents[0].err().splitlines() if "joined" not in line]
+        self.assertEqual(len(told), 1, told)
+        self.assertRegex(told[0], r'^ddprun: nodes differ in arguments: node 1 \(\S+\) has "--out /n1", node 0 \(\S+\) "--out /n0"$')
+
+    def test_strict_env_refuses_other_arguments(self):
+        agents = [self.agent(node, "echo", f"/n{node}", flags=("--strict-env",)) for node in (0, 1)]
+        self.assertEqual([agent.wait() for agent in agents], [77, 77])
+        self.assertIn('differ in arguments', agents[0].err())
 
     def test_who_may_differ_says_so_or_has_another_role(self):
         for flags in (("--allow-different",), ()):

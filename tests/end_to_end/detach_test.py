@@ -105,6 +105,21 @@ class Starting(DetachTest):
         self.assertEqual(targets, ["/dev/null", output.replace(self.runtime, os.path.realpath(self.runtime))] + targets[2:])
         self.assertEqual(targets[1], targets[2])
 
+    def test_what_the_starting_script_has_open_is_not_the_jobs(self):
+        lock = os.path.join(self.runtime, "lock")
+        script = 'exec 9>"$1" && flock -n 9 && shift && exec 7</dev/zero && exec "$@"'
+        words = [program("ddprun"), "--detach", "--nproc-per-node", "2", *worker("wait-for-file", self.go)]
+        done = subprocess.run(["bash", "-c", script, "bash", lock, *words], env=self.environment, capture_output=True,
+                              text=True, timeout=support.HANG_GUARD)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        job = done.stdout.strip()
+        launcher = self.status(job)["job"]["pid"]
+        targets = [os.readlink(f"/proc/{launcher}/fd/{number}") for number in os.listdir(f"/proc/{launcher}/fd")]
+        self.assertNotIn("/dev/zero", targets)
+        subprocess.run(["flock", "-n", lock, "true"], check=True, timeout=support.HANG_GUARD)
+        self.let_go()
+        self.assertEqual(self.run_ctl("attach", job)[0], 0)
+
     def test_it_survives_the_end_of_the_terminal(self):
         pid, master = pty.fork()
         if pid == 0:
@@ -248,6 +263,15 @@ class Control(DetachTest):
         self.assertEqual(attached.wait(), 42)
         self.assertIn("exiting with code 42", attached.out())
         self.assertEqual(self.run_ctl("attach", job)[0], 42)
+
+    def test_what_comes_after_the_output_was_cut_is_followed(self):
+        job = self.start(*worker("say", "a line that is longer than the next", "wait-for-file", self.go, "say", "next"))
+        attach = self.ctl("attach", job)
+        attach.wait_for_line("^a line that is longer")
+        os.truncate(os.path.join(self.jobs, job, "output"), 0)
+        self.let_go()
+        self.assertEqual(attach.wait(), 0)
+        self.assertEqual(attach.out().splitlines()[-1], "next")
 
     def test_an_interrupt_of_attach_leaves_the_job_running(self):
         job = self.start(*worker("ready-then-wait"))

@@ -170,9 +170,13 @@ class Programs(HabitsTest):
         self.file("other", "#!/no/such/interpreter -x\n", 0o755)
         self.file("windows", "#!/bin/sh\r\necho hi\r\n", 0o755)
         os.mkdir(os.path.join(self.folder, "empty"))
-        for name, told in (("./plain", "chmod +x"), ("./other", "/no/such/interpreter"), (".", "directory"), ("./empty", "directory"),
+        self.file("bare.sh", "echo ran\n")
+        for name, told in (("./plain", "chmod +x"), ("./bare.sh", "chmod +x"), ("/dev/null", "no file that can be executed"),
+                           ("./other", "/no/such/interpreter"), (".", "directory"), ("./empty", "directory"),
                            ("./windows", r"part of the name, as lines of Windows do; sed -i 's/\r$//' FILE")):
             self.assert_one_line(NOT_EXECUTABLE, told, name)
+        os.chmod(os.path.join(self.folder, "bare.sh"), 0o755)
+        self.assertEqual(self.said("./bare.sh")[:2], (0, "ran"), "what was advised helps")
 
     def test_a_carriage_return_is_named_with_what_removes_it(self):
         for words in (["train.py\r"], ["--nproc-per-node=2", "\r"], ["--rdzv-id=x\r", "train.py"], ["--rdzv-id", "x\r", "train.py"],
@@ -192,7 +196,7 @@ class Programs(HabitsTest):
 
     def test_python_reads_other_things_than_files(self):
         self.assertEqual(self.said("--python", "--", "-c", "print(5)")[:2], (0, "5"))
-        self.assertEqual(self.said("--python", "-")[0], 0)
+        self.assert_one_line(USAGE, "standard input, which is empty", "--python", "-")
         self.file("windows.py", SCRIPT.replace("\n", "\r\n"))
         self.assertEqual(self.said("windows.py"), (0, "0 1 []", ""))
 

@@ -215,6 +215,20 @@ class Requeue(EndToEndTest):
         for text in texts:
             self.assertIn("ddprun: all ranks ended with 0 after a signal of --requeue-on: requeue the job", text)
 
+    def test_no_signal_changes_a_code_that_is_decided(self):
+        """Signals come until the very end of each agent, which has a thread for names besides."""
+        port = free_port()
+        agents = [self.launch("--nnodes=3", "--node-rank", node, "--master-addr=localhost", "--master-port", port,
+                              "sh", "-c", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done") for node in range(3)]
+        for agent in agents:
+            agent.wait_for_line("^ready$")
+        left = list(agents)
+        while left:
+            for agent in left:
+                agent.send(signal.SIGTERM)
+            left = [agent for agent in left if agent.process.poll() is None]
+        self.assertEqual([agent.wait() for agent in agents], [PREEMPTED] * 3)
+
     def test_a_signal_that_is_only_forwarded_changes_no_exit_code(self):
         codes, outcomes, texts = self.run_two_nodes("--requeue-on", "USR2")
         self.assertEqual((codes, outcomes, texts), ([0, 0], ["succeeded"] * 2, ["", ""]))

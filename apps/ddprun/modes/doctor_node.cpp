@@ -18,6 +18,7 @@
 #include "apps/cli/option_row.hpp"
 #include "apps/cli/print.hpp"
 #include "apps/ddprun/options/command_line.hpp"
+#include "apps/ddprun/plan/own_python.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/error.hpp"
 #include "collectives/session/bootstrap.hpp"
@@ -479,7 +480,8 @@ LookRequest doctor_request(const Environment& environment, const std::string& lo
     request.folders = folders_asked(environment, log_dir);
     request.asks_name = true;
     const std::string* python = find_variable(environment, "PYTHON_EXEC");
-    request.python = python_name(python != nullptr ? std::optional(*python) : std::nullopt);
+    const std::string own = python != nullptr ? *python : own_python();
+    request.python = own.empty() ? python_name(std::nullopt) : own;
     request.limit = kDoctorLimit;
     return request;
 }

@@ -55,7 +55,10 @@ void add_machine(const CommandLine& line, const NodeFacts& facts, std::vector<La
     values.push_back(
         {"CPUs", std::to_string(facts.hardware.usable_cpus), "affinity and quota of this process"});
     if (!line.interpreter.empty())
-        values.push_back({"Python", line.interpreter, python_exec_of(facts) ? "PYTHON_EXEC" : "PATH"});
+        values.push_back({"Python", line.interpreter,
+                          !python_exec_of(facts)                      ? "PATH"
+                          : python_exec_of(facts) == facts.own_python ? "the launcher's own environment"
+                                                                      : "PYTHON_EXEC"});
 }
 
 }  // namespace
@@ -367,17 +370,17 @@ std::string workers_json(const std::vector<ExplainedWorker>& workers) {
 namespace {
 
 // This process becomes the one worker, for --adapt.
-void add_task(Explanation& explanation, const ClusterPlan& plan, const std::string& called) {
-    const AdaptedTask task = find_adapted_task(plan, called);
+void add_task(Explanation& explanation, const ClusterPlan& plan) {
+    const AdaptedTask task = find_adapted_task(plan);
     explanation.workers.push_back({.local_rank = task.local_rank,
                                    .rank = task.rank,
                                    .command = task.argv,
                                    .environment = changes_between(current_environment(), task.environment)});
 }
 
-void add_launch(Explanation& explanation, const ClusterPlan& plan, const std::string& called) {
-    if (plan.line.adapt) return add_task(explanation, plan, called);
-    const NodeFacts facts = find_node_facts(plan.line, called);
+void add_launch(Explanation& explanation, const ClusterPlan& plan) {
+    if (plan.line.adapt) return add_task(explanation, plan);
+    const NodeFacts facts = find_node_facts(plan.line);
     const CommandLine options = resolve_launch(plan.line, facts);
     explanation.values = launch_values(options, facts);
     explanation.workers = explained_workers(options, current_environment(), explanation.host);
@@ -398,11 +401,10 @@ ClusterTable table_for(const CommandLine& said) {
     return table;
 }
 
-void add_plan(Explanation& explanation, const CommandLine& said, const std::string& called,
-              const std::string& secret) {
+void add_plan(Explanation& explanation, const CommandLine& said, const std::string& secret) {
     const ClusterPlan plan =
         said.start.is_asked() ? ClusterPlan{.line = said} : plan_cluster(said, explanation.table);
-    if (!plan.line.start.is_asked()) return add_launch(explanation, plan, called);
+    if (!plan.line.start.is_asked()) return add_launch(explanation, plan);
     const StarterOptions options = resolve_start(plan.line, find_starter_facts(plan.line, secret));
     explanation.start = explained_start(plan.line, options);
     if (said.start.is_asked()) tell_hosts(explanation.table, plan.line, options);
@@ -416,7 +418,7 @@ int run_explain_mode(Call& call) {
     const auto& complaints = said.rdzv_conf.complaints;
     explanation.remarks.insert(explanation.remarks.end(), complaints.begin(), complaints.end());
     try {
-        add_plan(explanation, said, call.called(), call.secret());
+        add_plan(explanation, said, call.secret());
     } catch (const UsageError& error) {
         explanation.refusal = as_said(said, error.what());
     }

@@ -14,6 +14,7 @@
 #include "apps/ddprun/plan/job_secret.hpp"
 #include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
+#include "apps/ddprun/plan/program_input.hpp"
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/agent_link.hpp"
 #include "launcher/agent/worker_placement.hpp"
@@ -266,9 +267,10 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
 }  // namespace
 
 int run_launch_mode(Call& call) {
-    const CommandLine& line = call.plan().line;
+    CommandLine& line = call.plan().line;
     call.log().set_verbosity(line.verbosity);
-    const NodeFacts facts = find_node_facts(line, call.called());
+    call.relay() ? take_starters_program(line, call.relay()->program) : take_read_program(line);
+    const NodeFacts facts = find_node_facts(line);
     const PathFacts known = path_facts_of(line, facts);
     if (!line.log_file.empty()) {
         const std::string file = filled_path(line.log_file, known);
@@ -276,6 +278,7 @@ int run_launch_mode(Call& call) {
     }
     call.features().emplace(line, known, call.environment(), call.start(), call.log());
     tell_remarks(line, call.log());
+    if (const std::string unread = unread_input(line); !unread.empty()) call.log().info(unread);
     return launch(call, facts, known);
 }
 
@@ -288,7 +291,8 @@ extern const Mode kStartMode{
         return start_job(call, call.line().start.is_asked() ? call.line() : call.plan().line);
     }};
 
-int start_job(Call& call, const CommandLine& line, const std::function<void(StarterOptions&)>& adjust) {
+int start_job(Call& call, CommandLine line, const std::function<void(StarterOptions&)>& adjust) {
+    take_read_program(line);
     const StarterFacts facts = find_starter_facts(line, call.secret());
     wipe(call.secret());
     StarterOptions options = resolve_start(line, facts);

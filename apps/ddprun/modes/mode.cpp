@@ -20,8 +20,12 @@ namespace {
 std::optional<FromRelay> take_from_relay() {
     const std::string started = take_variable(kStartedVariable);
     if (started.empty()) return std::nullopt;
-    return FromRelay{take_relay_line(), whole_number<int>(started).value_or(0),
-                     take_variable(kStartedHostsVariable), take_variable(kStartedRunVariable)};
+    return FromRelay{take_relay_line(),
+                     whole_number<int>(started).value_or(0),
+                     take_variable(kStartedHostsVariable),
+                     take_variable(kStartedPythonVariable),
+                     take_variable(kStartedProgramVariable),
+                     take_variable(kStartedRunVariable)};
 }
 
 }  // namespace
@@ -77,7 +81,10 @@ const Environment& Call::environment() {
 void Call::read(const std::vector<std::string>& words) {
     CommandLine line = parse_command_line(words, environment(), name(), dropped_);
     if (is_doctors_job(line.program)) line.told_exit_code = kExitProblem;
-    if (relay_) become_started(line, relay_->slots, relay_->hosts);
+    if (relay_) {
+        become_started(line, relay_->slots, relay_->hosts);
+        line.starters_python = relay_->python;
+    }
     line_ = std::move(line);
 }
 

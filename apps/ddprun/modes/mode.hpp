@@ -47,6 +47,8 @@ struct FromRelay {
     OwnedDescriptor line;
     int slots = 0;
     std::string hosts;
+    std::string python;      // StartPlan's
+    std::string program;     // the file that has StartPlan's read_program; empty: it has none
     std::string run_record;  // RunRecord of the starter as JSON; may be empty
 };
 
@@ -112,7 +114,7 @@ struct Mode {
 int run_launch_mode(Call& call);
 
 // Modes have these in common. `adjust` changes what the starter is to do, where it is not the user's job.
-int start_job(Call& call, const CommandLine& line, const std::function<void(StarterOptions&)>& adjust = {});
+int start_job(Call& call, CommandLine line, const std::function<void(StarterOptions&)>& adjust = {});
 // Prints of the plan what --dry-run shows, as text or JSON, and starts nothing.
 int show_dry_run(const LaunchOptions& options, bool as_json);
 int show_start(const CommandLine& line, const StarterOptions& options);

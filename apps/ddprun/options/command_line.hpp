@@ -120,6 +120,7 @@ struct CommandLine : LaunchOptions {
     Variables variables;                        // --env
     bool clean_environment = false;
     std::vector<std::string> program;  // name and arguments; empty only with `show`
+    std::string starters_python;       // of an agent that was started from another host: own_python() there
     std::vector<std::string>
         own_variables;                 // DDPRUN_<OPTION>: for this launcher, not for those in its workers
     std::optional<std::string> show;   // --help and the like: print this and end with 0

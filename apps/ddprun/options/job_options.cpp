@@ -260,49 +260,48 @@ std::vector<OptionRow> host_rows(CommandLine& line) {
 }
 
 std::vector<OptionRow> rendezvous_rows(CommandLine& line) {
-    return {
-        {"--join-timeout", "S", "Seconds to wait for all nodes\nOnce node 0 is reached, its own count.",
-         seconds_into(line.join_timeout, 1), kFindsNodes, whole_seconds(line.join_timeout), "",
-         shows("join timeout", of(line.join_timeout, seconds_text), "--join-timeout,--rdzv-conf")},
-        {"--rdzv-backend",
-         "NAME",
-         "static: nodes are numbered by --node-rank, node 0 hosts the rendezvous; c10d: the "
-         "agent on the machine of --rdzv-endpoint hosts it, and nodes need no numbers; etcd, "
-         "or etcd-v2: nodes need no numbers, and etcd at --rdzv-endpoint elects the host\n"
-         "Those without a number are numbered: the host first, then in the "
-         "order of a Slurm allocation's list, else by their host names.",
-         unless_standalone(line, into(line.rdzv_backend, parse_rdzv_backend)),
-         kTorchruns | kAllNodes | kFindsNodes,
-         backend_name(line.rdzv_backend),
-         "",
-         {{"rendezvous", of(line.rdzv_backend, backend_name)},
-          {"hosted by", of(line, host_text), "--rdzv-conf,--rdzv-backend"}}},
-        {"--rdzv-endpoint", "HOST[:PORT]",
-         "Another way to write --master-addr and --master-port, and the stronger; with etcd "
-         "where that is (port 2379), or several of its endpoints with commas between",
-         unless_standalone(line, into(line.rdzv_endpoint, check_rdzv_endpoint)),
-         kTorchruns | kAllNodes | kFindsNodes, "",
-         "node 0 is the first host; --master-addr says how the others reach it",
-         shows("etcd", [&line] { return line.etcd ? to_string(line.etcd->endpoints) : ""; })},
-        {"--rdzv-id", "ID", "Job id\nAgents with another one are refused.", into(line.run_id),
-         kTorchruns | kAllNodes | kFindsNodes, line.run_id, "",
-         shows(
-             "job id", [&line] { return line.run_id; }, line.standalone ? "--standalone" : "--rdzv-id")},
-        {"--allow-different", "",
-         "Nodes may run different programs or arguments; otherwise only those with another --role may",
-         into(line.allow_different)},
-        {"--strict-env", "",
-         "Refuse the job where nodes differ in program file, environment "
-         "or GPU; otherwise a line warns of each difference\n"
-         "A node that comes to a running job and differs from the others is refused alone. Compared are the "
-         "file that is run, the variables NCCL_*, CUDA_*, PYTHON* and OMP_*, and GPU model and driver.",
-         into(line.strict_env), kNode0},
-        {"--heartbeat", "S",
-         "Seconds without a sign of a node until it counts as lost\nLess than --join-timeout.",
-         seconds_into(line.heartbeat, 1), kNode0, whole_seconds(line.heartbeat), "",
-         shows("heartbeat", of(line.heartbeat, seconds_text), "--heartbeat,--rdzv-conf")},
-        {"--rdzv-conf", "KEY=VALUE,…", kRdzvConfHelp, into(line.rdzv_conf, parse_rdzv_conf),
-         kTorchruns | kFindsNodes}};
+    return {{"--join-timeout", "S", "Seconds to wait for all nodes\nOnce node 0 is reached, its own count.",
+             seconds_into(line.join_timeout, 1), kFindsNodes, whole_seconds(line.join_timeout), "",
+             shows("join timeout", of(line.join_timeout, seconds_text), "--join-timeout,--rdzv-conf")},
+            {"--rdzv-backend",
+             "NAME",
+             "static: nodes are numbered by --node-rank, node 0 hosts the rendezvous; c10d: the "
+             "agent on the machine of --rdzv-endpoint hosts it, and nodes need no numbers; etcd, "
+             "or etcd-v2: nodes need no numbers, and etcd at --rdzv-endpoint elects the host\n"
+             "Those without a number are numbered: the host first, then in the "
+             "order of a Slurm allocation's list, else by their host names.",
+             unless_standalone(line, into(line.rdzv_backend, parse_rdzv_backend)),
+             kTorchruns | kAllNodes | kFindsNodes,
+             backend_name(line.rdzv_backend),
+             "",
+             {{"rendezvous", of(line.rdzv_backend, backend_name)},
+              {"hosted by", of(line, host_text), "--rdzv-conf,--rdzv-backend"}}},
+            {"--rdzv-endpoint", "HOST[:PORT]",
+             "Another way to write --master-addr and --master-port, and the stronger; with etcd "
+             "where that is (port 2379), or several of its endpoints with commas between",
+             unless_standalone(line, into(line.rdzv_endpoint, check_rdzv_endpoint)),
+             kTorchruns | kAllNodes | kFindsNodes, "",
+             "node 0 is the first host; --master-addr says how the others reach it",
+             shows("etcd", [&line] { return line.etcd ? to_string(line.etcd->endpoints) : ""; })},
+            {"--rdzv-id", "ID", "Job id\nAgents with another one are refused.", into(line.run_id),
+             kTorchruns | kAllNodes | kFindsNodes, line.run_id, "",
+             shows(
+                 "job id", [&line] { return line.run_id; }, line.standalone ? "--standalone" : "--rdzv-id")},
+            {"--allow-different", "",
+             "Nodes may run different programs; otherwise only those with another --role may",
+             into(line.allow_different)},
+            {"--strict-env", "",
+             "Refuse the job where nodes differ in program file, arguments, "
+             "environment or GPU; otherwise a line warns of each difference\n"
+             "A node that comes to a running job and differs is refused alone. Compared are the "
+             "file that is run, the variables NCCL_*, CUDA_*, PYTHON* and OMP_*, and GPU model and driver.",
+             into(line.strict_env), kNode0},
+            {"--heartbeat", "S",
+             "Seconds without a sign of a node until it counts as lost\nLess than --join-timeout.",
+             seconds_into(line.heartbeat, 1), kNode0, whole_seconds(line.heartbeat), "",
+             shows("heartbeat", of(line.heartbeat, seconds_text), "--heartbeat,--rdzv-conf")},
+            {"--rdzv-conf", "KEY=VALUE,…", kRdzvConfHelp, into(line.rdzv_conf, parse_rdzv_conf),
+             kTorchruns | kFindsNodes}};
 }
 
 std::vector<OptionRow> security_rows(CommandLine& line) {

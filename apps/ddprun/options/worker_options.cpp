@@ -40,8 +40,9 @@ std::vector<OptionRow> program_rows(CommandLine& line) {
              into(line.no_python), kTorchruns},
             {"--python", "",
              "Run the program by python3 -u, whatever its name\n"
-             "So run those in .py, folders with __main__.py, zip applications, "
-             "and files that cannot be executed: by $PYTHON_EXEC, else python3.",
+             "So run .py, folders with __main__.py, zip applications, "
+             "and what cannot be executed: by $PYTHON_EXEC, else the Python beside "
+             "ddprun, else python3.",
              into(line.python)},
             {"--run-path", "",
              "Python runs the program as a path, by runpy.run_path\n"

@@ -84,10 +84,10 @@ Environment task_variables(const ClusterPlan& plan) {
 
 int local_rank_of(const Environment& variables) { return std::stoi(variables.at("LOCAL_RANK")); }
 
-AdaptedTask find_adapted_task(const ClusterPlan& plan, const std::string& called) {
+AdaptedTask find_adapted_task(const ClusterPlan& plan) {
     const Environment variables = task_variables(plan);
     const CommandLine line = adapted_line(plan, variables);
-    const NodeFacts facts = find_node_facts(line, called);
+    const NodeFacts facts = find_node_facts(line);
     const LaunchOptions options = resolve_launch(line, facts);
     AdaptedTask task{.rank = std::stoi(variables.at("RANK")),
                      .local_rank = local_rank_of(variables),

@@ -26,8 +26,8 @@ struct AdaptedTask {
     std::optional<ProgramFault> fault;  // why the program cannot be started
 };
 
-// Looks at this machine, and plans the one program as any launch does. `called` as in node_facts.hpp. Throws UsageError.
-AdaptedTask find_adapted_task(const ClusterPlan& plan, const std::string& called);
+// Looks at this machine, and plans the one program as any launch does. Throws UsageError.
+AdaptedTask find_adapted_task(const ClusterPlan& plan);
 
 // Executes the program in place of this process; throws system_error where that cannot be.
 [[noreturn]] void become_task(const AdaptedTask& task);

@@ -9,6 +9,7 @@
 
 #include "apps/ddprun/plan/job_secret.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"
+#include "apps/ddprun/plan/own_python.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/plan/program.hpp"
@@ -199,11 +200,18 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
     std::error_code unknown;
     facts.directory = std::filesystem::current_path(unknown).string();
     if (unknown) throw UsageError("the working directory is not there any more: " + unknown.message());
-    const StartPlan named{.directory = facts.directory, .program = line.start.program_words};
+    const StartPlan named{.directory = facts.directory,
+                          .options = line.start.option_words,
+                          .program = line.start.program_words};
     std::vector<std::string> used = named.used_files();
-    used.push_back(own_program());
+    facts.python = own_python();
+    used.insert(used.end(), {own_program(), facts.python});
     for (const std::string& file : used) {
         for (const uid_t owner : owners_of(file)) facts.owners.insert(owner);
+    }
+    for (const std::string& file : named.named_files()) {
+        if (const auto owner = is_in_open_folder(file) ? foreign_owner(file) : std::nullopt)
+            facts.word_owners.insert(*owner);
     }
     facts.host_name = host_name();
     facts.hangup_ignored = is_ignored(SIGHUP);
@@ -236,7 +244,9 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     const int nodes = static_cast<int>(plan.nodes.size());
     plan.fan_out = line.start.fan_out;
     plan.directory = facts.directory;
+    plan.python = facts.python;
     plan.owners = {facts.owners.begin(), facts.owners.end()};
+    plan.word_owners = {facts.word_owners.begin(), facts.word_owners.end()};
     plan.clean_environment = line.clean_environment;
     if (!plan.clean_environment) plan.environment = carried_environment(facts.environment);
     plan.options = option_words_of(line);
@@ -244,6 +254,7 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     if (facts.seals_store && line.store_access == StoreAccess::automatic && nodes > 1)
         plan.options.emplace_back("--store=door");
     plan.program = line.start.program_words;
+    if (line.read_program) plan.read_program = *line.read_program;
     plan.nnodes = nnodes_of(line, nodes);
     for (const StartNode& node : plan.nodes) plan.host_names.push_back(host_of(node.target));
     plan.master_addr = master_of(line, plan.nodes);

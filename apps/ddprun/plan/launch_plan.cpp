@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "apps/ddprun/options/option_values.hpp"
 #include "launcher/agent/agent_link.hpp"
@@ -94,19 +95,19 @@ std::vector<Program> programs_of(const CommandLine& line, const NodeFacts& facts
     return programs;
 }
 
-// Returns the command that all nodes of the job are to have in common.
-std::vector<std::string> command_of(const CommandLine& line) {
-    std::vector<std::string> command;
-    if (is_module(line)) command.emplace_back("-m");
-    command.insert(command.end(), line.program.begin(), line.program.end());
-    for (const NodeProgram& further : line.further_programs) {
-        command.emplace_back(":");
-        command.insert(command.end(), further.words.begin(), further.words.end());
-    }
-    for (const RankCommand& one : line.rank_programs) {
-        command.emplace_back("--program");
-        command.insert(command.end(), one.words.begin(), one.words.end());
-    }
+using Words = std::vector<std::string>;
+
+// Returns the command of this node, with what `part` leaves of each program's words.
+Words command_of(const CommandLine& line, const std::function<Words(const Words&)>& part) {
+    Words command;
+    const auto add = [&](const char* before, const Words& words) {
+        if (before != nullptr) command.emplace_back(before);
+        const Words left = part(words);
+        command.insert(command.end(), left.begin(), left.end());
+    };
+    add(is_module(line) ? "-m" : nullptr, line.program);
+    for (const NodeProgram& further : line.further_programs) add(":", further.words);
+    for (const RankCommand& one : line.rank_programs) add("--program", one.words);
     return command;
 }
 
@@ -422,7 +423,8 @@ CommandLine resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.listen = listen_plan_of(line, options.hosting, facts);
     options.own_address = own_address;
     options.is_master_unresolved = facts.master && std::holds_alternative<std::string>(*facts.master);
-    options.command = command_of(line);
+    options.command = command_of(line, [](const Words& words) { return words; });
+    options.program_words = command_of(line, program_words);
     options.own_error_file = facts.variable("TORCHELASTIC_ERROR_FILE").value_or("");
     if (wants_timers(facts.environment))
         options.timer_place = facts.variable(kTimerFileVariable).value_or("");
@@ -446,7 +448,7 @@ CommandLine resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     }
     for (const std::string& remark :
          {facts.hardware.devices.remark, gpu_difference(line, facts), uncounted_devices(line, facts),
-          plans.remark(), facts.rank_order.complaint}) {
+          plans.remark(), facts.rank_order.complaint, by_python ? facts.other_python : ""}) {
         if (!remark.empty()) options.placement_remarks.push_back(remark);
     }
     if (line.workers_by_gpus && facts.hardware.devices.count == 0 && speaks_for_all(line))

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "apps/ddprun/plan/node_facts.hpp"
+#include "apps/ddprun/plan/own_python.hpp"
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/child_exec.hpp"
@@ -27,17 +28,6 @@ bool is_of_venv(const std::string& python, const std::string& venv) {
     std::error_code ignored;
     const auto prefix = std::filesystem::path(python).parent_path().parent_path();
     return std::filesystem::equivalent(prefix, venv, ignored);
-}
-
-// The python3 of the virtual environment that a program is in, or a link to it; empty: it is in none.
-std::string venv_python_beside(const std::filesystem::path& program) {
-    if (program.empty()) return {};
-    std::error_code ignored;
-    const auto python = program.parent_path() / "python3";
-    const bool is_in_venv =
-        std::filesystem::exists(program.parent_path().parent_path() / "pyvenv.cfg", ignored) &&
-        std::filesystem::exists(python, ignored);
-    return is_in_venv ? python.string() : "";
 }
 
 NodeHardware find_hardware(const CommandLine& line, const Environment& environment) {
@@ -133,10 +123,11 @@ std::optional<std::string> NodeFacts::variable(const std::string& name) const {
 
 std::optional<std::string> python_exec_of(const NodeFacts& facts) {
     const auto said = facts.variable("PYTHON_EXEC");
-    return said || facts.venv_python.empty() ? said : facts.venv_python;
+    const bool is_said = said && !said->empty();
+    return is_said || facts.own_python.empty() ? said : facts.own_python;
 }
 
-NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
+NodeFacts find_node_facts(const CommandLine& line) {
     NodeFacts facts;
     facts.start = std::chrono::steady_clock::now();
     facts.start_unix_s = unix_time_now_ms() / 1000;
@@ -148,7 +139,6 @@ NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
     if (line.nnodes == 1) facts.rank_order = {};
     facts.hardware = find_hardware(line, facts.environment);
     const auto path = facts.variable("PATH");
-    if (line.like_torchrun) facts.venv_python = venv_python_beside(find_executable(called, path));
     if (!line.on_failure.empty()) facts.on_failure = find_executable(line.on_failure, path);
     facts.hangup_ignored = is_ignored(SIGHUP);
     facts.terminal_stop_ignored = is_ignored(SIGTSTP);
@@ -156,9 +146,17 @@ NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
     facts.stdin_is_terminal = ::isatty(STDIN_FILENO) != 0;
     for (const std::string& name : programs_named(line))
         facts.files[name] = look_at_program(name, find_executable(name, path));
+    if (line.read_program && descriptor_named(line.program.front()))
+        facts.files[line.program.front()] = {.is_for_python = true};
     if (const std::string script = missing_script(line.program); !script.empty())
         facts.files[line.program.front()].fault = {script + ": no such file", kExitNotFound};
     if (may_run_by_python(line, facts)) {
+        facts.own_python = own_python();
+        if (facts.own_python.empty()) facts.own_python = line.starters_python;
+        const bool is_said = !facts.variable("PYTHON_EXEC").value_or("").empty();
+        // Who calls torchrun expects no other one.
+        if (!is_said && !facts.own_python.empty() && !line.like_torchrun)
+            facts.other_python = other_python_on_path(facts.own_python, facts.environment);
         facts.python = find_executable(python_name(python_exec_of(facts)), path);
         const std::string venv = facts.variable("VIRTUAL_ENV").value_or("");
         facts.other_venv = !venv.empty() && !facts.python.empty() && !is_of_venv(facts.python, venv);

@@ -36,25 +36,24 @@ struct NodeFacts {
     bool stdin_is_terminal = false;
     std::map<std::string, ProgramFile> files;  // by the names of the programs
     std::vector<std::string> neighbours;       // what lies where the first of them should, if it does not
-    std::string
-        venv_python;     // where this launcher took torchrun's place in a virtual environment, its python3
-    std::string python;  // the file that runs Python programs, as found on PATH; empty: not found
-    std::string on_failure;   // the file that --on-failure names, as found on PATH
-    bool other_venv = false;  // VIRTUAL_ENV is set, and that file is not of it
+    std::string own_python;    // the python3 of the environment that this launcher, or its starter, lies in
+    std::string other_python;  // says that PATH has another one
+    std::string python;        // the file that runs Python programs, as found on PATH; empty: not found
+    std::string on_failure;    // the file that --on-failure names, as found on PATH
+    bool other_venv = false;   // VIRTUAL_ENV is set, and that file is not of it
 
     std::optional<std::string> variable(const std::string& name) const;  // of the environment
 };
 
-// $PYTHON_EXEC, or else the python3 of the virtual environment where torchrun's place was taken.
+// $PYTHON_EXEC, or else the python3 of the launcher's own environment.
 std::optional<std::string> python_exec_of(const NodeFacts& facts);
 
 // Says whether this process was entered with the signal ignored.
 bool is_ignored(int signal);
 
 // Reads the machine and the files that options name (UsageError); on node 0 resolves --master-addr, which may take as long
-// as the resolver's limits. `called` is
-// the launcher's own name as a shell would look for it.
-NodeFacts find_node_facts(const CommandLine& line, const std::string& called);
+// as the resolver's limits.
+NodeFacts find_node_facts(const CommandLine& line);
 
 // The files are those that the environment names: small ones, each read once. Throws system_error where the machine does
 // not tell its addresses.

@@ -91,6 +91,29 @@ class OthersNames(StartTest):
                 self.assertRegex(err, f"[ab]: {taken} belongs to another user there .uid {OTHER}., and is not used")
                 os.chown(file.name, 0, 0)
 
+    def test_another_hosts_file_is_not_used_by_any_word(self):
+        rows = (("script.py", ("/usr/bin/python3", "script.py")),
+                ("wrapped.py", ("--wrap", "*:/usr/bin/python3 -u wrapped.py", "true")),
+                ("own.sh", ("--program=*:/bin/sh own.sh", "true")),
+                ("judge.sh", ("--on-failure", "./judge.sh", "false")),
+                ("data", ("cat", f"--show-ends={self.shared}/data")))
+        for name, words in rows:
+            with self.subTest(name):
+                path = os.path.join(self.shared, name)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write("")
+                os.chmod(path, 0o755)
+                # The two hosts are one machine here, so either of them may find it so.
+                rsh = self.script(name, f'[ "$1" = b ] && chown {OTHER}:{OTHER} {path}\nexec /bin/sh -c "$2"')
+                code, out, err = self.run_start("--hosts", "a,b", "--grace=1", *words, rsh=rsh, cwd=self.shared)
+                self.assertEqual((code, out), (71, ""), err)
+                self.assertRegex(err, rf"[ab]: \S*{name} belongs to another user there .uid {OTHER}., and is not used")
+
+    def test_what_belongs_to_somebody_else_here_too_is_used(self):
+        path = self.others("theirs", "print('theirs')")
+        code, out, err = self.run_start("--hosts", "a,b", "--grace=1", "/usr/bin/python3", "theirs", cwd=self.shared)
+        self.assertEqual((code, out), (0, "theirs\ntheirs"), f"{path}: {err}")
+
     def test_another_hosts_ddprun_is_not_run(self):
         """The host has something else by the launcher's name, so the launcher is sent there."""
         folder = os.path.join(self.shared, "bin")

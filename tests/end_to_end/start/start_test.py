@@ -266,7 +266,7 @@ class StartEnds(StartTest):
         self.assertNotIn("connections tried", err)
 
     def test_an_agent_that_cannot_run_its_worker_ends_the_job(self):
-        code, _, err = self.run_start("--hosts", "a,b", "--program", "1:/nowhere/python", *worker("ready-then-wait"))
+        code, _, err = self.run_start("--hosts", "a,b", "--program", "1:/nowhere/program", *worker("ready-then-wait"))
         self.assertEqual(code, 127, err)
 
     def test_a_host_without_the_folder_says_so(self):

@@ -1,5 +1,7 @@
 #include "launcher/output/log_file.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
@@ -171,6 +173,46 @@ TEST_CASE("a limit is kept also where there is no line end") {
     for (int i = 0; i < 50; ++i) file.write(piece);
     CHECK(std::filesystem::file_size(file.path()) <= 20'000);
     CHECK(file.dropped() == 0);
+}
+
+TEST_CASE("what others have cut goes on without a hole, whatever was shown or left out") {
+    TemporaryFolder folder;
+    for (const std::uint64_t limit : {0U, 400U}) {
+        CAPTURE(limit);
+        const std::string path = folder.file("log" + std::to_string(limit), "");
+        const auto cut = [&path] { CHECK(::truncate(path.c_str(), 0) == 0); };
+        LogFile file(path, limit);
+        for (int number = 0; number < 30; ++number) file.write(numbered_line(number));
+        cut();
+        file.write("after\n");
+        CHECK(text_of(path) == "after\n");
+        file.show_unfinished("begun");
+        cut();
+        file.write("begun and ended\n");
+        CHECK(text_of(path) == "begun and ended\n");
+        cut();
+        file.show_unfinished("begun");
+        CHECK(text_of(path) == "begun");
+        file.write("begun again\n");
+        CHECK(text_of(path) == "begun again\n");
+        cut();
+        for (int number = 0; number < 30; ++number) file.write(numbered_line(number));
+        CHECK(text_of(path).find('\0') == std::string::npos);
+        CHECK(text_of(path).starts_with(numbered_line(0)));
+        CHECK(text_of(path).ends_with(numbered_line(29)));
+        CHECK((limit == 0 || text_of(path).size() <= limit));
+    }
+}
+
+TEST_CASE("what others append stays") {
+    TemporaryFolder folder;
+    const std::string path = folder.file("log", "");
+    LogFile file(path, 0);
+    file.write("one\n");
+    file.show_unfinished("be");
+    std::ofstream(path, std::ios::app) << "theirs\n";
+    file.write("begun\n");
+    CHECK(text_of(path) == "one\nbetheirs\nbegun\n");
 }
 
 }  // namespace ddprun

@@ -40,6 +40,37 @@ TEST_CASE("agents of one job run one command, or say that they may not") {
     CHECK_FALSE(reason_to_refuse(running(1, {"other"}), kTerms, {}));
 }
 
+TEST_CASE("agents may have other arguments, not another program") {
+    const auto with = [](int node_rank, const std::string& script, const std::string& out) {
+        Hello agent = hello(node_rank, 3);
+        agent.command = describe_command({"python3", script, "--out", out}, {"python3", script});
+        return agent;
+    };
+    CHECK_FALSE(answer(with(1, "train.py", "/n1"), with(0, "train.py", "/n0")));
+    CHECK(answer(with(1, "other.py", "/n0"), with(0, "train.py", "/n0")));
+}
+
+TEST_CASE("the words in which commands differ") {
+    const auto differing = [](const std::vector<std::vector<std::string>>& commands) {
+        std::vector<JobCommand> described;
+        for (const auto& words : commands) described.push_back(describe_command(words));
+        std::vector<const JobCommand*> pointers;
+        for (const JobCommand& command : described) pointers.push_back(&command);
+        return differing_words(pointers);
+    };
+    using Texts = std::vector<std::string>;
+    CHECK(differing({{"t", "--out", "/n1", "--lr", "1"}, {"t", "--out", "/n2", "--lr", "1"}}) ==
+          Texts{"--out /n1", "--out /n2"});
+    CHECK(differing({{"t", "--out=/n1", "x", "--lr", "1"}, {"t", "--out=/n2", "x", "--lr", "2"}}) ==
+          Texts{"--out=/n1 --lr 1", "--out=/n2 --lr 2"});
+    CHECK(differing({{"t", "a b"}, {"t", "a c"}}) == Texts{"'a b'", "'a c'"});
+    CHECK(differing({{"t", "a", "z"}, {"t", "a", "b", "c", "z"}, {"t", "a", "z"}}) ==
+          Texts{"z", "b c z", "z"});
+    CHECK(differing({{"t", "a", "a"}, {"t", "a"}}) == Texts{"a", ""});
+    CHECK(differing({{"t"}, {"t", std::string(1000, 'x')}})[1].size() ==
+          kMaxCommandShown + std::string("…").size());
+}
+
 TEST_CASE("a node without a number is known by its machine") {
     const auto refused = answer(running(1, {"b"}), [] {
         Hello unnumbered = running(kUnnumbered, {"a"});

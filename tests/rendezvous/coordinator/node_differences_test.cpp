@@ -277,4 +277,32 @@ TEST_CASE("with --strict-env a spare that differs is refused when the first roun
     CHECK(refused->to == 3);
 }
 
+TEST_CASE("other arguments are told by the words that differ, unless programs may") {
+    const auto nodes_of = [](const std::vector<std::string>& outs) {
+        JobNodes nodes;
+        for (int rank = 0; rank < static_cast<int>(outs.size()); ++rank) {
+            nodes[rank].hello = hello(rank, static_cast<int>(outs.size()));
+            nodes[rank].hello.command = describe_command(
+                {"train.py", "--lr", "1", "--out", outs[static_cast<std::size_t>(rank)]}, {"train.py"});
+        }
+        return nodes;
+    };
+    using Texts = std::vector<std::string>;
+    CHECK(differences_of(nodes_of({"/n0", "/n0"})) == Texts{});
+    CHECK(differences_of(nodes_of({"/n0", "/n1"})) ==
+          Texts{"nodes differ in arguments: node 1 (gpu1) has \"--out /n1\", node 0 (gpu0) \"--out /n0\""});
+    CHECK(differences_of(nodes_of({"/n0", "/n1", "/n1"})) ==
+          Texts{"nodes differ in arguments: node 0 (gpu0) has \"--out /n0\", the others \"--out /n1\""});
+    JobNodes lenient = nodes_of({"/n0", "/n1"});
+    lenient[1].hello.allow_different = true;
+    CHECK(differences_of(lenient) == Texts{});
+
+    NodeComparison comparison;
+    JobNodes first = nodes_of({"/n0", "/n0"});
+    CHECK(comparison.learn(first) == Texts{});
+    CHECK(comparison.against(nodes_of({"", "", "/n2"})[2].hello) ==
+          Texts{"nodes differ in arguments: node 2 (gpu2) has \"--out /n2\", the others \"--out /n0\""});
+    CHECK(comparison.against(nodes_of({"/n0"})[0].hello) == Texts{});
+}
+
 }  // namespace ddprun

@@ -254,4 +254,34 @@ TEST_CASE("one rank alone needs no master, but a wrong one is still told") {
     CHECK(contains(refusal({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_PORT", "x"}}), "MASTER_PORT='x'"));
 }
 
+TEST_CASE("what a task launcher told the agent is made true of each worker") {
+    const Environment told = {{"OMPI_COMM_WORLD_RANK", "1"},
+                              {"OMPI_COMM_WORLD_SIZE", "2"},
+                              {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                              {"PMIX_RANK", "1"},
+                              {"PMIX_NAMESPACE", "prte-7"},
+                              {"SLURM_PROCID", "1"},
+                              {"SLURM_LOCALID", "0"},
+                              {"SLURM_NTASKS", "2"},
+                              {"SLURM_STEP_NUM_TASKS", "2"},
+                              {"SLURM_JOB_ID", "7"}};
+    const Environment worker = worker_environment(told, example());
+    const auto value = [&worker](const char* name) {
+        const std::string* found = find_variable(worker, name);
+        return found == nullptr ? "not set" : *found;
+    };
+    for (const char* rank : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}) CHECK(value(rank) == "5");
+    for (const char* local : {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}) CHECK(value(local) == "1");
+    for (const char* size : {"OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}) CHECK(value(size) == "8");
+    // Of the step itself they are true; two processes cannot be one of MPI's.
+    CHECK(value("SLURM_STEP_NUM_TASKS") == "2");
+    CHECK(value("SLURM_JOB_ID") == "7");
+    CHECK(value("PMIX_NAMESPACE") == "not set");
+    CHECK(value("PMI_RANK") == "not set");
+    CHECK(value("") == "not set");
+
+    const Environment true_of_it = {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"PMI_FD", "12"}};
+    CHECK(*find_variable(worker_environment(true_of_it, example()), "PMI_FD") == "12");
+}
+
 }  // namespace ddprun

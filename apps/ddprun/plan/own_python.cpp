@@ -1,0 +1,107 @@
+#include "apps/ddprun/plan/own_python.hpp"
+
+#include <fmt/core.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "launcher/process/child_exec.hpp"
+#include "launcher/start/remote_shell.hpp"
+
+namespace ddprun::inline app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostLinks = 40;  // as many as the system follows
+constexpr std::array<std::string_view, 2> kPythonNames = {"python3", "python"};
+// Whoever installs something for all users may have put it beside a Python that is not its own.
+constexpr std::array<std::string_view, 8> kSharedFolders = {
+    "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/snap/bin", "/opt/bin"};
+
+// The program's names, from the one that it was called by to that of its file.
+std::vector<fs::path> names_of(const std::string& program) {
+    std::error_code unknown;
+    std::vector<fs::path> names;
+    fs::path name = program.empty() ? fs::path() : fs::absolute(program, unknown);
+    while (!name.empty() && names.size() < kMostLinks) {
+        names.push_back(name);
+        const fs::path target = fs::read_symlink(name, unknown);
+        if (unknown) break;
+        name = (name.parent_path() / target).lexically_normal();
+    }
+    if (const fs::path file = fs::canonical(program, unknown); !unknown) names.push_back(file);
+    return names;
+}
+
+std::string python_in(const fs::path& folder) {
+    const auto found = std::find_if(kPythonNames.begin(), kPythonNames.end(), [&](std::string_view name) {
+        const fs::path file = folder / name;
+        std::error_code unknown;
+        return fs::is_regular_file(file, unknown) && ::access(file.c_str(), X_OK) == 0;
+    });
+    return found == kPythonNames.end() ? "" : (folder / *found).string();
+}
+
+// A user's own folder is shared in the same way: what pip, pipx and uv install comes together there.
+bool is_shared(const fs::path& folder) {
+    std::error_code unknown;
+    const auto is_folder = [&](const fs::path& shared) { return fs::equivalent(folder, shared, unknown); };
+    const fs::path prefix = folder.parent_path();
+    return prefix.filename() == ".local" || prefix == prefix.root_path() ||
+           std::any_of(kSharedFolders.begin(), kSharedFolders.end(), is_folder);
+}
+
+// The version's folder of packages is named like the file behind the link: python3.12.
+bool has_our_package(const std::string& python) {
+    std::error_code unknown;
+    const fs::path file = fs::canonical(python, unknown);
+    const fs::path prefix = fs::path(python).parent_path().parent_path();
+    return !unknown && fs::exists(prefix / "lib" / file.filename() / "site-packages" / "ddprun", unknown);
+}
+
+bool is_environment(const fs::path& folder, const std::string& python) {
+    std::error_code unknown;
+    return fs::exists(folder.parent_path() / "pyvenv.cfg", unknown) || !is_shared(folder) ||
+           has_our_package(python);
+}
+
+}  // namespace
+
+std::string python_beside(const std::string& program) {
+    for (const fs::path& name : names_of(program)) {
+        const std::string python = python_in(name.parent_path());
+        if (!python.empty() && is_environment(name.parent_path(), python)) return python;
+    }
+    return {};
+}
+
+std::string own_python() {
+    const std::string file = own_program();
+    const auto* called = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+    std::error_code unknown;
+    // A script's first line that names this launcher has the script's name there.
+    const bool is_ours = called != nullptr && !file.empty() && fs::equivalent(called, file, unknown);
+    return python_beside(is_ours ? called : file);
+}
+
+std::string other_python_on_path(const std::string& own, const Environment& environment) {
+    const std::string* path = find_variable(environment, "PATH");
+    const std::string on_path =
+        find_executable("python3", path == nullptr ? std::nullopt : std::optional(*path));
+    std::error_code unknown;
+    const auto folder_of = [](const std::string& file) { return fs::path(file).parent_path(); };
+    if (on_path.empty() || fs::equivalent(folder_of(own), folder_of(on_path), unknown)) return {};
+    return fmt::format(
+        "Python is {}, of the environment that this launcher lies in, and not PATH's {}; "
+        "PYTHON_EXEC={} takes that one",
+        own, on_path, on_path);
+}
+
+}  // namespace ddprun::inline app

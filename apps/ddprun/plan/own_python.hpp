@@ -1,0 +1,23 @@
+// The Python of the environment that this launcher lies in, as torchrun runs that of its own.
+#pragma once
+
+#include <string>
+
+#include "rendezvous/worker/worker_env.hpp"
+
+namespace ddprun::inline app {
+
+// Returns the python3 of the environment in which `program`, one of the links on its way to a file, or that file lies; empty: none
+// of them lies in one. Environments are
+//   a virtual one (pyvenv.cfg above the folder), by venv, virtualenv, pipx, uv and uvx, and
+//   any other folder with a Python beside the launcher, as conda has it; but not a folder of the system's, where each has its package,
+//   unless that Python has ours.
+std::string python_beside(const std::string& program);
+
+// Returns that of this process, by the name that it was started by and by its file's.
+std::string own_python();
+
+// Says in a line that PATH has another python3 than `own`; empty: it has the same, or none.
+std::string other_python_on_path(const std::string& own, const Environment& environment);
+
+}  // namespace ddprun::inline app

@@ -1,0 +1,125 @@
+#include "apps/ddprun/plan/program_input.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "launcher/harmless_text.hpp"
+#include "launcher/plan/program.hpp"
+#include "rendezvous/system/small_file.hpp"
+
+namespace ddprun::inline app {
+namespace {
+
+constexpr const char* kStandardInput = "/dev/stdin";
+constexpr std::size_t kReadAtOnce = 64 * 1024;
+
+std::string name_of(const ProgramInput& input, const CommandLine& line) {
+    const std::string program = harmless_line(line.program.front());
+    return input.word.empty() || input.word == line.program.front()
+               ? program
+               : fmt::format("{} {}", program, harmless_line(input.word));
+}
+
+// Reads to the end.
+std::string read_all(int descriptor, const std::string& name) {
+    std::string text;
+    for (;;) {
+        const std::size_t before = text.size();
+        text.resize(before + kReadAtOnce);
+        const ssize_t count = ::read(descriptor, text.data() + before, kReadAtOnce);
+        text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+        if (count == 0) return text;
+        if (count < 0 && errno != EINTR)
+            throw UsageError(fmt::format("{}: its program cannot be read: {}", name, std::strerror(errno)));
+        if (text.size() > kMaxReadProgram)
+            throw UsageError(fmt::format(
+                "{}: its program, which is read for all workers, has over {} bytes; put it into a file", name,
+                kMaxReadProgram));
+    }
+}
+
+// A pipe of a shell's has a number that only this process knows.
+void name_standard_input(std::vector<std::string>& words, const ProgramInput& input) {
+    const auto word = std::find(words.begin(), words.end(), input.word);
+    if (input.descriptor != STDIN_FILENO && word != words.end()) *word = kStandardInput;
+}
+
+void refuse_further(const CommandLine& line) {
+    std::vector<std::vector<std::string>> further;
+    for (const NodeProgram& one : line.further_programs) further.push_back(one.words);
+    for (const RankCommand& one : line.rank_programs) further.push_back(one.words);
+    for (const auto& words : further) {
+        if (program_input(words))
+            throw UsageError(fmt::format(
+                "{}: its program is read from standard input, which only PROGRAM can be; put it into a file",
+                harmless_line(words.front())));
+    }
+}
+
+bool is_asked(const CommandLine& line) {
+    const bool is_shown = line.dry_run || line.explain || line.show || line.program.empty();
+    return !is_shown && !line.tty_rank && !line.origins.contains("--stdin") && !line.adapt &&
+           line.secret_file != "-";
+}
+
+void check_text(const CommandLine& line, const std::string& text, const std::string& name) {
+    if (text.empty())
+        throw UsageError(
+            fmt::format("{}: its program is to be read from standard input, which is empty", name));
+    if (!descriptor_named(line.program.front())) return;
+    if (line.no_python)
+        throw UsageError(fmt::format(
+            "--no-python: what is read from {} cannot be executed itself; name what runs it: bash -s", name));
+    if (const std::string other = other_interpreter(text); !other.empty())
+        throw UsageError(fmt::format(
+            "{0}: its first line is for {1}, and Python would run it; name that in front: {1} {0}", name,
+            other));
+}
+
+}  // namespace
+
+void take_read_program(CommandLine& line) {
+    if (!is_asked(line)) return;
+    refuse_further(line);
+    const auto input = line.module ? std::nullopt : program_input(line.program);
+    if (!input) return;
+    const std::string name = name_of(*input, line);
+    if (::isatty(input->descriptor) != 0)
+        throw UsageError(fmt::format(
+            "{}: its program is to be read from standard input, which is a terminal; give a file, or --tty 0",
+            name));
+    std::string text = read_all(input->descriptor, name);
+    check_text(line, text, name);
+    name_standard_input(line.program, *input);
+    name_standard_input(line.start.program_words, *input);
+    line.read_program = std::make_shared<const std::string>(std::move(text));
+}
+
+void take_starters_program(CommandLine& line, const std::string& path) {
+    if (path.empty()) return;
+    auto text = read_small_file(path, kMaxReadProgram);
+    if (!text)
+        throw UsageError("the program that the starter has read did not come: " + text.error().message());
+    line.read_program = std::make_shared<const std::string>(*std::move(text));
+}
+
+std::string unread_input(const CommandLine& line) {
+    struct stat info {};
+    if (!line.detach || line.read_program || ::fstat(STDIN_FILENO, &info) != 0) return {};
+    int waiting = 0;
+    const bool is_file = S_ISREG(info.st_mode) && ::lseek(STDIN_FILENO, 0, SEEK_CUR) < info.st_size;
+    const bool is_pipe =
+        S_ISFIFO(info.st_mode) && ::ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0;
+    if (!is_file && !is_pipe) return {};
+    return "--detach: workers read nothing, though standard input has something; give it to them in a file";
+}
+
+}  // namespace ddprun::inline app
