@@ -72,6 +72,15 @@ std::optional<std::string> beyond(const std::vector<std::string>& entries, std::
     return found == entries.end() ? std::nullopt : std::optional(*found);
 }
 
+// Finds the first device that is named twice: no program sees it as two.
+std::string said_twice(const Mask& mask, const std::vector<std::string>& entries) {
+    for (auto entry = entries.begin(); entry != entries.end(); ++entry) {
+        if (std::find(entries.begin(), entry, *entry) != entry)
+            return fmt::format("{} names GPU {} twice", mask.text(), *entry);
+    }
+    return {};
+}
+
 std::string remark_on(const Mask& mask, const std::vector<std::string>& entries, const NodeGpus& node) {
     const auto missing = node.gpus.empty() ? std::nullopt : beyond(entries, node.gpus.size());
     if (!missing) return {};
@@ -124,6 +133,7 @@ NodeDevices by_one_mask(const Mask& mask, const NodeGpus& node, GpuVendor vendor
     }
     const auto entries = mask_entries(*mask.value, vendor);
     NodeDevices devices = devices_of(behind(entries, counted, node.gpus), mask, mask.text());
+    devices.contradiction = said_twice(mask, entries);
     // Tiles may be counted in place of devices.
     if (vendor != GpuVendor::intel) devices.remark = remark_on(mask, entries, node);
     return devices;

@@ -139,6 +139,12 @@ std::vector<StartNode> nodes_of(const CommandLine& line, const StarterFacts& fac
         }
         nodes.push_back(std::move(node));
     }
+    const auto is_idle = [](const StartNode& node) { return node.workers == 0; };
+    if (std::all_of(nodes.begin(), nodes.end(), is_idle))
+        throw UsageError(
+            fmt::format("{} {}: nothing would run; write {}:8 for eight workers there", hosts_flag(line),
+                        harmless_line(line.start.hosts.empty() ? line.start.host_file : line.start.hosts),
+                        host_of(nodes.front().target)));
     return nodes;
 }
 
