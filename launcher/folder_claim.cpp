@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -100,8 +101,12 @@ bool holds_nothing_of_worth(const fs::path& folder, std::size_t max_entries) {
 }  // namespace
 
 FolderClaim::FolderClaim(const std::filesystem::path& folder) : lock_(open_folder(folder)) {
+    // Elsewhere nobody asks for a claim, and a lock may be long in coming.
+    if (lock_ && !is_local(lock_.get())) lock_.reset();
     struct flock lock = whole(F_RDLCK);
     if (lock_ && ::fcntl(lock_.get(), F_OFD_SETLK, &lock) != 0) lock_.reset();
+    // Cleaners of temporary files (systemd-tmpfiles) leave a folder alone that has the other kind of lock.
+    if (lock_) ::flock(lock_.get(), LOCK_SH | LOCK_NB);
 }
 
 ClaimState claim_on(const std::filesystem::path& folder) {

@@ -2,7 +2,8 @@
 // process that holds it has ended, however that came about.
 //
 // It is a lock on the folder itself, so it needs no file, stays when the folder gets another name, and means
-// the same in every PID namespace (two containers that share /tmp), where a pid does not. Only a file system
+// the same in every PID namespace (two containers that share /tmp), where a pid does not. There are two locks, one that can be looked at
+// without taking it (claim_on), and one that keeps cleaners of temporary files away. Only a file system
 // of this machine can tell: on others (NFS, FUSE) a launcher elsewhere would not be seen.
 #pragma once
 

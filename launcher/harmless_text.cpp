@@ -3,10 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <optional>
 
+#include "launcher/secret_text.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun::inline launch {
@@ -89,13 +88,6 @@ std::string_view tail_of(std::string_view text, std::size_t size) {
     return text.substr(begin);
 }
 
-// Open MPI's key of a job's transports goes by the last of them.
-constexpr std::array<std::string_view, 9> kSecretWords = {
-    "SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "JWT", "KEY", "PRECONDITION"};
-
-// InfiniBand's partitions have such keys, which are numbers that everybody may know.
-constexpr std::string_view kPartitionKey = "_PKEY";
-
 }  // namespace
 
 std::string_view last_state(std::string_view line) {
@@ -105,7 +97,8 @@ std::string_view last_state(std::string_view line) {
 }
 
 std::string harmless_line(std::string_view line, std::size_t limit) {
-    std::string shown;
+    std::string shown, masked;
+    if (has_address(line)) line = masked = masked_addresses(line);
     // A line may be of any length, and no more of it than this can matter.
     while (!line.empty() && shown.size() <= limit) {
         if (line[0] == kEscape) {
@@ -149,7 +142,7 @@ std::string valid_utf8(std::string_view text) {
 
 std::string cut_middle(std::string_view text, std::size_t limit) {
     check(limit >= 64, "a limit that leaves no room for the note");
-    const std::string valid = valid_utf8(text);
+    const std::string valid = valid_utf8(has_address(text) ? masked_addresses(text) : std::string(text));
     if (valid.size() <= limit) return valid;
     const auto note = [](std::size_t bytes) { return fmt::format("\n... {} bytes left out ...\n", bytes); };
     const std::size_t room = limit - note(valid.size()).size();
@@ -167,14 +160,6 @@ std::vector<std::string_view> lines_of(std::string_view text) {
         text.remove_prefix(end + 1);
     }
     return lines;
-}
-
-bool is_secret_name(std::string_view name) {
-    std::string upper(name);
-    for (char& letter : upper) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
-    if (upper.ends_with(kPartitionKey)) upper.resize(upper.size() - kPartitionKey.size());
-    return std::any_of(kSecretWords.begin(), kSecretWords.end(),
-                       [&upper](std::string_view word) { return upper.find(word) != upper.npos; });
 }
 
 }  // namespace ddprun::inline launch

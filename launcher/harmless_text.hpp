@@ -36,9 +36,6 @@ std::string cut_middle(std::string_view text, std::size_t limit);
 // Returns the parts between newlines; a newline at the end begins no further line.
 std::vector<std::string_view> lines_of(std::string_view text);
 
-// True if a variable's value is nobody's to see: its name has in it SECRET, TOKEN, PASSWORD, KEY or the like, in letters of either case.
-bool is_secret_name(std::string_view name);
-
 // It stands before each of the launcher's own lines, so that they are told from its workers'.
 inline constexpr std::string_view kLauncherMark = "ddprun: ";
 

@@ -21,6 +21,7 @@ cmake:the build
 ninja-build:the build
 libboost1.81-dev:Asio, Process, JSON (headers)
 libcli11-dev:command lines
+libtomlplusplus-dev:the file of --config (headers)
 libspdlog-dev:the launcher's log
 libfmt-dev:what spdlog formats with
 libssl-dev:TLS to etcd (headers; the library is opened where a job wants it)

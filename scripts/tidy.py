@@ -38,6 +38,7 @@ MAY_INCLUDE = {
 # Where a library may be included: its include prefix, and a pattern of paths.
 LIBRARY_HOME = (
     ("CLI/", r"apps/"),
+    ("toml++/", r"apps/cli/(config_file|print)\.cpp$"),
     ("spdlog/", r"(launcher|apps)/.*\.cpp$"),
     ("fmt/core.h", r".*\.cpp$"),
     ("fmt/format.h", r"rendezvous/system/format\.cpp$"),

@@ -5,26 +5,18 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <sstream>
 
+#include "apps/cli/config_file.hpp"
+#include "launcher/told_file.hpp"
 #include "rendezvous/system/small_file.hpp"
-
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline app {
 
 namespace {
 
-// The file of --config, in the form of TOML or INI: one NAME = VALUE a line, NAME an option's long one without the dashes in
-// front. An option that may be repeated takes a list.
-struct ConfigFile {
-    std::string path;
-    std::map<std::string, std::vector<std::string>> values;  // by long name ("--nnodes"); none is empty
-};
+// What the file of --config says, by long name ("--nnodes").
+using ConfigValues = std::map<std::string, ToldValue>;
 
 // Finds the row that a name in the file stands for. The file itself can only be named from outside.
 const OptionRow& row_named(const std::string& name, const std::vector<OptionGroup>& groups) {
@@ -45,28 +37,22 @@ const OptionRow& row_named(const std::string& name, const std::vector<OptionGrou
 
 // Throws BadValue for a file that cannot be read, for a name that is no option's, and for several values
 // where there can be one.
-ConfigFile read_config_file(const std::string& path, const std::vector<OptionGroup>& groups) {
-    std::ifstream file(path);
-    // A folder can be opened, too, and is noticed only by reading.
-    if (file) file.peek();
-    if (!file.is_open() || file.bad())
-        throw BadValue(fmt::format("cannot be read: {}", std::strerror(errno)));
-    file.clear();
-    std::istringstream text(edited_text({std::istreambuf_iterator<char>(file), {}}));
-    ConfigFile config{path, {}};
-    for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {
-        // A section's begin and end.
-        if (item.name == "++" || item.name == "--") continue;
-        const OptionRow& row = row_named(item.fullname(), groups);
-        auto& texts = config.values[long_name(row)];
-        for (const std::string& text : item.inputs) {
-            if (!text.empty()) texts.push_back(text);
-        }
-        if (texts.size() > 1 && !row.has(kRepeated))
-            throw BadValue(item.name + ": takes one value; put one with blanks or commas in quotes");
+ConfigValues read_config_file(const std::string& path, const std::vector<OptionGroup>& groups) {
+    const auto bytes = read_told_file(path, kMaxConfigFile);
+    if (!bytes) throw BadValue(fmt::format("cannot be read: {}", bytes.error().message()));
+    ConfigValues values;
+    for (ConfigEntry& entry : parse_config(edited_text(*bytes))) {
+        const OptionRow& row = row_named(entry.name, groups);
+        if (entry.texts.size() > 1 && !row.has(kRepeated))
+            throw BadValue(fmt::format("line {}: {}: takes one value, and no list", entry.line, entry.name));
+        if (entry.texts.empty()) continue;
+        ToldValue& value = values[long_name(row)];
+        if (!value.texts.empty())
+            throw BadValue(fmt::format("line {}: {}: is said twice, under another of its names, too",
+                                       entry.line, entry.name));
+        value = {std::move(entry.texts), {OptionSource::config_file, fmt::format("{}:{}", path, entry.line)}};
     }
-    std::erase_if(config.values, [](const auto& entry) { return entry.second.empty(); });
-    return config;
+    return values;
 }
 
 const char* const kConfigFlag = "--config";
@@ -116,13 +102,14 @@ void add_variables(const OptionRow& row, const Environment& environment, std::ve
     if (!row.other_variable.empty()) add(row.other_variable);
 }
 
-std::string with_place(const std::string& message, const OptionOrigin& origin) {
-    const std::string place = origin_text(origin);
-    return message.ends_with(place) ? message : message + place;
+std::string home_of(const Environment& environment) {
+    const std::string* home = find_variable(environment, "HOME");
+    return home == nullptr ? "" : *home;
 }
 
 // `typed`: what errors call the option; empty: by its first name.
-void set_row(const OptionRow& row, const ToldValue& given, const std::string& typed = {}) {
+void set_row(const OptionRow& row, const ToldValue& given, const std::string& home,
+             const std::string& typed = {}) {
     // An option that needs no value is a flag for a variable or a file.
     const bool may_be_bare =
         row.metavar.starts_with('[') && given.origin.source != OptionSource::command_line;
@@ -134,7 +121,7 @@ void set_row(const OptionRow& row, const ToldValue& given, const std::string& ty
             // As torchrun has it; another program's variable may be called so, and means something else by a word.
             const bool is_torchruns = row.metavar.empty() && given.origin.name.starts_with("PET_");
             if (is_torchruns && !whole_number<int>(text)) throw BadValue("must be 1 or 0");
-            row.set(text);
+            row.set(row.has(kPath) ? at_home(text, home) : text);
         } catch (const BadValue& bad) {
             throw UsageError(fmt::format("{} {}: {}{}", shown, text, bad.what(), origin_text(given.origin)));
         } catch (const UsageError& error) {
@@ -201,8 +188,8 @@ std::string other_variables_of(const OptionRow& row) {
 
 OptionRow config_row() {
     return {kConfigFlag, "FILE",
-            "Options from a file, as NAME = VALUE (TOML or INI); whatever else sets an option is stronger",
-            [](const std::string&) {}};
+            "Options from a file, as NAME = VALUE (TOML); whatever else sets an option is stronger",
+            [](const std::string&) {}, kPath};
 }
 
 void add_rows(CLI::App& app, const std::vector<OptionGroup>& groups) {
@@ -223,7 +210,7 @@ void take_values(const CLI::App& app, const std::vector<OptionGroup>& groups) {
         for (const OptionRow& row : group.rows) {
             std::vector<ToldValue> told;
             add_told(row, told_by_words(app, row), told);
-            if (!told.empty()) set_row(row, told.front());
+            if (!told.empty()) set_row(row, told.front(), home_of(current_environment()));
         }
     }
 }
@@ -237,11 +224,12 @@ std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<Optio
         add_variables(row, environment, told);
         return told;
     };
-    ConfigFile config;
+    ConfigValues config;
+    const std::string home = home_of(environment);
     if (const auto told = told_of(config_row()); !told.empty()) {
         const std::string& path = told.front().texts.back();
         try {
-            config = read_config_file(path, groups);
+            config = read_config_file(at_home(path, home), groups);
         } catch (const BadValue& bad) {
             throw UsageError(
                 fmt::format("{} {}: {}{}", kConfigFlag, path, bad.what(), origin_text(told.front().origin)));
@@ -251,12 +239,12 @@ std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<Optio
     for (const OptionGroup& group : groups) {
         for (const OptionRow& row : group.rows) {
             ToldOption option{long_name(row), told_of(row)};
-            if (const auto entry = config.values.find(option.name); entry != config.values.end())
-                add_told(row, {entry->second, {OptionSource::config_file, config.path}}, option.told);
+            if (const auto entry = config.find(option.name); entry != config.end())
+                add_told(row, std::move(entry->second), option.told);
             if (option.told.empty() || dropped.contains(option.name)) continue;
             const bool is_typed = option.told.front().origin.source == OptionSource::command_line;
             const auto name = typed.find(option.name);
-            set_row(row, option.told.front(), is_typed && name != typed.end() ? name->second : "");
+            set_row(row, option.told.front(), home, is_typed && name != typed.end() ? name->second : "");
             options.push_back(std::move(option));
         }
     }
@@ -276,6 +264,11 @@ std::string as_said(const std::string& message, const TypedNames& typed, const O
     const auto word = typed.find(name);
     const bool is_typed = word != typed.end() && origin->second.source == OptionSource::command_line;
     return with_place((is_typed ? word->second : name) + message.substr(name.size()), origin->second);
+}
+
+std::string with_place(const std::string& message, const OptionOrigin& origin) {
+    const std::string place = origin_text(origin);
+    return message.ends_with(place) ? message : message + place;
 }
 
 std::string origin_text(const OptionOrigin& origin) {

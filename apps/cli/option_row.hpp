@@ -30,6 +30,7 @@ enum OptionMark : unsigned {
     // Nodes of a job may say different things. Then each one's own value counts for itself, unless:
     kNode0 = 16,      // that of node 0 counts for all
     kAllNodes = 32,   // it has to be the same on all nodes
+    kPath = 64,       // a place in the file system: `~/` is the home folder
     kOwnMark = 1024,  // the first of a program's own marks
 };
 
@@ -137,6 +138,9 @@ OptionOrigins origins_of(const std::vector<ToldOption>& options);
 // Writes an error that begins with an option's long name so that it has that as it was typed, and the place of the value at
 // its end.
 std::string as_said(const std::string& message, const TypedNames& typed, const OptionOrigins& origins);
+
+// The message with the place of the value at its end, unless it has that.
+std::string with_place(const std::string& message, const OptionOrigin& origin);
 
 // " (from PET_NNODES)": for the end of an error; empty where the user has the value before his eyes.
 std::string origin_text(const OptionOrigin& origin);

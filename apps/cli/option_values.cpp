@@ -74,6 +74,15 @@ bool yes_or_no(const std::string& text) {
     return *number != 0;
 }
 
+std::string at_home(const std::string& path, const std::string& home) {
+    if (!path.starts_with('~')) return path;
+    if (path.size() > 1 && path[1] != '/')
+        throw BadValue(
+            "~ stands for your own home only; write the folder out, or ./~ for a file that is called so");
+    if (home.empty()) throw BadValue("~ stands for HOME, which is not set");
+    return home + path.substr(1);
+}
+
 std::vector<std::string> comma_separated(const std::string& text) {
     std::vector<std::string> parts;
     for (const std::string_view part : split_at(text, ',')) {
@@ -85,7 +94,9 @@ std::vector<std::string> comma_separated(const std::string& text) {
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
                          std::string otherwise) {
-    std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+    // The dashes in front are the same in all.
+    const std::size_t letters = word.size() - std::min(word.find_first_not_of('-'), word.size());
+    std::size_t best_distance = std::max<std::size_t>(1, letters / 3) + 1;
     for (const std::string& candidate : candidates) {
         // Levenshtein distance, one row at a time.
         std::vector<std::size_t> row(candidate.size() + 1);

@@ -109,7 +109,7 @@ std::vector<OptionRow> call_rows(BenchOptions& options) {
          into(options.backend,
               one_of<BackendChoice>({{"cpu", BackendChoice::cpu}, {"nccl", BackendChoice::nccl}}))},
         {"-I,--statistics", "", "also the iterations' extremes, p99 and variation", into(options.statistics)},
-        {"-J,--json", "FILE", "write all rows to this file, as JSON", into(options.json_file)},
+        {"-J,--json", "FILE", "write all rows to this file, as JSON", into(options.json_file), kPath},
         {"-T,--timeout", "N", "seconds for one call, then it fails (300)",
          number_into(options.timeout, 1, 86'400)}};
 }

@@ -20,8 +20,6 @@ struct Values {
     bool json = false;
     bool follow = false;
     bool no_wait = false;
-    std::string run;
-    bool dry_run = false;
 };
 
 // A Command is a name and its rows.
@@ -59,14 +57,6 @@ std::vector<Command> commands_of(Values& values) {
            {id,
             {"--signal", "NAME", "The signal that its launcher gets (TERM)", into(values.signal, signal_of)},
             {"--no-wait", "", "Return at once", into(values.no_wait)}}}}},
-        {"rerun",
-         "Start again what ddprun --log-dir has recorded: the same command line, folder and variables",
-         {{"",
-           {{"RUN", "",
-             "The folder of --log-dir, of which the newest run is taken, a run's own folder in it, or its "
-             "run.json",
-             into(values.run)},
-            {"--dry-run", "", "Print what would be run, for a shell, and exit", into(values.dry_run)}}}}},
     };
 }
 
@@ -82,11 +72,8 @@ void check_command(const CLI::App& app, const std::string& word) {
 }  // namespace
 
 ControlCommand parse_control_command(std::vector<std::string> words) {
-    CLI::App app(
-        "Lists, follows and ends the jobs that ddprun --detach started, of this user on this node, and "
-        "starts "
-        "a run again.",
-        "ddpctl");
+    CLI::App app("Lists, follows and ends the jobs that ddprun --detach started, of this user on this node.",
+                 "ddpctl");
     add_standard_options(app, DDPRUN_VERSION);
     Values values;
     const std::vector<Command> commands = commands_of(values);
@@ -102,7 +89,6 @@ ControlCommand parse_control_command(std::vector<std::string> words) {
     if (app.got_subcommand("status")) return StatusCommand{values.id, values.json};
     if (app.got_subcommand("logs")) return LogsCommand{values.id, values.follow, values.tail};
     if (app.got_subcommand("attach")) return AttachCommand{values.id};
-    if (app.got_subcommand("rerun")) return RerunCommand{values.run, values.dry_run};
     return KillCommand{values.id, values.signal, !values.no_wait};
 }
 

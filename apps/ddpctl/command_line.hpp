@@ -29,17 +29,13 @@ struct KillCommand {
     int signal = 0;
     bool wait = true;
 };
-struct RerunCommand {
-    std::string run;  // a run.json, its folder, or the one of --log-dir
-    bool dry_run = false;
-};
 // --help and --version: print this and end with 0.
 struct ShowCommand {
     std::string text;
 };
 
-using ControlCommand = std::variant<ListCommand, StatusCommand, LogsCommand, AttachCommand, KillCommand,
-                                    RerunCommand, ShowCommand>;
+using ControlCommand =
+    std::variant<ListCommand, StatusCommand, LogsCommand, AttachCommand, KillCommand, ShowCommand>;
 
 // `words` without the program's own name. Throws UsageError (apps/cli/option_values.hpp).
 ControlCommand parse_control_command(std::vector<std::string> words);

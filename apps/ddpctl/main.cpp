@@ -1,5 +1,4 @@
-// ddpctl: lists, shows, follows and ends the jobs that `ddprun --detach` started, of this user on this node, and starts a run
-// again that `ddprun --log-dir` has recorded.
+// ddpctl: lists, shows, follows and ends the jobs that `ddprun --detach` started, of this user on this node.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
@@ -22,7 +21,6 @@
 #include "apps/cli/print.hpp"
 #include "apps/ddpctl/command_line.hpp"
 #include "apps/ddpctl/job_text.hpp"
-#include "apps/ddpctl/rerun.hpp"
 #include "launcher/jobs/job_control.hpp"
 #include "launcher/jobs/job_folder.hpp"
 #include "launcher/wall_clock.hpp"
@@ -244,8 +242,6 @@ class Commands {
         print(fmt::format("{}: {}\n", job.id, state_text(find(job.id))));
         return 0;
     }
-
-    int operator()(const RerunCommand& command) const { return run_again(command); }
 
   private:
     std::vector<Job> all() const { return is_private_folder(jobs_) ? list_jobs(jobs_) : std::vector<Job>(); }

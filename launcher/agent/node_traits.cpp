@@ -10,9 +10,9 @@
 #include <cerrno>
 #include <set>
 
-#include "launcher/harmless_text.hpp"
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/child_exec.hpp"
+#include "launcher/secret_text.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/small_file.hpp"

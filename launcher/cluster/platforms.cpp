@@ -217,11 +217,13 @@ std::optional<FamilyFacts> read_indexed_pod(const ClusterView& view) {
     FamilyFacts facts;
     facts.conflict = wrong_number(view, "JOB_COMPLETION_INDEX", 0);
     if (!index) return facts;
-    facts.ways_out[Fact::nnodes] =
-        "a pod is told its index only (JOB_COMPLETION_INDEX), so give --nnodes; where each pod is a job of its own, --standalone";
-    facts.ways_out[Fact::master_addr] =
-        "a pod of an indexed Job is known to others where its template has a subdomain and a headless service; with "
-        "these, or with --master-addr, they meet";
+    facts.ways_out[Fact::nnodes] = fmt::format(
+        "JOB_COMPLETION_INDEX={} tells this pod its index only, so give --nnodes; where each pod is a job of its own, --standalone",
+        *index);
+    facts.ways_out[Fact::master_addr] = fmt::format(
+        "JOB_COMPLETION_INDEX={} tells this pod its index only; a pod of an indexed Job is known to others where its template has "
+        "a subdomain and a headless service; with these, or with --master-addr, they meet",
+        *index);
     claim_told(view, facts, Fact::master_addr, "MASTER_ADDR");
     claim_port(view, facts, "MASTER_PORT");
     const std::string job = job_of_pod(view, *index);

@@ -15,6 +15,7 @@ namespace ddprun::inline launch {
 namespace {
 
 constexpr std::size_t kMaxNumberShown = 80;
+constexpr std::size_t kMaxListShown = 120;
 
 }  // namespace
 
@@ -92,7 +93,9 @@ bool take_host_list(const ClusterView& view, FamilyFacts& facts, std::string_vie
     if (text == nullptr) return false;
     const auto hosts = expand_host_list(*text);
     if (const auto* wrong = std::get_if<std::string>(&hosts)) {
-        facts.conflict = fmt::format("{}: {}", variable, *wrong);
+        const std::string shown = harmless_line(*text, kMaxListShown);
+        facts.conflict = wrong->starts_with(shown) ? fmt::format("{}: {}", variable, *wrong)
+                                                   : fmt::format("{}={}: {}", variable, shown, *wrong);
         return false;
     }
     for (const std::string& name : std::get<std::vector<std::string>>(hosts))

@@ -18,6 +18,7 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "launcher/process/process_table.hpp"
+#include "launcher/secret_text.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/exit_status.hpp"
@@ -270,7 +271,7 @@ DetachedJob::DetachedJob(std::filesystem::path folder, const LaunchOptions& opti
       room_(std::move(room)),
       starter_(std::move(starter)) {
     record_.entry_name = options.entry_name;
-    record_.command = std::move(command);
+    record_.command = masked_words(std::move(command));
     std::error_code unknown;
     record_.directory = std::filesystem::current_path(unknown).string();
     record_.node_rank = options.node_rank;

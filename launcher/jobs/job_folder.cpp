@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <concepts>
@@ -14,6 +15,7 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "launcher/process/process_table.hpp"
+#include "launcher/secret_text.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
@@ -335,9 +337,9 @@ namespace json = boost::json;
 constexpr std::string_view kRunKind = "ddprun run";
 constexpr int kRunSchema = 1;
 constexpr std::size_t kMaxRunDepth = 8;
-// By this a job finds its processes.
-constexpr std::string_view kJobVariable = "DDPRUN_RUN_ID";
-
+// What decides how a job runs is said by these; a value of any other may be about the user.
+constexpr std::array<std::string_view, 6> kRecordedFamilies = {"NCCL_",  "CUDA_", "OMP_",
+                                                               "TORCH_", "GLOO_", "DDPRUN_"};
 struct RunRules : JsonRules {
     static std::string text(const std::string& text, std::size_t) { return valid_utf8(text); }
 
@@ -357,30 +359,13 @@ struct RunRules : JsonRules {
         }
         return true;
     }
-    static bool take(const json::object& in, std::string_view name, std::optional<std::string>& text) {
-        const json::value* member = in.if_contains(name);
-        return member == nullptr || from_json<RunRules>(*member, text);
-    }
 };
-
-bool has_zero(const std::string& text) { return text.find('\0') != text.npos; }
-
-// Nothing that is executed may hold a zero.
-bool can_be_executed(const RunRecord& record) {
-    if (has_zero(record.program) || has_zero(record.called) || has_zero(record.directory)) return false;
-    const bool has_program = record.program.starts_with('/');
-    const auto is_bad = [](const auto& entry) { return has_zero(entry.first) || has_zero(entry.second); };
-    return has_program && std::none_of(record.words.begin(), record.words.end(), has_zero) &&
-           std::none_of(record.environment.begin(), record.environment.end(), is_bad);
-}
 
 }  // namespace
 
 std::string to_json(const RunRecord& record) {
     json::object root{{"kind", kRunKind}, {"schema", kRunSchema}};
     put_members<RunRules>(root, record);
-    RunRecord read;
-    if (!take_members<RunRules>(root, read) || read != record) root["is_exact"] = false;
     return json::serialize(root) + "\n";
 }
 
@@ -390,32 +375,18 @@ std::optional<RunRecord> parse_run_record(std::string_view text) {
     if (!root) return std::nullopt;
     const json::value* kind = root->if_contains("kind");
     const bool is_ours = kind != nullptr && kind->is_string() && kind->get_string() == kRunKind;
-    if (!is_ours || !take_members<RunRules>(*root, record) || !can_be_executed(record)) return std::nullopt;
+    if (!is_ours || !take_members<RunRules>(*root, record)) return std::nullopt;
     return record;
 }
 
-std::size_t newest_run(const std::vector<RunRecord>& records, const std::string& host) {
-    const auto newest = std::max_element(
-        records.begin(), records.end(),
-        [](const RunRecord& one, const RunRecord& other) { return one.start_unix_ms < other.start_unix_ms; });
-    const auto found = [&](auto is_meant) {
-        return std::find_if(records.begin(), records.end(), [&](const RunRecord& one) {
-            return newest->job_id && one.job_id == newest->job_id && is_meant(one);
-        });
-    };
-    auto best = found([](const RunRecord& one) { return one.node_rank == 0; });
-    if (best == records.end()) best = found([&](const RunRecord& one) { return one.host == host; });
-    return static_cast<std::size_t>((best == records.end() ? newest : best) - records.begin());
-}
-
-Environment without_secrets(Environment environment) {
-    std::erase_if(environment, [](const auto& variable) { return is_secret_name(variable.first); });
-    return environment;
-}
-
-Environment as_recorded(const Environment& own, Environment recorded) {
-    for (const auto& [name, value] : own) {
-        if (is_secret_name(name) || name == kJobVariable) recorded[name] = value;
+RecordedVariables recorded_variables(const Environment& environment) {
+    RecordedVariables recorded;
+    for (const auto& [name, value] : environment) {
+        recorded.names.push_back(name);
+        const bool is_kept =
+            std::any_of(kRecordedFamilies.begin(), kRecordedFamilies.end(),
+                        [&name](std::string_view family) { return name.starts_with(family); });
+        if (is_kept && !is_secret_name(name)) recorded.values[name] = masked_text(value);
     }
     return recorded;
 }

@@ -32,9 +32,17 @@ std::string run_folder_name(const PathFacts& facts) {
     return fmt::format("{}_node{}_{}", id.substr(0, kMaxSharedId), facts.node_rank, as_path_part(facts.host));
 }
 
-std::string make_unique(const std::string& start) {
+// In a place of the user's own choice it is the umask that says for whom the folder is.
+std::string make_unique(const std::string& start, bool is_private) {
     std::string path = start + "_XXXXXX";
     if (::mkdtemp(path.data()) == nullptr) refuse(errno, path);
+    if (is_private) return path;
+    // mkdir alone asks the umask without a change of it, which other threads would see.
+    const std::string probe = path + "/x";
+    struct stat made {};
+    if (::mkdir(probe.c_str(), 0777) != 0 || ::stat(probe.c_str(), &made) != 0) refuse(errno, probe);
+    ::rmdir(probe.c_str());
+    if (::chmod(path.c_str(), made.st_mode & 07777) != 0) refuse(errno, path);
     return path;
 }
 
@@ -63,19 +71,14 @@ std::string LogFolder::round(const PathFacts& facts, int round) {
     if (job_.empty()) create_base(facts);
     if (bare_) return job_ = base_;
     if (job_.empty()) {
-        job_ = make_unique(base_ + "/" + run_folder_name(facts));
+        job_ = make_unique(base_ + "/" + run_folder_name(facts), !chosen_by_user_);
         created_.push_back(job_);
+        // The user's own place may be below /tmp, too.
+        if (chosen_by_user_) claim_ = FolderClaim(job_);
     }
     std::string path = fmt::format("{}/attempt_{}", job_, round);
     create(path);
     return path;
-}
-
-std::string LogFolder::latest(const PathFacts& facts) const {
-    PathFacts of_another_run = facts;
-    ++of_another_run.start_unix_s;
-    if (!chosen_by_user_ || filled_path(chosen_, of_another_run) != base_) return {};
-    return facts.node_rank > 0 ? fmt::format("latest_node{}", facts.node_rank) : "latest";
 }
 
 std::string LogFolder::worker(const std::string& round_folder, int local_rank) {
@@ -93,7 +96,7 @@ std::string LogFolder::error_file(const std::string& worker_folder, int local_ra
 
 void LogFolder::create_base(const PathFacts& facts) {
     if (!chosen_by_user_) {
-        base_ = make_unique(temporary_ + "/ddprun");
+        base_ = make_unique(temporary_ + "/ddprun", true);
         created_.push_back(base_);
         claim_ = FolderClaim(base_);
         return;
@@ -110,25 +113,6 @@ void LogFolder::create(const std::string& path) {
     } else if (errno != EEXIST) {
         refuse(errno, path);
     }
-}
-
-std::optional<std::string> link_latest(const RunFolder& folder) {
-    namespace fs = std::filesystem;
-    if (folder.latest.empty()) return {};
-    const fs::path run = folder.path;
-    const fs::path link = run.parent_path() / folder.latest;
-    const std::string name = run.filename().string();
-    const fs::path fresh = run.parent_path() / ("." + folder.latest + name.substr(name.rfind('_')));
-    std::error_code error;
-    const auto there = fs::symlink_status(link, error);
-    if (fs::exists(there) && !fs::is_symlink(there))
-        return link.string() + " is no link, so it leads to no run";
-    fs::create_directory_symlink(name, fresh, error);
-    if (error) return {};
-    fs::rename(fresh, link, error);
-    if (!error) return {};
-    ::unlink(fresh.c_str());
-    return fmt::format("{} does not lead to this run: {}", link.string(), error.message());
 }
 
 std::string temporary_folder(const Environment& environment) {

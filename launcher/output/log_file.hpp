@@ -6,8 +6,7 @@
 //       <local rank>/stdout.log  stderr.log  error.json
 //
 // Where the job may have several nodes, which may share the place, the run's own folder says whose it is:
-// <run id>_node<number>_<host>_XXXXXX. It is made with the first round. Where the user chose the place, `latest` beside it
-// leads to the newest run; other nodes than 0 have latest_node<number>, so each name leads to the same node's always.
+// <run id>_node<number>_<host>_XXXXXX. It is made with the first round.
 //
 // Where no logs are wanted and no place was chosen, workers still have error files, but in one folder only,
 // since making and removing one for each of eight workers takes a tenth of a short job's time:
@@ -41,12 +40,7 @@ struct RunFolder {
     std::string path;
     std::string job_id;
     int node_rank = 0;
-    std::string latest;  // the name of the link to it; empty for none
 };
-
-// Lets that link beside the folder lead to it, in one step; it takes no other file's place. Returns one line about trouble;
-// nothing where the file system has no links, and where it is full, which run.json tells.
-std::optional<std::string> link_latest(const RunFolder& folder);
 
 // It leaves something in that folder; returns one line about trouble.
 using RunFolderWork = std::function<std::optional<std::string>(const RunFolder&)>;
@@ -68,9 +62,6 @@ class LogFolder {
     // Returns the run's own folder; empty where there is none yet, or a folder for error files only.
     std::string run() const { return bare_ ? std::string() : job_; }
 
-    // Returns the name that RunFolder::latest has; none where each run is in a place of its own (%t).
-    std::string latest(const PathFacts& facts) const;
-
     // Names the file for the reason of the worker's failure, in the folder that worker() gave; empty for none.
     std::string error_file(const std::string& worker_folder, int local_rank) const;
 
@@ -83,7 +74,7 @@ class LogFolder {
 
     std::string chosen_;  // the user's, not filled in
     std::string base_;
-    FolderClaim claim_;  // it is on a base that the user did not choose
+    FolderClaim claim_;  // on the base, or on the run's own folder in one that the user chose
     std::string temporary_;
     std::string job_;
     bool files_;

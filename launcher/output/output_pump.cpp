@@ -99,7 +99,7 @@ void OutputPump::begin_round(const RoundIdentity& identity) {
     if (round_folder_.empty()) return;
     if (settings_.in_run_folder && folder_.run() != run_before) {
         run([work = settings_.in_run_folder,
-             folder = RunFolder{folder_.run(), identity.job_id, identity.node_rank, folder_.latest(facts)}] {
+             folder = RunFolder{folder_.run(), identity.job_id, identity.node_rank}] {
             return work(folder);
         });
     }

@@ -19,6 +19,7 @@ if(DDPRUN_COLLECTIVES_ONLY)
 else()
   ddprun_require_header(boost/process/v2.hpp libboost1.81-dev DDPRUN_BOOST_INCLUDE)
   ddprun_require_header(CLI/CLI.hpp libcli11-dev DDPRUN_CLI11_INCLUDE)
+  ddprun_require_header(toml++/toml.h libtomlplusplus-dev DDPRUN_TOML_INCLUDE)
   ddprun_require_header(spdlog/spdlog.h libspdlog-dev DDPRUN_SPDLOG_INCLUDE)
   # Its headers only: a job that talks TLS to etcd opens the system's OpenSSL (rendezvous/etcd/tls.hpp).
   ddprun_require_header(openssl/ssl.h libssl-dev DDPRUN_OPENSSL_INCLUDE)

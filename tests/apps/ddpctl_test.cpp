@@ -3,7 +3,6 @@
 #include "apps/cli/option_values.hpp"
 #include "apps/ddpctl/command_line.hpp"
 #include "apps/ddpctl/job_text.hpp"
-#include "apps/ddpctl/rerun.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -49,33 +48,9 @@ TEST_CASE("ddpctl: commands and their options") {
     CHECK(parsed<KillCommand>({"kill", "--signal", "sigint", "x"}).signal == SIGINT);
     CHECK(parsed<KillCommand>({"kill", "--signal=9", "--no-wait", "x"}).signal == SIGKILL);
     CHECK_FALSE(parsed<KillCommand>({"kill", "--no-wait", "x"}).wait);
-    CHECK(parsed<RerunCommand>({"rerun", "logs"}).run == "logs");
-    CHECK_FALSE(parsed<RerunCommand>({"rerun", "logs"}).dry_run);
-    CHECK(parsed<RerunCommand>({"rerun", "--dry-run", "logs"}).dry_run);
     CHECK_THAT(parsed<ShowCommand>({"--help"}).text, Catch::Contains("attach"));
     CHECK_THAT(parsed<ShowCommand>({"kill", "--help"}).text, Catch::Contains("--no-wait"));
     CHECK_THAT(parsed<ShowCommand>({"--version"}).text, Catch::StartsWith("ddpctl "));
-}
-
-TEST_CASE("ddpctl: what is run again") {
-    RunRecord record;
-    record.program = "/opt/bin/ddprun";
-    record.called = "torchrun";
-    record.words = {"--log-dir=l", "echo", "a b"};
-    record.directory = "/data/it's";
-    record.environment = {{"PET_NNODES", "1"}, {"SLURM_JOB_ID", "7"}};
-    const Rerun rerun = rerun_of(
-        record, {{"HOME", "/h"}, {"SLURM_JOB_ID", "7"}, {"DDPRUN_QUIET", "1"}, {"DDPRUN_SECRET", "s"}});
-    CHECK(rerun.program == "/opt/bin/ddprun");
-    CHECK(rerun.argv == Words{"torchrun", "--log-dir=l", "echo", "a b"});
-    CHECK(rerun.directory == "/data/it's");
-    CHECK(rerun.environment ==
-          Environment{{"SLURM_JOB_ID", "7"}, {"PET_NNODES", "1"}, {"DDPRUN_SECRET", "s"}});
-    CHECK(
-        rerun.line ==
-        R"(cd '/data/it'\''s' && env -u DDPRUN_QUIET -u HOME PET_NNODES=1 /opt/bin/ddprun --log-dir=l echo 'a b')");
-    CHECK(rerun_of(record, record.environment).line ==
-          R"(cd '/data/it'\''s' && /opt/bin/ddprun --log-dir=l echo 'a b')");
 }
 
 TEST_CASE("ddpctl: wrong command lines") {

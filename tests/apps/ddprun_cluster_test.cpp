@@ -45,6 +45,16 @@ Environment with_variable(Environment environment, const char* name, const char*
 
 }  // namespace
 
+TEST_CASE("cluster plan: what nobody typed is refused with the variable that it came from") {
+    const CommandLine line = planned({}).line;
+    CHECK(as_said(line, "--master-addr n1: no address of this machine") ==
+          "--master-addr n1: no address of this machine (from SLURM_STEP_NODELIST)");
+    CHECK(as_said(line, "--node-rank 1: x") == "--node-rank 1: x (from SLURM_NODEID)");
+    CHECK(as_said(planned({"--master-addr=n1"}).line, "--master-addr n1: x") == "--master-addr n1: x");
+    CHECK_THAT(plan_refusal([] { planned({}, with_variable(kStepOfTwo, "SLURM_STEP_NODELIST", "n1,,n2")); }),
+               Catch::Contains("SLURM_STEP_NODELIST=n1,,n2: a name is missing"));
+}
+
 TEST_CASE("cluster plan: %r in paths is the number of the node, where it has one before the nodes meet") {
     const auto paths = [](const CommandLine& line) {
         return ClusterWords{line.output.log_dir, line.log_file, line.events, line.result_file};

@@ -85,7 +85,7 @@ TEST_CASE("options: the command line, then DDPRUN_*, then torchrun's variable, t
 }
 
 TEST_CASE("options: of two files the one counts that the command line names, and none names another") {
-    const ConfigText config("role = file\n");
+    const ConfigText config("role = \"file\"\n");
     CHECK(parse_command_line({config.flag(), "p"}, {{"DDPRUN_CONFIG", "/no/such/file"}}).role == "file");
     CHECK(parse_command_line({config.flag(), "--role=first", "--role=last", "p"}, {}).role == "last");
 }
@@ -96,10 +96,18 @@ TEST_CASE("options: what a configuration file may not say") {
     } rows[] = {
         {"nnode = 2\n", "nnode: no such option; did you mean nnodes?"},
         {"completely-unknown = 2\n", "completely-unknown: no such option"},
-        {"config = x\n", "config: no such option"},
-        {"[nodes]\nnnodes = 2\n", "nodes.nnodes: no such option"},
-        {"restart-on = 1,64-78\n", "restart-on: takes one value; put one with blanks or commas in quotes"},
-        {"role = chief of staff\n", "role: takes one value; put one with blanks or commas in quotes"},
+        {"config = 'x'\n", "config: no such option"},
+        {"\n[nodes]\nnnodes = 2\n", "line 2, column 1: nodes: options are in no table"},
+        {"nodes.nnodes = 2\n", "line 1, column 1: nodes: options are in no table"},
+        {"[[wrap]]\n", "line 1, column 1: wrap: options are in no table"},
+        {"role = 1979-05-27\n", "line 1, column 8: role: must be a text, a number"},
+        {"wrap = [['a']]\n", "line 1, column 9: wrap: must be a text, a number"},
+        {"quiet = true\nrestart-on = 1,64-78\n", "line 2, column 15: no TOML: "},
+        {"role = chief of staff\n", "line 1, column 8: no TOML: "},
+        {"restart-on = [1, 2]\n", "line 1: restart-on: takes one value, and no list"},
+        {"grace = 1\nshutdown-timeout = 2\n", "line 2: shutdown-timeout: is said twice"},
+        {"log-dir = \"$HOME/x\"\n", "line 1, column 11: log-dir = $HOME/x: nothing fills in a $ in a file"},
+        {"# ours\n{\"nnodes\": 2}\n", "line 2, column 1: no TOML: "},
     };
     for (const auto& row : rows) {
         const ConfigText config(row.text);
@@ -110,6 +118,48 @@ TEST_CASE("options: what a configuration file may not say") {
           "--config /no/such/file: cannot be read: No such file or directory");
     CHECK(refusal({"p"}, {{"DDPRUN_CONFIG", "/"}}) ==
           "--config /: cannot be read: Is a directory (from DDPRUN_CONFIG)");
+}
+
+TEST_CASE("options: the configuration file is TOML") {
+    const ConfigText config(
+        "rdzv-id = \"job#7\"  # the job's\nenv = \"A=p#w\"\nmaster-port = 29_500\nlog-dir = 'C:\\x'\n"
+        "wrap = [\n  \"0:gdb\",  # one\n  '''1:a b'''\n]\nprefix = true\nmin-uptime = 0.5\n");
+    const CommandLine line = parse_command_line({config.flag(), "p"}, {});
+    CHECK(line.run_id == "job#7");
+    CHECK(line.variables == Variables{{"A", "p#w"}});
+    CHECK(line.master_port == 29500);
+    CHECK(line.output.log_dir == "C:\\x");
+    CHECK(line.wraps.size() == 2);
+    CHECK(line.restarts.min_uptime == 500ms);
+    const OptionOrigin origin = line.origins.at("--master-port");
+    CHECK(origin == OptionOrigin{OptionSource::config_file, config.path().string() + ":3"});
+}
+
+TEST_CASE("options: what is in another grammar is said to be that") {
+    for (const auto& [text, name] : {std::pair{"nnodes: 2\nrole: a\n", "YAML"},
+                                     {"---\nnnodes: 2\n", "YAML"},
+                                     {"{\n \"nnodes\": 2\n}\n", "JSON"}}) {
+        const ConfigText config(text);
+        const std::string why = refusal({config.flag(), "p"});
+        CAPTURE(why);
+        CHECK_THAT(why,
+                   Catch::Contains("line 1, column ") &&
+                       Catch::EndsWith(std::string("; this looks like ") + name + ", and only TOML is read"));
+        CHECK(why.find('\n') == why.npos);
+    }
+}
+
+TEST_CASE("options: ~ is the home folder in each path") {
+    const Environment home{{"HOME", "/h/a"}};
+    CHECK(parse_command_line({"--log-dir=~/x", "p"}, home).output.log_dir == "/h/a/x");
+    CHECK(parse_command_line({"--secret-file", "~/s", "p"}, home).secret_file == "/h/a/s");
+    CHECK(parse_command_line({"--events=~/e", "--log-file=~", "p"}, home).events == "/h/a/e");
+    const ConfigText config("result-file = '~/r'\n");
+    CHECK(parse_command_line({config.flag(), "p"}, home).result_file == "/h/a/r");
+    CHECK(parse_command_line({"--log-dir=a~/x", "--role=~/x", "p"}, home).role == "~/x");
+    CHECK(refusal({"--log-dir=~/x", "p"}) == "--log-dir ~/x: ~ stands for HOME, which is not set");
+    CHECK_THAT(refusal({"--log-dir=~ann/x", "p"}, home),
+               Catch::StartsWith("--log-dir ~ann/x: ~ stands for your own"));
 }
 
 }  // namespace ddprun

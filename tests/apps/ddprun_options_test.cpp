@@ -274,8 +274,9 @@ TEST_CASE("options: each is set by the command line, its own variable, torchrun'
         for (const std::string& variable : torchruns_variables(row))
             check({}, {{variable, value}}, {OptionSource::variable, variable});
         const ConfigText config(row.name + " = \"" + value + "\"\n");
-        check({config.flag()}, {}, {OptionSource::config_file, config.path()});
-        check({}, {{"DDPRUN_CONFIG", config.path()}}, {OptionSource::config_file, config.path()});
+        check({config.flag()}, {}, {OptionSource::config_file, config.path().string() + ":1"});
+        check({}, {{"DDPRUN_CONFIG", config.path()}},
+              {OptionSource::config_file, config.path().string() + ":1"});
     }
     CHECK(parse_command_line({"p"}, {}).origins.empty());
 }
@@ -303,7 +304,7 @@ TEST_CASE("options: a bad value is named with its source, in one line") {
             for (const std::string& variable : torchruns_variables(row))
                 check({}, {{variable, bad}}, " (from " + variable + ")");
             const ConfigText config(row.name + " = \"" + bad + "\"\n");
-            check({config.flag()}, {}, " (from " + config.path().string() + ")");
+            check({config.flag()}, {}, " (from " + config.path().string() + ":1)");
         }
     }
     CHECK(refusal({"p"}, {{"PET_NODE_RANK", "2"}, {"PET_NNODES", "1"}}) ==

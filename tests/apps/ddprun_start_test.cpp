@@ -55,6 +55,12 @@ TEST_CASE("start: hosts become nodes in their order, with the first one's name f
     CHECK(options.terms.least == 2);
 }
 
+TEST_CASE("start: hosts without a worker are refused by the words that name them", "[start]") {
+    CHECK(start_refused({"--hosts=node1:0"}) ==
+          "--hosts node1:0: nothing would run; write node1:8 for eight workers there");
+    CHECK(start_refused({"--hosts=a:0,b:1"}).empty());
+}
+
 TEST_CASE("start: agents are told that the store is to be sealed, where nobody has said how it is reached",
           "[start]") {
     const auto options = [](const Words& words, bool seals_store) {

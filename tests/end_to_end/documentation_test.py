@@ -15,7 +15,7 @@ from support import program
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PROGRAMS = ("ddprun", "ddpctl", "ddpbench")
-COMMANDS = ("list", "status", "logs", "attach", "kill", "rerun")
+COMMANDS = ("list", "status", "logs", "attach", "kill")
 
 
 def output_of(*words, **more):

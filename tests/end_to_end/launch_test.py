@@ -298,7 +298,7 @@ class BadInput(EndToEndTest):
             self.assertIn(flag, out)
         code, out, _ = self.run_job("--version")
         self.assertEqual(code, 0)
-        self.assertRegex(out, r"^ddprun \d+\.\d+\.\d+\nwith Boost \d+\.\d+\.\d+, fmt [\d.]+, libsodium \d+\.\d+\.\d+; [^\n]*OpenSSL[^\n]*$")
+        self.assertRegex(out, r"^ddprun \d+\.\d+\.\d+\nwith Boost \d+\.\d+\.\d+, fmt [\d.]+, toml\+\+ [\d.]+, libsodium \d+\.\d+\.\d+; [^\n]*OpenSSL[^\n]*$")
 
     def test_the_licences_of_all_that_is_inside_are_in_each_program(self):
         with open(os.path.join(os.path.dirname(__file__), "..", "..", "LICENSE"), encoding="utf-8") as own:
@@ -309,7 +309,7 @@ class BadInput(EndToEndTest):
                 done = subprocess.run([alone, "--licenses"], capture_output=True, text=True, timeout=support.HANG_GUARD, cwd=folder)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertTrue(done.stdout.startswith(own), name)
-            for library in ("Boost Software License", "CLI11: BSD", "fmt, spdlog", "libsodium: ISC", "libstdc++"):
+            for library in ("Boost Software License", "CLI11: BSD", "fmt, spdlog, toml++", "libsodium: ISC", "libstdc++"):
                 self.assertIn(library, done.stdout)
 
     def test_torchruns_variables_and_their_order(self):

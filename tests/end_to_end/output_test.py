@@ -105,7 +105,6 @@ class LogFolders(OutputTest):
         self.assertEqual(code, 0)
         attempts, = run_folders(self.logs)
         self.assertRegex(os.path.basename(attempts), "^none_[^_]{6}$")
-        self.assertEqual(os.readlink(os.path.join(self.logs, "latest")), os.path.basename(attempts))
         self.assertEqual(sorted(os.listdir(attempts)), ["attempt_0", "attempt_1", "attempt_2", "run.json"])
         for attempt in range(3):
             for rank in range(2):
@@ -114,24 +113,6 @@ class LogFolders(OutputTest):
                 # A worker may be stopped before it has printed anything, but only because rank 0 had failed.
                 lines = ["", f"{rank} in {attempt}, {error_file}\n"]
                 self.assertIn(text_of(path), lines if rank == 1 and attempt < 2 else lines[1:])
-
-    def test_latest_leads_to_the_newest_run_of_each_node(self):
-        latest = os.path.join(self.logs, "latest")
-        seen = []
-        for run in ("first", "second"):
-            flags = ("--nnodes=2", "--master-addr=127.0.0.1", "--master-port", free_port(), "--rdzv-id", run, "--log-dir", self.logs)
-            agents = [self.launch(*flags, "--node-rank", node, "-r", 3, *shell('echo "$RANK of $0"'), run) for node in (0, 1)]
-            self.assertEqual([agent.wait() for agent in agents], [0, 0], [agent.err() for agent in agents])
-            seen += [text_of(f"{path}/attempt_0/0/stdout.log") for path in (latest, latest + "_node1")]
-        self.assertEqual(seen, ["0 of first\n", "1 of first\n", "0 of second\n", "1 of second\n"])
-        self.assertEqual((len(run_folders(self.logs)), len(os.listdir(self.logs))), (4, 6))
-        # What the user has called so stays, and is said.
-        os.remove(latest)
-        with open(latest, "w", encoding="ascii") as file:
-            file.write("mine")
-        self.assertEqual(self.run_job("--log-dir", self.logs, "true"),
-                         (0, "", f"ddprun: {latest} is no link, so it leads to no run"))
-        self.assertEqual(text_of(latest), "mine")
 
     def test_a_log_dir_that_is_no_folder_is_bad_input(self):
         path = os.path.join(self.folder, "plain")

@@ -41,9 +41,8 @@ def worker(*modes):
 
 
 def run_folders(logs):
-    """The paths of the runs' own folders in that of --log-dir, by name; the links to the newest are left out."""
-    paths = [os.path.join(logs, name) for name in sorted(os.listdir(logs))]
-    return [path for path in paths if not os.path.islink(path)]
+    """The paths of the runs' own folders in that of --log-dir, by name."""
+    return [os.path.join(logs, name) for name in sorted(os.listdir(logs))]
 
 
 def free_port():

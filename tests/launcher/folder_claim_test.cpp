@@ -1,9 +1,12 @@
 #include "launcher/folder_claim.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <optional>
 
 #include "tests/launcher/worker_fixture.hpp"
@@ -54,6 +57,18 @@ TEST_CASE("a claim ends with the process, killed or not") {
     ::waitpid(child, nullptr, 0);
     ::close(ready[0]);
     ::close(ready[1]);
+}
+
+TEST_CASE("a claim keeps cleaners of temporary files away") {
+    TemporaryFolder folder;
+    const OwnedDescriptor cleaner(::open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    REQUIRE(cleaner);
+    {
+        const FolderClaim claim(folder.path());
+        CHECK(::flock(cleaner.get(), LOCK_EX | LOCK_NB) != 0);
+        CHECK(errno == EWOULDBLOCK);
+    }
+    CHECK(::flock(cleaner.get(), LOCK_EX | LOCK_NB) == 0);
 }
 
 TEST_CASE("what cannot be judged is unknown") {

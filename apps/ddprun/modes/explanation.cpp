@@ -17,6 +17,7 @@
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
+#include "launcher/secret_text.hpp"
 #include "launcher/start/host_slots.hpp"
 #include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
@@ -85,7 +86,7 @@ ExplainedAgent explained_agent(const StartPlan& plan, const StartNode& node) {
         agent.workers = node.workers;
     else if (node.slots > 0)
         agent.slots = node.slots;
-    for (std::string& word : shown_launcher_words(agent_words(plan, node, plan.master_port)))
+    for (std::string& word : masked_words(agent_words(plan, node, plan.master_port)))
         agent.command.push_back(std::move(word));
     return agent;
 }
@@ -128,7 +129,7 @@ void tell_hosts(ClusterTable& table, const CommandLine& line, const StarterOptio
 namespace {
 
 std::string words_text(const std::vector<std::string>& words) {
-    return harmless_line(boost::algorithm::join(words, " "));
+    return harmless_line(boost::algorithm::join(masked_words(words), " "));
 }
 
 // Writes a line for each host.
@@ -222,7 +223,7 @@ std::vector<ExplainedWorker> explained_workers(const LaunchOptions& options, con
              .place = plan.place,
              .cpus = plan.cpus,
              .memory_node = plan.memory_node < 0 ? std::nullopt : std::optional(plan.memory_node),
-             .command = argv_of_worker(options, {local_rank, local_rank, host}),
+             .command = masked_words(argv_of_worker(options, {local_rank, local_rank, host})),
              .environment = changes_of_worker(options, inherited, local_rank, host)});
     }
     return workers;
@@ -374,7 +375,7 @@ void add_task(Explanation& explanation, const ClusterPlan& plan) {
     const AdaptedTask task = find_adapted_task(plan);
     explanation.workers.push_back({.local_rank = task.local_rank,
                                    .rank = task.rank,
-                                   .command = task.argv,
+                                   .command = masked_words(task.argv),
                                    .environment = changes_between(current_environment(), task.environment)});
 }
 
@@ -404,7 +405,13 @@ ClusterTable table_for(const CommandLine& said) {
 void add_plan(Explanation& explanation, const CommandLine& said, const std::string& secret) {
     const ClusterPlan plan =
         said.start.is_asked() ? ClusterPlan{.line = said} : plan_cluster(said, explanation.table);
-    if (!plan.line.start.is_asked()) return add_launch(explanation, plan);
+    if (!plan.line.start.is_asked()) {
+        try {
+            return add_launch(explanation, plan);
+        } catch (const UsageError& error) {
+            throw UsageError(as_said(plan.line, error.what()));
+        }
+    }
     const StarterOptions options = resolve_start(plan.line, find_starter_facts(plan.line, secret));
     explanation.start = explained_start(plan.line, options);
     if (said.start.is_asked()) tell_hosts(explanation.table, plan.line, options);

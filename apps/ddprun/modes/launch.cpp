@@ -24,6 +24,7 @@
 #include "launcher/output/log_file.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "launcher/process/process_table.hpp"
+#include "launcher/secret_text.hpp"
 #include "launcher/start/relay.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/etcd/tls.hpp"
@@ -42,9 +43,11 @@ RunRecord own_record(const Call& call) {
     RunRecord record;
     record.program = fs::read_symlink("/proc/self/exe").string();
     record.called = call.called();
-    record.words = call.words();
+    record.words = masked_words(call.words());
     record.directory = fs::current_path().string();
-    record.environment = without_secrets(current_environment());
+    auto [names, values] = recorded_variables(current_environment());
+    record.variables = std::move(names);
+    record.environment = std::move(values);
     record.version = DDPRUN_VERSION;
     record.host = host_name();
     record.start_unix_ms = unix_time_now_ms();
@@ -78,7 +81,7 @@ std::string run_record_of(const Call& call) {
     }
 }
 
-// Returns what writes run.json, and lets `latest` lead to it, when the run's own folder below --log-dir has been made; nothing
+// Returns what writes run.json when the run's own folder below --log-dir has been made; nothing
 // without --log-dir.
 RunFolderWork run_file_work(const LaunchOptions& options, Call& call) {
     if (!options.output.files || options.output.log_dir.empty()) return {};
@@ -87,9 +90,8 @@ RunFolderWork run_file_work(const LaunchOptions& options, Call& call) {
         const auto* record = std::get_if<RunRecord>(&made);
         const std::string trouble =
             record != nullptr ? trouble_with(path, *record, folder) : std::get<std::string>(made);
-        if (trouble.empty()) return link_latest(folder);
-        return fmt::format("{} is not written, so ddpctl rerun will not know this run: {}", path.string(),
-                           trouble);
+        if (trouble.empty()) return {};
+        return fmt::format("{} is not written: {}", path.string(), trouble);
     };
 }
 

@@ -115,6 +115,7 @@ bool Call::speaks_for_node() const noexcept {
 }
 
 std::string Call::said(const std::string& message) const {
+    if (plan_) return as_said(plan_->line, message);
     return line_ ? as_said(*line_, message) : message;
 }
 

@@ -12,6 +12,7 @@
 #include "launcher/features/watchdog.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/plan/own_address.hpp"
+#include "launcher/secret_text.hpp"
 #include "rendezvous/control/control_message.hpp"
 
 namespace ddprun::inline app {
@@ -164,8 +165,8 @@ std::vector<EnvironmentChange> take_common(std::vector<std::vector<EnvironmentCh
 }
 
 std::string shown_value(const EnvironmentChange& change) {
-    if (is_secret_name(change.name)) return "(not shown)";
-    return change.value.value_or("");
+    if (is_secret_name(change.name)) return std::string(kNotShown);
+    return masked_text(change.value.value_or(""));
 }
 
 std::string to_text(const EnvironmentChange& change) {
@@ -175,24 +176,7 @@ std::string to_text(const EnvironmentChange& change) {
 }
 
 std::string shown_option_value(const std::string& option, const std::string& value) {
-    const bool has_ranks = option == "--env-rank";
-    if (!has_ranks && option != "--env") return value;
-    const std::size_t name = has_ranks ? value.find(':') + 1 : 0;  // Without one, npos + 1 is 0.
-    const std::size_t equals = std::min(value.find('=', name), value.size());
-    const EnvironmentChange change{value.substr(name, equals - name),
-                                   value.substr(std::min(equals + 1, value.size())), ""};
-    return value.substr(0, std::min(equals + 1, value.size())) + shown_value(change);
-}
-
-std::vector<std::string> shown_launcher_words(std::vector<std::string> words) {
-    for (std::string& word : words) {
-        if (word == "--") break;
-        const std::size_t equals = word.find('=');
-        if (equals == word.npos) continue;
-        word =
-            word.substr(0, equals + 1) + shown_option_value(word.substr(0, equals), word.substr(equals + 1));
-    }
-    return words;
+    return masked_words({option, value}).back();
 }
 
 }  // namespace ddprun::inline app

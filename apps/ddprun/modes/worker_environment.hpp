@@ -38,7 +38,4 @@ std::string shown_value(const EnvironmentChange& change);
 // Writes a value of the option of this long name: "3:MY_TOKEN=(not shown)".
 std::string shown_option_value(const std::string& option, const std::string& value);
 
-// The launcher's words with whole names, up to the program's, which stay as they are.
-std::vector<std::string> shown_launcher_words(std::vector<std::string> words);
-
 }  // namespace ddprun::inline app

@@ -350,6 +350,10 @@ std::string as_said(const CommandLine& line, const std::string& message) {
     const bool is_endpoints = !line.rdzv_endpoint.empty() && line.rdzv_backend != RdzvBackend::etcd;
     if (is_endpoints && message.starts_with(kMasterAddr))
         return as_said("--rdzv-endpoint" + message.substr(kMasterAddr.size()), line.typed, line.origins);
+    const auto sign = line.decided_by.find(message.substr(0, message.find_first_of(" :=")));
+    const bool is_counted = line.workers_by_gpus && message.starts_with("--nproc-per-node");
+    if (sign != line.decided_by.end() && !is_counted && !line.origins.contains(sign->first))
+        return with_place(message, {OptionSource::variable, sign->second});
     return as_said(message, line.typed, line.origins);
 }
 

@@ -237,7 +237,7 @@ std::vector<OptionRow> host_rows(CommandLine& line) {
              "Start the job on the hosts of this file, a host a line: "
              "HOST slots=N, HOST:N or HOST, # begins a comment\n"
              "A host that stands there again has one slot more.",
-             into(start.host_file), kHosts},
+             into(start.host_file), kHosts | kPath},
             {"--include", "HOST[:SLOTS]@…",
              "Only these of the hosts, and of their slots, like gpu01@gpu02:0,2-3 or gpu[03-08],big1\n"
              "The slots are GPUs: the host's agent has them as CUDA_VISIBLE_DEVICES.",
@@ -315,8 +315,8 @@ std::vector<OptionRow> security_rows(CommandLine& line) {
          "A file that nobody else may read. With a secret the agents of several nodes "
          "prove to each other that they have it, and all they say is encrypted; it is "
          "never taken from the command line, and the workers do not get it.",
-         into(line.secret_file), kAllNodes | kFindsNodes, "DDPRUN_SECRET, else ~/.config/ddprun/secret",
-         "the job gets a key of its own"},
+         into(line.secret_file), kAllNodes | kFindsNodes | kPath,
+         "DDPRUN_SECRET, else ~/.config/ddprun/secret", "the job gets a key of its own"},
         {"--auth", "WHEN",
          "Whether agents must prove that they have the secret. auto: where there "
          "is one; required: or else no job of several nodes; off: never\n"

@@ -138,7 +138,7 @@ std::vector<OptionRow> device_rows(CommandLine& line) {
          "switches that Slurm names in SLURM_TOPOLOGY_ADDR; or a file of host names in that order\n"
          "GROUP_RANK goes by it, too; node 0 hosts the rendezvous all the same. Nodes of which "
          "nothing is known come last. For a file that is called node or topology write ./node.",
-         into(line.rank_order_by), 0, line.rank_order_by},
+         into(line.rank_order_by), kPath, line.rank_order_by},
         {"--dry-run", "",
          "Print where each worker of this node would run (CPUs, NUMA node, GPU, NIC) and what, and exit\n"
          "Nothing is connected to and nothing started.",
@@ -236,7 +236,7 @@ std::vector<OptionRow> restart_rows(CommandLine& line) {
          "A round this long was progress; 3 restarts in a row without progress end the job",
          into(restarts.min_uptime, duration_of), kNode0, whole_seconds(restarts.min_uptime)},
         {"--progress-file", "PATH", "Its change during a round was progress\nIn place of --min-uptime.",
-         set_progress_file, kNode0},
+         set_progress_file, kNode0 | kPath},
         {"--same-failure", "N",
          "The same failure so many times in a row ends the job, restarts left or not; 0: never\n"
          "The same: exit code, message and last lines, whatever rank, node and "
@@ -254,7 +254,7 @@ std::vector<OptionRow> restart_rows(CommandLine& line) {
          "on stdin and says restart, stop or exclude NODE on stdout\n"
          "On the node that hosts the rendezvous, within 10 s. Its restart is stronger than the "
          "options above, but for --max-restarts; where it does not answer, these decide.",
-         into(line.on_failure), kNode0}};
+         into(line.on_failure), kNode0 | kPath}};
 }
 
 std::string log_folder_text(const OutputPlan& plan) {
@@ -275,8 +275,8 @@ std::vector<OptionRow> file_rows(CommandLine& line) {
          "Where files go; /dev/null: no files\n"
          "Here, in --log-file, --events and --result-file %t is when the job was "
          "started, %j its --rdzv-id, %h the host, %r the number of the node, %% a %.",
-         output_part(plan, &OutputOptions::log_dir, &OutputPlan::log_dir, &OutputPlan::files), kTorchruns,
-         "a new folder in TMPDIR", "", shows("log folder", of(plan, log_folder_text))},
+         output_part(plan, &OutputOptions::log_dir, &OutputPlan::log_dir, &OutputPlan::files),
+         kTorchruns | kPath, "a new folder in TMPDIR", "", shows("log folder", of(plan, log_folder_text))},
         {"--log-max", "SIZE", "Each file keeps its head and its tail, like 100M",
          output_part(plan, &OutputOptions::log_max, &OutputPlan::log_max)},
         {"--duplicate-stdout-filters", "TEXTS",
@@ -289,18 +289,18 @@ std::vector<OptionRow> file_rows(CommandLine& line) {
          "Append the launcher's own lines to this file, all that --verbose shows\n"
          "With time, node, level and thread, whatever the console "
          "shows; tried before anything starts. Nodes may share one.",
-         into(line.log_file, path_text)},
+         into(line.log_file, path_text), kPath},
         {"--events", "FILE",
          "Append what happens to this file, as lines of JSON: torchrun's events and ddprun's own\n"
          "Phases of the start, rounds, restarts, resizes, signals, each worker's end with its "
          "CPU time and memory; tried before anything starts. Each node writes its own events.",
-         into(line.events, path_text)},
+         into(line.events, path_text), kPath},
         {"--result-file", "PATH",
          "Write how the job ended to this file, as JSON\n"
          "Outcome, exit code, first failure, every rank's end, restarts, times; "
          "tried before anything starts, written when the job has ended (until then "
          "there is no file, or the old one); /dev/stdout and a FIFO will do.",
-         into(line.result_file, path_text)}};
+         into(line.result_file, path_text), kPath}};
 }
 
 std::vector<OptionRow> console_rows(CommandLine& line) {

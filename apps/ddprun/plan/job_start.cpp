@@ -17,6 +17,7 @@
 #include "launcher/start/host_slots.hpp"
 #include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
+#include "launcher/told_file.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/secure/secret.hpp"
@@ -139,6 +140,12 @@ std::vector<StartNode> nodes_of(const CommandLine& line, const StarterFacts& fac
         }
         nodes.push_back(std::move(node));
     }
+    const auto is_idle = [](const StartNode& node) { return node.workers == 0; };
+    if (std::all_of(nodes.begin(), nodes.end(), is_idle))
+        throw UsageError(
+            fmt::format("{} {}: nothing would run; write {}:8 for eight workers there", hosts_flag(line),
+                        harmless_line(line.start.hosts.empty() ? line.start.host_file : line.start.hosts),
+                        host_of(nodes.front().target)));
     return nodes;
 }
 
@@ -186,12 +193,6 @@ std::vector<std::string> remote_shell_of(const StartRequest& start) {
     return remote_shell(start.rsh);
 }
 
-std::string why_unreadable(const std::string& path, const boost::system::error_code& error) {
-    if (error != boost::system::errc::invalid_argument) return error.message();
-    std::error_code unknown;
-    return std::filesystem::is_directory(path, unknown) ? "is a folder" : "is no regular file";
-}
-
 }  // namespace
 
 StarterFacts find_starter_facts(const CommandLine& line, const std::string& secret) {
@@ -227,10 +228,9 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
         !runs_python({program}) && !std::filesystem::exists(program, unknown) &&
         find_executable(program, path == nullptr ? std::nullopt : std::optional(*path)).empty();
     if (line.start.host_file.empty()) return facts;
-    const auto text = read_small_file(line.start.host_file, kMaxHostListText);
+    const auto text = read_told_file(line.start.host_file, kMaxHostListText);
     if (!text)
-        throw UsageError(fmt::format("--hostfile {}: {}{}", line.start.host_file,
-                                     why_unreadable(line.start.host_file, text.error()),
+        throw UsageError(fmt::format("--hostfile {}: {}{}", line.start.host_file, text.error().message(),
                                      origin_of(line, "--hostfile")));
     facts.host_file_text = edited_text(*text);
     return facts;

@@ -356,7 +356,7 @@ std::string meant_program(const CommandLine& line, const NodeFacts& facts) {
         }
     }
     if (is_one_of(name, "help version")) return meant(option);
-    if (is_one_of(name, "list status logs attach kill rerun")) return meant("ddpctl " + name);
+    if (is_one_of(name, "list status logs attach kill")) return meant("ddpctl " + name);
     if (line.program.size() > 1 && is_one_of(name, "run launch start exec"))
         return meant("ddprun " + line.program[1]);
     const bool is_path = name.find('/') != name.npos;

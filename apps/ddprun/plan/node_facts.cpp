@@ -12,6 +12,7 @@
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/child_exec.hpp"
+#include "launcher/told_file.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/net/resolver.hpp"
@@ -87,7 +88,7 @@ RankOrder find_rank_order(const std::string& by, const Environment& environment,
     if (by == "node") return {};
     if (by == "topology") return order_by_topology(environment);
     const std::string option = "--rank-order " + by;
-    const auto text = read_small_file(by, kMaxRankOrderFile);
+    const auto text = read_told_file(by, kMaxRankOrderFile);
     if (!text)
         throw UsageError(fmt::format("{}: neither node nor topology, and no file that can be read: {}",
                                      option, text.error().message()));

@@ -1,23 +1,19 @@
-"""What a launch would be and was: --explain, --dry-run --json, run.json and `ddpctl rerun`."""
+"""What a launch would be and was: --explain, --dry-run --json and run.json."""
 
 import json
 import os
 import re
-import shlex
-import shutil
 import socket
 import stat
-import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from support import HANG_GUARD, EndToEndTest, free_port, main, program, run_folders, worker
+from support import EndToEndTest, free_port, main, run_folders, worker
 
 USAGE = 2
-REFUSED = 71
 STEP = {"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2",
         "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_NODEID": "1", "SLURM_PROCID": "1",
         "SLURM_LOCALID": "0", "SLURM_NNODES": "4"}
@@ -140,81 +136,29 @@ class Recorded(EndToEndTest):
         with open(os.path.join(folder, "run.json"), encoding="utf-8") as file:
             return json.load(file)
 
-    def rerun(self, *words, env=None):
-        done = subprocess.run([program("ddpctl"), "rerun", *words], env={**self.environment, **(env or {})}, cwd="/", text=True,
-                              capture_output=True, stdin=subprocess.DEVNULL, timeout=HANG_GUARD, check=False)
-        return done.returncode, done.stdout, done.stderr
-
-    def test_a_run_is_started_again(self):
-        say = 'echo "$RANK $PWD $* $PET_ROLE-$ROLE_NAME $MY_OWN"; exit 3'
-        words = ["--nproc-per-node=1", "--log-dir=logs", "sh", "-c", say, "it's", "a b"]
-        env = {"PET_ROLE": "some", "SLURM_JOB_ID": "5", "DDPRUN_SECRET": "hidden", "WANDB_API_KEY": "hidden",
-               "SLURM_SOME_TOKEN": "hidden"}
-        code, out, _ = self.run_job(*words, cwd=self.folder, env=env)
-        self.assertEqual((code, out), (3, f"0 {self.folder} a b some-some "))
+    def test_what_a_run_was_started_with(self):
+        words = ["--nproc-per-node=1", "--log-dir=logs", "--env", "ML_TOKEN=hidden", "sh", "-c", "exit 3", "--password", "hidden",
+                 "postgres://ann:hidden@db/x", "a b"]
+        secret = {"DDPRUN_SECRET": "hidden", "WANDB_API_KEY": "hidden", "JOB_DB_PASS": "hidden",
+                  "DATABASE_URL": "postgres://ann:hidden@db", "SOME_NAME": "hidden"}
+        code, _, err = self.run_job(*words, cwd=self.folder, env={"NCCL_DEBUG": "WARN", "PET_ROLE": "some", **secret})
+        self.assertEqual(code, 3, err)
         self.assertEqual(stat.S_IMODE(os.stat(self.file()).st_mode), 0o600)
-        folder, = self.runs()
-        record = self.record(folder)
         with open(self.file(), encoding="utf-8") as file:
-            self.assertNotIn("hidden", file.read())
-        self.assertEqual((record["words"], record["directory"]), (words, self.folder))
-        secrets = {"DDPRUN_SECRET", "WANDB_API_KEY", "SLURM_SOME_TOKEN"}
-        kept = record["environment"]
-        self.assertEqual((kept["PET_ROLE"], kept["SLURM_JOB_ID"], kept["PATH"]), ("some", "5", self.environment["PATH"]))
-        self.assertEqual(secrets & set(kept), set())
-        self.assertIs(record["is_exact"], True)
-        for count, named in enumerate((self.logs, folder, self.file()), start=2):
-            code, out, err = self.rerun(named, env={"MY_OWN": "mine", "PET_ROLE": "other", "DDPRUN_QUIET": "1"})
-            self.assertEqual((code, out), (3, f"0 {self.folder} a b some-some \n"), err)
-            self.assertIn(f"ddpctl: cd {self.folder} && env -u DDPRUN_QUIET -u MY_OWN ", err)
-            self.assertEqual("newest run" in err, named == self.logs)
-            self.assertEqual(len(self.runs()), count)
-        self.assertEqual(self.record(folder)["start_unix_ms"], record["start_unix_ms"])
-        # For a shell it is one line.
-        code, line, err = self.rerun("--dry-run", folder)
-        self.assertEqual((code, err, line.count("\n")), (0, "", 1))
-        self.assertEqual(shlex.split(line)[-len(words):], words)
-        done = subprocess.run(["sh", "-c", line], env=self.environment, cwd="/", text=True, capture_output=True,
-                              timeout=HANG_GUARD, check=False)
-        self.assertEqual((done.returncode, done.stdout), (3, f"0 {self.folder} a b some-some \n"))
+            text = file.read()
+        self.assertNotIn("hidden", text)
+        record = json.loads(text)
+        self.assertEqual((record["words"][:3], record["words"][-1], record["directory"]), (words[:3], "a b", self.folder))
+        self.assertEqual(record["words"].count("(not shown)"), 1)
+        self.assertLessEqual({*secret, "NCCL_DEBUG", "PET_ROLE", "PATH"}, set(record["variables"]))
+        self.assertEqual(record["environment"].get("NCCL_DEBUG"), "WARN")
+        self.assertNotIn("PATH", record["environment"])
 
-    def test_of_a_log_dir_the_newest_run_is_taken_and_named(self):
-        for number in range(3):
-            self.assertEqual(self.run_job("--log-dir", self.logs, *worker("say", str(number)))[0], 0)
-        by_age = sorted(self.runs(), key=lambda folder: self.record(folder)["start_unix_ms"])
-        self.assertEqual([self.record(folder)["words"][-1] for folder in by_age], ["0", "1", "2"])
-        # What a version before has left there, another's folder and a spoiled record do not stand in the way.
-        with open(os.path.join(by_age[1], "run.json"), encoding="utf-8") as file:
-            old = json.load(file) | {"start_unix_ms": 1}
-        with open(os.path.join(self.logs, "run.json"), "w", encoding="utf-8") as file:
-            json.dump({name: value for name, value in old.items() if name != "job_id"}, file)
-        os.makedirs(os.path.join(self.logs, "other", "run.json"))
-        code, out, err = self.rerun("--dry-run", self.logs)
-        self.assertEqual((code, shlex.split(out)[-1], err),
-                         (0, "2", f"ddpctl: the newest run in {self.logs} is {os.path.basename(by_age[2])}\n"))
-        os.unlink(os.path.join(by_age[2], "run.json"))
-        self.assertEqual(shlex.split(self.rerun("--dry-run", self.logs)[1])[-1], "1")
-        os.unlink(os.path.join(by_age[1], "run.json"))
-        os.unlink(os.path.join(by_age[0], "run.json"))
-        code, out, err = self.rerun("--dry-run", self.logs)
-        self.assertEqual((code, shlex.split(out)[-1], err), (0, "1", ""))
-
-    @unittest.skipUnless(os.geteuid() == 0, "not root, so nothing can be given to somebody else")
-    def test_what_somebody_else_has_recorded_is_not_run(self):
-        nobody = 65534
-        for word in ("mine", "his"):
-            self.assertEqual(self.run_job("--log-dir", self.logs, *worker("say", word))[0], 0)
-        mine, his = sorted(self.runs(), key=lambda folder: self.record(folder)["start_unix_ms"])
-        for given in (os.path.join(his, "run.json"), his):
-            os.chown(given, nobody, nobody)
-            self.assertEqual(shlex.split(self.rerun("--dry-run", self.logs)[1])[-1], "mine")
-            code, out, err = self.rerun("--dry-run", his)
-            self.assertEqual((code, out), (USAGE, ""))
-            self.assertRegex(err, r"(belongs to another user \(uid 65534\)|no run of yours is recorded there)")
-            os.chown(given, 0, 0)
-        os.chown(os.path.join(his, "run.json"), nobody, nobody)
-        os.unlink(os.path.join(mine, "run.json"))
-        self.assertIn(f"rerun {self.logs}: no run of yours is recorded there", self.rerun(self.logs)[2])
+    def test_a_plan_shows_no_secret(self):
+        for words in (("--explain",), ("--explain", "--json"), ("--dry-run",), ("--dry-run", "--json")):
+            code, out, err = self.run_job(*words, "--env", "ML_TOKEN=hidden", "sh", "-c", "true", "--api-key", "hidden",
+                                          "redis://:hidden@h", env={"JOB_DB_PASS": "hidden"})
+            self.assertEqual((code, "hidden" in out + err), (0, False), out)
 
     def test_nodes_that_share_a_folder_have_a_record_each(self):
         port = free_port()
@@ -226,7 +170,6 @@ class Recorded(EndToEndTest):
         self.assertEqual(len({self.record(folder)["job_id"] for folder in folders}), 1)
         for rank, folder in enumerate(folders):
             self.assertRegex(folder, f"/none_node{rank}_{socket.gethostname()}_[^_]*$")
-        self.assertIn(os.path.basename(folders[0]), self.rerun("--dry-run", self.logs)[2])
 
     def test_nodes_that_get_their_numbers_later_have_them_in_their_folders(self):
         port = free_port()
@@ -241,29 +184,6 @@ class Recorded(EndToEndTest):
         self.assertEqual(self.run_job(*worker("exit", "0"), cwd=self.folder)[0], 0)
         self.assertEqual(self.run_job("--dry-run", "--log-dir", self.logs, "true")[0], 0)
         self.assertEqual(os.listdir(self.folder), [])
-
-    def test_what_cannot_be_run_again(self):
-        code, _, _ = self.run_job("--log-dir", self.logs, "true", os.fsdecode(b"\xff"))
-        self.assertEqual(code, 0)
-        self.assertIn("byte for byte", self.rerun(self.logs)[2])
-        shutil.rmtree(self.logs)
-        self.assertEqual(self.run_job("--log-dir", self.logs, "true")[0], 0)
-        folder, = self.runs()
-        record = self.record(folder)
-        for change, code, why in (({"directory": "/no/such/folder"}, USAGE, "/no/such/folder of the run cannot be entered"),
-                                  ({"program": "/no/such/program"}, REFUSED, "/no/such/program cannot be executed"),
-                                  ({"kind": "another's"}, USAGE, "no file that ddprun --log-dir has written")):
-            with open(self.file(), "w", encoding="utf-8") as file:
-                json.dump(record | change, file)
-            for named in (folder, self.file()):
-                ended, out, err = self.rerun(named)
-                self.assertEqual((ended, out), (code, ""))
-                self.assertRegex(err.splitlines()[-1], rf"^ddpctl: rerun.*{why}")
-        os.unlink(self.file())
-        for named in (self.logs, folder, "/no/such/file"):
-            code, _, err = self.rerun(named)
-            self.assertEqual((code, err.count("\n")), (USAGE, 1))
-            self.assertIn("no run of yours is recorded there" if os.path.isdir(named) else "No such file", err)
 
 
 if __name__ == "__main__":

@@ -215,37 +215,20 @@ TEST_CASE("a log folder that several nodes may share has a folder of each, by na
     CHECK_THAT(longest, Catch::Contains("_" + std::string(64, 'h') + "_"));
 }
 
-TEST_CASE("the link to the newest run takes an older link's place, and nothing else's") {
+TEST_CASE("the run's folder is for whom the umask says where the user has named the place") {
     TemporaryFolder logs;
-    const auto link = logs.path() / "latest";
-    const auto linked = [&](const PathFacts& facts) {
-        LogFolder folder(plan_of({.log_dir = logs.path()}), "/tmp");
-        folder.round(facts, 0);
-        const auto trouble = link_latest({folder.run(), "job-1", 0, folder.latest(facts)});
-        CHECK(!trouble);
-        return folder.run();
+    const auto mode_under = [&](unsigned mask, const std::string& chosen) {
+        const auto before = ::umask(mask);
+        LogFolder folder(plan_of({.log_dir = chosen, .redirects = "3"}), logs.path().string());
+        folder.round({0, "job", "a"}, 0);
+        ::umask(before);
+        struct stat info {};
+        REQUIRE(::stat(folder.run().c_str(), &info) == 0);
+        return info.st_mode & 0777;
     };
-    for (int run = 0; run < 2; ++run) {
-        const std::string newest = linked({0, "job", "a"});
-        CHECK(newest == logs.path() / read_symlink(link));
-    }
-    const std::string host = linked({0, "job", "a", 0});
-    const std::string other = linked({0, "job", "b", 12});
-    CHECK(host == logs.path() / read_symlink(link));
-    CHECK(other == logs.path() / read_symlink(logs.path() / "latest_node12"));
-
-    std::filesystem::remove(link);
-    std::filesystem::create_directory(link);
-    const auto trouble = link_latest({host, "job-1", 0, "latest"});
-    REQUIRE(trouble);
-    CHECK_THAT(*trouble, Catch::Contains("latest is no link"));
-    CHECK(is_directory(symlink_status(link)));
-    CHECK(std::distance(std::filesystem::directory_iterator(logs.path()), {}) == 6);  // 4 runs, 2 names
-
-    LogFolder own_place(plan_of({.log_dir = logs.path() / "%t"}), "/tmp");
-    own_place.round({7, "job", "a"}, 0);
-    CHECK(own_place.latest({7, "job", "a"}).empty());
-    CHECK(!link_latest({own_place.run(), "job-1", 0, ""}));
+    CHECK(mode_under(022, logs.path()) == 0755);
+    CHECK(mode_under(007, logs.path()) == 0770);
+    CHECK(mode_under(022, "") == 0700);
 }
 
 TEST_CASE("without logs there is one folder for the error files, gone at the end if none was written") {

@@ -119,6 +119,15 @@ TEST_CASE("more workers than devices are refused with both numbers and where the
           std::string::npos);
 }
 
+TEST_CASE("a device that is named twice is refused, and the line names it") {
+    CHECK_THAT(refuse_devices(request(GpuBind::all, 2, masked("4,4"))),
+               Catch::StartsWith("CUDA_VISIBLE_DEVICES=4,4 names 4 twice"));
+    CHECK_THAT(refuse_devices(request(GpuBind::single, 1, masked("GPU-a,1,GPU-a"))),
+               Catch::Contains("names GPU-a twice"));
+    CHECK(refuse_devices(request(GpuBind::none, 2, masked("4,4"))).empty());
+    CHECK(refuse_devices(request(GpuBind::all, 2, masked("4,5"))).empty());
+}
+
 TEST_CASE("shared devices are taken in turn") {
     BindingRequest wanted = request(GpuBind::single, 5, masked("4,5"));
     wanted.share_gpus = true;

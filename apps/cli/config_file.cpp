@@ -1,0 +1,89 @@
+#include "apps/cli/config_file.hpp"
+
+#include <fmt/core.h>
+#define TOML_ENABLE_FORMATTERS 0
+#define TOML_HEADER_ONLY 1
+#include <toml++/toml.h>
+
+#include <optional>
+
+#include "apps/cli/option_values.hpp"
+
+namespace ddprun::inline app {
+namespace {
+
+std::string place_of(const toml::source_position& place) {
+    return fmt::format("line {}, column {}", place.line, place.column);
+}
+
+// Returns the name of another grammar that the text is plainly in, by its first line that says something.
+std::string other_grammar(std::string_view text) {
+    while (!text.empty()) {
+        const auto end = std::min(text.find('\n'), text.size() - 1);
+        std::string_view line = text.substr(0, end + 1);
+        text.remove_prefix(end + 1);
+        line.remove_prefix(std::min(line.find_first_not_of(" \t\n"), line.size()));
+        if (line.empty() || line.front() == '#') continue;
+        if (line.front() == '{') return "JSON";
+        const auto colon = line.find(':');
+        const bool is_yaml = line.starts_with("---") || line.starts_with("- ") || colon < line.find('=');
+        return is_yaml ? "YAML" : "";
+    }
+    return "";
+}
+
+std::string text_of(const toml::node& value, const std::string& name) {
+    if (const auto* text = value.as_string()) return text->get();
+    if (const auto* number = value.as_integer()) return std::to_string(number->get());
+    if (const auto* number = value.as_floating_point()) return fmt::format("{}", number->get());
+    if (const auto* truth = value.as_boolean()) return truth->get() ? "true" : "false";
+    throw BadValue(fmt::format("{}: {}: must be a text, a number, true, false or a list of those",
+                               place_of(value.source().begin), name));
+}
+
+ConfigEntry entry_of(const std::string& name, const toml::node& value) {
+    const std::string place = place_of(value.source().begin);
+    if (value.is_table() || value.is_array_of_tables())
+        throw BadValue(
+            fmt::format("{}: {}: options are in no table, and their names have no dots; write NAME = VALUE "
+                        "above all tables",
+                        place, name));
+    ConfigEntry entry{.name = name, .texts = {}, .line = value.source().begin.line};
+    const auto add = [&](const toml::node& one) {
+        std::string text = text_of(one, name);
+        if (text.find('$') != text.npos)
+            throw BadValue(
+                fmt::format("{}: {} = {}: nothing fills in a $ in a file; write what it stands for, or give "
+                            "--{} on the command line, where the shell does",
+                            place_of(one.source().begin), name, text, name));
+        if (!text.empty()) entry.texts.push_back(std::move(text));
+    };
+    if (const toml::array* list = value.as_array()) {
+        for (const toml::node& one : *list) add(one);
+    } else {
+        add(value);
+    }
+    return entry;
+}
+
+}  // namespace
+
+std::vector<ConfigEntry> parse_config(std::string_view text) {
+    try {
+        const toml::table table = toml::parse(text);
+        std::vector<ConfigEntry> entries;
+        for (const auto& [name, value] : table) entries.push_back(entry_of(std::string(name.str()), value));
+        std::sort(entries.begin(), entries.end(),
+                  [](const ConfigEntry& a, const ConfigEntry& b) { return a.line < b.line; });
+        return entries;
+    } catch (const toml::parse_error& error) {
+        const std::string other = other_grammar(text);
+        const std::string hint = other.empty()
+                                     ? "; write NAME = VALUE, a text in quotes"
+                                     : fmt::format("; this looks like {}, and only TOML is read", other);
+        throw BadValue(
+            fmt::format("{}: no TOML: {}{}", place_of(error.source().begin), error.description(), hint));
+    }
+}
+
+}  // namespace ddprun::inline app

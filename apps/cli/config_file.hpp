@@ -1,0 +1,25 @@
+// The file of --config: TOML, one NAME = VALUE a line, NAME an option's long one without the dashes in front. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::inline app {
+
+// More than so many bytes are no file of options.
+inline constexpr std::size_t kMaxConfigFile = 1024 * 1024;
+
+// A ConfigEntry is what one name of the file is set to; an option that may be repeated takes a list. Without texts it says nothing.
+struct ConfigEntry {
+    std::string name;
+    std::vector<std::string> texts;
+    std::size_t line = 0;
+};
+
+// Throws BadValue with line and column for a text that is no TOML, and for what is TOML but no option's value: a table, a date,
+// a list in a list, a `$`, which nothing fills in.
+std::vector<ConfigEntry> parse_config(std::string_view text);
+
+}  // namespace ddprun::inline app
