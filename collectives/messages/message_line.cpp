@@ -1,10 +1,12 @@
 #include "collectives/messages/message_line.hpp"
 
 #include <poll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "rendezvous/system/error.hpp"
@@ -165,27 +167,61 @@ bool TcpMessageLine::hear(std::size_t bytes) {
 }
 
 bool TcpMessageLine::dial() {
+    while (true) {
+        try {
+            return go_on_dialling();
+        } catch (const LinkLost& lost) {
+            if (!redials_after(lost)) throw;
+        }
+    }
+}
+
+bool TcpMessageLine::redials_after(const LinkLost& lost) {
+    if (dialling_ == Dialling::done) return false;
+    const auto rest = redial_.pause_after(lost.error_number, membership_.is_within_machine(peer_));
+    if (!rest) return false;
+    out_ = TcpLink();
+    heard_bytes_ = 0;
+    dialling_ = Dialling::not_begun;
+    if (rest->count() == 0) return true;
+    pause_ = ProcessDescriptor([] { return ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC); });
+    itimerspec after{};
+    after.it_value.tv_nsec = std::chrono::nanoseconds(*rest).count();
+    if (!pause_ || ::timerfd_settime(pause_.get(), 0, &after, nullptr) != 0) return false;
+    dialling_ = Dialling::paused;
+    return true;
+}
+
+void TcpMessageLine::begin_dialling() {
+    LinkHello hello{Channel::messages,
+                    membership_.round,
+                    membership_.communicator,
+                    membership_.rank,
+                    peer_,
+                    membership_.nonce,
+                    0};
+    try {
+        if (membership_.mesh_key) hello.challenge = random_nonce();
+        out_ = TcpLink(peer_, begin_connect(membership_.member(peer_).endpoint));
+    } catch (const boost::system::system_error& error) {
+        throw LinkLost{peer_, error.code().value()};
+    }
+    hello_ = encode(hello);
+    dialling_ = Dialling::connecting;
+}
+
+bool TcpMessageLine::go_on_dialling() {
     const auto write_whole = [this](std::span<std::byte> bytes) {
         iovec part{bytes.data(), bytes.size()};
         if (out_.write_some({&part, 1}) != bytes.size()) throw LinkLost{peer_, EMSGSIZE};
     };
-    if (dialling_ == Dialling::not_begun) {
-        LinkHello hello{Channel::messages,
-                        membership_.round,
-                        membership_.communicator,
-                        membership_.rank,
-                        peer_,
-                        membership_.nonce,
-                        0};
-        try {
-            if (membership_.mesh_key) hello.challenge = random_nonce();
-            out_ = TcpLink(peer_, begin_connect(membership_.member(peer_).endpoint));
-        } catch (const boost::system::system_error& error) {
-            throw LinkLost{peer_, error.code().value()};
-        }
-        hello_ = encode(hello);
-        dialling_ = Dialling::connecting;
+    if (dialling_ == Dialling::paused) {
+        pollfd polled{pause_.get(), POLLIN, 0};
+        if (::poll(&polled, 1, 0) != 1) return false;
+        pause_ = ProcessDescriptor();
+        dialling_ = Dialling::not_begun;
     }
+    if (dialling_ == Dialling::not_begun) begin_dialling();
     if (dialling_ == Dialling::connecting) {
         pollfd polled{out_.descriptor(), POLLOUT, 0};
         if (::poll(&polled, 1, 0) != 1) return false;
@@ -309,6 +345,7 @@ bool TcpMessageLine::is_exhausted() {
 void TcpMessageLine::add_descriptors(std::vector<pollfd>& descriptors) {
     if (in_ && !in_over_) descriptors.push_back({in_->descriptor(), POLLIN, 0});
     if (write_.empty() || dialling_ == Dialling::not_begun) return;
+    if (dialling_ == Dialling::paused) return descriptors.push_back({pause_.get(), POLLIN, 0});
     const bool hears = dialling_ == Dialling::answered || dialling_ == Dialling::proven;
     descriptors.push_back({out_.descriptor(), static_cast<short>(hears ? POLLIN : POLLOUT), 0});
 }

@@ -15,6 +15,7 @@
 #include "collectives/shm/message_layout.hpp"
 #include "collectives/wire/event.hpp"
 #include "collectives/wire/membership.hpp"
+#include "collectives/wire/redial.hpp"
 #include "collectives/wire/tcp_link.hpp"
 
 namespace ddprun::inline detail {
@@ -168,9 +169,13 @@ class TcpMessageLine final : public MessageLine {
     void add_descriptors(std::vector<pollfd>& descriptors) override;
 
   private:
-    enum class Dialling { not_begun, connecting, answered, proven, done };
-    // Goes on with it as far as it can. True when it is done.
+    enum class Dialling { not_begun, connecting, answered, proven, done, paused };
+    // Goes on with it as far as it can, also by calling again (see Redial). True when it is done.
     bool dial();
+    bool go_on_dialling();
+    void begin_dialling();
+    // False if nobody will answer.
+    bool redials_after(const LinkLost& lost);
     bool hear(std::size_t bytes);
     void append(const MessageFrame& frame, const std::byte* payload);
     bool read_more();
@@ -179,6 +184,8 @@ class TcpMessageLine final : public MessageLine {
     Lifeline& lifeline_;
     int peer_;
     Dialling dialling_ = Dialling::not_begun;
+    Redial redial_;
+    ProcessDescriptor pause_;  // a timer, while paused
     HelloBytes hello_{};
     std::array<std::byte, kOfferSize> heard_{};
     std::size_t heard_bytes_ = 0;

@@ -14,6 +14,7 @@
 #include "collectives/hosts/hosts_backend.hpp"
 #include "collectives/messages/messenger.hpp"
 #include "collectives/nccl/nccl_join.hpp"
+#include "collectives/session/claim.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/shm/shm_backend.hpp"
 #include "collectives/tcp/flow.hpp"
@@ -28,17 +29,6 @@
 
 namespace ddprun::inline detail {
 namespace {
-
-void claim_rank(Store& store, const std::string& key, const Joining& joining) {
-    const std::string holder = store.compare_set(key, "", joining.owner);
-    if (holder == joining.owner) return;
-    throw CollectiveError(
-        CollectiveErrorCode::system,
-        fmt::format("join: rank {} is taken already, by {}; this is {}. Two processes have the same rank, or "
-                    "the store is left over from another job",
-                    joining.rank, holder, joining.owner),
-        {joining.rank}, "join");
-}
 
 // Says that this rank has read why there is no communicator; rank 0 waits until all have that are there.
 void part(Gathering& gathering, const Joining& joining) {
@@ -57,6 +47,8 @@ constexpr std::string_view kTcpScheme = "tcp://";
 constexpr std::string_view kFileScheme = "file://";
 // How long rank 0 tries to use a store that already listens where it wanted to host one.
 constexpr std::chrono::milliseconds kExistingStoreTimeout{5000};
+// Ranks speak at once. More silent connections would take the descriptors of rank 0's own.
+constexpr std::size_t kMostNewcomers = 256;
 constexpr std::chrono::milliseconds kRejoinPause{50};
 // How long a rank that lost the store of rank 0 looks for a new one there.
 constexpr std::chrono::milliseconds kRejoinTimeout{5000};
@@ -141,8 +133,10 @@ MeetingRoom enter_tcp(const TcpMeeting& meeting, const Place& place, Deadline de
     }
     try {
         const bool local = is_loopback(meeting.endpoint.host) || meeting.endpoint.host == "localhost";
+        StoreLimits limits;
+        limits.newcomers = kMostNewcomers;
         room.host = std::make_shared<StoreHost>(local ? ListenScope::loopback : ListenScope::any,
-                                                meeting.endpoint.port);
+                                                meeting.endpoint.port, limits);
     } catch (const boost::system::system_error& taken) {
         if (taken.code() != make_error_code(Errc::address_in_use)) throw;
         // An earlier communicator of this process may host it. A store of another job refuses this rank when
@@ -272,9 +266,7 @@ std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, c
     const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
                       place.host.sockets_per_peer, news ? news->life() : 0, place.own_numbers};
     Joined joined = join_through(
-        *room.store,
-        {place.rank, place.world_size, place.round, fmt::format("pid {} on {}", ::getpid(), host_identity())},
-        self, deadline);
+        *room.store, {place.rank, place.world_size, place.round, own_claim(host_identity())}, self, deadline);
     joined.membership.own_numbers = std::ranges::any_of(joined.membership.members, &Member::own_numbers);
     joined.membership.mesh_key = place.mesh_key;
     if (room.rank_0_hosts) room.departure = std::make_unique<Departure>(std::move(joined.departure));
@@ -310,7 +302,7 @@ void require_valid(const CommunicatorOptions& options) {
 
 Joined join_through(Store& store, const Joining& joining, const Member& self, Deadline deadline) {
     const std::string prefix = fmt::format("ddprun/communicators/{}/", joining.round);
-    claim_rank(store, fmt::format("{}owner/{}", prefix, joining.rank), joining);
+    claim_rank(store, fmt::format("{}owner/{}", prefix, joining.rank), joining.rank, joining.owner);
     const std::int64_t instance = store.add(fmt::format("{}instance/{}", prefix, joining.rank), 1);
     Gathering gathering(store, {"join", "ranks"}, fmt::format("{}{}/", prefix, instance), joining.rank,
                         {joining.world_size, {}});

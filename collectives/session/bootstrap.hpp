@@ -28,7 +28,7 @@ namespace ddprun::inline detail {
 // Join: the ranks that a launcher, or the user, has numbered make a communicator through a Store.
 //
 // Keys, under `ddprun/communicators/<round>/`:
-//   owner/<rank>     who this rank is: host and pid; a second process that claims it is refused
+//   owner/<rank>     which process this rank is (claim.hpp); a second one that claims it is refused while the first one lives
 //   instance/<rank>  how many communicators this rank has begun; the n-th of every rank belong together
 //   <n>/…            how these find each other, see Gathering in session.hpp
 
@@ -72,7 +72,7 @@ struct StoreMeeting {
 
 using Meeting = std::variant<TcpMeeting, FileMeeting, StoreMeeting>;
 
-// The program's store as the library's own are. Keys are set by compare_set() only where they are missing.
+// The program's store as the library's own are. compare_set() is as good as the program's add() is.
 std::shared_ptr<Store> store_over(std::shared_ptr<KeyValueStore> given);
 
 // `tcp://host:port` or `file://path`. Throws invalid_argument for anything else. Pure.

@@ -6,7 +6,6 @@
 
 #include "collectives/key_value_store.hpp"
 #include "collectives/session/bootstrap.hpp"
-#include "rendezvous/system/check.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 
@@ -39,11 +38,15 @@ class CallersStore final : public Store {
         return sum;
     }
 
-    // Who counts first writes.
+    // Who is the first to count those that expected this writes.
     std::string compare_set(std::string_view key, std::string_view expected,
                             std::string_view desired) override {
-        check(expected.empty(), "a caller's store can only be asked to set what is missing");
-        if (add(std::string(key) + "/claims", 1) > 1) return get(key, kClaimTimeout);
+        std::string claims = std::string(key) + "/claims";
+        if (!expected.empty()) {
+            if (std::string now = get(key, kClaimTimeout); now != expected) return now;
+            claims.append("/").append(expected);
+        }
+        if (add(claims, 1) > 1) return get(key, kClaimTimeout);
         set(key, desired);
         return std::string(desired);
     }

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "collectives/wire/redial.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/resource_limits.hpp"
@@ -31,13 +32,28 @@ int blamed(const Awaited& awaited) {
     return awaited.peer >= 0 ? awaited.peer : awaited.out->peer();
 }
 
-// Those that say they are on another host, but listen on the same address, share the machine, too.
 int ranks_of_this_machine(const Membership& membership) {
-    const Member& self = membership.member(membership.rank);
-    return static_cast<int>(
-        std::count_if(membership.members.begin(), membership.members.end(), [&](const Member& other) {
-            return other.host == self.host || other.endpoint.host == self.endpoint.host;
-        }));
+    int ranks = 0;
+    for (int rank = 0; rank < membership.world_size(); ++rank)
+        ranks += membership.is_within_machine(rank) ? 1 : 0;
+    return ranks;
+}
+
+// Throws LinkLost for bytes that do not fit into the buffer, which the first ones always do.
+void write_first(TcpLink& link, std::span<std::byte> bytes) {
+    iovec part{bytes.data(), bytes.size()};
+    if (link.write_some({&part, 1}) != bytes.size()) throw LinkLost{link.peer(), EMSGSIZE};
+}
+
+void read_all(PeerMesh& mesh, TcpLink& link, std::span<std::byte> bytes,
+              const PeerMesh::Operation& operation) {
+    while (!bytes.empty()) {
+        iovec rest{bytes.data(), bytes.size()};
+        const std::size_t count = link.read_some({&rest, 1});
+        const Awaited more{&link, nullptr, link.peer()};
+        if (count == 0) mesh.wait({&more, 1}, operation);
+        bytes = bytes.subspan(count);
+    }
 }
 
 }  // namespace
@@ -62,13 +78,13 @@ PeerMesh::PeerMesh(Membership membership, std::optional<TcpListener> listener, c
 }
 
 void PeerMesh::connect_ring(const Operation& joining) {
-    Dialled right = dial(membership_.right(), Channel::lifeline, 0, joining);
+    Dialled right;
     try {
-        come(right, joining);
+        call(right, membership_.right(), Channel::lifeline, 0, joining);
     } catch (const CollectiveError&) {
         // The neighbour may have let this rank in already, and must hear why it gives up before the
         // connection closes: else it takes this rank for the dead one.
-        lifeline_.add_neighbour(std::move(right.link));
+        if (right.link.descriptor() >= 0) lifeline_.add_neighbour(std::move(right.link));
         throw;
     }
     lifeline_.add_neighbour(std::move(right.link));
@@ -98,8 +114,8 @@ void PeerMesh::enter(const Operation& operation) {
 TcpLink& PeerMesh::outgoing(int peer, int lane, const Operation& operation) {
     auto found = outgoing_.find({peer, lane});
     if (found == outgoing_.end()) {
-        Dialled dialled = dial(peer, Channel::data, lane, operation);
-        come(dialled, operation);
+        Dialled dialled;
+        call(dialled, peer, Channel::data, lane, operation);
         found = outgoing_.emplace(LaneOfPeer{peer, lane}, std::move(dialled.link)).first;
     }
     return found->second;
@@ -167,6 +183,22 @@ Deadline PeerMesh::run_wait_schedule(const std::vector<int>& awaited, const Oper
     return schedule_->next();
 }
 
+void PeerMesh::call(Dialled& dialled, int peer, Channel channel, int lane, const Operation& operation) {
+    Redial redial;
+    while (true) {
+        try {
+            dialled = Dialled();
+            dialled = dial(peer, channel, lane, operation);
+            return come(dialled, operation);
+        } catch (const LinkLost& lost) {
+            const auto pause = redial.pause_after(lost.error_number, membership_.is_within_machine(peer));
+            if (!pause) throw;
+            await_reason(peer, std::min(Clock::now() + *pause, end_of(operation)), operation);
+        }
+        if (has_passed(end_of(operation))) fail_late({peer}, operation);
+    }
+}
+
 PeerMesh::Dialled PeerMesh::dial(int peer, Channel channel, int lane, const Operation& operation) {
     TcpLink link;
     LinkHello hello{channel, membership_.round, membership_.communicator,       rank(),
@@ -188,25 +220,10 @@ PeerMesh::Dialled PeerMesh::dial(int peer, Channel channel, int lane, const Oper
     return dialled;
 }
 
-void PeerMesh::write_first(TcpLink& link, std::span<std::byte> bytes) {
-    iovec part{bytes.data(), bytes.size()};
-    if (link.write_some({&part, 1}) != bytes.size()) throw LinkLost{link.peer(), EMSGSIZE};
-}
-
-void PeerMesh::read_all(TcpLink& link, std::span<std::byte> bytes, const Operation& operation) {
-    while (!bytes.empty()) {
-        iovec rest{bytes.data(), bytes.size()};
-        const std::size_t count = link.read_some({&rest, 1});
-        const Awaited more{&link, nullptr, link.peer()};
-        if (count == 0) wait({&more, 1}, operation);
-        bytes = bytes.subspan(count);
-    }
-}
-
 void PeerMesh::come(Dialled& dialled, const Operation& operation) {
     TcpLink& link = dialled.link;
     std::array<std::byte, kHelloAnswerSize> bytes{};
-    read_all(link, bytes, operation);
+    read_all(*this, link, bytes, operation);
     const auto answer = decode_hello_answer(bytes);
     const bool has_key = membership_.mesh_key.has_value();
     if (answer == HelloAnswer::prove && has_key) return exchange_proofs(dialled, operation);
@@ -227,7 +244,7 @@ void PeerMesh::exchange_proofs(Dialled& dialled, const Operation& operation) {
     const int peer = dialled.link.peer();
     const SecretKey& key = *membership_.mesh_key;
     std::array<std::byte, kOfferSize> bytes{};
-    read_all(dialled.link, bytes, operation);
+    read_all(*this, dialled.link, bytes, operation);
     const MeshOffer offer = decode_offer(bytes);
     if (!is_proof(offer.proof, key, MeshSide::dialled, dialled.hello, offer.challenge)) {
         fail({CollectiveErrorCode::system,
@@ -251,14 +268,17 @@ void PeerMesh::fail(const Verdict& verdict, const Operation& operation) {
     throw error_of(lifeline_.declare(verdict), operation.call);
 }
 
-void PeerMesh::fail_lost(const LinkLost& lost, const Operation& operation) {
-    const Deadline deadline = Clock::now() + kVerdictTimeout;
+void PeerMesh::await_reason(int peer, Deadline deadline, const Operation& operation) {
     do {
         throw_if_ended(operation);
         if (const auto inherited = lifeline_.verdict_of_parent()) fail(*inherited, operation);
-        throw_if_left(lost.peer, operation);
+        throw_if_left(peer, operation);
     } while (wait_for_news(deadline));
     throw_if_ended(operation);
+}
+
+void PeerMesh::fail_lost(const LinkLost& lost, const Operation& operation) {
+    await_reason(lost.peer, Clock::now() + kVerdictTimeout, operation);
     const std::string how =
         lost.error_number == 0 ? "closed without a goodbye" : std::strerror(lost.error_number);
     fail({CollectiveErrorCode::peer_died,

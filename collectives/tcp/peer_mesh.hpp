@@ -139,14 +139,16 @@ class PeerMesh {
         TcpLink link;
         HelloBytes hello;
     };
-    // Says who dials; then come() waits until the peer has said that this rank may come.
+    // Dials until it is answered that this rank may come; see Redial. Throws LinkLost where nobody will answer. What was dialled
+    // last, and has said who dials, is in `dialled` whatever is thrown.
+    void call(Dialled& dialled, int peer, Channel channel, int lane, const Operation& operation);
+    // Says who dials; then come() waits for the answer.
     Dialled dial(int peer, Channel channel, int lane, const Operation& operation);
     void come(Dialled& dialled, const Operation& operation);
+    // Waits for news of why the peer does not answer, which end the operation. Returns at `deadline`.
+    void await_reason(int peer, Deadline deadline, const Operation& operation);
     // Each side proves to the other one that it has the mesh's key, which this rank has.
     void exchange_proofs(Dialled& dialled, const Operation& operation);
-    void read_all(TcpLink& link, std::span<std::byte> bytes, const Operation& operation);
-    // Throws LinkLost for bytes that do not fit into the buffer, which the first ones always do.
-    static void write_first(TcpLink& link, std::span<std::byte> bytes);
     // What fail_late() would end the communicator with.
     Verdict verdict_on_late(const std::vector<int>& awaited, const Operation& operation);
     // Asks all ranks where they are; returns when all have answered, or kAnswerTimeout is over.

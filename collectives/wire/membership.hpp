@@ -46,6 +46,11 @@ struct Membership {
     int local_world_size() const;
     // Data connections for each direction between two ranks: the fewest that any rank wishes for.
     int lanes() const;
+    // Of the same machine: those that say they are on another host, but listen on the same address, share it, too.
+    bool is_within_machine(int peer) const {
+        const Member& self = member(rank);
+        return member(peer).host == self.host || member(peer).endpoint.host == self.endpoint.host;
+    }
     const Member& member(int peer) const { return members[static_cast<std::size_t>(peer)]; }
 };
 

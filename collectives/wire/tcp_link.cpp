@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "rendezvous/net/resolver.hpp"
+#include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -41,6 +42,15 @@ SocketAddress local_address(int fd) {
     SocketAddress address;
     auto length = static_cast<socklen_t>(address.capacity());
     if (::getsockname(fd, address.data(), &length) != 0) fail_errno(errno, "cannot read a socket's address");
+    address.resize(length);
+    return address;
+}
+
+// Nothing if the peer is gone already.
+std::optional<SocketAddress> peer_address(int fd) {
+    SocketAddress address;
+    auto length = static_cast<socklen_t>(address.capacity());
+    if (::getpeername(fd, address.data(), &length) != 0) return std::nullopt;
     address.resize(length);
     return address;
 }
@@ -143,12 +153,18 @@ ProcessDescriptor TcpListener::accept() {
         [this] { return ::accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
     if (!fd) return fd;
     tune(fd.get());
-    SocketAddress peer;
-    auto length = static_cast<socklen_t>(peer.capacity());
-    if (::getpeername(fd.get(), peer.data(), &length) != 0) return fd;
-    peer.resize(length);
-    if (peer.address().to_string() == endpoint_.host) tune_within_machine(fd.get());
+    const auto peer = peer_address(fd.get());
+    if (peer && peer->address().to_string() == endpoint_.host) tune_within_machine(fd.get());
     return fd;
+}
+
+bool is_of_another_user(int fd, uid_t own, ConnectionOwners& owners) {
+    const auto peer = peer_address(fd);
+    if (!peer) return false;
+    const SocketAddress local = local_address(fd);
+    // Of another machine the kernel knows nothing, and asking costs as much.
+    const bool is_here = peer->address().is_loopback() || peer->address() == local.address();
+    return is_here && owners.of(*peer, local).is_other_than(own);
 }
 
 ProcessDescriptor begin_connect(const Endpoint& endpoint) {

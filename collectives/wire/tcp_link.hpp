@@ -6,6 +6,7 @@
 // small writes, and notices a vanished machine by itself (kSilenceTimeout).
 #pragma once
 
+#include <sys/types.h>
 #include <sys/uio.h>
 
 #include <array>
@@ -20,6 +21,10 @@
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/system/own_process.hpp"
+
+namespace ddprun::inline base {
+class ConnectionOwners;
+}
 
 namespace ddprun::inline detail {
 
@@ -80,6 +85,10 @@ class TcpListener {
     ProcessDescriptor fd_;
     Endpoint endpoint_;
 };
+
+// Whether the other end of an accepted connection is on this machine, and a process of another user than `own` and root has
+// it. No where the system does not tell, or nobody has that end any more.
+bool is_of_another_user(int fd, uid_t own, ConnectionOwners& owners);
 
 // Begins to connect to a numeric address: the descriptor becomes writable when that has succeeded or failed
 // (see connect_error). Throws system_error when not even a beginning is possible.

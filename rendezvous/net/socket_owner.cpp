@@ -175,7 +175,10 @@ ConnectionOwner ConnectionOwners::of(const tcp::socket& socket) {
     boost::system::error_code gone;
     const tcp::endpoint remote = socket.remote_endpoint(gone);
     if (gone) return {ConnectionOwner::Kind::closed};
-    const tcp::endpoint local = socket.local_endpoint(gone);
+    return of(remote, socket.local_endpoint(gone));
+}
+
+ConnectionOwner ConnectionOwners::of(const tcp::endpoint& remote, const tcp::endpoint& local) {
     const bool is_here = plain(remote.address()).is_loopback() || remote.address() == local.address();
     if (!netlink_)
         netlink_.reset(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));

@@ -45,6 +45,9 @@ struct ConnectionOwner {
     };
     Kind kind = Kind::untold;
     uid_t uid = 0;
+
+    // Users share what is theirs with root only.
+    bool is_other_than(uid_t own) const { return kind == Kind::user && uid != own && uid != 0; }
 };
 
 // One thread asks it; it keeps one descriptor from its first question on.
@@ -52,6 +55,9 @@ class ConnectionOwners {
   public:
     // `socket` is connected.
     ConnectionOwner of(const boost::asio::ip::tcp::socket& socket);
+    // The same for one by its two ends; `local` is ours.
+    ConnectionOwner of(const boost::asio::ip::tcp::endpoint& remote,
+                       const boost::asio::ip::tcp::endpoint& local);
 
   private:
     OwnedDescriptor netlink_;

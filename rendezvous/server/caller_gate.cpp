@@ -13,10 +13,8 @@ namespace ip = boost::asio::ip;
 
 CallerGate::Pass CallerGate::judge(const Caller& caller) const {
     switch (caller.owner.kind) {
-        case ConnectionOwner::Kind::user: {
-            const bool is_ours = caller.owner.uid == own_ || caller.owner.uid == 0;
-            return is_ours ? Pass::everything : Pass::nothing;
-        }
+        case ConnectionOwner::Kind::user:
+            return caller.owner.is_other_than(own_) ? Pass::nothing : Pass::everything;
         case ConnectionOwner::Kind::closed: return Pass::nothing;
         // A job on such a system could not use its own store otherwise.
         case ConnectionOwner::Kind::untold: return Pass::everything;

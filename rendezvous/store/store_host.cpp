@@ -5,6 +5,8 @@
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/packaged_task.hpp>
 #include <boost/asio/post.hpp>
+
+#include <unistd.h>
 #include <exception>
 #include <future>
 
@@ -33,7 +35,8 @@ StoreHost::~StoreHost() {
 }
 
 asio::awaitable<void> StoreHost::accept() {
-    return accept_each(acceptor_, [this](asio::ip::tcp::socket socket) {
+    return accept_each(acceptor_, [this, own = ::geteuid()](asio::ip::tcp::socket socket) {
+        if (owners_.of(socket).is_other_than(own)) return;  // The socket closes here.
         asio::co_spawn(context_, service_->serve(std::move(socket), {}), asio::detached);
     });
 }

@@ -1,4 +1,5 @@
-// StoreHost is a store of one's own: a StoreService with its listening socket and its thread.
+// StoreHost is a store of one's own: a StoreService with its listening socket and its thread. Other users of this machine are
+// closed at once; root is not.
 //
 // A process makes one if it must host the store itself: rank 0 when no launcher does, and tests. The constructor,
 // the destructor and port() are called by the owner, from any one thread; clients may connect when the
@@ -11,6 +12,7 @@
 #include <thread>
 
 #include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/store/store_service.hpp"
 
 namespace ddprun::inline base {
@@ -37,6 +39,7 @@ class StoreHost {
     std::shared_ptr<StoreService> service_;
     boost::asio::ip::tcp::acceptor acceptor_;
     std::uint16_t port_;
+    ConnectionOwners owners_;  // the thread's
     std::thread thread_;
 };
 

@@ -111,6 +111,9 @@ std::shared_ptr<StoreConnection> StoreService::open(asio::ip::tcp::socket socket
     auto connection = std::make_shared<StoreConnection>(++last_id_, fd, executor_);
     ready_.add(fd, connection->id, connection->events);
     connections_.emplace(connection->id, connection.get());
+    newcomers_.insert(connection->id);
+    if (newcomers_.size() > limits_.newcomers)
+        refuse(*connections_.at(*newcomers_.begin()), "too many that ask for nothing");
     serve(*connection, first_bytes);
     finish_batch();
     arm();
@@ -264,7 +267,7 @@ void StoreService::serve_turn(StoreConnection& connection) {
             refusal = connection.decoder.refusal();
         } else {
             ++counters_.requests;
-            ++connection.requests;
+            if (++connection.requests == 1) newcomers_.erase(connection.id);
             refusal = state_.apply(connection.id, request_, *this);
         }
     }
@@ -427,6 +430,7 @@ void StoreService::close(StoreConnection& connection) {
     if (connection.pipe) {
         end_pipe(connection);
     } else {
+        newcomers_.erase(connection.id);
         ready_.remove(connection.fd.get());
         connection.fd.reset();
     }

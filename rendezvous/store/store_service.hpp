@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -111,6 +112,9 @@ struct StoreConnection : std::enable_shared_from_this<StoreConnection> {
 struct StoreLimits {
     std::size_t connections = 16384;
     std::size_t pipes = std::size_t{1} << 18;  // clients without a socket, besides
+    // Of the connections those that have not made a request yet; when there are more, the oldest is closed. Where this is below
+    // the above, silence keeps nobody out, but old PyTorch's second connections make room, too.
+    std::size_t newcomers = connections;
     // A peer that has begun a request must go on with it: in this time it is complete, or another MiB of it has come.
     // Silence is no offence: a legacy client's second connection never says anything.
     std::chrono::milliseconds request_progress{30'000};
@@ -211,6 +215,7 @@ class StoreService final : private Outboxes, public std::enable_shared_from_this
     Request request_;     // scratch, kept for its capacity
     std::unordered_map<ConnectionId, StoreConnection*> connections_;
     std::unordered_map<ConnectionId, std::shared_ptr<StoreConnection>> piped_;  // of these
+    std::set<ConnectionId> newcomers_;  // with a socket, in order of arrival
     std::vector<ConnectionId> ended_pipes_;
     std::vector<StoreConnection*> dirty_;
     std::vector<ConnectionId> unfinished_;

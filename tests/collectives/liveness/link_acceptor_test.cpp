@@ -1,6 +1,9 @@
-#include "collectives/liveness/lifeline.hpp"
+#include "collectives/liveness/link_acceptor.hpp"
 
 #include <poll.h>
+#include <sys/fsuid.h>
+
+#include <memory>
 
 #include "tests/support/catch.hpp"
 
@@ -207,7 +210,8 @@ TEST_CASE(
     for (std::size_t i = 0; i < kMaxUnidentified; ++i)
         strangers.push_back(std::make_unique<Caller>(open.endpoint));
     const auto start = Clock::now();
-    REQUIRE(open.gate.turn(start).empty());
+    for (std::size_t taken = 0; taken < kMaxUnidentified; taken += kMostTakenPerTurn)
+        REQUIRE(open.gate.turn(start).empty());
     Caller waiting(open.endpoint);
     REQUIRE(open.gate.next_deadline() == start + kLeastSilence);
     REQUIRE(open.gate.turn(start + kLeastSilence / 2).empty());
@@ -299,4 +303,78 @@ TEST_CASE("who is silent after its Hello is closed when its time is over", "[gat
     REQUIRE(open.gate.turn(*open.gate.next_deadline()).empty());
     REQUIRE_FALSE(open.gate.next_deadline().has_value());
     REQUIRE(caller.is_closed());
+}
+
+TEST_CASE("who has said a right Hello keeps its place, however many silent ones come", "[gate]") {
+    KeyedGate open;
+    Caller rank(open.endpoint);
+    const HelloBytes hello = hello_of_rank_1();
+    const MeshOffer offer = open.greet(rank, hello);
+    const auto end = *open.gate.next_deadline();
+    std::vector<std::unique_ptr<Caller>> strangers;
+    for (std::size_t i = 0; i < 2 * kMaxUnidentified; ++i)
+        strangers.push_back(std::make_unique<Caller>(open.endpoint));
+    // The clock is the test's: all of them come, and the older half makes room for the younger.
+    for (auto now = end - kHelloTimeout; now < end - kLeastSilence; now += kLeastSilence)
+        REQUIRE(open.gate.turn(now).empty());
+    REQUIRE(strangers.front()->is_closed());
+    REQUIRE(open.gate.proving().size() == 1);
+    rank.say(make_proof(open.key, MeshSide::dialler, hello, offer.challenge));
+    std::vector<LinkAcceptor::Accepted> visitors;
+    while (visitors.empty()) {
+        std::vector<pollfd> polled;
+        open.gate.add_descriptors(polled);
+        REQUIRE(::poll(polled.data(), polled.size(), 20'000) > 0);
+        visitors = open.gate.turn(end - kLeastSilence);
+    }
+    REQUIRE(visitors[0].link.peer() == 1);
+}
+
+TEST_CASE("no more callers may owe the proof of one Hello than have a place, and others do not lose theirs",
+          "[gate]") {
+    KeyedGate open;
+    std::vector<std::unique_ptr<Caller>> callers;
+    for (std::ptrdiff_t i = 0; i < kCallersOfOnePlace; ++i) {
+        callers.push_back(std::make_unique<Caller>(open.endpoint));
+        callers.back()->say(hello_of_rank_1());
+        while (open.gate.proving().size() < callers.size()) REQUIRE(turn_when_ready(open.gate).empty());
+    }
+    Caller further(open.endpoint);
+    further.say(hello_of_rank_1());
+    REQUIRE(turn_when_ready(open.gate).empty());
+    REQUIRE(further.is_closed());
+    REQUIRE(open.gate.proving().size() == callers.size());
+    Caller of_another_lane(open.endpoint);
+    of_another_lane.say(encode(LinkHello{Channel::data, 0, 0, 1, 0, {}, 1, random_nonce()}));
+    while (open.gate.proving().size() == callers.size()) REQUIRE(turn_when_ready(open.gate).empty());
+    of_another_lane.hear_offer();
+    for (const auto& caller : callers) caller->hear_offer();
+}
+
+TEST_CASE("a process of another user of this machine is closed at once, and root's is not", "[gate]") {
+    OpenGate open;
+    if (::geteuid() != 0) {
+        WARN("skipped: only root can call as somebody else");
+        return;
+    }
+    constexpr uid_t kStranger = 61'234;
+    const LinkHello hello{Channel::data, 0, 0, 1, 0, {}};
+    {
+        // A socket is of whom its thread has this number of when it is made.
+        ::setfsuid(kStranger);
+        Caller stranger(open.endpoint);
+        ::setfsuid(0);
+        stranger.say(encode(hello));
+        REQUIRE(turn_when_ready(open.gate).empty());
+        REQUIRE_FALSE(open.gate.next_deadline().has_value());
+        REQUIRE(stranger.is_closed());
+    }
+    TcpListener listener("127.0.0.1");
+    const Endpoint endpoint = listener.endpoint();
+    LinkAcceptor of_stranger(std::move(listener), welcome_rank_1, std::nullopt, kStranger);
+    Caller root(endpoint);
+    root.say(encode(hello));
+    std::vector<LinkAcceptor::Accepted> visitors;
+    while (visitors.empty()) visitors = turn_when_ready(of_stranger);
+    REQUIRE(root.hear() == HelloAnswer::welcome);
 }

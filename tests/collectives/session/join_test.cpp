@@ -1,13 +1,16 @@
 #include "collectives/session/bootstrap.hpp"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <optional>
 #include <random>
 #include <stdexcept>
 
+#include "collectives/session/claim.hpp"
 #include "rendezvous/store/store_host.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"
@@ -131,6 +134,46 @@ TEST_CASE("a second process that claims a rank is refused", "[join]") {
         join_through(store, {1, 2, 0, "pid 8 on this/host"}, member(1), in(Milliseconds(100)));
     });
     REQUIRE(std::string(error.what()).find("pid 7 on other/host") != std::string::npos);
+}
+
+TEST_CASE("the place of a process that has ended is free, and no other", "[join]") {
+    const std::string own = own_claim("this/host");
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe(ends.data()) == 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const std::string claim = own_claim("this/host");
+        const bool is_told = ::write(ends[1], claim.data(), claim.size()) > 0;
+        ::_exit(is_told ? 0 : 1);
+    }
+    std::array<char, 256> bytes{};
+    const std::string dead(bytes.data(),
+                           static_cast<std::size_t>(::read(ends[0], bytes.data(), bytes.size())));
+    REQUIRE(::waitpid(child, nullptr, 0) == child);
+    for (const int end : ends) ::close(end);
+    const auto changed = [](std::string claim, const std::string& what, const std::string& to) {
+        return claim.replace(claim.find(what), what.size(), to);
+    };
+    CHECK(is_of_dead(dead, own));
+    CHECK(is_of_dead(changed(own, " since ", " since 1"), own));
+    CHECK_FALSE(is_of_dead(own, own));
+    CHECK_FALSE(is_of_dead(changed(dead, "this/host", "other/host"), own));
+    CHECK_FALSE(is_of_dead(changed(dead, "pid:[", "pid:[1"), own));
+    CHECK_FALSE(is_of_dead("pid 7 on this/host", own));
+    const auto data = std::make_shared<MemoryStoreData>();
+    MemoryStore store(data);
+    const auto theirs = store_over(std::make_shared<ProgramsStore>(data));
+    constexpr const char* kKey = "ddprun/communicators/0/owner/1";
+    for (Store* one : {static_cast<Store*>(&store), theirs.get()}) {
+        store.set(kKey, dead);
+        claim_rank(*one, kKey, 1, own);
+        CHECK(store.get(kKey, Milliseconds(0)) == own);
+        // It has it already.
+        claim_rank(*one, kKey, 1, own);
+        const std::string other = changed(own, "this/host", "other/host");
+        expect_error(CollectiveErrorCode::system, {1}, [&] { claim_rank(*one, kKey, 1, other); });
+        CHECK(store.get(kKey, Milliseconds(0)) == own);
+    }
 }
 
 TEST_CASE("ranks that disagree about their number are told, whoever comes first", "[join]") {

@@ -1,4 +1,5 @@
 // What clients of a store can do to it: too many of them, too much unread, noise.
+#include <sys/fsuid.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -93,6 +94,47 @@ TEST_CASE("store service: connections have a limit") {
     }
     one.send(legacy({.opcode = Opcode::num_keys}));
     CHECK(one.receive(8) == wire_i64(0));
+}
+
+TEST_CASE(
+    "store service: where newcomers have a limit, silence and half a request make room, and whoever has asked does not") {
+    StoreLimits limits;
+    limits.newcomers = 4;
+    StoreHost host(ListenScope::loopback, 0, limits);
+    RawClient client(host.port());
+    client.send(first(Dialect::modern, {.opcode = Opcode::add, .key = "n", .number = 1}));
+    CHECK(client.receive(8) == wire_i64(1));
+    std::vector<RawClient> strangers;
+    for (std::size_t i = 0; i < 3 * limits.newcomers; ++i) {
+        strangers.emplace_back(host.port());
+        if (i % 2 == 0) strangers.back().send(opening().substr(0, 2));
+    }
+    for (std::size_t i = 0; i < 2 * limits.newcomers; ++i) CHECK(strangers[i].receive_until_closed().empty());
+    await_counters(host, [&](const StoreService::Counters& counters) {
+        return counters.connections == limits.newcomers + 1;
+    });
+    for (int i = 2; i < 5; ++i) {
+        RawClient other(host.port());
+        for (RawClient* one : {&client, &other}) {
+            one->send((one == &other ? opening() : "") +
+                      modern({.opcode = Opcode::add, .key = "n", .number = 0}));
+            CHECK(one->receive(8) == wire_i64(1));
+        }
+    }
+}
+
+TEST_CASE("store host: another user of this machine is closed at once") {
+    if (::geteuid() != 0) {
+        WARN("skipped: only root can call as somebody else");
+        return;
+    }
+    constexpr uid_t kStranger = 61'234;
+    StoreHost host(ListenScope::loopback, 0);
+    ::setfsuid(kStranger);
+    RawClient stranger(host.port());
+    ::setfsuid(0);
+    CHECK(stranger.receive_until_closed().empty());
+    CHECK(host.counters().accepted == 0);
 }
 
 TEST_CASE("store service: concurrent adds lose nothing") {

@@ -1,0 +1,171 @@
+#include "collectives/liveness/link_acceptor.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "rendezvous/net/socket_owner.hpp"
+#include "rendezvous/system/check.hpp"
+#include "rendezvous/system/error.hpp"
+
+namespace ddprun::inline detail {
+namespace {
+
+// Reads into `bytes`, of which `held` are there; true once all are.
+bool is_complete(TcpLink& link, std::span<std::byte> bytes, std::size_t& held) {
+    iovec rest{bytes.data() + held, bytes.size() - held};
+    held += link.read_some({&rest, 1});
+    return held == bytes.size();
+}
+
+// The first bytes on a fresh connection always fit into its buffer.
+bool sends(TcpLink& link, std::span<std::byte> bytes) {
+    iovec part{bytes.data(), bytes.size()};
+    return link.write_some({&part, 1}) == bytes.size();
+}
+
+bool is_of_one_place(LinkHello one, LinkHello other) {
+    one.challenge = other.challenge = std::nullopt;
+    return one == other;
+}
+
+}  // namespace
+
+void LinkAcceptor::add_descriptors(std::vector<pollfd>& descriptors) const {
+    // When no room is left, newcomers wait in the kernel's queue.
+    if (had_room_) descriptors.push_back({listener_.descriptor(), POLLIN, 0});
+    for (const auto* callers : {&silent_, &proving_}) {
+        for (const Caller& caller : *callers) descriptors.push_back({caller.link.descriptor(), POLLIN, 0});
+    }
+}
+
+std::optional<Deadline> LinkAcceptor::next_deadline() const {
+    std::optional<Deadline> next;
+    if (!silent_.empty()) next = had_room_ ? silent_.front().deadline : silent_.front().may_go;
+    if (!proving_.empty())
+        next = std::min(next.value_or(proving_.front().deadline), proving_.front().deadline);
+    return next;
+}
+
+std::vector<LinkAcceptor::Accepted> LinkAcceptor::turn(Deadline now) {
+    std::vector<Accepted> accepted;
+    // First, so that nobody makes room who has said who it is.
+    hear_all(now, accepted);
+    ConnectionOwners owners;
+    for (int taken = 0; taken < kMostTakenPerTurn && has_room(now); ++taken) {
+        ProcessDescriptor fd = listener_.accept();
+        if (!fd) break;
+        if (!is_of_another_user(fd.get(), own_, owners)) take(std::move(fd), now, accepted);
+    }
+    had_room_ = has_room(now);
+    return accepted;
+}
+
+bool LinkAcceptor::has_room(Deadline now) const {
+    return silent_.size() < kMaxUnidentified || now >= silent_.front().may_go;
+}
+
+// Most have said all by now, and need no place.
+void LinkAcceptor::take(ProcessDescriptor fd, Deadline now, std::vector<Accepted>& accepted) {
+    Caller caller{
+        .link = TcpLink(-1, std::move(fd)), .may_go = now + kLeastSilence, .deadline = now + kHelloTimeout};
+    if (!hear(caller, now, accepted)) return;
+    if (caller.hello) return proving_.push_back(std::move(caller));
+    if (silent_.size() == kMaxUnidentified) {
+        // The oldest may have spoken since it was heard.
+        if (hear(silent_.front(), now, accepted) && silent_.front().hello)
+            proving_.push_back(std::move(silent_.front()));
+        silent_.erase(silent_.begin());
+    }
+    silent_.push_back(std::move(caller));
+}
+
+std::vector<LinkHello> LinkAcceptor::proving() const {
+    std::vector<LinkHello> proving;
+    for (const Caller& caller : proving_) proving.push_back(*caller.hello);
+    return proving;
+}
+
+void LinkAcceptor::hear_all(Deadline now, std::vector<Accepted>& accepted) {
+    hear_ready(proving_, now, accepted);
+    hear_ready(silent_, now, accepted);
+    move_spoken();
+}
+
+void LinkAcceptor::hear_ready(std::vector<Caller>& callers, Deadline now, std::vector<Accepted>& accepted) {
+    if (callers.empty()) return;
+    polled_.clear();
+    for (const Caller& caller : callers) polled_.push_back({caller.link.descriptor(), POLLIN, 0});
+    // One question for all: among a crowd of silent ones each would cost as much.
+    ::poll(polled_.data(), polled_.size(), 0);
+    auto polled = polled_.begin();
+    std::erase_if(callers, [&](Caller& caller) {
+        const bool is_ready = (polled++)->revents != 0;
+        if (is_ready && !hear(caller, now, accepted)) return true;
+        return now >= caller.deadline;
+    });
+}
+
+void LinkAcceptor::move_spoken() {
+    const auto spoken = std::stable_partition(silent_.begin(), silent_.end(),
+                                              [](const Caller& caller) { return !caller.hello; });
+    proving_.insert(proving_.end(), std::make_move_iterator(spoken), std::make_move_iterator(silent_.end()));
+    silent_.erase(spoken, silent_.end());
+}
+
+bool LinkAcceptor::hear(Caller& caller, Deadline now, std::vector<Accepted>& accepted) {
+    try {
+        if (!caller.hello && !hear_hello(caller, now, accepted)) return false;
+        return !caller.hello || hear_proof(caller, accepted);
+    } catch (const LinkLost&) {
+        // Closed like one that is not welcome.
+    } catch (const boost::system::system_error&) {
+        // There is no challenge to be had.
+    }
+    return false;
+}
+
+bool LinkAcceptor::hear_hello(Caller& caller, Deadline now, std::vector<Accepted>& accepted) {
+    if (!is_complete(caller.link, caller.bytes, caller.held)) return true;
+    const auto hello = decode_hello(caller.bytes);
+    if (!hello) return false;
+    const HelloAnswer answer = judge_(*hello, false);
+    TcpLink link(hello->from, caller.link.release());
+    caller.link = std::move(link);
+    if (answer == HelloAnswer::prove) return ask_for_proof(caller, *hello, now);
+    auto bytes = encode(answer);
+    if (sends(caller.link, bytes) && answer == HelloAnswer::welcome)
+        accepted.push_back({*hello, std::move(caller.link)});
+    return false;
+}
+
+bool LinkAcceptor::ask_for_proof(Caller& caller, const LinkHello& hello, Deadline now) {
+    check(key_.has_value(), "only who has a key asks for its proof");
+    const auto is_of_this_place = [&](const Caller& other) {
+        return other.hello && is_of_one_place(*other.hello, hello);
+    };
+    if (std::ranges::count_if(proving_, is_of_this_place) +
+            std::ranges::count_if(silent_, is_of_this_place) >=
+        kCallersOfOnePlace)
+        return false;
+    caller.hello = hello;
+    caller.held = 0;
+    caller.challenge = random_nonce();
+    caller.deadline = now + kHelloTimeout;
+    const auto answer = encode(HelloAnswer::prove);
+    const auto offer = encode(
+        MeshOffer{caller.challenge, make_proof(*key_, MeshSide::dialled, caller.bytes, caller.challenge)});
+    std::array<std::byte, kHelloAnswerSize + kOfferSize> bytes;
+    std::copy(offer.begin(), offer.end(), std::copy(answer.begin(), answer.end(), bytes.begin()));
+    return sends(caller.link, bytes);
+}
+
+bool LinkAcceptor::hear_proof(Caller& caller, std::vector<Accepted>& accepted) {
+    if (!is_complete(caller.link, caller.proof, caller.held)) return true;
+    const bool proven = is_proof(caller.proof, *key_, MeshSide::dialler, caller.bytes, caller.challenge);
+    if (proven && judge_(*caller.hello, true) == HelloAnswer::welcome)
+        accepted.push_back({*caller.hello, std::move(caller.link)});
+    return false;
+}
+
+}  // namespace ddprun::inline detail

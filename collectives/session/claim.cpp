@@ -1,0 +1,89 @@
+#include "collectives/session/claim.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+#include <string_view>
+
+#include "collectives/error.hpp"
+#include "rendezvous/system/whole_number.hpp"
+
+namespace ddprun::inline detail {
+namespace {
+
+struct Process {
+    std::string pid;
+    std::string host;
+    std::string start;
+    std::string processes;
+};
+
+std::optional<Process> parse(const std::string& claim) {
+    std::istringstream words(claim);
+    Process process;
+    std::string pid, on, since, more;
+    words >> pid >> process.pid >> on >> process.host >> since >> process.start >> process.processes;
+    const bool is_whole = words && !(words >> more) && pid == "pid" && on == "on" && since == "since";
+    return is_whole && process.start.ends_with(',') ? std::optional(process) : std::nullopt;
+}
+
+// Nothing if there is no such process, or it has ended and only its parent has not heard.
+std::optional<std::string> start_of(const std::string& pid) {
+    std::ifstream file("/proc/" + pid + "/stat");
+    const std::string stat{std::istreambuf_iterator<char>(file), {}};
+    // Whatever the program is called, behind its name come the state, and the start as the twentieth word.
+    std::istringstream words(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
+    std::string state, word;
+    words >> state;
+    constexpr int kBetween = 19;
+    for (int i = 0; i < kBetween; ++i) words >> word;
+    const bool lives = words && state != "Z" && state != "X";
+    return lives ? std::optional(word) : std::nullopt;
+}
+
+std::string own_namespace() {
+    std::error_code error;
+    const std::string name = std::filesystem::read_symlink("/proc/self/ns/pid", error).string();
+    return error ? "pid:unknown" : name;
+}
+
+}  // namespace
+
+std::string own_claim(const std::string& host) {
+    const std::string pid = std::to_string(::getpid());
+    return fmt::format("pid {} on {} since {}, {}", pid, host, start_of(pid).value_or("unknown"),
+                       own_namespace());
+}
+
+bool is_of_dead(const std::string& claim, const std::string& own) {
+    const auto theirs = parse(claim);
+    const auto ours = parse(own);
+    if (!theirs || !ours || theirs->host != ours->host || theirs->processes != ours->processes) return false;
+    // Where processes are not shown, or those of another namespace, this one is not found either.
+    const auto own_start = start_of(ours->pid);
+    const bool is_shown = own_start && own_start == start_of("self");
+    if (!is_shown || !whole_number<std::uint64_t>(theirs->pid, 1)) return false;
+    const auto start = start_of(theirs->pid);
+    return !start || *start + "," != theirs->start;
+}
+
+void claim_rank(Store& store, const std::string& key, int rank, const std::string& own) {
+    std::string holder = store.compare_set(key, "", own);
+    if (is_of_dead(holder, own)) holder = store.compare_set(key, holder, own);
+    if (holder == own) return;
+    throw CollectiveError(
+        CollectiveErrorCode::system,
+        fmt::format("join: rank {} is taken already, by {}; this is {}. Two processes have the same rank, or "
+                    "the store is left over from another job",
+                    rank, holder, own),
+        {rank}, "join");
+}
+
+}  // namespace ddprun::inline detail
