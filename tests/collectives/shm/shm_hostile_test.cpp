@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <functional>
 #include <latch>
@@ -93,6 +94,7 @@ void require_named(const Honest& honest, const Hostile& hostile, bool crowded = 
     const auto data = std::make_shared<MemoryStoreData>();
     std::latch both(2);
     std::latch known(2);
+    std::latch ended(2);
     std::atomic<bool> over{false};
     run_ranks(2, [&](int rank) {
         if (crowded) {
@@ -112,15 +114,21 @@ void require_named(const Honest& honest, const Hostile& hostile, bool crowded = 
         const Lines lines(2);
         const std::uint64_t stamp = lines.latest_stamp();
         known.arrive_and_wait();
-        if (rank == kHostile) return hostile(lines, stamp, over);
+        std::exception_ptr failed;
         try {
-            const CollectiveError error = expect_error(Code::mismatch, {kHostile}, [&] { honest(comm); });
-            expect(std::string(error.what()).find("rank 1 wrote ") != std::string::npos, error.what());
+            if (rank == kHostile) {
+                hostile(lines, stamp, over);
+            } else {
+                const CollectiveError error = expect_error(Code::mismatch, {kHostile}, [&] { honest(comm); });
+                expect(std::string(error.what()).find("rank 1 wrote ") != std::string::npos, error.what());
+            }
         } catch (...) {
-            over = true;
-            throw;
+            failed = std::current_exception();
         }
-        over = true;
+        if (rank != kHostile) over = true;
+        // The lines may be those of the other one's mapping.
+        ended.arrive_and_wait();
+        if (failed) std::rethrow_exception(failed);
     });
 }
 
@@ -231,7 +239,7 @@ TEST_CASE("messages that are none, and more than may be kept, name their rank", 
         tries({FrameKind::offer, id, 1, 7, 8, 0});
     tries({FrameKind::none, 0, 0, 7, 8, 0});
     tries({FrameKind::credit, 0, 0, 7, 8, 0});
-    tries({FrameKind::eager, 0, 0, 7, 8, 0, 200});
+    tries({FrameKind::eager, 0, 0, 7, 0, 0, 25});
     // So many bytes are neither in the cell nor in the ring.
     require_named(receive_for_ever, [&](const Lines& lines, std::uint64_t, const auto&) {
         const MessageMemory memory = lines.messages(2);
@@ -293,9 +301,11 @@ TEST_CASE("random words in a rank's own lines end nobody but by an error", "[shm
         CommunicatorOptions options;
         options.operation_timeout = std::chrono::milliseconds(500);
         options.leave_timeout = std::chrono::milliseconds(500);
+        std::latch ended(3);
         run_communicators(
             3,
             [&](Communicator& comm) {
+                CountDown last(ended);
                 const Lines lines(3);
                 const ShmLayout& layout = lines.layout();
                 const MessageMemory memory = lines.messages(3);
@@ -343,6 +353,8 @@ TEST_CASE("random words in a rank's own lines end nobody but by an error", "[shm
                 }
                 over = true;
                 writer.join();
+                last.now();
+                ended.wait();
             },
             options);
     }
