@@ -12,20 +12,27 @@ names it, on every rank. Arrays are used where they lie, so they must be contigu
 Results are bitwise equal on all ranks. A wrong argument is a ValueError that names it, and nothing was sent.
 """
 
+import atexit
 import ctypes
 import functools
 import operator
 import pickle
+import queue
 import sys
+import threading
+import warnings
 from typing import Any, Dict, Generic, List, Optional, Sequence, Tuple, TypeVar
 
 from . import abi
+from .failures import Failure, Handle
 from .memory import Memory
 
 __all__ = ["CollectiveError", "Communicator", "Work"]
 
 _INVALID_ARGUMENT = 1
 _OPS = ("sum", "prod", "min", "max", "avg", "premul_sum", "band", "bor", "bxor")
+# A truth value stays one, as with PyTorch.
+_OPS_OF_TRUTH = {"sum": "bor", "max": "bor", "bor": "bor", "prod": "band", "min": "band", "band": "band", "bxor": "bxor"}
 _COMPRESSIONS = (None, "f16", "bf16")
 _BACKENDS = (None, "cpu", "nccl")
 _OPERATIONS = {"all_reduce": 1, "broadcast": 2, "all_gather": 3, "reduce_scatter": 4, "barrier": 5, "send": 6, "recv": 7,
@@ -38,7 +45,7 @@ def _library() -> Any:
     return abi.load()
 
 
-class CollectiveError(RuntimeError):
+class CollectiveError(Failure):
     """The communicator has ended. `code` is "timed_out", "peer_died", "peer_left", "aborted", "mismatch" or "system"; `ranks` are
     those that the error is about."""
 
@@ -75,8 +82,9 @@ def _made(function: Any, *arguments: Any) -> Optional[int]:
     return handle.value
 
 
-class Work:
-    """An operation that goes on beside the caller. Its arrays stay as long as this is there; do not touch them before the end."""
+class Work(Handle):
+    """An operation that goes on beside the caller. Its arrays stay until it has ended, also if this is dropped before; do not touch
+    them before the end."""
 
     def __init__(self, handle: Optional[int], kept: Any) -> None:
         self._handle, self._kept = handle, kept
@@ -95,10 +103,52 @@ class Work:
         return bool(_library().ddprun_work_test(self._handle) == 1)
 
     def __del__(self) -> None:
-        # Releasing stops nothing, and the arrays go with this object.
-        if self._handle:
-            _library().ddprun_work_wait(self._handle)
+        if not self._handle:
+            return
+        if self.done():
             _library().ddprun_work_release(self._handle)
+        else:
+            _dropped.take(self._handle, self._kept)
+
+
+class _Dropped:
+    """Works that nobody has any more before their end: releasing one stops nothing, so a thread waits for the end of each."""
+
+    def __init__(self) -> None:
+        self._works: "queue.SimpleQueue[Tuple[int, Any]]" = queue.SimpleQueue()
+        self._begun = False
+        self._comms: Dict[int, Communicator] = {}
+        atexit.register(self._leave)
+
+    def take(self, handle: int, kept: Any) -> None:
+        # The library may write there until the process is gone, even when Python has ended.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+        if sys.is_finalizing():
+            return
+        self._comms[handle] = kept[0]
+        self._works.put((handle, kept))
+        if not self._begun:
+            self._begun = True
+            threading.Thread(target=self._wait, name="ddprun-dropped-works", daemon=True).start()
+            warnings.warn("a Work was dropped before its end; it goes on, and keeps its arrays until then", RuntimeWarning, stacklevel=3)
+
+    def _wait(self) -> None:
+        while True:
+            handle, kept = self._works.get()
+            library = _library()
+            library.ddprun_work_wait(handle)
+            library.ddprun_work_release(handle)
+            self._comms.pop(handle, None)
+            ctypes.pythonapi.Py_DecRef(ctypes.py_object(kept))
+            del kept
+
+    def _leave(self) -> None:
+        """As Python ends: what has not ended does not hold the process."""
+        for comm in list(self._comms.values()):
+            comm.close()
+
+
+_dropped = _Dropped()
 
 
 class _Operations(Generic[Result]):
@@ -115,20 +165,20 @@ class _Operations(Generic[Result]):
         compression="f16" or "bf16", float32 travels between hosts in half the bytes."""
         given, got = self._pair(data, out)
         self._alike(given, got, 1, 1)
-        return self._run("all_reduce", given, got, {**self._reduction(op, scalar), "count": given.count,
+        return self._run("all_reduce", given, got, {**self._reduction(op, scalar, given), "count": given.count,
                                                     "compression": _one_of("compression", compression, _COMPRESSIONS)})
 
     def reduce(self, data: Any, out: Any = None, *, root: int = 0, op: str = "sum", scalar: float = 0) -> Result:
         """The same for `root` alone; the others' `out` is left as it is."""
         given, got = self._pair(data, out)
         self._alike(given, got, 1, 1)
-        return self._run("reduce", given, got, {**self._reduction(op, scalar), "count": given.count, "peer": self._peer("root", root)})
+        return self._run("reduce", given, got, {**self._reduction(op, scalar, given), "count": given.count, "peer": self._peer("root", root)})
 
     def reduce_scatter(self, data: Any, out: Any, *, op: str = "sum", scalar: float = 0) -> Result:
         """Combines the ranks' data; rank r gets the r-th of as many equal parts as there are ranks."""
         given, got = Memory(data, "data", False), Memory(out, "out", True)
         self._alike(given, got, 1, self._size)
-        return self._run("reduce_scatter", given, got, {**self._reduction(op, scalar), "count": got.count})
+        return self._run("reduce_scatter", given, got, {**self._reduction(op, scalar, given), "count": got.count})
 
     def broadcast(self, data: Any, *, root: int = 0) -> Result:
         """The data of `root`, for all."""
@@ -198,14 +248,18 @@ class _Operations(Generic[Result]):
 
     @staticmethod
     def _alike(given: Memory, got: Memory, times_given: int, times_got: int) -> None:
-        if given.type != got.type:
+        if (given.type, given.truth) != (got.type, got.truth):
             raise ValueError("out: must have elements of the same type as data")
         if given.count * times_given != got.count * times_got:
             wanted = given.count * times_given if times_got == 1 else f"data's {given.count} by {times_got}"
             raise ValueError(f"out: has {got.count} elements, must have {wanted}")
 
     @staticmethod
-    def _reduction(op: str, scalar: float) -> Dict[str, Any]:
+    def _reduction(op: str, scalar: float, given: Memory) -> Dict[str, Any]:
+        if given.truth and op in _OPS:
+            if op not in _OPS_OF_TRUTH:
+                raise ValueError(f"op: {op} has no meaning for truth values")
+            op = _OPS_OF_TRUTH[op]
         return {"op": _one_of("op", op, _OPS), "scalar": scalar}
 
     def _peer(self, name: str, rank: int) -> int:
@@ -263,7 +317,7 @@ def _functions() -> Dict[str, Tuple[Any, List[str]]]:
     return {name: (getattr(_library(), names[name]), arguments) for name, arguments in _ARGUMENTS.items()}
 
 
-class Communicator(_Operations[None]):
+class Communicator(Handle, _Operations[None]):
     """The ranks that run collectives together, seen from one of them. Made by from_env() or connect()."""
 
     def __init__(self, handle: Optional[int]) -> None:
@@ -395,6 +449,9 @@ class _Owner:
     def __init__(self, handle: Optional[int]) -> None:
         self._handle = handle
 
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(None), ()  # a copy of the bytes has its own
+
     def __del__(self) -> None:
         _library().ddprun_buffer_release(self._handle)
 
@@ -404,5 +461,7 @@ def _options(given: Dict[str, Any]) -> Any:
     for name, seconds in given.items():
         if not hasattr(options, f"{name}_ms"):
             raise TypeError(f"there is no option {name!r}")
+        if isinstance(seconds, bool):
+            raise ValueError(f"{name}: must be a number of seconds, not {seconds!r}")
         setattr(options, f"{name}_ms", int(float(seconds) * 1000))
     return ctypes.byref(options)

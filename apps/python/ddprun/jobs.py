@@ -7,10 +7,11 @@ import subprocess
 import sys
 from typing import Any, Dict, Mapping, Optional, Sequence, Union
 
+from .failures import Failure
 from .places import program
 
 
-class JobFailed(RuntimeError):
+class JobFailed(Failure):
     """A job has ended with another code than 0, or has never begun; the text is its report.
 
     `exit_code` is the launcher's. `result` has everything that is known, as `ddprun --result-file` writes it; empty if the
@@ -71,6 +72,8 @@ class Job:
 
     def logs(self, tail: Optional[int] = None) -> str:
         """What it has printed, stdout and stderr in one; only the last `tail` lines of it."""
+        if isinstance(tail, bool):
+            raise ValueError(f"tail: must be a number of lines, not {tail!r}")
         return self._told("logs", *([] if tail is None else ["--tail", str(tail)]))
 
     def wait(self, timeout: Optional[float] = None, check: bool = False) -> int:

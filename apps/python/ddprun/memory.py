@@ -7,6 +7,7 @@ from typing import Any, List, Tuple
 TYPES = {("f", 4): 0, ("f", 8): 1, ("i", 4): 2, ("i", 8): 3, ("i", 1): 4, ("u", 1): 5, ("u", 4): 6, ("u", 8): 7, ("f", 2): 8, ("bf", 2): 9}
 _FORMATS = {"e": "f", "f": "f", "d": "f", "?": "u", "c": "u", **dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQN", "u")}
 _DLPACK_KINDS = {0: "i", 1: "u", 2: "f", 4: "bf", 6: "u"}
+_DLPACK_BOOL = 6
 _HOST_DEVICES = (1, 3)  # kDLCPU, kDLCUDAHost
 
 
@@ -33,7 +34,7 @@ _capsule_pointer.argtypes, _capsule_pointer.restype = [ctypes.py_object, ctypes.
 class Memory:
     """The elements of one array, which stay where they are as long as this is there."""
 
-    __slots__ = ("address", "count", "type", "bytes_each", "_kept")
+    __slots__ = ("address", "count", "type", "bytes_each", "truth", "_kept")
 
     def __init__(self, data: Any, name: str, writable: bool) -> None:
         """Raises ValueError, which names the argument, for what has no such elements."""
@@ -57,6 +58,7 @@ class Memory:
             raise _no_array(name, writable, "it is read-only" if view.c_contiguous else "it has gaps")
         # In the machine's own order of bytes, one element of one number.
         self._set_type(_FORMATS.get(view.format.lstrip("@=<"), ""), view.itemsize, name, repr(view.format))
+        self.truth = view.format.endswith("?")
         self.count = view.nbytes // view.itemsize
         if view.readonly or self.count == 0:
             self._kept: Any = view
@@ -81,6 +83,7 @@ class Memory:
             raise ValueError(f"{name}: must be contiguous")
         kind = _DLPACK_KINDS.get(tensor.code, "") if tensor.lanes == 1 else ""
         self._set_type(kind, tensor.bits // 8, name, str(getattr(data, "dtype", "unknown")))
+        self.truth = tensor.code == _DLPACK_BOOL
         self.address, self.count = (tensor.data or 0) + tensor.byte_offset, 1
         for length in shape:
             self.count *= length

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from typing import Any, Callable, Optional, Sequence, Tuple
 
+from .failures import Handle
 from .jobs import JobFailed, environment_for, failure_of
 from .places import program
 
@@ -46,7 +47,7 @@ def _end_with(caller: int) -> None:
         os._exit(128 + signal.SIGTERM)
 
 
-class Spawned:
+class Spawned(Handle):
     """The processes of spawn(…, join=False). Ends them when it is dropped before they have ended."""
 
     def __init__(self, fn: Callable[..., Any], args: Tuple[Any, ...], nprocs: int, options: Sequence[str]) -> None:
@@ -102,7 +103,7 @@ def spawn(fn: Callable[..., Any], args: Tuple[Any, ...] = (), nprocs: int = 1, j
     """
     if not callable(fn):
         raise ValueError(f"fn: must be a function, not {type(fn).__name__}")
-    if not isinstance(nprocs, int) or nprocs < 1:
+    if not isinstance(nprocs, int) or isinstance(nprocs, bool) or nprocs < 1:
         raise ValueError(f"nprocs: must be 1 or more, not {nprocs!r}")
     spawned = Spawned(fn, tuple(args), nprocs, options)
     if not join:

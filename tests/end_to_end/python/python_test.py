@@ -99,8 +99,22 @@ class Package(support.EndToEndTest):
             caller.kill()
             self.assertIn("SIGTERM", caller.stdout.read())  # to its end, which is that of the last of them
 
+    def test_failures_travel_with_all_members_and_handles_do_not(self):
+        done = self.python("-c", "import travels; travels.main()")
+        self.assertEqual(done.stdout, "travelled\n")
+
+    def test_a_dropped_work_holds_nobody(self):
+        done = self.python("-m", "ddprun", "--nproc-per-node", "2", "--grace", "5", PYTHON, os.path.join(HERE, "ranks.py"), "dropped")
+        self.assertEqual(sorted(done.stdout.splitlines()), ["dropped", "got what was dropped"])
+        self.assertEqual(done.stderr.count("a Work was dropped before its end"), 1, done.stderr)
+
+    def test_truth_values_stay_truth_values(self):
+        self.python("-c", "import ddprun, ranks; ddprun.spawn(ranks.truths, (), 2)")
+
     def test_wrong_calls_are_refused(self):
         for call, words in (("spawn(3)", "fn: must be a function, not int"), ("spawn(print, nprocs=0)", "nprocs: must be 1 or more, not 0"),
+                            ("spawn(print, nprocs=True)", "nprocs: must be 1 or more, not True"),
+                            ("Job('x').logs(tail=True)", "tail: must be a number of lines, not True"),
                             ("spawn(lambda rank: 0)", "fn, args: cannot be given to other processes"),
                             ("launch('true')", "words: must be a list of words, not the text 'true'")):
             self.assertIn(f"ValueError: {words}", self.python("-c", f"import ddprun; ddprun.{call}", code=1).stderr)

@@ -168,6 +168,45 @@ def messages(comm):
             assert (data == size - 1).all()
 
 
+def dropped():
+    """What rank 0 starts and drops goes on; what nobody answers does not hold its end."""
+    comm = Communicator.from_env()
+    if comm.rank == 0:
+        begin = time.monotonic()
+        comm.start.send_tagged(numpy.full(1 << 20, 7.0), 1, 1)
+        comm.start.recv_tagged(numpy.zeros(1 << 20), 1, 2)
+        assert time.monotonic() - begin < 60
+        comm.barrier()
+        print("dropped", flush=True)
+        comm.barrier()
+        return
+    comm.barrier()
+    got = numpy.zeros(1 << 20)
+    comm.recv_tagged(got, 0, 1)
+    assert (got == 7).all()
+    print("got what was dropped", flush=True)
+    comm.barrier()
+
+
+def truths(rank):
+    with Communicator.from_env(operation_timeout=60) as comm:
+        for op, expected in (("sum", [1, 1, 0]), ("max", [1, 1, 0]), ("bor", [1, 1, 0]), ("prod", [1, 0, 0]), ("min", [1, 0, 0]),
+                             ("band", [1, 0, 0]), ("bxor", [0, 1, 0])):
+            data = numpy.array([True, rank == 0, False])
+            comm.all_reduce(data, op=op)
+            assert data.view("uint8").tolist() == expected, (op, data.view("uint8"))
+        for words, call in (("op: avg has no meaning for truth values", lambda: comm.all_reduce(numpy.ones(2, bool), op="avg")),
+                            ("out: must have elements of the same type", lambda: comm.all_reduce(numpy.ones(2, "uint8"), numpy.ones(2, bool))),
+                            ("join_timeout: must be a number of seconds, not True",
+                             lambda: Communicator.connect("file:///none", 0, 1, join_timeout=True))):
+            try:
+                call()
+            except ValueError as error:
+                assert words in str(error), error
+            else:
+                raise AssertionError(f"not refused: {words}")
+
+
 def pools(limited):
     """One rank may have few addresses: then all ranks share memory nevertheless, and nobody has a pool."""
     rank = int(os.environ["RANK"])
