@@ -213,13 +213,11 @@ OwnedDescriptor open_process(pid_t process) {
     return OwnedDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
 }
 
-// A filter that does not know the call may say that it is not permitted, which the call itself never says.
-bool means_no_pidfds(int error_number) { return error_number == ENOSYS || error_number == EPERM; }
-
 // A standard stream's number may be free, and is not taken: who sets that stream up again would close this one.
 OwnedDescriptor open_end_of_child(pid_t child) {
     OwnedDescriptor pidfd = open_process(child);
-    if (!pidfd && means_no_pidfds(errno)) return open_pipe_to_end(child);
+    // Any other error speaks of pidfds, not of the child: a filter that does not know the call may say what it likes.
+    if (!pidfd && errno != ESRCH) return open_pipe_to_end(child);
     return above_standard_streams(std::move(pidfd));
 }
 

@@ -63,10 +63,8 @@ bool await_ready(int fd, short events, Deadline deadline);
 // waits for the child without reaping it. Empty, with errno set, if there can be neither. Any thread.
 OwnedDescriptor open_end_of_child(pid_t child);
 
-// Returns a pidfd of any process; empty, with errno set, if there can be none.
+// Returns a pidfd of any process; empty, with errno set, if there can be none. Only ESRCH says something of the process: that
+// there is none.
 OwnedDescriptor open_process(pid_t process);
-
-// True if that errno of open_process() comes from a kernel that knows no pidfds.
-bool means_no_pidfds(int error_number);
 
 }  // namespace ddprun::inline launch

@@ -236,7 +236,7 @@ int signal_process(const ProcessStat& process, int signal) {
     const auto result_of = [](long call) { return call != 0 && errno == EPERM ? EPERM : 0; };
     if (process.parent == ::getpid()) return result_of(::kill(process.pid, signal));
     const OwnedDescriptor held = open_process(process.pid);
-    if (!held && !means_no_pidfds(errno)) return 0;
+    if (!held && errno == ESRCH) return 0;
     const auto again = read_process_stat(process.pid);
     if (!again || again->start_time != process.start_time) return 0;
     if (held) return result_of(::syscall(SYS_pidfd_send_signal, held.get(), signal, nullptr, 0));

@@ -10,13 +10,17 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/io_context.hpp>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <sstream>
 
+#include "rendezvous/system/check.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline base {
@@ -130,9 +134,9 @@ void put_address(const address& from, Words& words) {
     }
 }
 
-// It asks for the socket at the other end: what is remote here is local there.
-Question question_about(const tcp::endpoint& remote, const tcp::endpoint& local) {
-    const address there = plain(remote.address());
+// The kernel finds the socket by its addresses alone.
+Question question_about(const tcp::endpoint& own, const tcp::endpoint& peer) {
+    const address there = plain(own.address());
     Question question{};
     question.header.nlmsg_len = sizeof question;
     question.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
@@ -141,35 +145,76 @@ Question question_about(const tcp::endpoint& remote, const tcp::endpoint& local)
     request.sdiag_family = there.is_v4() ? AF_INET : AF_INET6;
     request.sdiag_protocol = IPPROTO_TCP;
     request.idiag_states = ~0U;
-    request.id.idiag_sport = htons(remote.port());
-    request.id.idiag_dport = htons(local.port());
+    request.id.idiag_sport = htons(own.port());
+    request.id.idiag_dport = htons(peer.port());
     put_address(there, request.id.idiag_src);
-    put_address(plain(local.address()), request.id.idiag_dst);
+    put_address(plain(peer.address()), request.id.idiag_dst);
     if (there.is_v6()) request.id.idiag_if = static_cast<std::uint32_t>(there.to_v6().scope_id());
     std::fill(std::begin(request.id.idiag_cookie), std::end(request.id.idiag_cookie), INET_DIAG_NOCOOKIE);
     return question;
 }
 
-// The kernel finds it by its addresses alone.
-ConnectionOwner owner_not_told(bool is_here) {
-    return {is_here ? ConnectionOwner::Kind::untold : ConnectionOwner::Kind::elsewhere};
-}
-
-ConnectionOwner owner_said_by(const nlmsghdr& header, bool is_here) {
+SocketAnswer answer_in(const nlmsghdr& header) {
     if (header.nlmsg_type == NLMSG_ERROR) {
         nlmsgerr error{};
         std::memcpy(&error, reinterpret_cast<const char*>(&header) + NLMSG_HDRLEN, sizeof error);
-        if (error.error != -ENOENT) return owner_not_told(is_here);
-        return {is_here ? ConnectionOwner::Kind::closed : ConnectionOwner::Kind::elsewhere};
+        return {error.error == -ENOENT ? SocketAnswer::Kind::absent : SocketAnswer::Kind::nothing};
     }
     inet_diag_msg message{};
     std::memcpy(&message, reinterpret_cast<const char*>(&header) + NLMSG_HDRLEN, sizeof message);
     // A socket that its process has closed has no file any more; its user is not known then, and the kernel says root.
-    if (message.idiag_inode == 0) return {ConnectionOwner::Kind::closed};
-    return {ConnectionOwner::Kind::user, message.idiag_uid};
+    if (message.idiag_inode == 0) return {SocketAnswer::Kind::unattached};
+    return {SocketAnswer::Kind::held, message.idiag_uid};
 }
 
+class Kernel {
+  public:
+    SocketAnswer ask(const tcp::endpoint& own, const tcp::endpoint& peer) {
+        if (!netlink_)
+            netlink_.reset(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
+        Question question = question_about(own, peer);
+        question.header.nlmsg_seq = ++asked_;
+        alignas(nlmsghdr) std::array<char, kAnswerBytes> answer{};
+        if (!netlink_ || ::send(netlink_.get(), &question, sizeof question, 0) < 0) return {};
+        // The kernel has answered when send() is back.
+        const ssize_t size = ::recv(netlink_.get(), answer.data(), answer.size(), 0);
+        const auto& header = *reinterpret_cast<const nlmsghdr*>(answer.data());
+        constexpr std::size_t kLeast = NLMSG_HDRLEN + std::min(sizeof(nlmsgerr), sizeof(inet_diag_msg));
+        if (size < static_cast<ssize_t>(kLeast) || header.nlmsg_seq != asked_) return {};
+        return answer_in(header);
+    }
+
+  private:
+    OwnedDescriptor netlink_;
+    std::uint32_t asked_ = 0;
+};
+
 }  // namespace
+
+SocketQuestion ask_kernel() {
+    return [kernel = std::make_shared<Kernel>()](const tcp::endpoint& own, const tcp::endpoint& peer) {
+        return kernel->ask(own, peer);
+    };
+}
+
+// Not asked about the connection in question: whoever made that can end it, and then no kernel knows it.
+bool ConnectionOwners::knows_sockets(const tcp& family) {
+    if (knows_sockets_) return *knows_sockets_;
+    boost::asio::io_context context;
+    tcp::acceptor own(context);
+    boost::system::error_code error;
+    const bool is_v4 = family == tcp::v4();
+    const address loopback = is_v4 ? address(boost::asio::ip::address_v4::loopback())
+                                   : address(boost::asio::ip::address_v6::loopback());
+    own.open(family, error);
+    if (!error) own.bind({loopback, 0}, error);
+    if (!error) own.listen(1, error);
+    const tcp::endpoint end = error ? tcp::endpoint() : own.local_endpoint(error);
+    // Without one, it is another question's to find out; until then nobody is let in by mistake.
+    if (error) return true;
+    knows_sockets_ = ask_(end, tcp::endpoint(family, 0)).kind != SocketAnswer::Kind::absent;
+    return *knows_sockets_;
+}
 
 ConnectionOwner ConnectionOwners::of(const tcp::socket& socket) {
     boost::system::error_code gone;
@@ -179,20 +224,21 @@ ConnectionOwner ConnectionOwners::of(const tcp::socket& socket) {
 }
 
 ConnectionOwner ConnectionOwners::of(const tcp::endpoint& remote, const tcp::endpoint& local) {
+    using Kind = ConnectionOwner::Kind;
     const bool is_here = plain(remote.address()).is_loopback() || remote.address() == local.address();
-    if (!netlink_)
-        netlink_.reset(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
-    Question question = question_about(remote, local);
-    question.header.nlmsg_seq = ++asked_;
-    alignas(nlmsghdr) std::array<char, kAnswerBytes> answer{};
-    if (!netlink_ || ::send(netlink_.get(), &question, sizeof question, 0) < 0)
-        return owner_not_told(is_here);
-    // The kernel has answered when send() is back.
-    const ssize_t size = ::recv(netlink_.get(), answer.data(), answer.size(), 0);
-    const auto& header = *reinterpret_cast<const nlmsghdr*>(answer.data());
-    constexpr std::size_t kLeast = NLMSG_HDRLEN + std::min(sizeof(nlmsgerr), sizeof(inet_diag_msg));
-    if (size < static_cast<ssize_t>(kLeast) || header.nlmsg_seq != asked_) return owner_not_told(is_here);
-    return owner_said_by(header, is_here);
+    // The socket at the other end: what is remote here is local there.
+    const SocketAnswer answer = ask_(remote, local);
+    switch (answer.kind) {
+        case SocketAnswer::Kind::held: return {Kind::user, answer.uid};
+        case SocketAnswer::Kind::unattached: return {Kind::closed};
+        case SocketAnswer::Kind::absent:
+            if (!is_here) return {Kind::elsewhere};
+            return {knows_sockets(plain(remote.address()).is_v4() ? tcp::v4() : tcp::v6()) ? Kind::closed
+                                                                                           : Kind::untold};
+        case SocketAnswer::Kind::nothing: return {is_here ? Kind::untold : Kind::elsewhere};
+    }
+    check(false, "no such answer about a socket");
+    return {};
 }
 
 }  // namespace ddprun::inline base

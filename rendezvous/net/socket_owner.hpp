@@ -6,12 +6,12 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
-
-#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline base {
 
@@ -35,7 +35,7 @@ std::vector<std::uint64_t> listening_inodes(std::string_view proc_net_tcp, std::
 std::optional<PortOwner> find_port_owner(std::uint16_t port);
 
 // ConnectionOwner says whose process has the other end of a TCP connection, where that is on this machine: loopback does not
-// keep other users away. The kernel tells anybody (NETLINK_SOCK_DIAG, some 8 µs a question).
+// keep other users away. The kernel tells anybody (NETLINK_SOCK_DIAG, some 8 µs a question), if it has the module for it.
 struct ConnectionOwner {
     enum class Kind {
         user,       // a process of `uid` on this machine, in our network namespace
@@ -50,9 +50,31 @@ struct ConnectionOwner {
     bool is_other_than(uid_t own) const { return kind == Kind::user && uid != own && uid != 0; }
 };
 
-// One thread asks it; it keeps one descriptor from its first question on.
+// SocketAnswer is what the system says of one TCP socket, of which it knows the two ends.
+struct SocketAnswer {
+    enum class Kind {
+        nothing,     // it does not answer such questions
+        absent,      // it knows no such socket: a kernel that cannot look for any says the same of each
+        unattached,  // it knows the socket, but no process has it any more
+        held,        // a process of `uid` has it
+    };
+    Kind kind = Kind::nothing;
+    uid_t uid = 0;
+};
+
+// SocketQuestion asks the system for the socket whose own end is the first; one that listens has nothing at the second.
+using SocketQuestion = std::function<SocketAnswer(const boost::asio::ip::tcp::endpoint& own,
+                                                  const boost::asio::ip::tcp::endpoint& peer)>;
+
+// Makes a SocketQuestion to the kernel, which keeps one descriptor from the first question on.
+SocketQuestion ask_kernel();
+
+// One thread asks it. That the system knows no such socket is believed if it knows one that is certainly there: a listener of our
+// own, made for the first question to which "absent" comes.
 class ConnectionOwners {
   public:
+    explicit ConnectionOwners(SocketQuestion ask = ask_kernel()) : ask_(std::move(ask)) {}
+
     // `socket` is connected.
     ConnectionOwner of(const boost::asio::ip::tcp::socket& socket);
     // The same for one by its two ends; `local` is ours.
@@ -60,8 +82,10 @@ class ConnectionOwners {
                        const boost::asio::ip::tcp::endpoint& local);
 
   private:
-    OwnedDescriptor netlink_;
-    std::uint32_t asked_ = 0;
+    bool knows_sockets(const boost::asio::ip::tcp& family);
+
+    SocketQuestion ask_;
+    std::optional<bool> knows_sockets_;
 };
 
 }  // namespace ddprun::inline base

@@ -89,6 +89,11 @@ constexpr Milliseconds kLongestPause{1'000};
 // A modern server reads a legacy request as noise and may just keep silent.
 constexpr Milliseconds kLegacyProbeTimeout{5'000};
 
+// The protocol has no word for it, and what an older server would take for noise closes a connection, too.
+constexpr char kTurnedAway[] =
+    "it closes the connection, as a job's port does to all but processes of the job's user on the nodes of the job; "
+    "if it turned this one away, the launcher of node 0 has said why";
+
 // This is the key of the probe's add. It must be at least 256 bytes long. A legacy server takes validate's opcode for
 // its set, and the eight bytes after it (the magic, add's opcode and the low three bytes of the key's length)
 // for the length of a key to allocate: length << 40. From 256 on that is beyond the 2^48 bytes a process can
@@ -139,7 +144,7 @@ void TcpStore::connect(const std::function<void(const std::string& cause)>& whil
                 }
                 if (outcome == Outcome::timed_out) break;
                 code = Errc::unreachable;
-                cause = "it closes the connection";
+                cause = kTurnedAway;
             }
         } catch (const boost::system::system_error& error) {
             if (error.code() == Errc::protocol_violation) throw;

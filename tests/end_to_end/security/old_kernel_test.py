@@ -84,6 +84,11 @@ class FilterOfAContainer(OldKernel):
 
     says = errno.EPERM
 
+    def test_it_may_say_any_other_error(self):
+        self.says = errno.EACCES
+        self.test_a_job_ends_well()
+        self.test_a_worker_fails_and_what_others_left_in_other_sessions_is_ended()
+
 
 if __name__ == "__main__":
     support.main()

@@ -283,6 +283,8 @@ TEST_CASE("tcp store: connecting ends with the cause") {
     auto closed = error_of([&] { TcpStore(local(closes.port()), milliseconds(1'000)); });
     CHECK(closed.code == Errc::unreachable);
     CHECK(closed.mentions("closes the connection"));
+    CHECK(closed.mentions("the job's user"));
+    CHECK(closed.mentions("node 0"));
 
     ScriptedServer mute(
         [](ScriptedServer&, int, int fd) { ScriptedServer::read_exactly(fd, std::size_t{1} << 20); });
