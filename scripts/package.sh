@@ -6,19 +6,27 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
     cat <<'USAGE'
-usage: scripts/package.sh [--build FOLDER] [--torch PYTHON]...
-  --build FOLDER  the release build (default: build)
-  --torch PYTHON  the wheel carries the backend for the torch of this Python (may be repeated); for any other torch the backend
-                  is compiled where it is used
+usage: scripts/package.sh [--build FOLDER] [--prebuilt] [--torch PYTHON]... [--python PYTHON]...
+  --build FOLDER   the release build (default: build)
+  --prebuilt       the wheel carries the backend for each release of PyTorch that PREBUILT below names; they come by pip into
+                   FOLDER/torch, once
+  --torch PYTHON   also for the torch of this Python (may be repeated); for any other torch the backend is compiled where it is used
+  --python PYTHON  each of them also for this Python, whose headers suffice (may be repeated)
 USAGE
 }
 
+# The last three, and the older ones that the backend is tried with.
+PREBUILT=(2.15.0 2.14.1 2.13.0 2.12.1 2.9.1)
 build=build
-pythons=()
+torches=()
+pythons=("")
+prebuilt=()
 while [[ $# -gt 0 ]]; do
     case "$1" in
         --build) build="${2:?--build needs a folder}"; shift 2 ;;
-        --torch) pythons+=("${2:?--torch needs a Python}"); shift 2 ;;
+        --torch) torches+=("${2:?--torch needs a Python}"); shift 2 ;;
+        --prebuilt) prebuilt=("${PREBUILT[@]}"); shift ;;
+        --python) pythons+=("${2:?--python needs a Python}"); shift 2 ;;
         -h | --help) usage; exit 0 ;;
         *) echo "package.sh: unknown argument '$1' (see --help)" >&2; exit 2 ;;
     esac
@@ -33,8 +41,18 @@ cmake --build "$build" --target ddprun_packages
 rm -rf "$build/packages"
 mkdir "$build/packages"
 rm -rf "$build/prebuilt"
-for python in ${pythons[@]+"${pythons[@]}"}; do
-    PYTHONPATH=apps/python "$python" -B -m ddprun.torch build "$build/prebuilt"
+for release in ${prebuilt[@]+"${prebuilt[@]}"}; do
+    PYTHONPATH=scripts/interop python3 -B - "$build/torch/$release" "torch==$release" <<'PYTHON'
+import sys
+from environment import Environment
+Environment(*sys.argv[1:]).make()
+PYTHON
+    torches+=("$build/torch/$release/venv/bin/python3")
+done
+for torch in ${torches[@]+"${torches[@]}"}; do
+    for python in "${pythons[@]}"; do
+        PYTHONPATH=apps/python "$torch" -B -m ddprun.torch build "$build/prebuilt" ${python:+--python "$python"} "@$build/apps/python/old_glibc.words"
+    done
 done
 [[ ! -d "$build/prebuilt" ]] || find "$build/prebuilt" -name '*.so' -exec strip {} +
 (cd "$build" && cpack >packages/cpack.log) || { cat "$build/packages/cpack.log" >&2; exit 1; }

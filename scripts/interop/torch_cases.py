@@ -156,6 +156,7 @@ def backend_of_the_wheel(results, setting):
         if right and wheels:
             right, text = said_by([python, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", folder, *wheels])
         results.note(setting.title("the wheel with the backend in it"), None if right and wheels else "it is not there", text)
+        results.note(setting.title("it runs with glibc 2.28"), None if "-manylinux_2_28_" in "".join(wheels) else " ".join(wheels))
         program, cache = os.path.join(folder, "train.py"), os.path.join(folder, "cache")
         with open(DDP_EXAMPLE, encoding="utf-8") as example, open(program, "w", encoding="utf-8") as file:
             file.write(re.sub("^import ddprun.torch.*", "", example.read(), flags=re.MULTILINE))

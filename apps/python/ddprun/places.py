@@ -1,39 +1,62 @@
-"""Where the package's programs and its library are: as installed with it, or in the build of the checkout that it lies in."""
+"""Where the package's programs and its library are: as installed with it, or in the build of the checkout that it lies in.
 
+The package's folder is resolved once, through every link. Beside it only what is its own is looked at: what the installer has noted
+(RECORD), or the checkout's build; and of that, no file that somebody else could have put there.
+"""
+
+import glob
 import os
 import shutil
-import sys
-import sysconfig
+import stat
 from typing import Iterable, Optional
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
-_CHECKOUT = os.path.realpath(os.path.join(_HERE, "..", "..", ".."))
+PACKAGE = os.path.dirname(os.path.realpath(__file__))
+_SITE = os.path.dirname(PACKAGE)
+
+
+def checkout() -> Optional[str]:
+    """The source tree that the package lies in; None where it is installed."""
+    root = os.path.dirname(os.path.dirname(_SITE))
+    return root if all(map(os.path.isfile, (os.path.join(_SITE, "wheel_of_build.py"), os.path.join(root, "CMakePresets.json")))) else None
+
+
+def is_ours(found: os.stat_result) -> bool:
+    """Whether nobody but root, this user and whoever installed the package can have written it."""
+    return found.st_uid in (0, os.geteuid(), os.stat(PACKAGE).st_uid) and not found.st_mode & stat.S_IWOTH
 
 
 def _first(paths: Iterable[str]) -> Optional[str]:
-    return next((path for path in paths if os.path.isfile(path)), None)
+    return next((path for path in paths if os.path.isfile(path) and is_ours(os.stat(path))), None)
 
 
-def _script_folders() -> Iterable[str]:
-    yield sysconfig.get_path("scripts")
-    # pip install --target, --prefix and --user.
-    yield os.path.join(_HERE, "..", "bin")
-    yield os.path.join(_HERE, "..", "..", "..", "..", "bin")
-    yield os.path.join(os.path.dirname(sys.executable))
-    yield os.path.join(_CHECKOUT, "build", "bin")
+def _built(*names: str) -> Iterable[str]:
+    if root := checkout():
+        yield os.path.join(os.environ.get("DDPRUN_BUILD") or os.path.join(root, "build"), *names)
+
+
+def _recorded(name: str) -> Iterable[str]:
+    """The package's own file of this name among the installed programs."""
+    for record in glob.glob(os.path.join(glob.escape(_SITE), "ddprun-*.dist-info", "RECORD")):
+        with open(record, encoding="utf-8") as file:
+            noted = [line.split(",")[0] for line in file]
+        for path in noted:
+            if path.endswith(f"/bin/{name}"):
+                # pip install --target moves the folder of programs, and does not note it.
+                yield os.path.join(_SITE, "bin", name)
+                yield os.path.realpath(os.path.join(_SITE, path))
 
 
 def program(name: str) -> str:
     """The path of `ddprun` or `ddpctl`. Raises FileNotFoundError."""
-    found = _first(os.path.join(folder, name) for folder in _script_folders()) or shutil.which(name)
+    found = _first([*_recorded(name), *_built("bin", name)]) or shutil.which(name)
     if found is None:
-        raise FileNotFoundError(f"the program {name} is neither beside Python ({sysconfig.get_path('scripts')}) nor on the PATH")
+        raise FileNotFoundError(f"the program {name} is neither installed with {PACKAGE} nor on the PATH")
     return os.path.abspath(found)
 
 
 def library() -> str:
     """The path of the shared library; its bare name, for the loader to find, where the package has none."""
     name = "libddprun_collectives.so"
-    return _first([os.environ.get("DDPRUN_COLLECTIVES_LIBRARY", ""), os.path.join(_HERE, "lib", name),
-                   os.path.join(_CHECKOUT, "build", "apps", "python", name),
-                   os.path.join(_CHECKOUT, "build", "collectives", "package", name)]) or name
+    said = os.environ.get("DDPRUN_COLLECTIVES_LIBRARY", "")
+    return said if os.path.isfile(said) else _first([
+        os.path.join(PACKAGE, "lib", name), *_built("apps", "python", name), *_built("collectives", "package", name)]) or name

@@ -91,6 +91,10 @@ class Packages(unittest.TestCase):
         self.assertEqual(run(python, "-m", "ddprun", "--version", env=env), version)
         self.assertIn(re.search(r"ddprun-([\d.]+)-", self.wheel)[1], version)
         self.assertIn("ddpctl", run(os.path.join(folder, "bin", "ddpctl"), "--version", env=env))
+        script = os.path.join(self.folder, "who.py")
+        with open(script, "w", encoding="ascii") as file:
+            file.write("import sys; print(sys.prefix)")
+        self.assertEqual(run(python, "-m", "ddprun", script, env={**env, "PATH": "/usr/bin:/bin"}), folder + "\n")
         # As torch finds the backend.
         points = run(python, "-c", "from importlib.metadata import entry_points\n"
                      "print(*(p.value for p in entry_points(group='torch.distributed.backends')))", env=env)

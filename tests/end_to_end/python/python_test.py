@@ -2,6 +2,7 @@
 """The Python package of the checkout: the collectives by ctypes, spawn(), and jobs as a notebook starts them."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,8 +26,11 @@ class Package(support.EndToEndTest):
         super().setUp()
         # As `pip install --target` lays it out.
         folder = self.enterContext(tempfile.TemporaryDirectory())
-        os.symlink(os.path.join(ROOT, "apps", "python", "ddprun"), os.path.join(folder, "ddprun"))
+        shutil.copytree(os.path.join(ROOT, "apps", "python", "ddprun"), os.path.join(folder, "ddprun"))
         os.symlink(support.BIN, os.path.join(folder, "bin"))
+        os.mkdir(os.path.join(folder, "ddprun-0.dist-info"))
+        with open(os.path.join(folder, "ddprun-0.dist-info", "RECORD"), "w", encoding="ascii") as record:
+            record.write("../../bin/ddprun,,\n../../bin/ddpctl,,\n")
         jobs = self.enterContext(tempfile.TemporaryDirectory())
         library = os.path.join(support.BIN, "..", "collectives", "package", "libddprun_collectives.so")
         self.environment.update(PYTHONPATH=f"{folder}:{HERE}", DDPRUN_COLLECTIVES_LIBRARY=library, PYTHONDONTWRITEBYTECODE="1",

@@ -1,24 +1,42 @@
-"""`python -m ddprun.torch build [FOLDER]`: makes the extension for this torch now, for the cache or into FOLDER."""
+"""`python -m ddprun.torch build`: makes the extension for this torch now, for the cache. For packages, `build FOLDER` makes it in FOLDER/TAG,
+for this Python or that of --python, with what else is to be linked."""
 
 import os
+import shutil
+import subprocess
 import sys
 
 from . import build
 
-USAGE = "usage: python -m ddprun.torch build [FOLDER]"
+USAGE = "usage: python -m ddprun.torch build [FOLDER [--python PYTHON] [LINKED...]]"
+
+
+def _keep(folder):
+    build.make(folder)
+    return os.path.join(folder.path, build.kept_name())
+
+
+def _put(folder, python, linked):
+    target = os.path.join(folder, build.tag(build.python_of(python)[1]), f"{build.NAME}.so")
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    with build.made(folder, python, linked) as made:
+        shutil.move(made, target)
+    return target
 
 
 def main(words):
-    if not words or words[0] != "build" or len(words) > 2:
+    if not words or words[0] != "build":
         print(USAGE, file=sys.stderr)
         return 2
-    target = build.kept() if len(words) == 1 else os.path.join(words[1], os.path.basename(os.path.dirname(build.shipped())), f"{build.NAME}.so")
+    folder, *linked = words[1:] or [None]
+    python = None
+    if linked[:1] == ["--python"] and len(linked) > 1:
+        _, python, *linked = linked
     try:
-        build.compile_to(target)
-    except RuntimeError as error:
+        print(build.in_a_folder(_keep) if folder is None else _put(folder, python, linked))
+    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
         return 1
-    print(target)
     return 0
 
 

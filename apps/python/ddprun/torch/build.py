@@ -6,7 +6,7 @@ package has none that fits, the first process of a node that needs it makes it, 
 
 import contextlib
 import ctypes
-import fcntl
+import errno
 import glob
 import hashlib
 import importlib.machinery
@@ -20,11 +20,13 @@ import tempfile
 
 import torch
 
-from ddprun.places import library
+from ddprun import places
+
+from . import kept
 
 NAME = "_ddprun_torch"
 COMPILE_LIMIT = 900  # seconds; a hang guard
-COMMAND = "python -m ddprun.torch build"
+COMMAND = f"{sys.executable} -m ddprun.torch build"
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _SOURCES = os.path.join(_HERE, "extension")
 
@@ -35,36 +37,40 @@ def version():
     return tuple(int("".join(filter(str.isdigit, word)) or 0) for word in words[:3])
 
 
-def _first(paths):
-    return next((path for path in paths if os.path.exists(path)), None)
-
-
 def _header():
     """The library's, in the package or in the source tree."""
     name = "ddprun_collectives.h"
-    return _first([os.path.join(_HERE, "..", "include", name), os.path.join(_HERE, "..", "..", "..", "..", "collectives", name)])
+    root = places.checkout()
+    return os.path.join(root, "collectives", name) if root else os.path.join(places.PACKAGE, "include", name)
 
 
-def _tag():
-    return f"torch-{'.'.join(map(str, version()))}-{sysconfig.get_config_var('SOABI')}"
+def python_of(path=None):
+    """Where the headers of that Python are, or of this one, and the name of its binary interface."""
+    if path is None:
+        return sysconfig.get_paths()["include"], sysconfig.get_config_var("SOABI")
+    ask = "import sysconfig; print(sysconfig.get_paths()['include'], sysconfig.get_config_var('SOABI'), sep='\\n')"
+    return subprocess.run([path, "-c", ask], stdout=subprocess.PIPE, text=True, check=True).stdout.split("\n")[:2]
+
+
+def tag(interface):
+    return f"torch-{'.'.join(map(str, version()))}-{interface}"
 
 
 def _source_files():
     return sorted(glob.glob(os.path.join(_SOURCES, "*.[ch]pp")))
 
 
-def kept():
-    """The file that this torch's extension is kept in, whether it is there or not: another for each state of the sources."""
+def kept_name():
+    """The file that this torch's extension is kept in: another for each state of the sources."""
     digest = hashlib.sha256()
     for path in [*_source_files(), _header()]:
         with open(path, "rb") as file:
             digest.update(file.read())
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(cache, "ddprun", f"{_tag()}-{digest.hexdigest()[:12]}", f"{NAME}.so")
+    return f"{tag(python_of()[1])}-{digest.hexdigest()[:12]}.so"
 
 
 def shipped():
-    return os.path.join(_HERE, "prebuilt", _tag(), f"{NAME}.so")
+    return os.path.join(_HERE, "prebuilt", tag(python_of()[1]), f"{NAME}.so")
 
 
 def compiler():
@@ -79,83 +85,94 @@ def _tree(folder):
     return folder
 
 
-def _words(tree, target):
+# As the programs have them.
+GUARDS = ["-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-D_GLIBCXX_ASSERTIONS", "-Wl,-z,relro,-z,now",
+          *(["-fcf-protection"] if os.uname().machine == "x86_64" else [])]
+
+
+def _words(tree, include, linked, target):
     home = os.path.dirname(torch.__file__)
-    includes = [os.path.join(home, "include"), os.path.join(home, "include", "torch", "csrc", "api", "include"),
-                sysconfig.get_paths()["include"]]
+    includes = [os.path.join(home, "include"), os.path.join(home, "include", "torch", "csrc", "api", "include"), include]
     libraries = os.path.join(home, "lib")
-    return [compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-w",
+    return [compiler(), "-std=c++20", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-w", *GUARDS,
             f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", "-DTORCH_API_INCLUDE_EXTENSION_H",
-            "-I", tree, *(f"-isystem{path}" for path in includes),
-            "-x", "c++", "-", "-L", libraries, "-ltorch_python", "-ltorch_cpu", "-ltorch", "-lc10", "-o", target]
+            "-I", tree, *(f"-isystem{path}" for path in includes), *(f"-ffile-prefix-map={path}={name}" for path, name in ((tree, "."), (_SOURCES, "ddprun"), (home, "torch"))),
+            *linked, "-x", "c++", "-", "-x", "none", "-L", libraries, "-ltorch_python", "-ltorch_cpu", "-ltorch", "-lc10", "-o", target]
 
 
-def compile_to(target):
-    """Makes the extension; raises RuntimeError. Whoever reads `target` sees all of it or nothing."""
+@contextlib.contextmanager
+def made(below, python=None, linked=()):
+    """The file of the extension, compiled for that Python or for this one, in a folder below `below` that goes with it. Raises OSError where the
+    system refuses, RuntimeError where it does not compile."""
     if compiler() is None:
         raise RuntimeError(f"ddprun: no C++ compiler (CXX, g++, clang++, c++) to make the extension for torch {torch.__version__}")
-    with _kept_there(target), tempfile.TemporaryDirectory(dir=os.path.dirname(target)) as folder:
-        made = os.path.join(folder, "made.so")
+    with tempfile.TemporaryDirectory(dir=below) as folder:
+        target = os.path.join(folder, f"{NAME}.so")
         # One unit, since most of the time goes into torch's headers.
         unit = "".join(f'#include "{path}"\n' for path in _source_files() if path.endswith(".cpp"))
+        words = _words(_tree(folder), python_of(python)[0], linked, target)
         try:
-            done = subprocess.run(_words(_tree(folder), made), input=unit, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                  timeout=COMPILE_LIMIT, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
+            done = subprocess.run(words, input=unit, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  timeout=COMPILE_LIMIT, check=False, env={**os.environ, "TMPDIR": folder})
+        except subprocess.TimeoutExpired as error:
             raise RuntimeError(f"ddprun: the extension for torch {torch.__version__} could not be made: {error}") from None
         if done.returncode != 0:
+            if os.strerror(errno.ENOSPC) in done.stdout:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), below)
             first = next((line for line in done.stdout.splitlines() if "error" in line), done.stdout.strip()[:500])
             raise RuntimeError(f"ddprun: the extension for torch {torch.__version__} does not compile ({compiler()} ended with "
                                f"{done.returncode}); perhaps this version of ddprun does not know this torch: "
                                f"{first or 'the compiler said nothing'}")
-        os.replace(made, target)
+        yield target
 
 
-@contextlib.contextmanager
-def _kept_there(target):
-    """Makes the folder; a system's refusal of it, or in it, is a RuntimeError."""
-    try:
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        yield
-    except OSError as error:
-        raise RuntimeError(f"ddprun: the extension for torch {torch.__version__} cannot be kept: {error}; XDG_CACHE_HOME names "
-                           "another folder") from None
+def make(folder):
+    """Makes the extension for this torch anew, in a kept.Folder."""
+    with made(folder.path) as file:
+        folder.take(file, kept_name())
 
 
-@contextlib.contextmanager
-def _alone(target):
-    """One process of this node at a time; the others wait."""
-    with _kept_there(target), open(target + ".lock", "a", encoding="ascii") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def ensure():
-    """The file with the extension for this torch, which is made if it is not there; raises RuntimeError."""
-    if (found := _first([shipped(), kept()])) is not None:
+def _ensured(folder):
+    """The descriptor of the extension in this folder, which is made if it is not there."""
+    name = kept_name()
+    if (found := folder.opened(name)) is not None:
         return found
-    if compiler() is None or not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")):
+    if compiler() is None or not os.path.exists(os.path.join(python_of()[0], "Python.h")):
         raise RuntimeError(f"ddprun: there is no extension for torch {torch.__version__} in this package, and no C++ compiler or no "
-                           f"Python.h here to make it; where both are, make it by `{COMMAND}`, which writes {kept()}")
-    target = kept()
-    with _alone(target):
-        if not os.path.exists(target):
-            print(f"ddprun: making the extension for torch {torch.__version__}, once on this node (half a minute)",
-                  file=sys.stderr, flush=True)
-            compile_to(target)
-    return target
+                           f"Python.h here to make it; where both are, make it by `{COMMAND}`, which writes {os.path.join(folder.path, name)}")
+    with folder.alone(name, COMPILE_LIMIT):
+        if (found := folder.opened(name)) is not None:
+            return found
+        kept.say(f"making the extension for torch {torch.__version__}, once on this node (half a minute)", by_all=True)
+        make(folder)
+    return folder.opened(name)
+
+
+def in_a_folder(action, for_once=False):
+    """kept.in_a_folder(); raises RuntimeError."""
+    try:
+        return kept.in_a_folder(action, for_once)
+    except kept.Unfit as error:
+        raise RuntimeError(f"ddprun: the extension for torch {torch.__version__} cannot be kept: {error}; {kept.HINT}") from None
 
 
 def load():
     """The extension's module; raises RuntimeError."""
-    path = ensure()
+    path = shipped()
+    if os.path.isfile(path) and places.is_ours(os.stat(path)):
+        return _loaded(path)
+    # What was asked is what is loaded, whatever has its name by then; the descriptor stays, so that no other file gets its number.
+    return in_a_folder(lambda folder: _loaded(f"/proc/self/fd/{_ensured(folder)}"), for_once=True)
+
+
+def _loaded(path):
     try:
         # The extension takes the library's functions from the process.
-        ctypes.CDLL(library(), mode=ctypes.RTLD_GLOBAL)
+        ctypes.CDLL(places.library(), mode=ctypes.RTLD_GLOBAL)
         loader = importlib.machinery.ExtensionFileLoader(NAME, path)
         spec = importlib.util.spec_from_file_location(NAME, path, loader=loader)
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
     except (ImportError, OSError) as error:
-        raise RuntimeError(f"ddprun: {path} cannot be loaded: {error}; make it anew by `{COMMAND}`") from None
+        raise RuntimeError(f"ddprun: {os.path.realpath(path)} cannot be loaded: {error}; make it anew by `{COMMAND}`") from None
     return module
