@@ -1,5 +1,7 @@
 #include "collectives/liveness/link_acceptor.hpp"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -22,6 +24,12 @@ bool is_complete(TcpLink& link, std::span<std::byte> bytes, std::size_t& held) {
 bool sends(TcpLink& link, std::span<std::byte> bytes) {
     iovec part{bytes.data(), bytes.size()};
     return link.write_some({&part, 1}) == bytes.size();
+}
+
+// Closes without a trace: a crowd's ports would be taken for a minute by connections that have ended.
+void cut_off(int fd) {
+    const linger at_once{1, 0};
+    ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 }
 
 bool is_of_one_place(LinkHello one, LinkHello other) {
@@ -55,7 +63,11 @@ std::vector<LinkAcceptor::Accepted> LinkAcceptor::turn(Deadline now) {
     for (int taken = 0; taken < kMostTakenPerTurn && has_room(now); ++taken) {
         ProcessDescriptor fd = listener_.accept();
         if (!fd) break;
-        if (!is_of_another_user(fd.get(), own_, owners)) take(std::move(fd), now, accepted);
+        if (is_of_another_user(fd.get(), own_, owners)) {
+            cut_off(fd.get());
+        } else {
+            take(std::move(fd), now, accepted);
+        }
     }
     had_room_ = has_room(now);
     return accepted;
@@ -73,8 +85,14 @@ void LinkAcceptor::take(ProcessDescriptor fd, Deadline now, std::vector<Accepted
     if (caller.hello) return proving_.push_back(std::move(caller));
     if (silent_.size() == kMaxUnidentified) {
         // The oldest may have spoken since it was heard.
-        if (hear(silent_.front(), now, accepted) && silent_.front().hello)
-            proving_.push_back(std::move(silent_.front()));
+        Caller& oldest = silent_.front();
+        if (hear(oldest, now, accepted)) {
+            if (oldest.hello) {
+                proving_.push_back(std::move(oldest));
+            } else {
+                cut_off(oldest.link.descriptor());
+            }
+        }
         silent_.erase(silent_.begin());
     }
     silent_.push_back(std::move(caller));
@@ -129,6 +147,7 @@ bool LinkAcceptor::hear_hello(Caller& caller, Deadline now, std::vector<Accepted
     if (!is_complete(caller.link, caller.bytes, caller.held)) return true;
     const auto hello = decode_hello(caller.bytes);
     if (!hello) return false;
+    listener_.tune_accepted(caller.link.descriptor());
     const HelloAnswer answer = judge_(*hello, false);
     TcpLink link(hello->from, caller.link.release());
     caller.link = std::move(link);

@@ -48,6 +48,11 @@ void read_kind(MessageFrame& frame, std::uint64_t kind, int peer) {
 
 bool has_payload(FrameKind kind) { return kind == FrameKind::eager || kind == FrameKind::piece; }
 
+bool is_ready_for(int fd, short event) {
+    pollfd polled{fd, event, 0};
+    return ::poll(&polled, 1, 0) == 1;
+}
+
 std::uint64_t line_of_bytes(std::uint64_t bytes) {
     return (bytes + kMessageLine - 1) / kMessageLine * kMessageLine;
 }
@@ -181,15 +186,20 @@ bool TcpMessageLine::redials_after(const LinkLost& lost) {
     const auto rest = redial_.pause_after(lost.error_number, membership_.is_within_machine(peer_));
     if (!rest) return false;
     out_ = TcpLink();
+    timer_ = ProcessDescriptor();
     heard_bytes_ = 0;
     dialling_ = Dialling::not_begun;
     if (rest->count() == 0) return true;
-    pause_ = ProcessDescriptor([] { return ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC); });
-    itimerspec after{};
-    after.it_value.tv_nsec = std::chrono::nanoseconds(*rest).count();
-    if (!pause_ || ::timerfd_settime(pause_.get(), 0, &after, nullptr) != 0) return false;
     dialling_ = Dialling::paused;
-    return true;
+    return set_timer(*rest);
+}
+
+bool TcpMessageLine::set_timer(std::chrono::nanoseconds length) {
+    timer_ = ProcessDescriptor([] { return ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC); });
+    itimerspec after{};
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(length);
+    after.it_value = {seconds.count(), (length - seconds).count()};
+    return timer_ && ::timerfd_settime(timer_.get(), 0, &after, nullptr) == 0;
 }
 
 void TcpMessageLine::begin_dialling() {
@@ -216,15 +226,18 @@ bool TcpMessageLine::go_on_dialling() {
         if (out_.write_some({&part, 1}) != bytes.size()) throw LinkLost{peer_, EMSGSIZE};
     };
     if (dialling_ == Dialling::paused) {
-        pollfd polled{pause_.get(), POLLIN, 0};
-        if (::poll(&polled, 1, 0) != 1) return false;
-        pause_ = ProcessDescriptor();
+        if (!is_ready_for(timer_.get(), POLLIN)) return false;
+        timer_ = ProcessDescriptor();
         dialling_ = Dialling::not_begun;
     }
     if (dialling_ == Dialling::not_begun) begin_dialling();
     if (dialling_ == Dialling::connecting) {
-        pollfd polled{out_.descriptor(), POLLOUT, 0};
-        if (::poll(&polled, 1, 0) != 1) return false;
+        if (!is_ready_for(out_.descriptor(), POLLOUT)) {
+            if (timer_ && is_ready_for(timer_.get(), POLLIN)) throw LinkLost{peer_, ETIMEDOUT};
+            if (!timer_ && membership_.is_within_machine(peer_)) set_timer(redial_.patience());
+            return false;
+        }
+        timer_ = ProcessDescriptor();
         if (const int error = connect_error(out_.descriptor()); error != 0) throw LinkLost{peer_, error};
         write_whole(hello_);
         dialling_ = Dialling::answered;
@@ -345,7 +358,8 @@ bool TcpMessageLine::is_exhausted() {
 void TcpMessageLine::add_descriptors(std::vector<pollfd>& descriptors) {
     if (in_ && !in_over_) descriptors.push_back({in_->descriptor(), POLLIN, 0});
     if (write_.empty() || dialling_ == Dialling::not_begun) return;
-    if (dialling_ == Dialling::paused) return descriptors.push_back({pause_.get(), POLLIN, 0});
+    if (timer_) descriptors.push_back({timer_.get(), POLLIN, 0});
+    if (dialling_ == Dialling::paused) return;
     const bool hears = dialling_ == Dialling::answered || dialling_ == Dialling::proven;
     descriptors.push_back({out_.descriptor(), static_cast<short>(hears ? POLLIN : POLLOUT), 0});
 }

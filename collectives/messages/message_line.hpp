@@ -176,6 +176,8 @@ class TcpMessageLine final : public MessageLine {
     void begin_dialling();
     // False if nobody will answer.
     bool redials_after(const LinkLost& lost);
+    // False if there is no timer to be had.
+    bool set_timer(std::chrono::nanoseconds length);
     bool hear(std::size_t bytes);
     void append(const MessageFrame& frame, const std::byte* payload);
     bool read_more();
@@ -185,7 +187,7 @@ class TcpMessageLine final : public MessageLine {
     int peer_;
     Dialling dialling_ = Dialling::not_begun;
     Redial redial_;
-    ProcessDescriptor pause_;  // a timer, while paused
+    ProcessDescriptor timer_;  // while paused, and while it connects within a machine
     HelloBytes hello_{};
     std::array<std::byte, kOfferSize> heard_{};
     std::size_t heard_bytes_ = 0;

@@ -134,7 +134,7 @@ TcpLink* PeerMesh::incoming(int peer, int lane, const Operation& operation) {
     return nullptr;
 }
 
-void PeerMesh::wait(std::span<const Awaited> awaited, const Operation& operation) {
+void PeerMesh::wait(std::span<const Awaited> awaited, const Operation& operation, Deadline until) {
     polled_.assign(1, {lifeline_.news_descriptor(), POLLIN, 0});
     awaited_ranks_.clear();
     for (const Awaited& one : awaited) {
@@ -143,7 +143,8 @@ void PeerMesh::wait(std::span<const Awaited> awaited, const Operation& operation
         awaited_ranks_.push_back(blamed(one));
     }
     while (true) {
-        const Deadline planned = std::min(end_of(operation), run_wait_schedule(awaited_ranks_, operation));
+        const Deadline planned =
+            std::min({until, end_of(operation), run_wait_schedule(awaited_ranks_, operation)});
         poll_once(polled_, planned);
         if (polled_[0].revents != 0) {
             lifeline_.take_news();
@@ -155,6 +156,7 @@ void PeerMesh::wait(std::span<const Awaited> awaited, const Operation& operation
         granted_ = end_after_sleep(end_of(operation), planned, Clock::now(), operation.timeout.length);
         granted_for_ = operation.deadline;
         if (has_passed(end_of(operation))) fail_late(awaited_ranks_, operation);
+        if (has_passed(until)) return;
     }
 }
 
@@ -185,13 +187,15 @@ Deadline PeerMesh::run_wait_schedule(const std::vector<int>& awaited, const Oper
 
 void PeerMesh::call(Dialled& dialled, int peer, Channel channel, int lane, const Operation& operation) {
     Redial redial;
+    const bool within = membership_.is_within_machine(peer);
     while (true) {
         try {
             dialled = Dialled();
-            dialled = dial(peer, channel, lane, operation);
+            dialled = dial(peer, channel, lane, operation,
+                           within ? Clock::now() + redial.patience() : Deadline::max());
             return come(dialled, operation);
         } catch (const LinkLost& lost) {
-            const auto pause = redial.pause_after(lost.error_number, membership_.is_within_machine(peer));
+            const auto pause = redial.pause_after(lost.error_number, within);
             if (!pause) throw;
             await_reason(peer, std::min(Clock::now() + *pause, end_of(operation)), operation);
         }
@@ -199,7 +203,8 @@ void PeerMesh::call(Dialled& dialled, int peer, Channel channel, int lane, const
     }
 }
 
-PeerMesh::Dialled PeerMesh::dial(int peer, Channel channel, int lane, const Operation& operation) {
+PeerMesh::Dialled PeerMesh::dial(int peer, Channel channel, int lane, const Operation& operation,
+                                 Deadline patience) {
     TcpLink link;
     LinkHello hello{channel, membership_.round, membership_.communicator,       rank(),
                     peer,    membership_.nonce, static_cast<std::uint8_t>(lane)};
@@ -213,7 +218,10 @@ PeerMesh::Dialled PeerMesh::dial(int peer, Channel channel, int lane, const Oper
              operation);
     }
     const Awaited connected{nullptr, &link, peer};
-    while (!is_writable(link)) wait({&connected, 1}, operation);
+    while (!is_writable(link)) {
+        if (has_passed(patience)) throw LinkLost{peer, ETIMEDOUT};
+        wait({&connected, 1}, operation, patience);
+    }
     if (const int error = connect_error(link.descriptor()); error != 0) throw LinkLost{peer, error};
     Dialled dialled{std::move(link), encode(hello)};
     write_first(dialled.link, dialled.hello);

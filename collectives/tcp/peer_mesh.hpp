@@ -85,8 +85,8 @@ class PeerMesh {
     TcpLink* incoming(int peer, int lane, const Operation& operation);
 
     // Waits until one of these can move, or news came that do not end the operation; a connection that was
-    // awaited is such news.
-    void wait(std::span<const Awaited> awaited, const Operation& operation);
+    // awaited is such news. Or `until`.
+    void wait(std::span<const Awaited> awaited, const Operation& operation, Deadline until = Deadline::max());
 
     // Backends that move data by other means than connections call it. Throws if the communicator has ended, or a rank
     // left that the operation needs; to be called after news.
@@ -142,8 +142,8 @@ class PeerMesh {
     // Dials until it is answered that this rank may come; see Redial. Throws LinkLost where nobody will answer. What was dialled
     // last, and has said who dials, is in `dialled` whatever is thrown.
     void call(Dialled& dialled, int peer, Channel channel, int lane, const Operation& operation);
-    // Says who dials; then come() waits for the answer.
-    Dialled dial(int peer, Channel channel, int lane, const Operation& operation);
+    // Says who dials; then come() waits for the answer. Throws LinkLost if the connection does not stand by `patience`.
+    Dialled dial(int peer, Channel channel, int lane, const Operation& operation, Deadline patience);
     void come(Dialled& dialled, const Operation& operation);
     // Waits for news of why the peer does not answer, which end the operation. Returns at `deadline`.
     void await_reason(int peer, Deadline deadline, const Operation& operation);

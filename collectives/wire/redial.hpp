@@ -15,6 +15,10 @@ namespace ddprun::inline detail {
 // The second call comes at once. Pauses are a half to one and a half of these, twice as long each time.
 inline constexpr std::chrono::milliseconds kFirstRedialPause{5};
 inline constexpr std::chrono::milliseconds kLongestRedialPause{250};
+// Within a machine a call that is heard stands at once, and one that is not is repeated by the system after a second only. Twice
+// as long each time, up to the other, since a machine may lengthen its own ways.
+inline constexpr std::chrono::milliseconds kFirstPatience{50};
+inline constexpr std::chrono::milliseconds kLongestPatience{3200};
 
 class Redial {
   public:
@@ -22,8 +26,12 @@ class Redial {
     // to wait before the next; none: nobody will answer there.
     std::optional<std::chrono::milliseconds> pause_after(int error_number, bool within_machine);
 
+    // How long the next call may take until it stands, within a machine.
+    std::chrono::milliseconds patience() const { return patience_; }
+
   private:
-    int calls_ = 0;
+    bool has_called_ = false;
+    std::chrono::milliseconds patience_ = kFirstPatience;
     std::chrono::milliseconds pause_ = kFirstRedialPause;
     std::optional<std::minstd_rand> chance_;
 };

@@ -149,13 +149,14 @@ int TcpListener::listen_at(const std::string& address, std::uint16_t port) {
 }
 
 ProcessDescriptor TcpListener::accept() {
-    ProcessDescriptor fd(
+    return ProcessDescriptor(
         [this] { return ::accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
-    if (!fd) return fd;
-    tune(fd.get());
-    const auto peer = peer_address(fd.get());
-    if (peer && peer->address().to_string() == endpoint_.host) tune_within_machine(fd.get());
-    return fd;
+}
+
+void TcpListener::tune_accepted(int fd) const {
+    tune(fd);
+    const auto peer = peer_address(fd);
+    if (peer && peer->address().to_string() == endpoint_.host) tune_within_machine(fd);
 }
 
 bool is_of_another_user(int fd, uid_t own, ConnectionOwners& owners) {

@@ -75,8 +75,10 @@ class TcpListener {
 
     const Endpoint& endpoint() const noexcept { return endpoint_; }
     int descriptor() const noexcept { return fd_.get(); }
-    // The next connection, ready for a TcpLink, or none at the moment (also when descriptors have run out).
+    // The next connection, or none at the moment (also when descriptors have run out).
     ProcessDescriptor accept();
+    // Makes an accepted one ready for data. Strangers' are not: it takes as long as all else that is done with them.
+    void tune_accepted(int fd) const;
 
   private:
     // 0, or the errno.

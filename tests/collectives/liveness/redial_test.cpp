@@ -81,7 +81,12 @@ TEST_CASE("where nobody listens nobody calls again, and silence counts on the sa
         CHECK_FALSE(redial.pause_after(EBADMSG, within));
     }
     CHECK_FALSE(redial.pause_after(ETIMEDOUT, false));
+    CHECK(redial.patience() == kFirstPatience);
     CHECK(redial.pause_after(ETIMEDOUT, true) == kAtOnce);
+    // A machine that is slow itself is given more time, to a limit.
+    CHECK(redial.patience() == 2 * kFirstPatience);
+    for (int i = 0; i < 10; ++i) redial.pause_after(ETIMEDOUT, true);
+    CHECK(redial.patience() == kLongestPatience);
 }
 
 TEST_CASE("a rank that is closed before it has an answer joins all the same", "[redial]") {
