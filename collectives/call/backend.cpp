@@ -385,12 +385,20 @@ std::vector<std::uint64_t> counts_of(const Parts& parts) {
 
 std::uint64_t agreed_count(const Call& call, std::span<const std::uint64_t> all, int world_size) {
     const auto n = static_cast<std::size_t>(world_size);
+    const std::uint64_t limit = std::numeric_limits<std::size_t>::max() / 16 / (n * size_of(call.type));
     std::uint64_t largest = 0;
     for (std::size_t from = 0; from < n; ++from) {
         for (std::size_t to = 0; to < n; ++to) {
             const std::uint64_t has = all[from * 2 * n + to];
             const std::uint64_t expected = all[to * 2 * n + n + from];
             largest = std::max(largest, has);
+            // A rank refuses more of its own program, see require_elements().
+            if (has > limit)
+                throw CollectiveError(
+                    CollectiveErrorCode::invalid_argument,
+                    fmt::format("{}: rank {} says that it has {} {} for rank {}; nothing was sent",
+                                name_of(call.operation), from, has, name_of(call.type), to),
+                    {static_cast<int>(from)}, std::string(name_of(call.operation)));
             if (has == expected) continue;
             std::vector<int> culprits{static_cast<int>(std::min(from, to))};
             if (from != to) culprits.push_back(static_cast<int>(std::max(from, to)));

@@ -78,10 +78,13 @@ void MessageExchange::look_for_left() {
     }
 }
 
-void MessageExchange::lose(int whom) {
+void MessageExchange::lose(int whom, const LinkLost& how) {
     Peer& other = peer(whom);
     if (other.lost) return;
-    other.lost = Deadline::clock::now() + kVerdictTimeout;
+    const bool is_broken = how.error_number == kLinkBroken || how.error_number == kLinkOverrun;
+    if (is_broken) other.broken = how.error_number;
+    // Why a connection broke may be known in a moment; what came over it is known now.
+    other.lost = Deadline::clock::now() + (is_broken ? std::chrono::milliseconds(0) : kVerdictTimeout);
     next_deadline_ = std::min(next_deadline_, *other.lost);
     any_lost_ = true;
 }
@@ -89,7 +92,10 @@ void MessageExchange::lose(int whom) {
 void MessageExchange::look_for_lost() {
     for (int whom = 0; whom < world_size(); ++whom) {
         Peer& other = peer(whom);
-        if (!other.lost || other.left || verdict_) continue;
+        if (!other.lost || (other.left && other.broken == 0) || verdict_) continue;
+        if (other.broken == kLinkBroken) return declare(broken_verdict({whom}, "a message that is none"));
+        if (other.broken == kLinkOverrun)
+            return declare(broken_verdict({whom}, "more messages than others may be made to keep"));
         if (has_passed(*other.lost)) return declare(death_verdict(whom, kConnectionsClosed));
         next_deadline_ = std::min(next_deadline_, *other.lost);
     }
@@ -192,8 +198,8 @@ bool MessageExchange::has_unsent() {
         if (!to.controls.empty() || !to.streams.empty()) return true;
         try {
             if (!to.line->flush()) return true;
-        } catch (const LinkLost&) {
-            lose(one);
+        } catch (const LinkLost& lost) {
+            lose(one, lost);
         }
     }
     return false;

@@ -185,7 +185,10 @@ void MessageExchange::hand_over(MessageWork& receive, ArrivedMessage message) {
         note_handed_on(message.source, message.bytes);
         return fill(receive, message, message.kept.get());
     }
-    if (message.source != rank()) return accept(receive, message);
+    if (message.source != rank()) {
+        --peer(message.source).offers_kept;
+        return accept(receive, message);
+    }
     const auto found = own_offers_.find(message.id);
     MessageWork& send = *found->second;
     own_offers_.erase(found);
@@ -284,6 +287,8 @@ void MessageExchange::take(int from, const MessageFrame& frame, const std::byte*
         case FrameKind::eager:
         case FrameKind::offer: {
             const bool offered = frame.kind == FrameKind::offer;
+            if (offered && frame.id >= kOfferIds) break;
+            if (!offered) peer(from).count_eager(frame.bytes);
             ArrivedMessage message{from,     frame.tag,  frame.bytes, offered,
                                    frame.id, frame.turn, frame.place, frame.element};
             MessageMatcher<MessageWork>& receives = matchers_[frame.element == 0];
@@ -293,13 +298,19 @@ void MessageExchange::take(int from, const MessageFrame& frame, const std::byte*
                 note_handed_on(from, frame.bytes);
                 return fill(*receive, message, payload);
             }
+            if (offered) peer(from).count_offer();
             if (!offered) message.kept = std::make_unique<std::byte[]>(frame.bytes);
             if (!offered && frame.bytes > 0) std::memcpy(message.kept.get(), payload, frame.bytes);
             return receives.keep(std::move(message));
         }
         case FrameKind::piece: return take_piece(from, frame, payload);
         case FrameKind::retract: {
-            if (matchers_[frame.element == 0].take_back(from, frame.tag, frame.id, frame.turn)) return;
+            if (const auto gone =
+                    matchers_[frame.element == 0].take_back(from, frame.tag, frame.id, frame.turn);
+                gone > 0) {
+                peer(from).offers_kept -= static_cast<std::uint32_t>(gone);
+                return;
+            }
             const auto found = incoming_.find({from, frame.id});
             if (found == incoming_.end()) return;
             MessageWork* receive = found->second.work;
@@ -313,19 +324,20 @@ void MessageExchange::take(int from, const MessageFrame& frame, const std::byte*
                 offers_[frame.id].turn != frame.turn || offers_[frame.id].work == nullptr)
                 return;
             if (frame.kind == FrameKind::drop) return end_offer(frame.id);
+            if (std::exchange(offers_[frame.id].accepted, true)) break;
             peer(from).streams.push_back(frame.id);
             return flush(from);
         case FrameKind::none:
         case FrameKind::credit: break;
     }
-    throw LinkLost{from, EBADMSG};
+    throw LinkLost{from, kLinkBroken};
 }
 
 void MessageExchange::take_piece(int from, const MessageFrame& frame, const std::byte* payload) {
     const auto found = incoming_.find({from, frame.id});
     if (found == incoming_.end()) return;
     Incoming& coming = found->second;
-    if (frame.bytes > coming.bytes - coming.came) throw LinkLost{from, EBADMSG};
+    if (frame.bytes > coming.bytes - coming.came) throw LinkLost{from, kLinkBroken};
     if (coming.work != nullptr && frame.bytes > 0)
         std::memcpy(static_cast<std::byte*>(coming.work->request_.out) + coming.came, payload, frame.bytes);
     coming.came += frame.bytes;
@@ -387,6 +399,8 @@ bool MessageExchange::put_pieces(int to) {
 
 void MessageExchange::end_offer(std::uint32_t id) {
     MessageWork* work = offers_[id].work;
+    // Its receiver may end it in any way after it has asked for its bytes.
+    if (offers_[id].accepted) std::erase(peer(offers_[id].peer).streams, id);
     release_offer(id);
     end(*work);
 }
@@ -432,8 +446,8 @@ void MessageExchange::flush(int to) {
         if (target.line->flush()) return;
         if (std::exchange(polling_, false)) connections_wake_->signal();
         if (!unsent_.exchange(true)) threads_wake_.notify_all();
-    } catch (const LinkLost&) {
-        lose(to);
+    } catch (const LinkLost& lost) {
+        lose(to, lost);
     }
 }
 
@@ -446,8 +460,8 @@ void MessageExchange::drain(int from) {
             take(from, frame, payload);
             source.line->release();
         }
-    } catch (const LinkLost&) {
-        lose(from);
+    } catch (const LinkLost& lost) {
+        lose(from, lost);
     } catch (const std::bad_alloc&) {
         declare({CollectiveErrorCode::system, {rank()}, fmt::format("rank {} is out of memory", rank())});
     }

@@ -118,20 +118,33 @@ class MessageExchange {
         bool local = false;
         bool left = false;
         std::optional<Deadline> lost;       // when it is taken for dead
+        int broken = 0;                     // why it is taken for no honest rank: see kLinkBroken
         std::deque<MessageFrame> controls;  // what the peer is to be told, before all else
         std::array<std::deque<MessageWork*>, 2>
             outboxes;                       // those in turn, which the others do not hold up; those by tag
         std::deque<std::uint32_t> streams;  // offers that the peer has accepted
         std::uint64_t sent_eagerly = 0;     // costs
+        std::uint64_t came_eagerly =
+            0;  // costs; how far it is ahead of the next is counted here as well as by the peer
         std::uint64_t handed_on = 0;
         std::uint64_t handed_on_by_peer = 0;  // as far as it was looked at
+        std::uint32_t offers_kept = 0;        // that no receive is for yet
 
         // Whether the message is small, and the peer has room to keep it.
         bool takes_eagerly(std::size_t bytes) {
             const auto kept = [&] { return sent_eagerly + bytes + kMessageCost - handed_on_by_peer; };
             // Looking takes a flight between cores.
             if (kept() > kKeptOfPeer) handed_on_by_peer = line->handed_on_by_peer();
+            if (handed_on_by_peer > sent_eagerly) throw LinkLost{-1, kLinkBroken};
             return bytes <= line->eager_limit() && kept() <= kKeptOfPeer;
+        }
+        // Both count what came without being asked for, and throw LinkLost where it is more than a peer may send so.
+        void count_eager(std::uint64_t bytes) {
+            came_eagerly += bytes + kMessageCost;
+            if (came_eagerly - handed_on > kKeptOfPeer) throw LinkLost{-1, kLinkOverrun};
+        }
+        void count_offer() {
+            if (++offers_kept > kOfferIds) throw LinkLost{-1, kLinkOverrun};
         }
         bool put_eagerly(const MessageRequest& request) {
             const MessageFrame frame{FrameKind::eager, 0, 0, request.tag, request.bytes, 0, request.element};
@@ -145,6 +158,7 @@ class MessageExchange {
         int peer = -1;
         std::uint32_t turn = 0;
         std::size_t sent = 0;
+        bool accepted = false;  // its bytes were asked for
     };
     // Bytes that are coming in pieces; null: they are thrown away.
     struct Incoming {
@@ -201,7 +215,7 @@ class MessageExchange {
     bool needs(const MessageWork& work, int left) const;
     void look_for_left();
     void look_for_lost();
-    void lose(int whom);
+    void lose(int whom, const LinkLost& how);
     void declare(const Verdict& verdict);
     void fail_all();
     void expire();

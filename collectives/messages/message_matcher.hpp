@@ -97,16 +97,16 @@ class MessageMatcher {
         return true;
     }
 
-    // Its sender has given up an offer. False if it is not kept.
-    bool take_back(int source, std::uint64_t tag, std::uint32_t id, std::uint32_t turn) {
+    // Its sender has given up an offer. Returns how many were kept: one, or none; of a sender that makes no sense maybe more.
+    std::size_t take_back(int source, std::uint64_t tag, std::uint32_t id, std::uint32_t turn) {
         Queue* const queue = find(tag);
-        if (queue == nullptr) return false;
+        if (queue == nullptr) return 0;
         const std::size_t gone = queue->arrived.remove_if([&](const ArrivedMessage& one) {
             return one.offered && one.source == source && one.id == id && one.turn == turn;
         });
         arrived_ -= gone;
         if (gone > 0) forget_if_empty(tag, *queue);
-        return gone > 0;
+        return gone;
     }
 
     // Messages that are kept.

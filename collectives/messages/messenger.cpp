@@ -92,18 +92,19 @@ bool Messenger::passes_soon(const MessageRequest& request) {
     }
     const Lock lock(mutex_);
     if (closing_ || verdict_ || any_left_ || any_lost_ || news_.load() != news_seen_.load()) return false;
-    if (request.sends)
-        return other.controls.empty() && other.outboxes[true].empty() && other.takes_eagerly(request.bytes) &&
-               other.put_eagerly(request);
-    if (open_ != nullptr || matchers_[true].kept() > 0) return false;
     MessageFrame frame;
     const std::byte* payload = nullptr;
     try {
+        if (request.sends)
+            return other.controls.empty() && other.outboxes[true].empty() &&
+                   other.takes_eagerly(request.bytes) && other.put_eagerly(request);
+        if (open_ != nullptr || matchers_[true].kept() > 0) return false;
         if (!other.line->take(frame, payload) || frame.kind != FrameKind::eager || frame.element != 0 ||
             frame.tag != request.tag || frame.bytes != request.bytes)
             return false;
-    } catch (const LinkLost&) {
-        lose(request.peer);
+        other.count_eager(frame.bytes);
+    } catch (const LinkLost& lost) {
+        lose(request.peer, lost);
         return false;
     }
     if (frame.bytes > 0) std::memcpy(request.out, payload, frame.bytes);

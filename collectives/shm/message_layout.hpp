@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "collectives/shm/others_word.hpp"
+
 namespace ddprun::inline detail {
 
 inline constexpr std::size_t kMessageLine = 64;
@@ -20,17 +22,21 @@ inline constexpr std::size_t kMessageInline = 32;
 inline constexpr std::uint32_t kMessageOffers = 2048;
 // Besides, those of operations in turn, which messages by tag do not hold up.
 inline constexpr std::uint32_t kOffersInTurn = 64;
+// No offer of any rank has a larger number, or this one.
+inline constexpr std::uint32_t kOfferIds = kMessageOffers + kOffersInTurn;
 inline constexpr std::size_t kLargestMessageRing = std::size_t{128} << 10;
+// Rings begin and end at multiples of it; it is no page, of which nothing here knows.
+inline constexpr std::size_t kRingUnit = 4096;
 // All rings of bytes together.
 inline constexpr std::size_t kMessageRings = std::size_t{64} << 20;
 
 // A frame on its way. `stamp` is the lap of the ring, from 1 on, above the frame's kind; written last.
 struct alignas(kMessageLine) MessageCell {
     std::atomic<std::uint64_t> stamp;
-    std::uint32_t id;
-    std::uint32_t turn;
-    std::uint64_t tag;
-    std::uint64_t bytes;
+    OthersWord<std::uint32_t> id;
+    OthersWord<std::uint32_t> turn;
+    OthersWord<std::uint64_t> tag;
+    OthersWord<std::uint64_t> bytes;
     std::array<std::byte, kMessageInline> payload;
 };
 static_assert(sizeof(MessageCell) == kMessageLine);
@@ -61,7 +67,7 @@ class MessageLayout {
     explicit constexpr MessageLayout(int ranks)
         : ranks_(static_cast<std::size_t>(ranks)),
           cells_(ranks <= 16 ? 64 : 16),
-          ring_(std::clamp(kMessageRings / (ranks_ * ranks_) / 4096 * 4096, std::size_t{1024},
+          ring_(std::clamp(kMessageRings / (ranks_ * ranks_) / kRingUnit * kRingUnit, std::size_t{1024},
                            kLargestMessageRing)) {}
 
     constexpr std::size_t cells() const noexcept { return cells_; }
@@ -76,7 +82,7 @@ class MessageLayout {
         return ranks_ * sizeof(MessageBell) + pair(receiver, sender) * sizeof(MessageCounters);
     }
     constexpr std::size_t offer(int sender, std::uint32_t id) const noexcept {
-        return offers() + (at(sender) * kOffers + id) * sizeof(MessageOffer);
+        return offers() + (at(sender) * kOfferIds + id) * sizeof(MessageOffer);
     }
     constexpr std::size_t cell(int receiver, int sender, std::size_t number) const noexcept {
         return first_cell() + ((at(receiver) * cells_ + number) * ranks_ + at(sender)) * sizeof(MessageCell);
@@ -86,7 +92,6 @@ class MessageLayout {
     }
 
   private:
-    static constexpr std::size_t kOffers = kMessageOffers + kOffersInTurn;
     static constexpr std::size_t at(int rank) noexcept { return static_cast<std::size_t>(rank); }
     constexpr std::size_t pair(int receiver, int sender) const noexcept {
         return at(receiver) * ranks_ + at(sender);
@@ -95,11 +100,11 @@ class MessageLayout {
         return ranks_ * sizeof(MessageBell) + ranks_ * ranks_ * sizeof(MessageCounters);
     }
     constexpr std::size_t first_cell() const noexcept {
-        return offers() + ranks_ * kOffers * sizeof(MessageOffer);
+        return offers() + ranks_ * kOfferIds * sizeof(MessageOffer);
     }
     constexpr std::size_t rings() const noexcept {
         const std::size_t end = first_cell() + ranks_ * ranks_ * cells_ * sizeof(MessageCell);
-        return (end + 4095) / 4096 * 4096;
+        return (end + kRingUnit - 1) / kRingUnit * kRingUnit;
     }
 
     std::size_t ranks_;

@@ -23,7 +23,8 @@ ShmBackend::ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp,
       lifeline_(segment_, tcp_->mesh().rank(), {}, tcp_->mesh().lifeline(), &channel_.waiting()),
       rank_(channel_.rank()),
       world_size_(channel_.world_size()),
-      pool_(segment_.pool(rank_)) {
+      pool_(segment_.pool(rank_)),
+      notes_(static_cast<std::size_t>(world_size_)) {
     channel_.set_store_type(probe_store_type(channel_, segment_.all_measured, joining));
 }
 
@@ -75,12 +76,16 @@ ShmNote ShmBackend::note_of(const Task& task) const {
     return writes && note.out == 0 ? ShmNote{} : note;
 }
 
-bool ShmBackend::all_have(const ShmNote& note) {
+bool ShmBackend::all_have(const Task& task, const ShmNote& note) {
     channel_.write_note(note);
     channel_.announce();
     channel_.await_all();
+    const std::size_t bytes = bytes_of(task);
     for (int rank = 0; rank < world_size_; ++rank) {
-        if (channel_.note(rank).in == 0) return false;
+        const bool writes = task.call.root < 0 || task.call.root == rank;
+        const ShmNote theirs = channel_.note(rank, task.call.type, bytes, writes ? bytes : 0);
+        if (theirs.in == 0) return false;
+        notes_[static_cast<std::size_t>(rank)] = theirs;
     }
     return true;
 }
@@ -88,8 +93,9 @@ bool ShmBackend::all_have(const ShmNote& note) {
 void ShmBackend::reduce_in_pools(const Task& task) {
     const Call& call = task.call;
     const int n = world_size_;
-    const auto input = [&](int peer) { return channel_.memory(channel_.note(peer).in); };
-    const auto output = [&](int peer) { return channel_.memory(channel_.note(peer).out); };
+    const auto note = [&](int peer) { return notes_[static_cast<std::size_t>(peer)]; };
+    const auto input = [&](int peer) { return channel_.memory(note(peer).in); };
+    const auto output = [&](int peer) { return channel_.memory(note(peer).out); };
     const auto writes = [&](int peer) { return call.root < 0 || call.root == peer; };
     const ShmPiece slice = shm_slice(bytes_of(task), rank_, n);
     const bool direct = writes(rank_) && may_reduce_in_place(call.type, call.reduce, n);
@@ -207,7 +213,7 @@ void ShmBackend::run(const Task& task) {
     const ShmNote note = note_of(task);
     const OperationTraits traits = traits_of(task.call.operation);
     const bool in_one_pass = traits.reduces && !traits.whole_in;
-    const bool direct = note.in != 0 && (!in_one_pass || all_have(note));
+    const bool direct = note.in != 0 && (!in_one_pass || all_have(task, note));
     if (direct) ++direct_operations_;
     if (direct && in_one_pass) return reduce_in_pools(task);
     run_in_stages(channel_, task, in_one_pass ? ShmNote() : note, in_one_pass && note.in != 0);

@@ -60,7 +60,7 @@ class ShmBackend final : public Backend {
     // Asks whether all ranks' buffers lie in pools, as this rank's do. It announces the open call with the note, and waits for all
     // others' announcements; so all ranks know from the same notes whether everybody can do
     // without stages. If not, they go through stages as in a call that is announced already.
-    bool all_have(const ShmNote& note);
+    bool all_have(const Task& task, const ShmNote& note);
     // Then every rank reads its slice of all inputs and writes the result into the outputs, all or the root's. Two waits.
     void reduce_in_pools(const Task& task);
     // Puts this rank's `own` bytes into its place, of `bytes`, for others to read.
@@ -83,6 +83,7 @@ class ShmBackend final : public Backend {
     int rank_;
     int world_size_;
     std::shared_ptr<ShmPool> pool_;
+    std::vector<ShmNote> notes_;  // of the open call, by place; looked at once
     std::uint64_t direct_operations_ = 0;
 };
 

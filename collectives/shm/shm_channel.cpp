@@ -240,7 +240,18 @@ void ShmChannel::release() {
 int ShmChannel::await_all() {
     await_call(call_, fingerprint_);
     all_came_ = true;
-    return segment_.meeting().last.load(std::memory_order_relaxed);
+    const int last = segment_.meeting().last.load(std::memory_order_relaxed);
+    if (is_crowded() && (last < 0 || last >= world_size_)) {
+        // Any of the others may have written there.
+        std::vector<int> others = ranks_.ranks;
+        others.erase(others.begin() + rank_);
+        fail_broken(std::move(others), "the place of no rank into the shared memory");
+    }
+    return last;
+}
+
+void ShmChannel::fail_broken(std::vector<int> writers, const char* what) const {
+    mesh_.fail(broken_verdict(std::move(writers), what), operation_);
 }
 
 void ShmChannel::await_call(std::uint64_t call, std::uint32_t fingerprint) {
@@ -268,7 +279,12 @@ void ShmChannel::fail_mismatch(int peer, std::uint64_t call) {
                     record.sequence.load(std::memory_order_relaxed),
                     kinds.compression};
     };
-    mesh_.fail_mismatch(read(rank_), ranks_.at(peer), read(peer), operation_);
+    const Call own = read(rank_);
+    const Call theirs = read(peer);
+    const bool known = is_known(theirs.operation) && is_known(theirs.type) && is_known(theirs.reduce) &&
+                       is_known(theirs.compression);
+    if (!known || theirs == own) fail_broken({ranks_.at(peer)}, "no call into the shared memory");
+    mesh_.fail_mismatch(own, ranks_.at(peer), theirs, operation_);
 }
 
 void ShmChannel::await_stage(std::uint64_t round) {

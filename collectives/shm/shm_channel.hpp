@@ -207,10 +207,16 @@ class ShmChannel {
     std::byte* slot(int rank) const { return segment_.slot(rank, bank()); }
     // The payload as a note: of every call that goes through stages or pools.
     void write_note(const ShmNote& note) { std::memcpy(payload(rank_), &note, sizeof(note)); }
-    ShmNote note(int rank) const {
-        static_assert(sizeof(ShmNote) <= kShmInlinePayload);
-        ShmNote note;
-        std::memcpy(&note, payload(rank), sizeof(note));
+    // A rank's note, whose input, if it tells of any, has `in` bytes of the type, and its output then `out`, maybe none: they lie
+    // in its pool, or the call fails with the rank's name.
+    ShmNote note(int rank, DataType type, std::size_t in, std::size_t out) const {
+        using Word = OthersWord<std::uint64_t>;
+        static_assert(sizeof(ShmNote) == 2 * sizeof(Word) && sizeof(ShmNote) <= kShmInlinePayload);
+        const Word* const words = reinterpret_cast<const Word*>(payload(rank));
+        const ShmNote note{words[0], words[1]};
+        if (note.in == 0) return note;
+        if (!is_in_pool(rank, type, note.in, in) || (out > 0 && !is_in_pool(rank, type, note.out, out)))
+            fail_broken({ranks_.at(rank)}, "a buffer's place that is none into the shared memory");
         return note;
     }
     // What a note says where.
@@ -256,6 +262,13 @@ class ShmChannel {
     // Waits for the announcements of all others of the call, which is the last that this rank has announced.
     void await_call(std::uint64_t call, std::uint32_t fingerprint);
     [[noreturn]] void fail_mismatch(int peer, std::uint64_t call);
+    bool is_in_pool(int rank, DataType type, std::uint64_t offset, std::size_t bytes) const {
+        const ShmLayout& layout = segment_.layout();
+        return lies_within(offset, bytes, layout.pool(rank), layout.pool_size()) &&
+               (offset & (size_of(type) - 1)) == 0;
+    }
+    // One of the writers wrote what no rank writes.
+    [[noreturn]] void fail_broken(std::vector<int> writers, const char* what) const;
     void step(std::atomic<std::uint64_t>& word, std::uint64_t value) {
         word.store(value, std::memory_order_release);
         waiter_.wake_others();

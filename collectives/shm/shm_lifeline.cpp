@@ -224,7 +224,18 @@ void ShmLifeline::ended(const Verdict& verdict) {
 std::optional<Verdict> ShmLifeline::cause_of_end() const {
     const std::uint32_t first = segment_.end().first.load();
     if (first == 0) return std::nullopt;
-    return last_record_of(static_cast<int>(first) - 1);
+    const auto ranks = static_cast<std::uint32_t>(segment_.world_size());
+    std::vector<int> writers;
+    if (first > ranks) {
+        // Any of the others may have written there.
+        for (int place = next(place_); place != place_; place = next(place))
+            writers.push_back(rank_of(place));
+    } else {
+        const int place = static_cast<int>(first) - 1;
+        if (auto record = last_record_of(place)) return record;
+        writers.push_back(rank_of(place));
+    }
+    return broken_verdict(std::move(writers), "an end without a reason into the shared memory");
 }
 
 std::optional<Verdict> ShmLifeline::last_record_of(int place) const {

@@ -27,6 +27,7 @@ class ShmPipeline {
         const std::size_t count = task.call.count;
         const OperationTraits& traits = traits_of(task.call.operation);
         const int root = traits.has_root ? task.call.root : kEverybody;
+        input_ = bytes_of(task) * (traits.whole_in ? static_cast<std::size_t>(channel_.world_size()) : 1);
         if (task.call.operation == Operation::broadcast) return broadcast(out, count, root);
         if (traits.reduces && traits.whole_in) return reduce_scatter(task);
         if (traits.reduces) return reduce_in_stages(in, out, count, root);
@@ -120,17 +121,18 @@ class ShmPipeline {
         }
     }
 
+    ShmNote note_of(int peer) const { return channel_.note(peer, type_, input_, 0); }
+
     // The first round is staged before the call is announced, and needs no word of its own; but not by a rank
     // whose note says that it could have done without.
     void await_staged(int peer, std::uint64_t i) {
-        if (i > 0 || channel_.note(peer).in != 0) channel_.await_staged(peer, channel_.first_round() + i);
+        if (i > 0 || note_of(peer).in != 0) channel_.await_staged(peer, channel_.first_round() + i);
     }
 
     // Returns where this rank finds what the peer gives in a round: so many bytes within its input, if that lies in its pool; else
     // in its stage, and when it is there.
     const std::byte* source(int peer, std::uint64_t i, std::size_t within_input, std::size_t within_stage) {
-        if (const ShmNote note = channel_.note(peer); note.in != 0)
-            return channel_.memory(note.in) + within_input;
+        if (const ShmNote note = note_of(peer); note.in != 0) return channel_.memory(note.in) + within_input;
         await_staged(peer, i);
         return channel_.stage(peer, channel_.first_round() + i) + within_stage;
     }
@@ -314,6 +316,7 @@ class ShmPipeline {
     ReduceOp op_;
     ShmNote note_;
     bool announced_;
+    std::size_t input_ = 0;  // bytes that each rank's has where it lies in its pool
 };
 
 }  // namespace

@@ -65,11 +65,10 @@ class FreeRanges {
 
 class ShmPool : public std::enable_shared_from_this<ShmPool> {
   public:
-    static constexpr std::size_t kPage = 4096;
-
     // The pool is `size` bytes of the mapping at `begin`, whole pages of zeros.
-    ShmPool(std::shared_ptr<const ShmMapping> mapping, std::byte* begin, std::size_t size)
-        : mapping_(std::move(mapping)), begin_(begin), size_(size), free_(size) {}
+    ShmPool(std::shared_ptr<const ShmMapping> mapping, std::byte* begin, std::size_t size,
+            std::size_t page = page_size())
+        : mapping_(std::move(mapping)), begin_(begin), size_(size), page_(page), free_(size) {}
 
     bool owns(const void* data, std::size_t bytes) const noexcept {
         const auto at = reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(begin_);
@@ -79,7 +78,7 @@ class ShmPool : public std::enable_shared_from_this<ShmPool> {
     // Zeros; of no size where the pool has no room, or the system no memory.
     SharedMemory allocate(std::size_t bytes) {
         if (bytes == 0 || bytes > size_) return {};
-        const std::size_t size = (bytes + kPage - 1) / kPage * kPage;
+        const std::size_t size = (bytes + page_ - 1) / page_ * page_;
         std::unique_lock lock(mutex_);
         const auto at = free_.take(size);
         lock.unlock();
@@ -105,6 +104,8 @@ class ShmPool : public std::enable_shared_from_this<ShmPool> {
     const std::shared_ptr<const ShmMapping> mapping_;
     std::byte* const begin_;
     const std::size_t size_;
+    // Blocks are whole pages: what the system takes back of one must not be a part of another.
+    const std::size_t page_;
     std::mutex mutex_;
     FreeRanges free_;
 };

@@ -16,12 +16,10 @@ namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-std::size_t page_up(std::size_t bytes) { return (bytes + kShmPage - 1) / kShmPage * kShmPage; }
-
 // All ranks together cannot use more than there is.
 std::size_t pools_of_host() {
     const auto pages = static_cast<std::size_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
-    return std::min(kShmMaxPools, pages * kShmPage);
+    return std::min(kShmMaxPools, pages * page_size());
 }
 
 ShmHeader header_of(const Membership& membership) {
@@ -47,12 +45,13 @@ void write_cpus(cpu_set_t& set) {
 
 }  // namespace
 
-ShmLayout::ShmLayout(int world_size, std::size_t mapped) {
+ShmLayout::ShmLayout(int world_size, std::size_t mapped, std::size_t page) {
+    const auto page_up = [&](std::size_t bytes) { return (bytes + page - 1) / page * page; };
     const auto ranks = static_cast<std::size_t>(world_size);
-    const std::size_t share = kShmMaxStages / (ranks * kShmStages) / kShmPage * kShmPage;
+    const std::size_t share = kShmMaxStages / (ranks * kShmStages) / page * page;
     slot_payload_ = std::min(kShmSlotsTogether / ranks, kShmLargestSlot);
     slot_size_ = page_up(slot_payload_);
-    stage_size_ = std::clamp(share, kShmPage, kShmLargestStage);
+    stage_size_ = std::clamp(share, page, kShmLargestStage);
     slots_ = page_up(line(world_size, 0));
     stages_ = page_up(slots_ + ranks * 2 * slot_size_);
     end_ = stages_ + ranks * kShmStages * stage_size_;
@@ -109,7 +108,7 @@ std::optional<ShmSegment> hand_over_segment(const Membership& membership, bool w
     const int pieces = !segment ? 0 : segment->layout().pool_size() == 0 ? 1 : 2;
     const auto words = gather({{}, pieces, found_store_type().load()});
     const int least = std::ranges::min(words, {}, &ShmWord::pieces).pieces;
-    if (least == 0) return std::nullopt;
+    if (least <= 0) return std::nullopt;
     segment->all_measured = std::ranges::all_of(words, &ShmWord::measured);
     if (least == 1) segment->give_up_pools();
     segment->close_offer();

@@ -31,8 +31,6 @@ namespace ddprun::inline detail {
 //
 // The memory begins as zeros. All counters only grow, so nothing is ever reset.
 
-inline constexpr std::size_t kShmPage = 4096;
-
 inline constexpr std::uint64_t kShmMagic = 0x314d'4853'5044'4400;  // "\0DDPSHM1"
 inline constexpr std::uint32_t kShmVersion = 6;
 inline constexpr char kShmName[] = "ddprun-collectives";  // as /proc/PID/maps shows it
@@ -129,7 +127,7 @@ struct alignas(kShmLine) ShmLife {
 class ShmLayout {
   public:
     // There are 2 to kShmMaxRanks ranks; what is mapped beyond size() is for the pools.
-    explicit ShmLayout(int world_size, std::size_t mapped = 0);
+    explicit ShmLayout(int world_size, std::size_t mapped = 0, std::size_t page = page_size());
 
     // Bytes of all but the pools.
     std::size_t size() const noexcept { return size_; }

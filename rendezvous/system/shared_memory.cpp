@@ -33,6 +33,11 @@ void leave_cpu_of(const std::atomic<std::uint32_t>& other, std::atomic<std::uint
         static_cast<void>(::sched_setaffinity(0, sizeof(all), &all));
 }
 
+std::size_t page_size() {
+    static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    return size;
+}
+
 RobustFutex::RobustFutex(std::atomic<std::uint32_t>& word) {
     head_.list.next = &entry_;
     entry_.next = &head_.list;
@@ -100,10 +105,12 @@ std::optional<ShmMapping> ShmMapping::open(const ShmOffer& offer, std::size_t le
     OwnedDescriptor descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!descriptor) return std::nullopt;
     const int fd = descriptor.get();
+    // The size of what is not sealed yet may change after it was asked for. -1, all bits, is an error.
+    const int seals = ::fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & kSeals) != kSeals) return std::nullopt;
     struct stat status {};
     if (::fstat(fd, &status) != 0 || status.st_size < static_cast<off_t>(least)) return std::nullopt;
     ShmMapping mapping(std::move(descriptor), static_cast<std::size_t>(status.st_size));
-    if ((::fcntl(fd, F_GET_SEALS) & kSeals) != kSeals) return std::nullopt;
     if (!mapping.map()) {
         mapping.memory_.get_deleter().size = least;
         if (!mapping.map()) return std::nullopt;

@@ -26,6 +26,9 @@ inline void relax() {
 #endif
 }
 
+// The system's: 4 KiB on most machines, 64 KiB on some of ARM.
+std::size_t page_size();
+
 // Sleeps while `word` holds `value`, until somebody wakes it. May also return without cause.
 inline void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
     ::syscall(SYS_futex, &word, FUTEX_WAIT, value, nullptr, nullptr, 0);

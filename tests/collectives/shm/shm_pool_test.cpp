@@ -92,7 +92,7 @@ TEST_CASE("free ranges are taken from the lowest that has room, never twice, and
 
 TEST_CASE("a pool grows page by page, gives pages back, and hands out zeros again", "[shm][pool]") {
     constexpr std::size_t kPages = 64;
-    constexpr std::size_t kPage = ShmPool::kPage;
+    const std::size_t kPage = page_size();
     auto mapping = ShmMapping::create("ddprun-pool-test", kPages * kPage);
     REQUIRE(mapping);
     const auto shared = std::make_shared<const ShmMapping>(std::move(*mapping));
@@ -142,6 +142,20 @@ TEST_CASE("a pool grows page by page, gives pages back, and hands out zeros agai
     pool.reset();
     rest.data()[0] = std::byte{1};
     rest = {};
+}
+
+TEST_CASE("blocks are whole pages, however large these are", "[shm][pool]") {
+    constexpr std::size_t kPage = std::size_t{64} << 10;
+    auto mapping = ShmMapping::create("ddprun-pool-test", 8 * kPage);
+    REQUIRE(mapping);
+    const auto shared = std::make_shared<const ShmMapping>(std::move(*mapping));
+    const auto pool = std::make_shared<ShmPool>(shared, shared->base(), 8 * kPage, kPage);
+    const SharedMemory first = pool->allocate(1);
+    REQUIRE(first.data() == shared->base());
+    REQUIRE(pool->allocate(kPage).data() == shared->base() + kPage);
+    REQUIRE(pool->allocate(kPage + 1).data() == shared->base() + kPage);
+    REQUIRE(pool->allocate(7 * kPage + 1).size() == 0);
+    REQUIRE(pool->allocate(7 * kPage).size() == 7 * kPage);
 }
 
 TEST_CASE("what the pool has not is other memory", "[shm][pool]") {

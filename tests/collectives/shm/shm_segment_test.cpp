@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -34,8 +35,11 @@ std::string maps() {
 }  // namespace
 
 TEST_CASE("no two things in the shared memory overlap, and all are aligned", "[shm]") {
-    for (const int n : {2, 3, 8, 32, 128, kShmMaxRanks}) {
-        const ShmLayout layout(n);
+    constexpr std::size_t kLargePage = std::size_t{64} << 10;
+    for (int i = 0; i < 12; ++i) {
+        const int n = std::array{2, 3, 8, 32, 128, kShmMaxRanks}[static_cast<std::size_t>(i / 2)];
+        const std::size_t page = i % 2 == 0 ? 4096 : kLargePage;
+        const ShmLayout layout(n, 0, page);
         std::set<std::pair<std::size_t, std::size_t>> places{
             {0, sizeof(ShmHeader)}, {layout.meeting(), sizeof(ShmMeeting)}, {layout.end(), sizeof(ShmEnd)}};
         const auto add = [&](std::size_t offset, std::size_t size, std::size_t alignment) {
@@ -46,13 +50,13 @@ TEST_CASE("no two things in the shared memory overlap, and all are aligned", "[s
             for (int bank = 0; bank < 2; ++bank) {
                 add(layout.flag(rank, bank), sizeof(ShmFlag), kShmLine);
                 add(layout.record(rank, bank), sizeof(ShmCallRecord), kShmLine);
-                add(layout.slot(rank, bank), layout.slot_payload(), 4096);
+                add(layout.slot(rank, bank), layout.slot_payload(), page);
             }
             add(layout.progress(rank), sizeof(ShmProgress), kShmLine);
             add(layout.wakeup(rank), sizeof(ShmWakeup), kShmLine);
             add(layout.cpus(rank), sizeof(ShmCpus), kShmLine);
             add(layout.life(rank), sizeof(ShmLife), kShmLine);
-            for (int i = 0; i < kShmStages; ++i) add(layout.stage(rank, i), layout.stage_size(), 4096);
+            for (int j = 0; j < kShmStages; ++j) add(layout.stage(rank, j), layout.stage_size(), page);
         }
         std::size_t end = 0;
         for (const auto& [offset, size] : places) {
@@ -61,7 +65,7 @@ TEST_CASE("no two things in the shared memory overlap, and all are aligned", "[s
         }
         REQUIRE(end <= layout.size());
         REQUIRE(end <= layout.messages());
-        REQUIRE(layout.messages() <= kShmMaxStages + (std::size_t{20} << 20));
+        REQUIRE(layout.messages() <= kShmMaxStages + (std::size_t{36} << 20));
         // Of which only what messages have used is ever there.
         REQUIRE(layout.size() - layout.messages() <= std::size_t{256} << 20);
     }
@@ -100,7 +104,7 @@ TEST_CASE("pools lie behind all else, and only where all ranks are on one host",
     REQUIRE(::getrlimit(RLIMIT_AS, &before) == 0);
     std::size_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
-    const rlimit little{pages * kShmPage + layout.size() + layout.pool_size(), before.rlim_max};
+    const rlimit little{pages * page_size() + layout.size() + layout.pool_size(), before.rlim_max};
     if (::setrlimit(RLIMIT_AS, &little) == 0) {
         const auto smaller = ShmSegment::open(segment->offer(), membership);
         ::setrlimit(RLIMIT_AS, &before);
