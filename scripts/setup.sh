@@ -5,10 +5,11 @@ set -euo pipefail
 
 usage() {
     cat <<'USAGE'
-usage: scripts/setup.sh [--for build|test|bench|ci] [--list]
+usage: scripts/setup.sh [--for build|test|bench|arm|ci] [--list]
   --for build   what the programs are built with (default)
   --for test    also what the tests need: Catch2, PyTorch's own store client, Open MPI, network namespaces
   --for bench   also the launchers and tools that ddprun is measured against
+  --for arm     what aarch64 is built and tested with on another machine, beside what the build needs: Debian's multiarch
   --for ci      all of it, and the second compiler, the formatter, the linter and the fuzzer
   --list        only print the packages, one a line, with the reason
 USAGE
@@ -52,6 +53,16 @@ findutils:xargs, which ddprun is measured against
 libopenmpi-dev:the all-reduce that ours is measured against
 libgloo-dev:the same
 gnuplot-nox:the plot of both"
+arm_packages="\
+g++-aarch64-linux-gnu:the compiler for aarch64
+libsodium-dev:arm64:the same library, for that
+libssl-dev:arm64:the same headers
+libc6:arm64:what its programs depend on
+qemu-user:the programs that say their manual pages
+qemu-system-arm:a machine to run the tests on
+cpio:its first file system
+python3:the table of the tests
+catch2:the unit tests"
 ci_packages="\
 etcd-server:the election of a host
 slurm-wlm:the tests under Slurm
@@ -81,23 +92,26 @@ case "$purpose" in
     build) wanted="$build_packages" ;;
     test) wanted="$build_packages"$'\n'"$test_packages" ;;
     bench) wanted="$build_packages"$'\n'"$test_packages"$'\n'"$bench_packages" ;;
-    ci) wanted="$build_packages"$'\n'"$test_packages"$'\n'"$bench_packages"$'\n'"$ci_packages" ;;
-    *) echo "setup.sh: --for '$purpose' is none of build, test, bench, ci" >&2; exit 2 ;;
+    arm) wanted="$build_packages"$'\n'"$arm_packages" ;;
+    ci) wanted="$build_packages"$'\n'"$test_packages"$'\n'"$bench_packages"$'\n'"$arm_packages"$'\n'"$ci_packages" ;;
+    *) echo "setup.sh: --for '$purpose' is none of build, test, bench, arm, ci" >&2; exit 2 ;;
 esac
 
 if [[ "$list_only" == yes ]]; then
-    echo "${wanted//:/: }"
+    sed 's/^\([^:]*\(:arm64\)\?\):/\1: /' <<<"$wanted"
     exit 0
 fi
 
-names="$(cut -d: -f1 <<<"$wanted" | tr '\n' ' ')"
+names="$(sed 's/:[^:]*$//' <<<"$wanted" | tr '\n' ' ')"
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     echo "setup.sh: this is no Debian system; install what matches Debian 12's packages: $names" >&2
     exit 1
 fi
 
 missing=()
-while IFS=: read -r package reason; do
+while IFS= read -r line; do
+    [[ "$line" =~ ^([^:]*(:arm64)?):(.*)$ ]]
+    package="${BASH_REMATCH[1]}" reason="${BASH_REMATCH[3]}"
     status="$(dpkg-query -W -f='${db:Status-Status} ' "$package" 2>/dev/null || true)"
     if [[ " $status" != *" installed "* ]]; then
         missing+=("$package")
@@ -119,6 +133,9 @@ apt() {
 }
 
 echo "setup.sh: installing ${missing[*]}"
+if [[ "${missing[*]}" == *:arm64* && " $(dpkg --print-architecture) $(dpkg --print-foreign-architectures) " != *arm64* ]]; then
+    "${as_root[@]}" dpkg --add-architecture arm64
+fi
 # The lists are refreshed first: on a fresh machine they are empty, on an old one they name packages that are gone.
 if ! apt update >/dev/null; then
     echo "setup.sh: apt-get update failed; trying with the package lists as they are" >&2

@@ -10,6 +10,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace ddprun::inline detail {
@@ -18,10 +20,11 @@ namespace {
 // The code is built for the oldest processor of its architecture; loops that gain from wider vectors are handed to
 // with_widest_vectors(), which has them compiled for each level and takes the highest that this processor has. The
 // arithmetic is the same at each: no level joins a multiplication and an addition.
+// aarch64 has one level: every processor has NEON, for which the compiler vectorizes the loops as they are.
+#if defined(__x86_64__)
 enum class VectorLevel { portable, avx2, avx512 };
 
 VectorLevel find_vector_level() noexcept {
-#if defined(__x86_64__)
     __builtin_cpu_init();
     unsigned eax = 0;
     unsigned ebx = 0;
@@ -32,7 +35,6 @@ VectorLevel find_vector_level() noexcept {
     const bool avx512 = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
                         __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
     if (f16c && __builtin_cpu_supports("avx2") != 0) return avx512 ? VectorLevel::avx512 : VectorLevel::avx2;
-#endif
     return VectorLevel::portable;
 }
 
@@ -41,7 +43,6 @@ VectorLevel vector_level() noexcept {
     return level;
 }
 
-#if defined(__x86_64__)
 // F16C is asked for, too: it converts f16.
 template <class Body>
 [[gnu::target("avx2,f16c")]] void with_avx2(Body body) {
@@ -255,21 +256,45 @@ constexpr std::size_t kHalvesAtOnce = 8;
     }
     return whole;
 }
+
+std::size_t widen_by_processor(float* out, const void* in, std::size_t count) {
+    return vector_level() == VectorLevel::portable ? 0 : widen_by_f16c(out, in, count);
+}
+
+std::size_t narrow_by_processor(void* out, const float* in, std::size_t count) {
+    return vector_level() == VectorLevel::portable ? 0 : narrow_by_f16c(out, in, count);
+}
+#elif defined(__aarch64__)
+constexpr std::size_t kHalvesAtOnce = 4;
+
+// The processor's own conversions round as Float16's do. Return how many of `count` they converted.
+std::size_t widen_by_processor(float* out, const void* in, std::size_t count) {
+    const auto* values = static_cast<const __fp16*>(in);
+    const std::size_t whole = count / kHalvesAtOnce * kHalvesAtOnce;
+    for (std::size_t i = 0; i < whole; i += kHalvesAtOnce)
+        vst1q_f32(out + i, vcvt_f32_f16(vld1_f16(values + i)));
+    return whole;
+}
+
+std::size_t narrow_by_processor(void* out, const float* in, std::size_t count) {
+    auto* values = static_cast<__fp16*>(out);
+    const std::size_t whole = count / kHalvesAtOnce * kHalvesAtOnce;
+    for (std::size_t i = 0; i < whole; i += kHalvesAtOnce)
+        vst1_f16(values + i, vcvt_f16_f32(vld1q_f32(in + i)));
+    return whole;
+}
+#else
+std::size_t widen_by_processor(float*, const void*, std::size_t) { return 0; }
+std::size_t narrow_by_processor(void*, const float*, std::size_t) { return 0; }
 #endif
 
 void widen_f16(float* out, const void* in, std::size_t count) {
-    std::size_t done = 0;
-#if defined(__x86_64__)
-    if (vector_level() != VectorLevel::portable) done = widen_by_f16c(out, in, count);
-#endif
+    const std::size_t done = widen_by_processor(out, in, count);
     widen_as<Float16>(out + done, static_cast<const Float16*>(in) + done, count - done);
 }
 
 void narrow_f16(void* out, const float* in, std::size_t count) {
-    std::size_t done = 0;
-#if defined(__x86_64__)
-    if (vector_level() != VectorLevel::portable) done = narrow_by_f16c(out, in, count);
-#endif
+    const std::size_t done = narrow_by_processor(out, in, count);
     narrow_as<Float16>(static_cast<Float16*>(out) + done, in + done, count - done);
 }
 

@@ -1,6 +1,5 @@
 #include "collectives/shm/shm_channel.hpp"
 
-#include <emmintrin.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -14,6 +13,10 @@
 
 #include "collectives/call/call.hpp"
 #include "rendezvous/system/shared_memory.hpp"
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 namespace ddprun::inline detail {
 namespace {
@@ -34,6 +37,7 @@ void copy_past_the_caches(std::byte* out, const std::byte* in, std::size_t bytes
     _mm_sfence();
 }
 #else
+// Not by aarch64's stnp, either: it is a hint, which cores in use treat as a plain store.
 void copy_past_the_caches(std::byte* out, const std::byte* in, std::size_t bytes) {
     std::memcpy(out, in, bytes);
 }

@@ -20,14 +20,15 @@
 // forked ends.
 #pragma once
 
-// Boost.Process must be told everywhere to use std::filesystem. Its headers of 1.81 then use the two of Boost in front of
-// it without including them.
+// Boost.Process must be told everywhere to use std::filesystem. Its headers of 1.81 then use the three in front
+// of it without including them; Asio's own is included by others of Asio on some processors only.
 #define BOOST_PROCESS_USE_STD_FS 1
 
 #include <boost/optional.hpp>
 #include <boost/type_traits.hpp>
 // These are not sorted with the two above.
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/detail/throw_error.hpp>
 #include <boost/process/v2/process.hpp>
 #include <cstdint>
 #include <variant>

@@ -209,7 +209,9 @@ std::string edited_text(std::string text) {
         std::string plain;
         for (std::size_t at = kBig.size(); at + 1 < text.size(); at += 2) {
             const char low = text[little ? at : at + 1], high = text[little ? at + 1 : at];
-            plain += high == 0 && low >= 0 ? low : '?';
+            // On some processors a char is never negative.
+            const bool is_ascii = high == 0 && static_cast<unsigned char>(low) < 0x80;
+            plain += is_ascii ? low : '?';
         }
         text = std::move(plain);
     }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/split.hpp"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The backend `ddprun` of PyTorch paired with Gloo in the same processes, 2 and 4 ranks, each row with its bar; without words, then
 # NumPy arrays beside mpi4py on Open MPI. PyTorch is the one that interop.sh has installed, or $TORCH_PYTHON's.
-# Usage: scripts/bench_torch.sh [--ranks N]... [--rounds N] [WORD...]
+# Usage: scripts/interop/bench_torch.sh [--ranks N]... [--rounds N] [WORD...]
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 python=${TORCH_PYTHON:-build/interop/venv/bin/python3}
 if [[ ! -x $python ]]; then
