@@ -476,6 +476,7 @@ std::unique_ptr<Session> open_session_from(const Environment& environment,
     place.host_addr = found.host_addr;
     CommunicatorOptions wanted = options;
     if (wanted.notice_after.count() == 0) wanted.notice_after = read_notice(environment);
+    if (!found.meeting_file.empty()) return open_session(FileMeeting{found.meeting_file}, place, wanted);
     return open_session(TcpMeeting{{found.master_addr, found.master_port}, !found.agent_hosts_store}, place,
                         wanted);
 }

@@ -1,7 +1,9 @@
 #include "rendezvous/worker/worker_env.hpp"
 
 #include <fmt/core.h>
+
 #include <unistd.h>
+#include <algorithm>
 
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/system/error.hpp"
@@ -63,6 +65,48 @@ void read_ranks(const Environment& environment, const PlaceNames& names, WorkerP
         fail_variable(names.rank, rank, fmt::format("below {}={}", names.world_size, *world_size));
     place.local_world_size = read_optional_number(environment, names.local_world_size, 1, 1);
     place.local_rank = read_optional_number(environment, names.local_rank, 0, 0);
+}
+
+// The ports of steps without MASTER_PORT, below those that the kernel gives to anybody.
+constexpr std::uint64_t kFirstStepPort = 10000;
+constexpr std::uint64_t kStepPorts = 20000;
+
+// The first of a list as Slurm writes it: gpu[01-03,07] begins with gpu01.
+std::string first_host(std::string_view list) {
+    std::string host;
+    while (!list.empty() && list.front() != ',') {
+        const bool range = list.front() == '[';
+        if (range) list.remove_prefix(1);
+        const std::size_t end = std::min(list.find_first_of(range ? ",-]" : "[,"), list.size());
+        host += list.substr(0, end);
+        const std::size_t rest = range ? list.find(']') : end;
+        list.remove_prefix(rest == std::string_view::npos ? list.size() : range ? rest + 1 : rest);
+    }
+    return host;
+}
+
+// Where the ranks meet that nobody has told it, as their launcher's variables say; the same place on all of them.
+void find_master(const Environment& environment, const PlaceNames& names, WorkerPlace& place) {
+    const auto text = [&](std::string_view name) {
+        const std::string* value = find_variable(environment, name);
+        return value == nullptr ? std::string() : *value;
+    };
+    if (names.rank == kOpenMpiNames.rank) {
+        const std::string folder = text("PMIX_SERVER_TMPDIR");
+        const std::string job = text("PMIX_NAMESPACE");
+        const bool plain = job.find('/') == std::string::npos && !job.empty();
+        if (place.local_world_size == place.world_size && folder.starts_with('/') && plain)
+            place.meeting_file = fmt::format("{}/ddprun-{}", folder, job);
+    } else if (names.rank == kSlurmNames.rank) {
+        const std::string host = first_host(text("SLURM_STEP_NODELIST"));
+        const auto job = whole_number<std::uint32_t>(text("SLURM_JOB_ID"), 1);
+        const auto step = whole_number<std::uint32_t>(text("SLURM_STEP_ID"), 0);
+        if (!is_valid_host(host) || !job || !step) return;
+        place.master_addr = host;
+        // Steps of one job, and jobs one after the other, have different ports.
+        place.master_port =
+            static_cast<std::uint16_t>(kFirstStepPort + (std::uint64_t{*job} * 31 + *step) % kStepPorts);
+    }
 }
 
 void read_master(const Environment& environment, WorkerPlace& place) {
@@ -150,7 +194,10 @@ WorkerPlace read_worker_place(const Environment& environment) {
         if (read_number("WORLD_SIZE", *size, 1) > 1)
             fail_missing("RANK", fmt::format("but WORLD_SIZE={} is", *size));
     }
-    read_master(environment, place);
+    const bool told = find_variable(environment, "MASTER_ADDR") != nullptr ||
+                      find_variable(environment, "MASTER_PORT") != nullptr;
+    if (names != nullptr && !told) find_master(environment, *names, place);
+    if (place.meeting_file.empty() && place.master_port == 0) read_master(environment, place);
     // Under mpirun and srun these variables could only be left over from somebody else's job.
     if (names == &kTorchNames) {
         const std::string* hosted = find_variable(environment, "TORCHELASTIC_USE_AGENT_STORE");

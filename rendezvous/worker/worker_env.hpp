@@ -77,6 +77,7 @@ struct WorkerPlace {
     std::string master_addr;
     std::uint16_t master_port = 0;
     bool agent_hosts_store = false;  // else rank 0 must host the store at master_addr:master_port
+    std::string meeting_file;        // mpirun's, for ranks of one host; then there is no master
     std::string run_id = "none";     // TORCHELASTIC_RUN_ID
     int restart_count = 0;           // keeps a stale worker out of a newer round
     // ddprun says these: DDPRUN_MASTER_ADDR and DDPRUN_NODE_ADDR; empty where they are not set, or make no sense.
@@ -85,7 +86,8 @@ struct WorkerPlace {
 };
 
 // Reads, in this order: RANK and WORLD_SIZE (ddprun, torchrun, or set by hand), OMPI_COMM_WORLD_* (mpirun),
-// SLURM_PROCID and SLURM_NTASKS (srun). Without any of them: one rank alone. Throws system_error with
+// SLURM_PROCID and SLURM_NTASKS (srun). Where the ranks meet without MASTER_ADDR and MASTER_PORT: under srun at the step's first
+// node; under mpirun on one host by a file in the folder that is the job's own. Without any of them: one rank alone. Throws system_error with
 // Errc::malformed that names the variable which is missing or wrong (for example MASTER_ADDR with two ranks).
 WorkerPlace read_worker_place(const Environment& environment);
 

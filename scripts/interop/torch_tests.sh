@@ -49,6 +49,17 @@ program "the backend, 3 ranks" "$build/bin/ddprun" --standalone --nproc-per-node
 program "the example" "$build/bin/ddprun" --standalone --nproc-per-node=2 apps/examples/train_ddprun.py
 program "a killed rank" "$python" -B scripts/interop/programs/backend_death.py
 program "a rank is killed, stands still, is late, leaves, aborts" "$python" -B scripts/interop/programs/backend_torture.py
+program "the peers hear of an end before torch's hooks run" "$python" -B scripts/interop/programs/backend_hooks.py
+for rendezvous in "--standalone" "--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --nnodes=1" "--master-addr=127.0.0.1 --master-port=$((10000 + RANDOM))"; do
+    for what in torch numpy; do
+        # shellcheck disable=SC2086
+        program "restarts under torchrun, $what, $rendezvous" "$(dirname "$python")/torchrun" $rendezvous --max-restarts=3 \
+            --nproc-per-node=3 --monitor-interval=0.2 scripts/interop/programs/backend_restart.py "$what" 4
+    done
+done
+program "every variable that people debug with" env TORCH_DISTRIBUTED_DEBUG=DETAIL TORCH_SHOW_CPP_STACKTRACES=1 \
+    TORCH_CPP_LOG_LEVEL=INFO TORCH_FR_BUFFER_SIZE=100 TORCH_NCCL_DUMP_ON_TIMEOUT=1 "$build/bin/ddprun" --standalone \
+    --nproc-per-node=2 scripts/interop/programs/backend_debugged.py
 for end in "" destroy; do
     program "Python's end amid calls $end" "$build/bin/ddprun" --standalone --nproc-per-node=2 \
         scripts/interop/programs/backend_exit.py $end

@@ -8,6 +8,8 @@
 namespace ddprun {
 namespace {
 
+using Catch::Matchers::Contains;
+
 WorkerIdentity example() {
     WorkerIdentity identity;
     identity.rank = 5;
@@ -110,6 +112,43 @@ TEST_CASE("the addresses of nodes are ddprun's, or not said") {
                                    {"DDPRUN_MASTER_ADDR", "10.0.0.1"}};
     CHECK(read_worker_place(of_mpirun).node_addr.empty());
     CHECK(read_worker_place(of_mpirun).host_addr.empty());
+}
+
+TEST_CASE("ranks of mpirun and srun whom nobody has told a meeting place find one") {
+    Environment mpirun = {{"OMPI_COMM_WORLD_RANK", "1"},
+                          {"OMPI_COMM_WORLD_SIZE", "2"},
+                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                          {"PMIX_NAMESPACE", "1938096129"},
+                          {"PMIX_SERVER_TMPDIR", "/tmp/ompi/1"}};
+    CHECK(read_worker_place(mpirun).meeting_file == "/tmp/ompi/1/ddprun-1938096129");
+    mpirun["MASTER_ADDR"] = "node-a";
+    mpirun["MASTER_PORT"] = "29500";
+    CHECK(read_worker_place(mpirun).meeting_file.empty());
+    CHECK(read_worker_place(mpirun).master_addr == "node-a");
+    mpirun.erase("MASTER_ADDR");
+    CHECK_THROWS_WITH(read_worker_place(mpirun), Contains("MASTER_ADDR is not set"));
+    mpirun.erase("MASTER_PORT");
+    mpirun["OMPI_COMM_WORLD_SIZE"] = "4";  // on other hosts, too, where nobody reads this one's files
+    CHECK_THROWS_WITH(read_worker_place(mpirun), Contains("MASTER_ADDR is not set"));
+
+    Environment srun = {
+        {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "70"}, {"SLURM_STEP_ID", "3"}};
+    for (const auto& [list, first] : {std::pair{"gpu[01-03,07]", "gpu01"},
+                                      {"gpu7,gpu9", "gpu7"},
+                                      {"r[1,3]n[2-5]-ib,x", "r1n2-ib"},
+                                      {"node", "node"}}) {
+        srun["SLURM_STEP_NODELIST"] = list;
+        const WorkerPlace place = read_worker_place(srun);
+        CHECK(place.master_addr == first);
+        CHECK(place.master_port == 10000 + 70 * 31 + 3);
+    }
+    for (const char* list : {"", "[", "gpu[", "a b", ","}) {
+        srun["SLURM_STEP_NODELIST"] = list;
+        if (std::string(list) != "gpu[") CHECK_THROWS(read_worker_place(srun));
+    }
+    srun.erase("SLURM_STEP_ID");  // a batch script is no step of so many tasks
+    srun["SLURM_STEP_NODELIST"] = "node";
+    CHECK_THROWS_WITH(read_worker_place(srun), Contains("MASTER_ADDR is not set"));
 }
 
 TEST_CASE("the parent's variables go through, and the identity wins over stale ones") {

@@ -39,12 +39,18 @@ def extension():
     return build.load()
 
 
+def _unwrapped(backend):
+    """What is inside of the one that TORCH_DISTRIBUTED_DEBUG=DETAIL puts around each."""
+    return getattr(backend, "wrapped_pg", backend)
+
+
 def _ours(group):
     """The group's backend, where it is one of ours."""
     try:
         backend = group._get_backend(torch.device("cpu"))
     except (AttributeError, RuntimeError):
         return None
+    backend = _unwrapped(backend)
     return backend if isinstance(backend, extension().Group) else None
 
 
@@ -70,7 +76,7 @@ def mapped(*size, dtype=None, group=None):
     """A tensor of zeros, as torch.zeros(*size, dtype=dtype) gives, in memory that operations of `group` use without copying it first.
     Nobody else takes part in that. DDP's buckets are there by themselves."""
     shape = torch.empty(*size, dtype=dtype, device="meta")
-    backend = (group or torch.distributed.distributed_c10d._get_default_group())._get_backend(torch.device("cpu"))
+    backend = _unwrapped((group or torch.distributed.distributed_c10d._get_default_group())._get_backend(torch.device("cpu")))
     return backend.allocate_tensor(shape.numel(), dtype=shape.dtype, device=torch.device("cpu")).view(shape.shape)
 
 

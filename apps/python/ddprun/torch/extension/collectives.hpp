@@ -64,6 +64,8 @@ class Collectives : public c10d::Backend {
                               std::vector<int64_t>& input_counts,
                               const c10d::AllToAllOptions& options) override;
     WorkPointer barrier(const c10d::BarrierOptions& options) override;
+    // It begins at 0 everywhere; TORCH_DISTRIBUTED_DEBUG=DETAIL asks for it before torch 2.13.
+    void setSequenceNumberForGroup() override {}
     uint64_t getSequenceNumberForGroup() override { return sequence_.load(); }
 
   protected:

@@ -57,6 +57,6 @@ PYBIND11_MODULE(_ddprun_torch, module) {
         .def("_set_default_timeout", &Group::setTimeout, py::arg("timeout"),
              py::call_guard<py::gil_scoped_release>());
     group.def("owns", &Group::owns, py::arg("tensor"));
-    group.def("_await_calls", &Group::await_calls, py::call_guard<py::gil_scoped_release>());
+    group.def("_await_calls", &Group::end_calls, py::call_guard<py::gil_scoped_release>());
     module.def("make", &make, py::call_guard<py::gil_scoped_release>());
 }

@@ -84,7 +84,10 @@ Group::Group(c10::intrusive_ptr<c10d::Store> store, ddprun_communicator* made,
 
 Group::~Group() { leave(); }
 
-void Group::take(ddprun_communicator* made) { communicator_.reset(made, ddprun_destroy); }
+void Group::take(ddprun_communicator* made) {
+    communicator_.reset(made, ddprun_destroy);
+    hooks_->watch(made, calls_);
+}
 
 // What has not ended ends by it; works that callers have stay as they are.
 void Group::leave() {
@@ -93,6 +96,11 @@ void Group::leave() {
     if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) unlocked.emplace();
     communicator_.reset();
     forget();
+    await_calls();
+}
+
+void Group::end_calls() {
+    calls_->close();
     await_calls();
 }
 
@@ -302,13 +310,11 @@ c10d::ErrorType Group::getError() {
 }
 
 void Group::abort() {
-    std::map<int64_t, std::function<void()>> hooks;
-    {
-        const std::lock_guard lock(hooks_lock_);
-        hooks = hooks_;
-    }
-    for (const auto& [id, hook] : hooks) hook();
-    if (communicator_) require(ddprun_abort(communicator_.get(), "abort() was called"));
+    // A hook of torch's takes seconds, and the others wait for the word.
+    hooks_->aborts();
+    const int code = communicator_ ? ddprun_abort(communicator_.get(), "abort() was called") : DDPRUN_OK;
+    hooks_->run();
+    require(code);
 }
 
 void Group::shutdown() { leave(); }

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <functional>
-#include <map>
-#include <mutex>
+#include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "apps/python/ddprun/torch/extension/abort_hooks.hpp"
 #include "apps/python/ddprun/torch/extension/collectives.hpp"
 
 namespace ddprun::inline app {
@@ -60,17 +60,9 @@ class Group final : public Collectives {
 #endif
 
 #ifdef C10D_BACKEND_HAS_HOOKS
-    // They are run by abort(), in its caller's thread. One that another thread runs while Python ends, as after an error that
-    // nobody catches, would abort the process.
     bool supportsAbortHooks() const override { return true; }
-    void registerAbortHook(int64_t id, c10d::AbortHook hook) override {
-        const std::lock_guard lock(hooks_lock_);
-        hooks_[id] = std::move(hook);
-    }
-    void unregisterAbortHook(int64_t id) override {
-        const std::lock_guard lock(hooks_lock_);
-        hooks_.erase(id);
-    }
+    void registerAbortHook(int64_t id, c10d::AbortHook hook) override { hooks_->add(id, std::move(hook)); }
+    void unregisterAbortHook(int64_t id) override { hooks_->remove(id); }
 #endif
 
     c10d::ErrorType getError() override;
@@ -79,6 +71,8 @@ class Group final : public Collectives {
     void shutdown() override;
     // Until no thread of the library calls anybody for works of this group, ten seconds at most. Not with Python's lock.
     void await_calls();
+    // The same as Python ends: no hook of torch's begins any more.
+    void end_calls();
 
   private:
     // Of a communicator that is there already.
@@ -95,8 +89,7 @@ class Group final : public Collectives {
     const c10::intrusive_ptr<Options> options_;
     uint64_t monitored_ = 0;
     std::string handle_;
-    std::mutex hooks_lock_;
-    std::map<int64_t, std::function<void()>> hooks_;
+    const std::shared_ptr<AbortHooks> hooks_ = std::make_shared<AbortHooks>();
 };
 
 }  // namespace ddprun::inline app

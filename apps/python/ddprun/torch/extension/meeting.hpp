@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstdlib>
 #include <string>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
@@ -69,11 +71,22 @@ inline const char* store_error(void* /*context*/) { return Meeting::error().c_st
 
 inline void store_release(void* context) { delete static_cast<Meeting*>(context); }
 
+// Where the ranks of this start of the workers meet. torchrun's store has all that earlier ones have written; those differ by the
+// number of the restart, or, where nodes have come or gone, by that of ranks.
+inline c10::intrusive_ptr<c10d::Store> place_of_attempt(const c10::intrusive_ptr<c10d::Store>& store) {
+    std::string name = "ddprun";
+    for (const char* variable : {"TORCHELASTIC_RESTART_COUNT", "WORLD_SIZE", "GROUP_WORLD_SIZE"}) {
+        const char* value = std::getenv(variable);
+        name += c10::str('/', value == nullptr ? "" : value);
+    }
+    return c10::make_intrusive<c10d::PrefixStore>(name, store->clone());
+}
+
 // Joins over a clone of `store`; throws RankError.
 inline ddprun_communicator* join(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                  const ddprun_options& options) {
     const ddprun_store place{sizeof(ddprun_store),
-                             new Meeting{store->clone()},
+                             new Meeting{place_of_attempt(store)},
                              store_set,
                              store_get,
                              store_add,

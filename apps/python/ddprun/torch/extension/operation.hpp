@@ -116,6 +116,16 @@ class Calls {
         const std::lock_guard lock(mutex_);
         ++under_way_;
     }
+    // False where Python ends.
+    bool begin_unless_closed() {
+        const std::lock_guard lock(mutex_);
+        if (!closed_) ++under_way_;
+        return !closed_;
+    }
+    void close() {
+        const std::lock_guard lock(mutex_);
+        closed_ = true;
+    }
     // Until none is under way, `limit` at most; at once where one of them asks for it.
     void wait(Milliseconds limit) {
         std::unique_lock lock(mutex_);
@@ -131,6 +141,7 @@ class Calls {
     std::mutex mutex_;
     std::condition_variable ended_;
     int under_way_ = 0;
+    bool closed_ = false;
 };
 
 // Flight is what the library uses until the end of what was started: the backend has it, too, in case that nobody waits.
