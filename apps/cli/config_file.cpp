@@ -5,6 +5,7 @@
 #define TOML_HEADER_ONLY 1
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "apps/cli/option_values.hpp"
