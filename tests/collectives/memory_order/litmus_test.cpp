@@ -13,19 +13,19 @@ namespace {
 using Outcome = std::vector<std::uint64_t>;
 using enum Order;
 
-struct Shared {
+struct Litmus {
     Atomic x;
     Atomic y;
     Plain plain;
     Outcome seen = Outcome(4);
 };
 
-// All outcomes of the threads, each of which is a function of Shared&.
+// All outcomes of the threads, each of which is a function of Litmus&.
 template <class... Threads>
 std::set<Outcome> outcomes(Threads... threads) {
     std::set<Outcome> all;
     const Found found = explore([&](World& world) {
-        auto shared = std::make_shared<Shared>();
+        auto shared = std::make_shared<Litmus>();
         (world.thread([shared, threads] { threads(*shared); }), ...);
         world.at_end([shared, &all] { all.insert(shared->seen); });
     });
@@ -38,7 +38,7 @@ std::set<Outcome> outcomes(Threads... threads) {
 template <class... Threads>
 std::string fault_of(Threads... threads) {
     return explore([&](World& world) {
-               auto shared = std::make_shared<Shared>();
+               auto shared = std::make_shared<Litmus>();
                (world.thread([shared, threads] { threads(*shared); }), ...);
            })
         .fault;
@@ -48,12 +48,12 @@ TEST_CASE("a store of one thread may pass its load, but where both are consisten
           "[litmus]") {
     const auto store_buffering = [](Order store, Order load, bool fences) {
         return outcomes(
-            [=](Shared& shared) {
+            [=](Litmus& shared) {
                 shared.x.store(1, store);
                 if (fences) fence(seq_cst);
                 shared.seen[0] = shared.y.load(load);
             },
-            [=](Shared& shared) {
+            [=](Litmus& shared) {
                 shared.y.store(1, store);
                 if (fences) fence(seq_cst);
                 shared.seen[1] = shared.x.load(load);
@@ -72,11 +72,11 @@ TEST_CASE("a store of one thread may pass its load, but where both are consisten
 TEST_CASE("a message is there when its flag is, if the flag was released and acquired", "[litmus]") {
     const auto message = [](Order store, Order load) {
         return outcomes(
-            [=](Shared& shared) {
+            [=](Litmus& shared) {
                 shared.x.store(1, relaxed);
                 shared.y.store(1, store);
             },
-            [=](Shared& shared) {
+            [=](Litmus& shared) {
                 shared.seen[0] = shared.y.load(load);
                 shared.seen[1] = shared.x.load(relaxed);
             });
@@ -91,12 +91,12 @@ TEST_CASE("a message is there when its flag is, if the flag was released and acq
 TEST_CASE("fences pass a message on as the flag's own order would", "[litmus]") {
     const auto message = [](bool first, bool second) {
         return outcomes(
-            [=](Shared& shared) {
+            [=](Litmus& shared) {
                 shared.x.store(1, relaxed);
                 if (first) fence(release);
                 shared.y.store(1, relaxed);
             },
-            [=](Shared& shared) {
+            [=](Litmus& shared) {
                 shared.seen[0] = shared.y.load(relaxed);
                 if (second) fence(acquire);
                 shared.seen[1] = shared.x.load(relaxed);
@@ -111,12 +111,12 @@ TEST_CASE("fences pass a message on as the flag's own order would", "[litmus]") 
 TEST_CASE("two readers agree on the order of two stores only where all is consistent", "[litmus]") {
     // The stores are one thread's each, the second of which reads too: three threads are enough.
     const auto independent = [](Order store, Order load) {
-        return outcomes([=](Shared& shared) { shared.x.store(1, store); },
-                        [=](Shared& shared) {
+        return outcomes([=](Litmus& shared) { shared.x.store(1, store); },
+                        [=](Litmus& shared) {
                             shared.seen[0] = shared.x.load(load);
                             shared.seen[1] = shared.y.load(load);
                         },
-                        [=](Shared& shared) {
+                        [=](Litmus& shared) {
                             shared.y.store(1, store);
                             shared.seen[2] = shared.x.load(load);
                         });
@@ -125,15 +125,15 @@ TEST_CASE("two readers agree on the order of two stores only where all is consis
     CHECK(independent(release, acquire).contains(disagree));
     CHECK_FALSE(independent(seq_cst, seq_cst).contains(disagree));
     const auto four = [](Order order) {
-        const auto read = [order](Shared& shared, std::size_t at, Atomic& first, Atomic& second) {
+        const auto read = [order](Litmus& shared, std::size_t at, Atomic& first, Atomic& second) {
             shared.seen[at] = first.load(order);
             shared.seen[at + 1] = second.load(order);
         };
         const Order store = order == acquire ? release : order;
-        return outcomes([=](Shared& shared) { shared.x.store(1, store); },
-                        [=](Shared& shared) { shared.y.store(1, store); },
-                        [=](Shared& shared) { read(shared, 0, shared.x, shared.y); },
-                        [=](Shared& shared) { read(shared, 2, shared.y, shared.x); });
+        return outcomes([=](Litmus& shared) { shared.x.store(1, store); },
+                        [=](Litmus& shared) { shared.y.store(1, store); },
+                        [=](Litmus& shared) { read(shared, 0, shared.x, shared.y); },
+                        [=](Litmus& shared) { read(shared, 2, shared.y, shared.x); });
     };
     CHECK(four(acquire).contains(Outcome{1, 0, 1, 0}));
     CHECK_FALSE(four(seq_cst).contains(Outcome{1, 0, 1, 0}));
@@ -141,11 +141,11 @@ TEST_CASE("two readers agree on the order of two stores only where all is consis
 
 TEST_CASE("a value is never older than one that was seen before", "[litmus]") {
     const auto all = outcomes(
-        [](Shared& shared) {
+        [](Litmus& shared) {
             shared.x.store(1, relaxed);
             shared.x.store(2, relaxed);
         },
-        [](Shared& shared) {
+        [](Litmus& shared) {
             shared.seen[0] = shared.x.load(relaxed);
             shared.seen[1] = shared.x.load(relaxed);
         });
@@ -157,15 +157,15 @@ TEST_CASE("a read-modify-write hands on what the store before it released, anoth
           "[litmus]") {
     const auto sequence = [](bool modifies) {
         return fault_of(
-            [](Shared& shared) {
+            [](Litmus& shared) {
                 shared.plain.write(1);
                 shared.x.store(1, release);
             },
-            [=](Shared& shared) {
+            [=](Litmus& shared) {
                 if (shared.x.load(relaxed) != 1) return;
                 modifies ? static_cast<void>(shared.x.fetch_add(1, relaxed)) : shared.x.store(2, relaxed);
             },
-            [](Shared& shared) {
+            [](Litmus& shared) {
                 if (shared.x.load(acquire) == 2) shared.plain.read();
             });
     };
@@ -174,9 +174,9 @@ TEST_CASE("a read-modify-write hands on what the store before it released, anoth
 }
 
 TEST_CASE("two that count up count both", "[litmus]") {
-    const auto count = [](Shared& shared) { shared.x.fetch_add(1, relaxed); };
+    const auto count = [](Litmus& shared) { shared.x.fetch_add(1, relaxed); };
     const Found found = explore([&](World& world) {
-        auto shared = std::make_shared<Shared>();
+        auto shared = std::make_shared<Litmus>();
         world.thread([=] { count(*shared); });
         world.thread([=] { count(*shared); });
         world.at_end([shared, &world] { world.require(shared->x.latest() == 2, "one was lost"); });
@@ -188,11 +188,11 @@ TEST_CASE("two that count up count both", "[litmus]") {
 TEST_CASE("loads that come after stores in a program are not delayed past them", "[litmus]") {
     // C11 allows it; see the head of weak_memory.hpp.
     const auto all = outcomes(
-        [](Shared& shared) {
+        [](Litmus& shared) {
             shared.seen[0] = shared.x.load(relaxed);
             shared.y.store(1, relaxed);
         },
-        [](Shared& shared) {
+        [](Litmus& shared) {
             shared.seen[1] = shared.y.load(relaxed);
             shared.x.store(1, relaxed);
         });
@@ -202,38 +202,38 @@ TEST_CASE("loads that come after stores in a program are not delayed past them",
 TEST_CASE("plain values race unless they are ordered, and in both directions", "[litmus]") {
     const auto handed_back = [](Order store) {
         return fault_of(
-            [=](Shared& shared) {
+            [=](Litmus& shared) {
                 shared.plain.read();
                 shared.x.store(1, store);
             },
-            [](Shared& shared) {
+            [](Litmus& shared) {
                 shared.x.await(acquire, [](std::uint64_t value) { return value == 1; });
                 shared.plain.write(1);
             });
     };
     CHECK(handed_back(release).empty());
     CHECK(handed_back(relaxed) == "a write races with a read");
-    CHECK(fault_of([](Shared& shared) { shared.plain.write(1); },
-                   [](Shared& shared) { shared.plain.write(2); }) == "a write races with a write");
+    CHECK(fault_of([](Litmus& shared) { shared.plain.write(1); },
+                   [](Litmus& shared) { shared.plain.write(2); }) == "a write races with a write");
 }
 
 TEST_CASE("a wake before the sleep is lost, and threads that wait for ever are found", "[litmus]") {
-    CHECK(fault_of([](Shared& shared) { futex_wait(shared.x, 0); },
-                   [](Shared& shared) { futex_wake_all(shared.x); }) == "threads wait, and nobody ends that");
-    CHECK(fault_of([](Shared& shared) { futex_wait(shared.x, 0); },
-                   [](Shared& shared) {
+    CHECK(fault_of([](Litmus& shared) { futex_wait(shared.x, 0); },
+                   [](Litmus& shared) { futex_wake_all(shared.x); }) == "threads wait, and nobody ends that");
+    CHECK(fault_of([](Litmus& shared) { futex_wait(shared.x, 0); },
+                   [](Litmus& shared) {
                        shared.x.store(1, relaxed);
                        futex_wake_all(shared.x);
                    })
               .empty());
     CHECK(fault_of(
-              [](Shared& shared) { shared.x.await(acquire, [](std::uint64_t value) { return value == 1; }); },
-              [](Shared&) {}) == "threads wait, and nobody ends that");
+              [](Litmus& shared) { shared.x.await(acquire, [](std::uint64_t value) { return value == 1; }); },
+              [](Litmus&) {}) == "threads wait, and nobody ends that");
 }
 
 TEST_CASE("a random run with a fault tells its seed, with which it is the same again", "[litmus]") {
     const auto make = [](World& world) {
-        auto shared = std::make_shared<Shared>();
+        auto shared = std::make_shared<Litmus>();
         for (int i = 0; i < 2; ++i) {
             world.thread([=, &world] {
                 const std::uint64_t before = shared->x.load();

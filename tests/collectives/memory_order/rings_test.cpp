@@ -8,12 +8,6 @@
 namespace ddprun::memory_order_test {
 namespace {
 
-constexpr char kChannel[] = "collectives/shm/shm_channel.cpp";
-constexpr char kChannelHeader[] = "collectives/shm/shm_channel.hpp";
-constexpr char kLine[] = "collectives/messages/message_line.cpp";
-constexpr char kExchange[] = "collectives/messages/message_exchange.cpp";
-constexpr char kEnds[] = "collectives/messages/message_ends.cpp";
-
 const Step kMet{"met", {kChannelHeader, "bool met()", "word->load("}, Order::relaxed};
 
 auto is(std::uint64_t wanted) {

@@ -7,14 +7,6 @@
 namespace ddprun::memory_order_test {
 namespace {
 
-constexpr char kChannel[] = "collectives/shm/shm_channel.cpp";
-constexpr char kChannelHeader[] = "collectives/shm/shm_channel.hpp";
-constexpr char kLifeline[] = "collectives/shm/shm_lifeline.cpp";
-constexpr char kLine[] = "collectives/messages/message_line.cpp";
-constexpr char kEnds[] = "collectives/messages/message_ends.cpp";
-constexpr char kMessenger[] = "collectives/messages/messenger.cpp";
-constexpr char kMessengerHeader[] = "collectives/messages/messenger.hpp";
-constexpr char kLifeTable[] = "rendezvous/worker/life_table.cpp";
 constexpr std::uint64_t kWaiters = 1;  // as FUTEX_WAITERS, beside which the word has other bits
 
 TEST_CASE("ShmWaiter sleeps through no step", "[protocol]") {
