@@ -30,16 +30,16 @@ void MessageExchange::set_deadline(MessageWork& work) {
 }
 
 bool MessageExchange::is_ready() const {
-    if (news_.load(std::memory_order_acquire) != news_seen_.load(std::memory_order_relaxed)) return true;
+    if (news_.load(std::memory_order_seq_cst) != news_seen_.load(std::memory_order_relaxed)) return true;
     if (memory_ &&
-        bell_->taken.load(std::memory_order_acquire) != taken_seen_.load(std::memory_order_relaxed))
+        bell_->taken.load(std::memory_order_seq_cst) != taken_seen_.load(std::memory_order_relaxed))
         return true;
     return std::any_of(local_lines_.begin(), local_lines_.end(),
                        [](const MessageLine* line) { return line->is_ready(); });
 }
 
 void MessageExchange::look_at_news() {
-    news_seen_.store(news_.load(std::memory_order_acquire), std::memory_order_relaxed);
+    news_seen_.store(news_.load(std::memory_order_seq_cst), std::memory_order_relaxed);
     verdict_ = place_.lifeline->verdict();
     if (verdict_) return fail_all();
     for (int whom = 0; whom < world_size(); ++whom) {

@@ -123,7 +123,7 @@ void MessageExchange::fail_with(MessageWork& work, CollectiveErrorCode code, con
 void MessageExchange::begin(MessageWork& work) {
     const bool closed = closed_.load(std::memory_order_relaxed);
     // Before the operation is among those that a verdict ends.
-    if (!closed && news_.load(std::memory_order_acquire) != news_seen_.load(std::memory_order_relaxed))
+    if (!closed && news_.load(std::memory_order_seq_cst) != news_seen_.load(std::memory_order_relaxed))
         look_at_news();
     work.number_ = ++numbers_;
     work.next_ = open_;
@@ -412,7 +412,7 @@ void MessageExchange::release_offer(std::uint32_t id) {
 }
 
 void MessageExchange::look_at_offers() {
-    const std::uint32_t taken = bell_->taken.load(std::memory_order_acquire);
+    const std::uint32_t taken = bell_->taken.load(std::memory_order_seq_cst);
     if (taken == taken_seen_.load(std::memory_order_relaxed)) return;
     taken_seen_.store(taken, std::memory_order_relaxed);
     for (std::uint32_t id = 0; id < offers_.size(); ++id) {
@@ -469,7 +469,7 @@ void MessageExchange::drain(int from) {
 
 void MessageExchange::progress(Lock& lock) {
     if (closed_.load(std::memory_order_relaxed)) return;
-    if (news_.load(std::memory_order_acquire) != news_seen_.load(std::memory_order_relaxed)) look_at_news();
+    if (news_.load(std::memory_order_seq_cst) != news_seen_.load(std::memory_order_relaxed)) look_at_news();
     if (verdict_) return;
     for (const int one : lined_) {
         if (peer(one).line->is_ready()) drain(one);

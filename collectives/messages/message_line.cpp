@@ -60,8 +60,8 @@ std::uint64_t line_of_bytes(std::uint64_t bytes) {
 }  // namespace
 
 void ring_bell(MessageBell& bell) {
-    // Sequentially consistent, as where a rank goes to sleep: either the sleeper sees what was written, or this rank
-    // the sleeper.
+    // `sleepers` is read after a store, and counted up before a look, that are sequentially consistent (stamp,
+    // cells, taken, news_): either the sleeper sees the store, or this rank the sleeper.
     if (bell.sleepers.load(std::memory_order_seq_cst) == 0) return;
     bell.count.fetch_add(1, std::memory_order_seq_cst);
     futex_wake_all(bell.count);
@@ -94,7 +94,9 @@ bool ShmMessageLine::put(const MessageFrame& frame, const std::byte* payload) {
         const std::uint64_t begin = place_of(put_bytes_, frame.bytes);
         const std::uint64_t end = begin + line_of_bytes(frame.bytes);
         if (end - free_bytes_ > size) {
-            free_bytes_ = out_.bytes.load(std::memory_order_seq_cst);
+            // The count of cells is written after that of bytes, and a sleeper cannot miss it.
+            free_cells_ = out_.cells.load(std::memory_order_seq_cst);
+            free_bytes_ = out_.bytes.load(std::memory_order_acquire);
             if (end - free_bytes_ > size) return false;
         }
         std::memcpy(out_ring_ + begin % size, payload, frame.bytes);
@@ -117,13 +119,13 @@ bool ShmMessageLine::put(const MessageFrame& frame, const std::byte* payload) {
 bool ShmMessageLine::is_ready() const noexcept {
     const std::uint64_t number = taken_cells_.load(std::memory_order_relaxed);
     const MessageCell& cell = memory_.cell(memory_.rank(), peer_, number);
-    return cell.stamp.load(std::memory_order_acquire) >> 8 == stamp_of(number);
+    return cell.stamp.load(std::memory_order_seq_cst) >> 8 == stamp_of(number);
 }
 
 bool ShmMessageLine::take(MessageFrame& frame, const std::byte*& payload) {
     const std::uint64_t number = taken_cells_.load(std::memory_order_relaxed);
     const MessageCell& cell = memory_.cell(memory_.rank(), peer_, number);
-    const std::uint64_t stamp = cell.stamp.load(std::memory_order_acquire);
+    const std::uint64_t stamp = cell.stamp.load(std::memory_order_seq_cst);
     if (stamp >> 8 != stamp_of(number)) return false;
     frame = {FrameKind::none, cell.id, cell.turn, cell.tag, cell.bytes};
     read_kind(frame, stamp & 0xff, peer_);

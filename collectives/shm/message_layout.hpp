@@ -30,7 +30,9 @@ inline constexpr std::size_t kRingUnit = 4096;
 // All rings of bytes together.
 inline constexpr std::size_t kMessageRings = std::size_t{64} << 20;
 
-// A frame on its way. `stamp` is the lap of the ring, from 1 on, above the frame's kind; written last.
+// A frame on its way. `stamp` is the lap of the ring, from 1 on, above the frame's kind. The store of `stamp`
+// releases the cell and its bytes to the load in take(); the stores of MessageCounters release both to the
+// next put(). Those that a sleeper may miss are sequentially consistent, see ring_bell().
 struct alignas(kMessageLine) MessageCell {
     std::atomic<std::uint64_t> stamp;
     OthersWord<std::uint32_t> id;
@@ -57,7 +59,9 @@ struct alignas(2 * kMessageLine) MessageBell {
     std::atomic<std::uint32_t> cpu;    // see leave_cpu_of()
 };
 
-// What has become of an offer: its turn above an OfferState.
+// What has become of an offer: its turn above an OfferState. The receiver's exchange of the word to `taken`
+// releases the message's memory to the sender, which acquires it by `taken` of its bell, or by its own
+// exchange to `retracted`.
 struct alignas(kMessageLine) MessageOffer {
     std::atomic<std::uint64_t> word;
 };

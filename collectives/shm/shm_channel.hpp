@@ -4,10 +4,13 @@
 // Announcements have two banks, used in turn. A rank announces call k only when all have announced call k - 1
 // (open() waits for that), so nobody needs bank k mod 2 any more for call k - 2. Rounds of staged data go
 // through three stages in turn: a rank stages round g only when all have released round g - 3. These two
-// rules are all the flow control there is, and any mix of operations keeps them.
+// rules are all the flow control there is, and any mix of operations keeps them. The store of `stamp`, `staged`,
+// `reduced` or `released` releases what its rank has written, and what it has read and others write next; the
+// load in ShmCondition::met() acquires it. What is written past the caches has a fence behind it (copy_shared).
 //
 // Crowded ranks, of which not all can run at once, meet: each counts its announcement, and the last of all ends the wait of
 // those who wait for all, who so run once for each call and not once for each rank, as far as the system lets them.
+// The last acquires the announcements by their stamps; its store of `complete` releases them and `last`.
 //
 // The numbers of calls and rounds are the same on all ranks, since all make the same calls: an announcement
 // carries a fingerprint of its call, and no data of a rank are used before it has been compared.

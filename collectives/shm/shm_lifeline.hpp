@@ -9,7 +9,9 @@
 //
 // Verdicts, also those that came by other ways, go through shared memory, too: a rank writes its last_record,
 // names itself in the segment's end if nobody has yet, and wakes all these threads. A rank that gives up
-// because of another has done so before its call can fail, so a rank that sees it end knows already why.
+// because of another has done so before its call can fail, so a rank that sees it end knows already why. The
+// store of `last_record_size` releases the record, and what takes the bit of waiters away releases `first` to
+// the sleeper, which sets the bit before it looks.
 //
 // The word holds a thread's number in its own PID namespace; nobody else ever looks at that. The kernel wakes
 // one waiter for a death, and each word has one: the nearest rank to the left that has not left.

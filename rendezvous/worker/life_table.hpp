@@ -14,6 +14,9 @@
 // is not possible (another user, another PID namespace) a worker goes without, and its peers hear of its
 // death when its connections close. Nothing a worker writes into the table can harm the agent.
 //
+// The store of `lost_count` releases the entries before it. `wakeups`, `claims` and the bit of waiters in
+// `word` release what was written before a wake to the thread that reads them before it looks and sleeps.
+//
 // The functions on a slot may be called from any thread and process; create(), announce(), take_death() and
 // those on claims by the agent, open(), claim() and release() by workers.
 // docs.kernel.org/locking/robust-futex-ABI.html.
