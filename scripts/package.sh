@@ -37,6 +37,8 @@ if [[ ! -f "$build/CMakeCache.txt" ]]; then
     cmake --preset release -B "$build" -DDDPRUN_BUILD_TESTS=OFF
 fi
 build="$(realpath "$build")"
+# What is packed has the time of its commit, so that the same sources give the same bytes.
+export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CMakeLists.txt)}"
 cmake --build "$build" --target ddprun_packages
 rm -rf "$build/packages"
 mkdir "$build/packages"
@@ -57,6 +59,7 @@ done
 [[ ! -d "$build/prebuilt" ]] || find "$build/prebuilt" -name '*.so' -exec strip {} +
 (cd "$build" && cpack >packages/cpack.log) || { cat "$build/packages/cpack.log" >&2; exit 1; }
 rm -rf "$build/packages/_CPack_Packages" "$build/packages/cpack.log"
+scripts/cmake/debian_package.py "$build/apps/ddprun.version" "$build"/packages/*.deb
 DDPRUN_BUILD="$build" python3 -B - "$build/packages" <<'PYTHON'
 import sys
 sys.path.insert(0, "apps/python")

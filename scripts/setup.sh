@@ -68,6 +68,7 @@ etcd-server:the election of a host
 slurm-wlm:the tests under Slurm
 munge:the same
 mpich:the tests under Hydra (mpiexec.hydra; mpirun stays Open MPI's)
+lintian:mistakes in the packages for Debian
 shellcheck:mistakes in the batch scripts
 openssl:certificates for it
 ccache:a build of sources that were compiled before

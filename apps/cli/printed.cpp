@@ -263,12 +263,13 @@ std::string as_code(const std::string& text) {
 // Makes a page of section 1, for man.
 std::string man_page(const CLI::App& app) {
     const std::string& name = app.get_name();
+    const std::string first_line = app.version().substr(0, app.version().find('\n'));
     std::string upper = name;
     std::transform(upper.begin(), upper.end(), upper.begin(),
                    [](char c) { return static_cast<char>(c & ~0x20); });
     std::string text =
         fmt::format(".TH {} 1 \"\" \"{}\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n{}\n.SH OPTIONS\n", upper,
-                    app.version(), name, troff(app.get_description()), troff(usage_of(app)));
+                    first_line, name, troff(app.get_description()), troff(usage_of(app)));
     for (const std::string& group : app.get_groups()) {
         if (group.empty() || options_of(app, group).empty()) continue;
         text += (group == "Options" ? "" : ".SS " + group + "\n") + man_options(app, group);

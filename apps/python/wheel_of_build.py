@@ -14,6 +14,8 @@ import subprocess
 import tempfile
 import zipfile
 
+import sbom
+
 try:
     import tomllib
 except ImportError:
@@ -37,9 +39,13 @@ def _version():
     return re.search(r"project\(ddprun VERSION ([\d.]+)", _text(os.path.join(ROOT, "CMakeLists.txt")))[1]
 
 
+def _build():
+    return os.environ.get("DDPRUN_BUILD") or os.path.join(ROOT, "build")
+
+
 def _install(folder):
     """What the wheel is made of, as `cmake --install` lays it out."""
-    build = os.environ.get("DDPRUN_BUILD") or os.path.join(ROOT, "build")
+    build = _build()
     if not os.path.exists(os.path.join(build, "CMakeCache.txt")):
         subprocess.run(["cmake", "--preset", "release", "-B", build, "-DDDPRUN_BUILD_TESTS=OFF"], cwd=ROOT, check=True)
     subprocess.run(["cmake", "--build", build, "--target", "ddprun_wheel"], check=True)
@@ -108,6 +114,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     licences = [name.split("/licenses/")[1] for name, _, _ in contents if ".dist-info/licenses/" in name]
     about = {"METADATA": _metadata(project, version, licences), "entry_points.txt": _entry_points(project),
              "WHEEL": f"Wheel-Version: 1.0\nGenerator: ddprun {version}\nRoot-Is-Purelib: false\nTag: {tag}\n"}
+    about["sboms/ddprun.cdx.json"] = sbom.bill(_text(os.path.join(_build(), "apps", "ddprun.version")), "ddprun")
     contents += [(f"{stem}.dist-info/{name}", text.encode(), 0o644) for name, text in about.items()]
     record = f"{stem}.dist-info/RECORD"
     lines = []

@@ -2,8 +2,11 @@
 set(soname ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VENDOR ddprun)
-set(CPACK_PACKAGE_CONTACT "ddprun's authors <ddprun@localhost>")
+# Debian wants an address there, which none but the publisher has: "The ddprun authors <NAME@DOMAIN>".
+set(DDPRUN_MAINTAINER "The ddprun authors" CACHE STRING "The packages' maintainer; whoever publishes them adds an address in angle brackets")
+set(CPACK_PACKAGE_CONTACT "${DDPRUN_MAINTAINER}")
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
@@ -34,7 +37,7 @@ ddprun_package(library libddprun-collectives${soname} libs "Collectives between 
  The shared library, for C++20 and C11." EXCLUDE_FROM_ALL)
 ddprun_package(collectives libddprun-collectives-dev libdevel "Collectives between the ranks of a distributed program (development)
  The headers, the archive, and what CMake and pkg-config read.")
-set(CPACK_DEBIAN_COLLECTIVES_PACKAGE_DEPENDS "libddprun-collectives${soname} (= ${PROJECT_VERSION}), libstdc++6 (>= 12)")
+set(CPACK_DEBIAN_COLLECTIVES_PACKAGE_DEPENDS "libddprun-collectives${soname} (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}), libstdc++6 (>= 12)")
 # That one has the shared library itself.
 set(runs \${CPACK_TEMPORARY_INSTALL_DIRECTORY}/collectives/usr/${CMAKE_INSTALL_LIBDIR}/libddprun_collectives.so)
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/without_library.cmake "file(REMOVE ${runs}.${soname} ${runs}.${PROJECT_VERSION})\n")

@@ -11,8 +11,9 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tests", "end_to_end"))
+sys.path[:0] = [os.path.join(ROOT, "tests", "end_to_end"), os.path.join(ROOT, "tests", "end_to_end", "python")]
 
+import elf_guards  # noqa: E402
 import support  # noqa: E402
 
 PROGRAMS = os.path.join(ROOT, "scripts", "interop", "programs")

@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 import environment
-from jobs import ROOT, Folder, check_said, support, tail, wait, wait_for_file
+from jobs import ROOT, Folder, check_said, elf_guards, support, tail, wait, wait_for_file
 
 COLLECTIVES = ("all_reduce", "broadcast", "reduce", "all_gather", "gather", "scatter", "all_to_all_single", "send_recv",
                "isend_irecv", "batch_isend_irecv", "barrier", "objects")
@@ -157,6 +157,8 @@ def backend_of_the_wheel(results, setting):
             right, text = said_by([python, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", folder, *wheels])
         results.note(setting.title("the wheel with the backend in it"), None if right and wheels else "it is not there", text)
         results.note(setting.title("it runs with glibc 2.28"), None if "-manylinux_2_28_" in "".join(wheels) else " ".join(wheels))
+        for extension in glob.glob(os.path.join(folder, "ddprun", "torch", "prebuilt", "*", "*.so")):
+            results.note(setting.title("the backend's guards"), ", ".join(elf_guards.missing(extension)))
         program, cache = os.path.join(folder, "train.py"), os.path.join(folder, "cache")
         with open(DDP_EXAMPLE, encoding="utf-8") as example, open(program, "w", encoding="utf-8") as file:
             file.write(re.sub("^import ddprun.torch.*", "", example.read(), flags=re.MULTILINE))

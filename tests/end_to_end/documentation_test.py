@@ -52,6 +52,8 @@ class Texts(unittest.TestCase):
             flags = set().union(*(long_flags(row.split("` |")[0]) for row in table))
             self.assertEqual(flags, helped(name), name)
             manual = printed(name, "--print-man").replace("\\-", "-")
+            version = printed(name, "--version").splitlines()[0]
+            self.assertEqual(manual.splitlines()[:2], [f'.TH {name.upper()} 1 "" "{version}"'.replace("-", "\\-"), ".SH NAME"])
             self.assertRegex(manual, rf"\n\.SH SYNOPSIS\n{name} \[OPTIONS\]")
             heads = re.findall(r"^\.TP\n\\fB(.*?)\\fR", manual, re.MULTILINE)
             self.assertEqual(set().union(*map(long_flags, heads)), flags, name)

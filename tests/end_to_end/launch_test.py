@@ -298,7 +298,8 @@ class BadInput(EndToEndTest):
             self.assertIn(flag, out)
         code, out, _ = self.run_job("--version")
         self.assertEqual(code, 0)
-        self.assertRegex(out, r"^ddprun \d+\.\d+\.\d+\nwith Boost \d+\.\d+\.\d+, fmt [\d.]+, toml\+\+ [\d.]+, libsodium \d+\.\d+\.\d+; [^\n]*OpenSSL[^\n]*$")
+        self.assertRegex(out, r"^ddprun \d+\.\d+\.\d+\nwith Boost \d+\.\d+\.\d+, fmt [\d.]+, toml\+\+ [\d.]+, libsodium \d+\.\d+\.\d+, CLI11 [\d.]+, "
+                              r"spdlog [\d.]+, libstdc\+\+ \d+; [^\n]*OpenSSL[^\n]*$")
 
     def test_the_licences_of_all_that_is_inside_are_in_each_program(self):
         with open(os.path.join(os.path.dirname(__file__), "..", "..", "LICENSE"), encoding="utf-8") as own:

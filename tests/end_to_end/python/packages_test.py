@@ -3,6 +3,8 @@
 an environment of its own; the main job runs in each."""
 
 import glob
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -11,8 +13,10 @@ import sys
 import tempfile
 import time
 import unittest
+import zipfile
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import elf_guards
 import support
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -149,6 +153,62 @@ class Packages(unittest.TestCase):
         run("pipx", "install", "--pip-args=--no-index", self.wheel, env=env)
         self.assertIn("ddprun ", run(os.path.join(self.folder, "pipx-bin", "ddprun"), "--version", env=env))
 
+    def unpacked(self):
+        """The folders of what is in the wheel and in each package, made once."""
+        folder = os.path.join(self.folder, "unpacked")
+        if not os.path.exists(folder):
+            with zipfile.ZipFile(self.wheel) as archive:
+                archive.extractall(os.path.join(folder, "wheel"))
+            for deb in self.debs:
+                run("dpkg-deb", "--raw-extract", deb, os.path.join(folder, os.path.basename(deb).split("_")[0]))
+        return folder
+
+    def test_every_shipped_file_of_machine_code_is_guarded(self):
+        found = [os.path.join(at, name) for at, _, names in os.walk(self.unpacked()) for name in names]
+        elf = [path for path in found if not os.path.islink(path) and elf_guards.is_elf(path)]
+        self.assertGreaterEqual(len(elf), 3 + 3 + 1)
+        for path in elf:
+            self.assertEqual(elf_guards.missing(path), [], path)
+
+    def test_each_has_a_bill_of_what_is_inside(self):
+        bills = glob.glob(os.path.join(self.unpacked(), "wheel", "*.dist-info", "sboms", "*.json")) + glob.glob(
+            os.path.join(self.unpacked(), "*", "usr", "share", "doc", "*", "*.cdx.json"))
+        self.assertEqual(len(bills), 1 + len(self.debs))
+        said = run(support.program("ddprun"), "--version")
+        for path in bills:
+            with open(path, encoding="utf-8") as file:
+                bill = json.load(file)
+            self.assertEqual((bill["bomFormat"], bill["metadata"]["component"]["version"]), ("CycloneDX", said.split()[1]))
+            parts = [f"{part['name']} {part['version']}" for part in bill["components"] if part["licenses"]]
+            named = re.search("with (.*);.*;", said)[1].split(", ")
+            self.assertEqual(parts, named if "libddprun" not in path else [part for part in named if part.split()[0] not in ("CLI11", "spdlog", "toml++")])
+
+    def test_the_same_sources_give_the_same_bytes(self):
+        def contents():
+            found = {}
+            for path in glob.glob(os.path.join(self.build, "packages", "*")):
+                with open(path, "rb") as file:
+                    found[os.path.basename(path)] = hashlib.sha256(file.read()).hexdigest()
+            return found
+
+        before = contents()
+        script = os.path.join(ROOT, "scripts", "package.sh")
+        run("bash", "-c", 'umask 077; exec "$@"', "bash", script, "--build", self.build, env={**os.environ, "TZ": "Asia/Tokyo", "HOME": self.folder})
+        self.assertEqual((contents(), len(before)), (before, 4))
+
+    @unittest.skipUnless(shutil.which("lintian"), "skipped: lintian is not installed")
+    def test_debian_finds_no_error(self):
+        """With a maintainer's address, which only a publisher has."""
+        folder = os.path.join(self.folder, "published")
+        run("cpack", "-B", folder, "-D", "CPACK_PACKAGE_CONTACT=The ddprun authors <packages@example.org>", cwd=self.build)
+        debs = glob.glob(os.path.join(folder, "*.deb"))
+        epoch = {**os.environ, "SOURCE_DATE_EPOCH": "1795850000"}
+        run(os.path.join(ROOT, "scripts", "cmake", "debian_package.py"), os.path.join(self.build, "apps", "ddprun.version"), *debs, env=epoch)
+        said = subprocess.run(["lintian", "--tag-display-limit", "0", *debs], stdout=subprocess.PIPE, text=True, check=False).stdout
+        self.assertNotRegex(said, "(?m)^E: ")
+        self.assertEqual(set(re.findall("(?m)^W: [^:]*: (\\S+)", said)),
+                         {"initial-upload-closes-no-bugs", "pkg-config-unavailable-for-cross-compilation", "script-not-executable"})
+
     def test_packages_in_a_root_of_their_own(self):
         minor = re.search(r"ddprun-(\d+\.\d+)", self.wheel)[1]
         self.assertEqual({os.path.basename(path).split("_")[0] for path in self.debs},
@@ -160,9 +220,9 @@ class Packages(unittest.TestCase):
             os.makedirs(os.path.join(root, folder))
         open(os.path.join(root, "var/lib/dpkg/status"), "w", encoding="ascii").close()
         run("dpkg", f"--root={root}", "--force-depends", "--force-script-chrootless", "--install", *self.debs)
-        for path in ("usr/bin/ddprun", "usr/bin/ddprun-launch", "usr/bin/ddpbench", "usr/share/man/man1/ddpctl.1", "usr/share/ddprun/templates/slurm.sbatch",
+        for path in ("usr/bin/ddprun", "usr/bin/ddprun-launch", "usr/bin/ddpbench", "usr/share/man/man1/ddpctl.1.gz", "usr/share/zsh/vendor-completions/_ddprun", "usr/share/ddprun/templates/slurm.sbatch",
                      "usr/share/bash-completion/completions/ddprun", "usr/share/doc/ddprun/LICENSE.libraries", "usr/lib/libddprun_collectives.a",
-                     "usr/share/doc/libddprun-collectives-dev/copyright"):
+                     "usr/share/doc/libddprun-collectives-dev/copyright", "usr/share/doc/ddprun/changelog.Debian.gz"):
             self.assertTrue(os.path.exists(os.path.join(root, path)), path)
         source = os.path.join(self.folder, "program.c")
         with open(source, "w", encoding="ascii") as file:
