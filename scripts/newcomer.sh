@@ -225,9 +225,9 @@ side_by_side() {
     port="$(free_port)"
     begin one "$bin/ddprun" --nnodes=2 --master-addr=127.0.0.1 --master-port="$port" echo mine
     one="$pid"
-    run "$bin/ddprun" --nnodes=2 --node-rank=1 --master-addr=127.0.0.1 --master-port="$port" echo theirs
+    run "$bin/ddprun" --nnodes=2 --node-rank=1 --master-addr=127.0.0.1 --master-port="$port" printf theirs
     other=$code
-    [[ $other -eq 77 ]] && says 'runs "echo theirs"' && says 'runs "echo mine"' ||
+    [[ $other -eq 77 ]] && says 'runs "printf theirs"' && says 'runs "echo mine"' ||
         { bad "another job's agent: exit code $other"; return; }
     run "$bin/ddprun" --nnodes=2 --node-rank=1 --master-addr=127.0.0.1 --master-port="$port" echo mine
     wait "$one" || first_code=$?

@@ -116,7 +116,8 @@ TEST_CASE("a pool grows page by page, gives pages back, and hands out zeros agai
     REQUIRE(second.data()[0] == std::byte{8});
     first = pool->allocate(3 * kPage);
     REQUIRE(first.data() == place);
-    REQUIRE(std::count(first.data(), first.data() + first.size(), std::byte{0}) == 3 * kPage);
+    REQUIRE(std::count(first.data(), first.data() + first.size(), std::byte{0}) ==
+            static_cast<std::ptrdiff_t>(3 * kPage));
     // What has no room, or no memory, leaves the pool as it was.
     REQUIRE(pool->allocate((kPages - 4) * kPage + 1).size() == 0);
     REQUIRE(pool->allocate(std::numeric_limits<std::size_t>::max()).size() == 0);

@@ -10,9 +10,9 @@ namespace ddprun {
 namespace {
 
 // A round of two workers that live on paper; they are played by processes that outlive the test.
-class Round final : public RoundObserver {
+class StartedRound final : public RoundObserver {
   public:
-    explicit Round(std::function<void(LaunchOptions&)> change = [](LaunchOptions&) {}) {
+    explicit StartedRound(std::function<void(LaunchOptions&)> change = [](LaunchOptions&) {}) {
         runner.pids = {::getpid(), ::getppid()};
         options.output.files = false;
         options.workers = {{{"program"}, {}}, {{"program"}, {}}};
@@ -56,7 +56,7 @@ class Round final : public RoundObserver {
 }  // namespace
 
 TEST_CASE("what is missing for the workers' output fails the round, and not the agent") {
-    Round round([](LaunchOptions& options) {
+    StartedRound round([](LaunchOptions& options) {
         options.output.files = true;
         options.output.redirects.everywhere = 3;
         options.output.log_dir = "/dev/null/logs";
@@ -72,7 +72,7 @@ TEST_CASE("what is missing for the workers' output fails the round, and not the 
 }
 
 TEST_CASE("a round in which all is well") {
-    Round round;
+    StartedRound round;
     round.workers->start();
     REQUIRE(round.runner.started_specs.size() == 2);
     CHECK(round.runner.started_specs[1].environment.at("RANK") == "5");
@@ -91,7 +91,7 @@ TEST_CASE("a round in which all is well") {
 }
 
 TEST_CASE("the first failure is told once, and the evidence is there when all are gone") {
-    Round round;
+    StartedRound round;
     round.workers->start();
     round.end(1, Exited{7});
     CHECK(round.failed == std::vector<int>{5});
@@ -113,7 +113,7 @@ TEST_CASE("the first failure is told once, and the evidence is there when all ar
 
 TEST_CASE("what keeps a round from starting is a failure, and the round ends") {
     SECTION("a program that cannot be started") {
-        Round round([](LaunchOptions& options) { options.workers[1].argv = {"refused"}; });
+        StartedRound round([](LaunchOptions& options) { options.workers[1].argv = {"refused"}; });
         round.workers->start();
         CHECK(round.failed == std::vector<int>{5});
         CHECK(round.workers->ledger().failure()->exit_code == kExitNotFound);
@@ -123,7 +123,7 @@ TEST_CASE("what keeps a round from starting is a failure, and the round ends") {
         CHECK_FALSE(round.workers->ledger().all_zero());
     }
     SECTION("a flag that names a rank which the job does not have") {
-        Round round([](LaunchOptions& options) { options.tty_rank = 6; });
+        StartedRound round([](LaunchOptions& options) { options.tty_rank = 6; });
         round.workers->start();
         CHECK(round.runner.started() == 0);
         CHECK(round.failed == std::vector<int>{4});
@@ -135,7 +135,7 @@ TEST_CASE("what keeps a round from starting is a failure, and the round ends") {
 }
 
 TEST_CASE("signals and stops reach the group") {
-    Round round;
+    StartedRound round;
     round.workers->start();
     round.workers->hear(NoticeSignal{.round = 3, .signal = SIGUSR1});
     round.workers->freeze();

@@ -219,7 +219,7 @@ TEST_CASE("the run's folder is for whom the umask says where the user has named 
     TemporaryFolder logs;
     const auto mode_under = [&](unsigned mask, const std::string& chosen) {
         const auto before = ::umask(mask);
-        LogFolder folder(plan_of({.log_dir = chosen, .redirects = "3"}), logs.path().string());
+        LogFolder folder(plan_of({.redirects = "3", .log_dir = chosen}), logs.path().string());
         folder.round({0, "job", "a"}, 0);
         ::umask(before);
         struct stat info {};
