@@ -42,7 +42,8 @@ std::string text_of(const toml::node& value, const std::string& name) {
                                place_of(value.source().begin), name));
 }
 
-ConfigEntry entry_of(const std::string& name, const toml::node& value) {
+ConfigEntry entry_of(const std::string& name, const toml::node& value,
+                     const std::function<bool(const std::string& name)>& fills_in) {
     const std::string place = place_of(value.source().begin);
     if (value.is_table() || value.is_array_of_tables())
         throw BadValue(
@@ -52,7 +53,7 @@ ConfigEntry entry_of(const std::string& name, const toml::node& value) {
     ConfigEntry entry{.name = name, .texts = {}, .line = value.source().begin.line};
     const auto add = [&](const toml::node& one) {
         std::string text = text_of(one, name);
-        if (text.find('$') != text.npos)
+        if (text.find('$') != text.npos && !fills_in(name))
             throw BadValue(
                 fmt::format("{}: {} = {}: nothing fills in a $ in a file; write what it stands for, or give "
                             "--{} on the command line, where the shell does",
@@ -69,11 +70,13 @@ ConfigEntry entry_of(const std::string& name, const toml::node& value) {
 
 }  // namespace
 
-std::vector<ConfigEntry> parse_config(std::string_view text) {
+std::vector<ConfigEntry> parse_config(std::string_view text,
+                                      const std::function<bool(const std::string& name)>& fills_in) {
     try {
         const toml::table table = toml::parse(text);
         std::vector<ConfigEntry> entries;
-        for (const auto& [name, value] : table) entries.push_back(entry_of(std::string(name.str()), value));
+        for (const auto& [name, value] : table)
+            entries.push_back(entry_of(std::string(name.str()), value, fills_in));
         std::sort(entries.begin(), entries.end(),
                   [](const ConfigEntry& a, const ConfigEntry& b) { return a.line < b.line; });
         return entries;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +20,8 @@ struct ConfigEntry {
 };
 
 // Throws BadValue with line and column for a text that is no TOML, and for what is TOML but no option's value: a table, a date,
-// a list in a list, a `$`, which nothing fills in.
-std::vector<ConfigEntry> parse_config(std::string_view text);
+// a list in a list, a `$`, which nothing fills in but where the option of that name `fills_in` some itself.
+std::vector<ConfigEntry> parse_config(std::string_view text,
+                                      const std::function<bool(const std::string& name)>& fills_in);
 
 }  // namespace ddprun::inline app

@@ -41,7 +41,8 @@ ConfigValues read_config_file(const std::string& path, const std::vector<OptionG
     const auto bytes = read_told_file(path, kMaxConfigFile);
     if (!bytes) throw BadValue(fmt::format("cannot be read: {}", bytes.error().message()));
     ConfigValues values;
-    for (ConfigEntry& entry : parse_config(edited_text(*bytes))) {
+    const auto fills_in = [&](const std::string& name) { return row_named(name, groups).has(kTemplate); };
+    for (ConfigEntry& entry : parse_config(edited_text(*bytes), fills_in)) {
         const OptionRow& row = row_named(entry.name, groups);
         if (entry.texts.size() > 1 && !row.has(kRepeated))
             throw BadValue(fmt::format("line {}: {}: takes one value, and no list", entry.line, entry.name));

@@ -31,6 +31,7 @@ enum OptionMark : unsigned {
     kNode0 = 16,      // that of node 0 counts for all
     kAllNodes = 32,   // it has to be the same on all nodes
     kPath = 64,       // a place in the file system: `~/` is the home folder
+    kTemplate = 128,  // its `${rank}` and the like are filled in by the program
     kOwnMark = 1024,  // the first of a program's own marks
 };
 

@@ -95,7 +95,7 @@ TEST_CASE("as torchrun: errors call an option as it was typed, or by its variabl
     CHECK(refusal({"--no_such_option", "p"}) == "--no_such_option: no such flag; see ddprun --help");
     // Only what is near is suggested.
     CHECK(refusal({"--fold", "p"}) == "--fold: no such flag; see ddprun --help");
-    CHECK(refusal({"--rol", "p"}).find("did you mean --role?") != std::string::npos);
+    CHECK(refusal({"--rolle", "p"}).find("did you mean --role?") != std::string::npos);
     CHECK(refusal({"--nproc_per_node", "4.5", "p"}) ==
           "--nproc_per_node 4.5: must be a whole number from 0 to 4096, or auto, gpu, xpu or cpu");
     CHECK(refusal({"--max_restarts=x", "p"}) == "--max_restarts x: must be a whole number from 0 to 1000000");

@@ -148,7 +148,7 @@ class Programs(HabitsTest):
                             (["trian.py"], "trian.py: no such file; did you mean train.py?"),
                             (["doctr"], "did you mean doctor?"), (["help"], "did you mean --help?"),
                             (["version"], "did you mean --version?"), (["run", "train.py"], "did you mean ddprun train.py?"),
-                            (["launch", "train.py"], "did you mean ddprun train.py?"), (["kill"], "did you mean ddpctl kill?"),
+                            (["launch", "train.py"], "did you mean ddprun train.py?"), (["attach"], "did you mean ddpctl attach?"),
                             (["nproc-per-node=2", "train.py"], "did you mean --nproc-per-node=2?"),
                             (["nnodes", "2"], "did you mean --nnodes?"), (["2", "train.py"], "did you mean --nproc-per-node 2?"),
                             (["--nproc-per-node=", "2", "train.py"], "did you mean --nproc-per-node=2?"),

@@ -322,7 +322,7 @@ std::vector<OptionRow> console_rows(CommandLine& line) {
              "TEMPLATE",
              "The header of --tee, with ${role_name} ${rank} ${local_rank} ${hostname}",
              output_part(plan, &OutputOptions::log_line_prefix_template, &OutputPlan::tee_header),
-             kTorchruns,
+             kTorchruns | kTemplate,
              "",
              "",
              {},

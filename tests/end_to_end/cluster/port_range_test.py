@@ -146,8 +146,8 @@ class PortRange(EndToEndTest):
             config.flush()
             code, out, err = self.run_job("--config", config.name, "--explain", "true")
         self.assertEqual(code, 0, err)
-        for line in (f"  ports of other listeners: 30000-30003 ({config.name} (--port-range))",
-                     f"  master port: a free one of 30000-30003 ({config.name} (--port-range))",
+        for line in (f"  ports of other listeners: 30000-30003 ({config.name}:1 (--port-range))",
+                     f"  master port: a free one of 30000-30003 ({config.name}:1 (--port-range))",
                      "  DDPRUN_PORT_RANGE=30000-30003", "  MASTER_PORT: a free port of 30000-30003"):
             self.assertIn(line, out.splitlines())
 

@@ -180,7 +180,7 @@ class Kept(support.EndToEndTest):
 
     @unittest.skipUnless(os.geteuid() == 0, "skipped: only root mounts")
     def test_where_no_folder_can_have_it_one_line_says_why(self):
-        with self.start(self.mounted(self.folder, "noexec") + self.mounted("/tmp", "noexec")) as process:
+        with self.start(self.mounted(self.cache, "noexec") + self.mounted(self.tmp, "noexec")) as process:
             _, err = process.communicate(timeout=support.HANG_GUARD)
         self.assertRegex(err.splitlines()[-1], "^RuntimeError: ddprun: the extension for torch 2.15.0 cannot be kept: .* is mounted noexec; .*"
                          "XDG_CACHE_HOME names another folder$")

@@ -103,7 +103,7 @@ class SecretTest(EndToEndTest):
         with open(config, "w", encoding="ascii") as file:
             file.write(f'secret-file = "{nothing}"\n')
         for words, variables, place in (((), {"DDPRUN_SECRET_FILE": nothing}, " (from DDPRUN_SECRET_FILE)"),
-                                        (("--config", config), {}, f" (from {config})"),
+                                        (("--config", config), {}, f" (from {config}:1)"),
                                         (("--secret-file", nothing), {}, "")):
             launcher = self.agent(0, *words, "true", **variables)
             self.assertEqual((launcher.wait(), launcher.err()),
