@@ -1,5 +1,7 @@
 #include <poll.h>
+
 #include <algorithm>
+#include <optional>
 
 #include <latch>
 
@@ -50,13 +52,13 @@ void sum_ranks(Communicator& communicator) {
     expect(ones == std::vector<int>(1000, communicator.world_size()), "all ranks took part");
 }
 
-// What a rank says whose neighbour is somebody else, who hears its Hello and answers with `words` of it; then hangs up.
+// What a rank says whose neighbour is somebody else, who hears its Hello and answers with `words` of it; then ends.
 std::string complaint_about(const SecretKey& key,
                             const std::function<std::vector<std::byte>(const HelloBytes&)>& words) {
-    TcpListener impostor("127.0.0.1");
+    std::optional<TcpListener> impostor("127.0.0.1");
     TcpListener own("127.0.0.1");
     Membership membership;
-    membership.members = {{own.endpoint(), "host"}, {impostor.endpoint(), "host"}};
+    membership.members = {{own.endpoint(), "host"}, {impostor->endpoint(), "host"}};
     membership.mesh_key = key;
     std::string text;
     run_ranks(2, [&](int rank) {
@@ -67,9 +69,10 @@ std::string complaint_about(const SecretKey& key,
                    }).what();
             return;
         }
-        pollfd polled{impostor.descriptor(), POLLIN, 0};
+        pollfd polled{impostor->descriptor(), POLLIN, 0};
         expect(::poll(&polled, 1, 60'000) == 1, "the rank dials");
-        TcpLink link(0, impostor.accept());
+        TcpLink link(0, impostor->accept());
+        impostor.reset();
         HelloBytes hello{};
         for (std::size_t held = 0; held < hello.size();) {
             pollfd readable{link.descriptor(), POLLIN, 0};
