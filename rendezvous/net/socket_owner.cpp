@@ -20,7 +20,7 @@
 #include <sstream>
 
 #include "rendezvous/system/check.hpp"
-#include "rendezvous/system/owned_descriptor.hpp"
+#include "rendezvous/system/own_process.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline base {
@@ -171,7 +171,9 @@ class Kernel {
   public:
     SocketAnswer ask(const tcp::endpoint& own, const tcp::endpoint& peer) {
         if (!netlink_)
-            netlink_.reset(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
+            netlink_ = ProcessDescriptor([] {
+                return ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+            });
         Question question = question_about(own, peer);
         question.header.nlmsg_seq = ++asked_;
         alignas(nlmsghdr) std::array<char, kAnswerBytes> answer{};
@@ -185,7 +187,7 @@ class Kernel {
     }
 
   private:
-    OwnedDescriptor netlink_;
+    ProcessDescriptor netlink_;  // ranks ask, too, and may fork meanwhile
     std::uint32_t asked_ = 0;
 };
 
