@@ -7,4 +7,10 @@ from .places import program
 
 if sys.executable and not os.environ.get("PYTHON_EXEC"):
     os.environ["PYTHON_EXEC"] = sys.executable
-os.execv(program("ddprun"), ["ddprun", *sys.argv[1:]])
+launcher = program("ddprun")
+try:
+    os.execv(launcher, ["ddprun", *sys.argv[1:]])
+except OSError as error:
+    print(f"ddprun: {launcher} cannot be executed: {error.strerror}; the wheel is for glibc 2.28 or newer, and for the processor "
+          "that its name tells", file=sys.stderr)
+    sys.exit(71)

@@ -65,7 +65,12 @@ _OTHERS = {
 
 def load() -> Any:
     """The library, its functions with their types."""
-    loaded = ctypes.CDLL(library())
+    path = library()
+    try:
+        loaded = ctypes.CDLL(path)
+    except OSError as error:
+        raise OSError(f"ddprun: {path} cannot be loaded: {error}; the wheel is for glibc 2.28 or newer, and for the processor "
+                      "that its name tells") from None
     for name, parameters in _CODES.items():
         function = getattr(loaded, f"ddprun_{name}")
         function.restype, function.argtypes = c_int, parameters

@@ -117,6 +117,18 @@ class Places(support.EndToEndTest):
         self.assertEqual(self.said("-m", "ddprun", PYTHONPATH=site, PYTHON_EXEC=""), sys.executable)
         self.assertEqual(self.said("-m", "ddprun", PYTHONPATH=site, PYTHON_EXEC="/its/own"), "/its/own")
 
+    def test_what_the_system_cannot_run_or_load_is_one_line(self):
+        """As the wheel on a system without its loader (musl), forced there."""
+        root = self.checkout()
+        put(os.path.join(root, "build", "bin", "ddprun"), "#!/no/such/loader\n")
+        library = put(os.path.join(root, "build", "apps", "python", LIBRARY), "no library\n")
+        package = {"PYTHONPATH": os.path.join(root, "apps", "python")}
+        said = self.said("-m", "ddprun", "true", **package)
+        self.assertRegex(said, r"^ddprun: /.*/build/bin/ddprun cannot be executed: No such file or directory; the wheel is for glibc 2\.28 .*$")
+        self.assertEqual(said.count("\n"), 0)
+        said = self.said("-c", "import ddprun.abi; ddprun.abi.load()", **package)
+        self.assertIn(f"OSError: ddprun: {library} cannot be loaded: ", said.splitlines()[-1])
+
 
 if __name__ == "__main__":
     support.main()
