@@ -35,7 +35,7 @@ constexpr std::size_t kShortestToken = 20;
 constexpr std::string_view kAddressMark = "://";
 
 template <class List>
-bool has_word(const List& list, std::string_view word) {
+bool is_among(const List& list, std::string_view word) {
     return std::find(list.begin(), list.end(), word) != list.end();
 }
 
@@ -96,7 +96,7 @@ std::string masked_token(std::string_view text) {
 
 // True for a text in which nothing could be masked; most are, and lines of output may be many.
 bool is_plain(std::string_view text) {
-    const bool has_sign = text.find_first_of("=:") != text.npos || text.find("-") != text.npos;
+    const bool has_sign = text.find_first_of("=:") != text.npos || text.find('-') != text.npos;
     return !has_sign && std::none_of(kTokenBeginnings.begin(), kTokenBeginnings.end(),
                                      [text](std::string_view one) { return text.find(one) != text.npos; });
 }
@@ -109,7 +109,7 @@ bool is_secret_name(std::string_view name) {
         for (std::size_t at; (at = plain.find(part)) != plain.npos;) plain.erase(at, part.size());
     }
     const auto words = split_at(plain, '_');
-    if (has_word(kPlaces, words.back())) return false;
+    if (is_among(kPlaces, words.back())) return false;
     const bool has_part =
         std::any_of(kSecretParts.begin(), kSecretParts.end(),
                     [&plain](std::string_view part) { return plain.find(part) != plain.npos; });
@@ -119,8 +119,8 @@ bool is_secret_name(std::string_view name) {
                const bool is_service =
                    std::any_of(kServices.begin(), kServices.end(),
                                [&](std::string_view one) { return word.starts_with(one); });
-               return has_word(kSecretWords, word) ||
-                      (plain != "OLDPWD" && words.size() > 1 && has_word(kSecretBesideOthers, word)) ||
+               return is_among(kSecretWords, word) ||
+                      (plain != "OLDPWD" && words.size() > 1 && is_among(kSecretBesideOthers, word)) ||
                       (is_address && is_service);
            });
 }

@@ -385,7 +385,7 @@ RecordedVariables recorded_variables(const Environment& environment) {
         recorded.names.push_back(name);
         const bool is_kept =
             std::any_of(kRecordedFamilies.begin(), kRecordedFamilies.end(),
-                        [&name](std::string_view family) { return name.starts_with(family); });
+                        [&name = name](std::string_view family) { return name.starts_with(family); });
         if (is_kept && !is_secret_name(name)) recorded.values[name] = masked_text(value);
     }
     return recorded;
