@@ -79,12 +79,15 @@ OwnedDescriptor make_event() {
 
 }  // namespace
 
+std::string no_answer_within(std::chrono::milliseconds timeout) {
+    return fmt::format("its name server has not answered within {} s",
+                       std::chrono::duration<double>(timeout).count());
+}
+
 Resolved resolve_host(const std::string& host, std::chrono::milliseconds timeout) {
     if (is_numeric(host)) return ask_resolver(host);
     auto answer = ask_apart(host, {});
-    if (answer.wait_for(timeout) == std::future_status::timeout)
-        return fmt::format("its name server has not answered within {} s",
-                           std::chrono::duration<double>(timeout).count());
+    if (answer.wait_for(timeout) == std::future_status::timeout) return no_answer_within(timeout);
     return answer.get();
 }
 

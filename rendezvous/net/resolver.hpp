@@ -22,6 +22,9 @@ inline constexpr std::chrono::seconds kResolverTimeout{10};
 // Resolved is what a name stands for: numeric addresses, each once; or a sentence why there are none.
 using Resolved = std::variant<std::vector<std::string>, std::string>;
 
+// no_answer_within says that nothing came in that time.
+std::string no_answer_within(std::chrono::milliseconds timeout);
+
 // Resolves a name; a numeric address is one without a question. Blocking; any thread.
 Resolved resolve_host(const std::string& host, std::chrono::milliseconds timeout = kResolverTimeout);
 

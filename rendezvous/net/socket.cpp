@@ -232,8 +232,10 @@ struct Attempt {
     bool is_refused = false;
 };
 
-asio::awaitable<Attempt> connect_to_any(const Endpoint& endpoint) {
+// Sets `is_resolved` as soon as the name has been asked about, for who waits no longer.
+asio::awaitable<Attempt> connect_to_any(const Endpoint& endpoint, bool& is_resolved) {
     const Resolved found = co_await async_resolve_host(endpoint.host);
+    is_resolved = true;
     if (const auto* why = std::get_if<std::string>(&found))
         co_return Attempt{std::nullopt, fmt::format("cannot resolve {}: {}", endpoint.host, *why)};
     std::vector<tcp::endpoint> addresses;
@@ -385,9 +387,14 @@ asio::awaitable<tcp::socket> async_connect_tcp(Endpoint endpoint, std::chrono::m
     using namespace asio::experimental::awaitable_operators;
     auto executor = co_await asio::this_coro::executor;
     asio::steady_timer deadline(executor, timeout);
-    auto first = co_await (connect_to_any(endpoint) || deadline.async_wait(asio::use_awaitable));
-    if (first.index() == 1)
-        fail(Errc::timed_out, fmt::format("cannot connect to {}: timed out", to_string(endpoint)));
+    bool is_resolved = false;
+    auto first =
+        co_await (connect_to_any(endpoint, is_resolved) || deadline.async_wait(asio::use_awaitable));
+    if (first.index() == 1) {
+        fail(Errc::timed_out,
+             is_resolved ? fmt::format("cannot connect to {}: timed out", to_string(endpoint))
+                         : fmt::format("cannot resolve {}: {}", endpoint.host, no_answer_within(timeout)));
+    }
     Attempt attempt = std::move(std::get<0>(first));
     if (!attempt.socket) fail(Errc::unreachable, attempt.cause);
     co_return std::move(*attempt.socket);
@@ -396,8 +403,10 @@ asio::awaitable<tcp::socket> async_connect_tcp(Endpoint endpoint, std::chrono::m
 asio::awaitable<bool> is_refused(Endpoint endpoint, std::chrono::milliseconds timeout) {
     using namespace asio::experimental::awaitable_operators;
     asio::steady_timer deadline(co_await asio::this_coro::executor, timeout);
+    bool is_resolved = false;
     for (;;) {
-        auto first = co_await (connect_to_any(endpoint) || deadline.async_wait(asio::use_awaitable));
+        auto first =
+            co_await (connect_to_any(endpoint, is_resolved) || deadline.async_wait(asio::use_awaitable));
         if (first.index() == 1) co_return false;
         Attempt& attempt = std::get<0>(first);
         if (!attempt.socket) co_return attempt.is_refused;

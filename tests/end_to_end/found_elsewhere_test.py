@@ -246,6 +246,7 @@ class SilentNameServer(EndToEndTest):
                                         "--join-timeout=1", "true", prefix=self.prefix)
             self.assertEqual(code, UNREACHED, err)
             self.assertIn("--join-timeout", err)
+        self.assertIn("cannot resolve gpu01.cluster: its name server has not answered within", err)
 
 
 if __name__ == "__main__":
