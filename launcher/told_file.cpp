@@ -25,18 +25,23 @@ error_code system_error_of(int error) { return {error, boost::system::system_cat
 
 boost::system::result<std::string> read_told_file(const std::string& path, std::size_t max_bytes,
                                                   std::chrono::milliseconds patience) {
-    using Clock = std::chrono::steady_clock;
-    const auto deadline = Clock::now() + patience;
     const OwnedDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (file.get() < 0) return system_error_of(errno);
     struct stat status {};
     if (::fstat(file.get(), &status) != 0) return system_error_of(errno);
     if (S_ISDIR(status.st_mode)) return system_error_of(EISDIR);
+    return read_told(file.get(), max_bytes, patience);
+}
+
+boost::system::result<std::string> read_told(int file, std::size_t max_bytes,
+                                             std::chrono::milliseconds patience) {
+    using Clock = std::chrono::steady_clock;
+    const auto deadline = Clock::now() + patience;
     std::string bytes;
     for (;;) {
         const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
         struct pollfd waited {
-            file.get(), POLLIN, 0
+            file, POLLIN, 0
         };
         // A FIFO that has no writer yet would be read as empty, hence the wait before.
         const int ready = ::poll(&waited, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
@@ -45,7 +50,7 @@ boost::system::result<std::string> read_told_file(const std::string& path, std::
         if (ready < 0) continue;
         const std::size_t before = bytes.size();
         bytes.resize(before + kPiece);
-        const ssize_t count = ::read(file.get(), bytes.data() + before, kPiece);
+        const ssize_t count = ::read(file, bytes.data() + before, kPiece);
         const int error = count < 0 ? errno : 0;
         bytes.resize(before + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
         if (bytes.size() > max_bytes) return make_error_code(Errc::limit_exceeded);

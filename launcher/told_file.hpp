@@ -4,6 +4,8 @@
 #include <boost/system/result.hpp>
 #include <chrono>
 #include <cstddef>
+#include <map>
+#include <memory>
 #include <string>
 
 namespace ddprun::inline launch {
@@ -15,5 +17,24 @@ inline constexpr std::chrono::seconds kToldFilePatience{60};
 // than `max_bytes`.
 boost::system::result<std::string> read_told_file(const std::string& path, std::size_t max_bytes,
                                                   std::chrono::milliseconds patience = kToldFilePatience);
+
+// The same from where a descriptor stands.
+boost::system::result<std::string> read_told(int file, std::size_t max_bytes,
+                                             std::chrono::milliseconds patience);
+
+// ToldFiles are read once each, however often somebody asks: a pipe has said all it had. Copies share what was read.
+class ToldFiles {
+  public:
+    using Text = boost::system::result<std::string>;
+
+    Text read(const std::string& path, std::size_t max_bytes) const {
+        const auto known = texts_->find(path);
+        return known != texts_->end() ? known->second
+                                      : texts_->emplace(path, read_told_file(path, max_bytes)).first->second;
+    }
+
+  private:
+    std::shared_ptr<std::map<std::string, Text>> texts_ = std::make_shared<std::map<std::string, Text>>();
+};
 
 }  // namespace ddprun::inline launch

@@ -6,9 +6,9 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "apps/cli/option_values.hpp"
+#include "launcher/harmless_text.hpp"
 
 namespace ddprun::inline app {
 namespace {
@@ -19,16 +19,11 @@ std::string place_of(const toml::source_position& place) {
 
 // Returns the name of another grammar that the text is plainly in, by its first line that says something.
 std::string other_grammar(std::string_view text) {
-    while (!text.empty()) {
-        const auto end = std::min(text.find('\n'), text.size() - 1);
-        std::string_view line = text.substr(0, end + 1);
-        text.remove_prefix(end + 1);
-        line.remove_prefix(std::min(line.find_first_not_of(" \t\n"), line.size()));
+    for (std::string_view line : lines_of(text)) {
+        line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
         if (line.empty() || line.front() == '#') continue;
         if (line.front() == '{') return "JSON";
-        const auto colon = line.find(':');
-        const bool is_yaml = line.starts_with("---") || line.starts_with("- ") || colon < line.find('=');
-        return is_yaml ? "YAML" : "";
+        return line.front() == '-' || line.find(':') < line.find('=') ? "YAML" : "";
     }
     return "";
 }
@@ -42,23 +37,17 @@ std::string text_of(const toml::node& value, const std::string& name) {
                                place_of(value.source().begin), name));
 }
 
-ConfigEntry entry_of(const std::string& name, const toml::node& value,
-                     const std::function<bool(const std::string& name)>& fills_in) {
-    const std::string place = place_of(value.source().begin);
+ConfigEntry entry_of(const toml::key& key, const toml::node& value) {
+    const std::string name(key.str());
     if (value.is_table() || value.is_array_of_tables())
         throw BadValue(
             fmt::format("{}: {}: options are in no table, and their names have no dots; write NAME = VALUE "
                         "above all tables",
-                        place, name));
-    ConfigEntry entry{.name = name, .texts = {}, .line = value.source().begin.line};
+                        place_of(value.source().begin), name));
+    ConfigEntry entry{
+        .name = name, .texts = {}, .line = value.source().begin.line, .place = place_of(key.source().begin)};
     const auto add = [&](const toml::node& one) {
-        std::string text = text_of(one, name);
-        if (text.find('$') != text.npos && !fills_in(name))
-            throw BadValue(
-                fmt::format("{}: {} = {}: nothing fills in a $ in a file; write what it stands for, or give "
-                            "--{} on the command line, where the shell does",
-                            place_of(one.source().begin), name, text, name));
-        if (!text.empty()) entry.texts.push_back(std::move(text));
+        if (std::string text = text_of(one, name); !text.empty()) entry.texts.push_back(std::move(text));
     };
     if (const toml::array* list = value.as_array()) {
         for (const toml::node& one : *list) add(one);
@@ -70,13 +59,11 @@ ConfigEntry entry_of(const std::string& name, const toml::node& value,
 
 }  // namespace
 
-std::vector<ConfigEntry> parse_config(std::string_view text,
-                                      const std::function<bool(const std::string& name)>& fills_in) {
+std::vector<ConfigEntry> parse_config(std::string_view text) {
     try {
         const toml::table table = toml::parse(text);
         std::vector<ConfigEntry> entries;
-        for (const auto& [name, value] : table)
-            entries.push_back(entry_of(std::string(name.str()), value, fills_in));
+        for (const auto& [key, value] : table) entries.push_back(entry_of(key, value));
         std::sort(entries.begin(), entries.end(),
                   [](const ConfigEntry& a, const ConfigEntry& b) { return a.line < b.line; });
         return entries;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,11 +16,11 @@ struct ConfigEntry {
     std::string name;
     std::vector<std::string> texts;
     std::size_t line = 0;
+    std::string place;  // of the name: "line 3, column 1"
 };
 
 // Throws BadValue with line and column for a text that is no TOML, and for what is TOML but no option's value: a table, a date,
-// a list in a list, a `$`, which nothing fills in but where the option of that name `fills_in` some itself.
-std::vector<ConfigEntry> parse_config(std::string_view text,
-                                      const std::function<bool(const std::string& name)>& fills_in);
+// a list in a list.
+std::vector<ConfigEntry> parse_config(std::string_view text);
 
 }  // namespace ddprun::inline app

@@ -7,7 +7,6 @@
 #include <cctype>
 
 #include "apps/cli/config_file.hpp"
-#include "launcher/told_file.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -32,25 +31,38 @@ const OptionRow& row_named(const std::string& name, const std::vector<OptionGrou
             }
         }
     }
-    throw BadValue(fmt::format("{}: no such option{}", name, did_you_mean(flag.substr(2), names)));
+    throw BadValue("no such option" + did_you_mean(flag.substr(2), names));
 }
 
-// Throws BadValue for a file that cannot be read, for a name that is no option's, and for several values
-// where there can be one.
-ConfigValues read_config_file(const std::string& path, const std::vector<OptionGroup>& groups) {
-    const auto bytes = read_told_file(path, kMaxConfigFile);
+// Throws BadValue for a name that is no option's, for several values where there can be one, and for a `$`, which only the option
+// itself may fill in.
+const OptionRow& row_of(const ConfigEntry& entry, const std::vector<OptionGroup>& groups) try {
+    const OptionRow& row = row_named(entry.name, groups);
+    if (entry.texts.size() > 1 && !row.has(kRepeated)) throw BadValue("takes one value, and no list");
+    const auto has_sign = [](const std::string& text) { return text.find('$') != text.npos; };
+    const auto sign = std::find_if(entry.texts.begin(), entry.texts.end(), has_sign);
+    if (sign != entry.texts.end() && !row.has(kTemplate))
+        throw BadValue(fmt::format(
+            "{}: nothing fills in a $ in a file; write what it stands for, or give {} on the command "
+            "line, where the shell does",
+            *sign, long_name(row)));
+    return row;
+} catch (const BadValue& bad) {
+    throw BadValue(fmt::format("{}: {}: {}", entry.place, entry.name, bad.what()));
+}
+
+ConfigValues read_config_file(const std::string& path, const std::vector<OptionGroup>& groups,
+                              const ToldFiles& files) {
+    const auto bytes = files.read(path, kMaxConfigFile);
     if (!bytes) throw BadValue(fmt::format("cannot be read: {}", bytes.error().message()));
     ConfigValues values;
-    const auto fills_in = [&](const std::string& name) { return row_named(name, groups).has(kTemplate); };
-    for (ConfigEntry& entry : parse_config(edited_text(*bytes), fills_in)) {
-        const OptionRow& row = row_named(entry.name, groups);
-        if (entry.texts.size() > 1 && !row.has(kRepeated))
-            throw BadValue(fmt::format("line {}: {}: takes one value, and no list", entry.line, entry.name));
+    for (ConfigEntry& entry : parse_config(edited_text(*bytes))) {
+        const OptionRow& row = row_of(entry, groups);
         if (entry.texts.empty()) continue;
         ToldValue& value = values[long_name(row)];
         if (!value.texts.empty())
-            throw BadValue(fmt::format("line {}: {}: is said twice, under another of its names, too",
-                                       entry.line, entry.name));
+            throw BadValue(fmt::format("{}: {}: is said twice, under another of its names, too", entry.place,
+                                       entry.name));
         value = {std::move(entry.texts), {OptionSource::config_file, fmt::format("{}:{}", path, entry.line)}};
     }
     return values;
@@ -207,18 +219,12 @@ void add_typed_rows(CLI::App& app, const std::vector<OptionGroup>& groups, const
 }
 
 void take_values(const CLI::App& app, const std::vector<OptionGroup>& groups) {
-    for (const OptionGroup& group : groups) {
-        for (const OptionRow& row : group.rows) {
-            std::vector<ToldValue> told;
-            add_told(row, told_by_words(app, row), told);
-            if (!told.empty()) set_row(row, told.front(), home_of(current_environment()));
-        }
-    }
+    take_values(app, groups, {{"HOME", home_of(current_environment())}}, {});
 }
 
 std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<OptionGroup>& groups,
                                     const Environment& environment, const TypedNames& typed,
-                                    const DroppedOptions& dropped) {
+                                    const DroppedOptions& dropped, const ToldFiles& files) {
     const auto told_of = [&](const OptionRow& row) {
         std::vector<ToldValue> told;
         add_told(row, told_by_words(app, row), told);
@@ -230,7 +236,7 @@ std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<Optio
     if (const auto told = told_of(config_row()); !told.empty()) {
         const std::string& path = told.front().texts.back();
         try {
-            config = read_config_file(at_home(path, home), groups);
+            config = read_config_file(at_home(path, home), groups, files);
         } catch (const BadValue& bad) {
             throw UsageError(
                 fmt::format("{} {}: {}{}", kConfigFlag, path, bad.what(), origin_text(told.front().origin)));

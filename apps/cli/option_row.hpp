@@ -14,6 +14,7 @@
 
 #include "apps/cli/option_values.hpp"
 #include "launcher/agent/option_origin.hpp"
+#include "launcher/told_file.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
 namespace CLI {
@@ -30,7 +31,7 @@ enum OptionMark : unsigned {
     // Nodes of a job may say different things. Then each one's own value counts for itself, unless:
     kNode0 = 16,      // that of node 0 counts for all
     kAllNodes = 32,   // it has to be the same on all nodes
-    kPath = 64,       // a place in the file system: `~/` is the home folder
+    kPath = 64,       // it has places in the file system: at_home()
     kTemplate = 128,  // its `${rank}` and the like are filled in by the program
     kOwnMark = 1024,  // the first of a program's own marks
 };
@@ -131,7 +132,7 @@ struct ToldOption {
 using DroppedOptions = std::map<std::string, std::string>;
 std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<OptionGroup>& groups,
                                     const Environment& environment, const TypedNames& typed,
-                                    const DroppedOptions& dropped = {});
+                                    const DroppedOptions& dropped = {}, const ToldFiles& files = {});
 
 // Returns where the values that count are from.
 OptionOrigins origins_of(const std::vector<ToldOption>& options);

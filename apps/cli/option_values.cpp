@@ -75,12 +75,18 @@ bool yes_or_no(const std::string& text) {
 }
 
 std::string at_home(const std::string& path, const std::string& home) {
-    if (!path.starts_with('~')) return path;
-    if (path.size() > 1 && path[1] != '/')
-        throw BadValue(
-            "~ stands for your own home only; write the folder out, or ./~ for a file that is called so");
-    if (home.empty()) throw BadValue("~ stands for HOME, which is not set");
-    return home + path.substr(1);
+    std::string text = path;
+    for (std::size_t at = 0; (at = text.find('~', at)) != text.npos; ++at) {
+        const bool is_whole = at + 1 == text.size() || text[at + 1] == '/';
+        if (at > 0 && (!is_whole || (text[at - 1] != '=' && text[at - 1] != ':'))) continue;
+        if (!is_whole)
+            throw BadValue(
+                "~ stands for your own home only; write the folder out, or ./~ for a file that is called so");
+        if (home.empty()) throw BadValue("~ stands for HOME, which is not set");
+        text.replace(at, 1, home);
+        at += home.size();
+    }
+    return text;
 }
 
 std::vector<std::string> comma_separated(const std::string& text) {

@@ -75,8 +75,8 @@ int signal_of(const std::string& text);
 // Reads what a flag is set to: 1, 0, true, false, on, off, yes, no, or another whole number (0: false).
 bool yes_or_no(const std::string& text);
 
-// Returns the path with the home folder in place of `~` at its beginning. Throws BadValue for that of another user, `~ann/x`, and
-// where there is no home.
+// Returns the path with the home folder in place of `~` at its beginning, and of `~/` behind `=` or `:` in a list that has paths in it.
+// Throws BadValue for that of another user, `~ann/x`, and where there is no home.
 std::string at_home(const std::string& path, const std::string& home);
 
 // Parts between commas, without the blanks around them.

@@ -133,11 +133,16 @@ std::vector<std::string> behind_envs(std::vector<std::string> words) {
     return words;
 }
 
+bool is_shell(std::string_view name) {
+    constexpr std::string_view kShells[] = {"sh", "ash", "bash", "dash", "ksh", "zsh"};
+    return contains(kShells, without_folders(name));
+}
+
+bool is_interpreter(std::string_view name) { return is_python(name) || is_shell(name); }
+
 // A binary that is given such a word starts others, whatever its own name.
 bool is_for_starter(const std::string& word) {
-    constexpr std::string_view kShells[] = {"sh", "bash", "dash", "zsh"};
-    return is_python(word) || word.ends_with(".py") || word.ends_with(".sh") ||
-           contains(kShells, without_folders(word));
+    return is_interpreter(word) || word.ends_with(".py") || word.ends_with(".sh");
 }
 
 }  // namespace
@@ -148,11 +153,6 @@ bool runs_python(std::vector<std::string> words) {
 }
 
 namespace {
-
-bool is_shell(std::string_view name) {
-    constexpr std::string_view kShells[] = {"sh", "ash", "bash", "dash", "ksh", "zsh"};
-    return contains(kShells, without_folders(name));
-}
 
 // What an interpreter is given to run, as its options say.
 struct Given {
@@ -185,8 +185,6 @@ Given given_to(const std::vector<std::string>& words) {
     }
     return {words.size(), ""};
 }
-
-bool is_interpreter(const std::string& name) { return is_python(name) || is_shell(name); }
 
 // What a wrapper starts, as far as its words tell.
 std::vector<std::string> behind_wrapper(const std::vector<std::string>& words) {

@@ -96,11 +96,13 @@ class LocalAgent {
                                .on_end = [this](const ExitStatus& status) { ended(status); }}) {}
 
     // Its end is a message, too, and so is a start that failed. `port` 0: it takes a free one and says which.
-    void start(const StartPlan& plan, const Environment& own, int port) {
+    void start(StartPlan plan, const Environment& own, int port) {
         const StartNode& node = plan.nodes.front();
         rank_ = node.rank;
         WorkerSpec spec;
         spec.argv = {own_executable()};
+        for (const auto& [option, text] : plan.read_options)
+            plan.options.push_back(option + "=" + held(text));
         const auto words = agent_words(plan, node, port);
         spec.argv.insert(spec.argv.end(), words.begin(), words.end());
         spec.environment =
@@ -113,11 +115,7 @@ class LocalAgent {
         const bool has_python = !plan.python.empty() && ::access(plan.python.c_str(), X_OK) == 0;
         if (has_python && !foreign_owner(plan.python, plan.owners))
             spec.environment[kStartedPythonVariable] = plan.python;
-        if (!plan.read_program.empty()) {
-            program_ = make_text_file("ddprun-program", plan.read_program);
-            spec.environment[kStartedProgramVariable] =
-                fmt::format("/proc/{}/fd/{}", ::getpid(), program_.get());
-        }
+        if (!plan.read_program.empty()) spec.environment[kStartedProgramVariable] = held(plan.read_program);
         if (!plan.run_record.empty() && plan.run_record.size() <= kMaxStartedRun)
             spec.environment[kStartedRunVariable] = plan.run_record;
         if (!plan.secret.empty()) spec.environment["DDPRUN_SECRET"] = plan.secret;
@@ -137,6 +135,12 @@ class LocalAgent {
     void let_go() { process_.let_go(); }
 
   private:
+    // Returns where the agent reads the text.
+    std::string held(const std::string& text) {
+        texts_.push_back(make_text_file("ddprun-text", text));
+        return fmt::format("/proc/{}/fd/{}", ::getpid(), texts_.back().get());
+    }
+
     void said(LineSplitter& lines, bool is_error, std::string_view bytes) {
         lines.push(bytes, [&](std::string_view block) {
             on_message_(AgentOutput{*rank_, is_error, std::string(block)});
@@ -168,7 +172,7 @@ class LocalAgent {
 
     std::function<void(UpMessage)> on_message_;
     SessionLauncher launcher_;
-    OwnedDescriptor program_;  // the agent reads it
+    std::vector<OwnedDescriptor> texts_;
     LineSplitter output_;
     LineSplitter error_output_;
     std::string words_;

@@ -78,6 +78,7 @@ struct StartPlan {
     bool own_gpus = false;           // which GPUs it sees is the host's own, too
     std::vector<std::string> options;
     std::vector<std::string> program;
+    Environment read_options;  // by option what was read from a pipe that it names
     std::string read_program;  // what all workers read from their standard inputs; empty: nothing
     std::string python;  // of the starter's own environment, for launchers that lie in none; empty: none
     std::string nnodes;
@@ -98,8 +99,8 @@ struct StartPlan {
 };
 BOOST_DESCRIBE_STRUCT(StartPlan, (),
                       (nodes, fan_out, directory, owners, word_owners, environment, clean_environment,
-                       own_gpus, options, program, read_program, python, nnodes, host_names, master_addr,
-                       master_port, secret, rsh, ships, run_record))
+                       own_gpus, options, program, read_options, read_program, python, nnodes, host_names,
+                       master_addr, master_port, secret, rsh, ships, run_record))
 
 // Node 0 has this port: the other agents may begin.
 struct BeginAgents {

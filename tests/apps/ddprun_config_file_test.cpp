@@ -94,9 +94,9 @@ TEST_CASE("options: what a configuration file may not say") {
     const struct {
         std::string text, why;
     } rows[] = {
-        {"nnode = 2\n", "nnode: no such option; did you mean nnodes?"},
-        {"completely-unknown = 2\n", "completely-unknown: no such option"},
-        {"config = 'x'\n", "config: no such option"},
+        {"nnode = 2\n", "line 1, column 1: nnode: no such option; did you mean nnodes?"},
+        {"completely-unknown = 2\n", "line 1, column 1: completely-unknown: no such option"},
+        {"config = 'x'\n", "line 1, column 1: config: no such option"},
         {"\n[nodes]\nnnodes = 2\n", "line 2, column 1: nodes: options are in no table"},
         {"nodes.nnodes = 2\n", "line 1, column 1: nodes: options are in no table"},
         {"[[wrap]]\n", "line 1, column 1: wrap: options are in no table"},
@@ -104,9 +104,9 @@ TEST_CASE("options: what a configuration file may not say") {
         {"wrap = [['a']]\n", "line 1, column 9: wrap: must be a text, a number"},
         {"quiet = true\nrestart-on = 1,64-78\n", "line 2, column 15: no TOML: "},
         {"role = chief of staff\n", "line 1, column 8: no TOML: "},
-        {"restart-on = [1, 2]\n", "line 1: restart-on: takes one value, and no list"},
-        {"grace = 1\nshutdown-timeout = 2\n", "line 2: shutdown-timeout: is said twice"},
-        {"log-dir = \"$HOME/x\"\n", "line 1, column 11: log-dir = $HOME/x: nothing fills in a $ in a file"},
+        {"restart-on = [1, 2]\n", "line 1, column 1: restart-on: takes one value, and no list"},
+        {"grace = 1\n shutdown-timeout = 2\n", "line 2, column 2: shutdown-timeout: is said twice"},
+        {"log-dir = \"$HOME/x\"\n", "line 1, column 1: log-dir: $HOME/x: nothing fills in a $ in a file"},
         {"# ours\n{\"nnodes\": 2}\n", "line 2, column 1: no TOML: "},
     };
     for (const auto& row : rows) {
@@ -157,6 +157,15 @@ TEST_CASE("options: ~ is the home folder in each path") {
     const ConfigText config("result-file = '~/r'\n");
     CHECK(parse_command_line({config.flag(), "p"}, home).result_file == "/h/a/r");
     CHECK(parse_command_line({"--log-dir=a~/x", "--role=~/x", "p"}, home).role == "~/x");
+    const CommandLine lists = parse_command_line(
+        {"--rsh=~/bin/rsh -p 2", "--wrap=0:~/gdb -x ~ a~/b", "--program=1:~/serve --dir=~/d",
+         "--rdzv-conf=timeout=9,cacert=~/ca,cert=/c~/d", "p"},
+        home);
+    CHECK(lists.start.rsh == std::vector<std::string>{"/h/a/bin/rsh", "-p", "2"});
+    CHECK(lists.wraps.at(0).words == std::vector<std::string>{"/h/a/gdb", "-x", "~", "a~/b"});
+    CHECK(lists.rank_programs.at(0).words == std::vector<std::string>{"/h/a/serve", "--dir=/h/a/d"});
+    CHECK(lists.rdzv_conf.tls_files.ca.path == "/h/a/ca");
+    CHECK(lists.rdzv_conf.tls_files.cert.path == "/c~/d");
     CHECK(refusal({"--log-dir=~/x", "p"}) == "--log-dir ~/x: ~ stands for HOME, which is not set");
     CHECK_THAT(refusal({"--log-dir=~ann/x", "p"}, home),
                Catch::StartsWith("--log-dir ~ann/x: ~ stands for your own"));

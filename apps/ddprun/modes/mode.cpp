@@ -79,7 +79,7 @@ const Environment& Call::environment() {
 }
 
 void Call::read(const std::vector<std::string>& words) {
-    CommandLine line = parse_command_line(words, environment(), name(), dropped_);
+    CommandLine line = parse_command_line(words, environment(), name(), dropped_, files_);
     if (is_doctors_job(line.program)) line.told_exit_code = kExitProblem;
     if (relay_) {
         become_started(line, relay_->slots, relay_->hosts);

@@ -100,6 +100,7 @@ class Call {
     std::optional<FromRelay> relay_;
     std::optional<Environment> environment_;
     DroppedOptions dropped_;
+    ToldFiles files_;
     std::optional<CommandLine> line_;
     std::optional<ClusterPlan> plan_;
     std::optional<LaunchFeatures> features_;

@@ -384,10 +384,11 @@ void fill_node_rank(CommandLine& line) {
 namespace {
 
 CommandLine parse_without(const DroppedOptions& dropped, const std::vector<std::string>& words,
-                          const Environment& environment, const std::string& called) {
+                          const Environment& environment, const std::string& called, const ToldFiles& files) {
     CLI::App app(kWhatItDoes, "ddprun");
     app.footer(std::string(kExamples) + "\n" + kNotes);
     CommandLine line;
+    line.files = files;
     const std::vector<OptionGroup> groups = option_rows(line);
     add_standard_options(app, DDPRUN_VERSION, kUsage);
     LauncherWords own = split_words(app, groups, words, called == kTorchrunName);
@@ -403,7 +404,7 @@ CommandLine parse_without(const DroppedOptions& dropped, const std::vector<std::
     if (line.show) return line;
     line.further_programs = take_further_programs(line.program);
 
-    line.told = take_values(app, groups, without_outer_job(environment), line.typed, dropped);
+    line.told = take_values(app, groups, without_outer_job(environment), line.typed, dropped, files);
     line.origins = origins_of(line.told);
     // A selection goes where its hosts go.
     if (!line.start.is_asked() && (dropped.contains("--hosts") || dropped.contains("--hostfile"))) {
@@ -447,10 +448,10 @@ CommandLine parse_without(const DroppedOptions& dropped, const std::vector<std::
 }  // namespace
 
 CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment,
-                               const std::string& called, DroppedOptions dropped) {
+                               const std::string& called, DroppedOptions dropped, const ToldFiles& files) {
     for (;;) {
         try {
-            return parse_without(dropped, words, environment, called);
+            return parse_without(dropped, words, environment, called, files);
         } catch (const WeakerOption& weaker) {
             dropped.emplace(weaker.flag, weaker.remark);
         }

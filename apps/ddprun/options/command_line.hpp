@@ -117,6 +117,7 @@ struct CommandLine : LaunchOptions {
     std::vector<RankCommand> rank_programs;     // --program
     std::vector<NodeProgram> further_programs;  // behind ":"
     StartRequest start;                         // of the job's hosts
+    ToldFiles files;                            // that its options name
     Variables variables;                        // --env
     bool clean_environment = false;
     std::vector<std::string> program;  // name and arguments; empty only with `show`
@@ -194,8 +195,9 @@ void check_node_rank(const CommandLine& line);
 void fill_node_rank(CommandLine& line);
 
 // `words` without the launcher's own name, which is `called`: without folders. `dropped` are passed over, each with its
-// remark. Throws UsageError.
+// remark. `files` have what was read before. Throws UsageError.
 CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment,
-                               const std::string& called = "ddprun", DroppedOptions dropped = {});
+                               const std::string& called = "ddprun", DroppedOptions dropped = {},
+                               const ToldFiles& files = {});
 
 }  // namespace ddprun::inline app

@@ -248,7 +248,7 @@ std::vector<OptionRow> host_rows(CommandLine& line) {
              "Like \"ssh -p 2222\", or srun, blaunch or qrsh within their jobs. {host} and "
              "{line} among its words say where the two belong. By default ssh in batch "
              "mode, which asks nothing, or in an allocation what its scheduler has.",
-             into(start.rsh, parse_rsh), kHosts, "ssh"},
+             into(start.rsh, parse_rsh), kHosts | kPath, "ssh"},
             {"--fan-out", "N",
              "Hosts that one machine reaches itself; more are reached by way of others\n"
              "These have to be able to reach each other by ssh.",
@@ -301,7 +301,7 @@ std::vector<OptionRow> rendezvous_rows(CommandLine& line) {
              seconds_into(line.heartbeat, 1), kNode0, whole_seconds(line.heartbeat), "",
              shows("heartbeat", of(line.heartbeat, seconds_text), "--heartbeat,--rdzv-conf")},
             {"--rdzv-conf", "KEY=VALUE,…", kRdzvConfHelp, into(line.rdzv_conf, parse_rdzv_conf),
-             kTorchruns | kFindsNodes}};
+             kTorchruns | kFindsNodes | kPath}};
 }
 
 std::vector<OptionRow> security_rows(CommandLine& line) {

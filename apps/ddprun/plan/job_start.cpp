@@ -17,7 +17,6 @@
 #include "launcher/start/host_slots.hpp"
 #include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
-#include "launcher/told_file.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/secure/secret.hpp"
@@ -37,16 +36,10 @@ std::string hosts_flag(const CommandLine& line) {
     return line.start.hosts.empty() ? "--hostfile" : "--hosts";
 }
 
-std::string origin_of(const CommandLine& line, const std::string& flag) {
-    const auto origin = line.origins.find(flag);
-    return origin == line.origins.end() ? "" : origin_text(origin->second);
-}
-
 void check_contradictions(const CommandLine& line) {
     const auto with_hosts = [&line](const std::string& flag, const std::string& why) {
-        refuse_together(
-            line, flag, hosts_flag(line),
-            fmt::format("{}: contradicts {}: {}{}", flag, hosts_flag(line), why, origin_of(line, flag)));
+        refuse_together(line, flag, hosts_flag(line),
+                        fmt::format("{}: contradicts {}: {}", flag, hosts_flag(line), why));
     };
     CommandLine unused;
     for (const OptionGroup& group : option_rows(unused)) {
@@ -169,10 +162,10 @@ std::string nnodes_of(const CommandLine& line, int hosts) {
     const auto& least = line.elasticity.min_nodes;
     const bool is_said = line.origins.contains("--nnodes");
     if (is_said && line.nnodes != hosts)
-        refuse_together(line, "--nnodes", hosts_flag(line),
-                        fmt::format("--nnodes: {}{} contradicts {}, which names {}{}",
-                                    least ? fmt::format("{}:", *least) : "", line.nnodes, hosts_flag(line),
-                                    hosts, origin_of(line, "--nnodes")));
+        refuse_together(
+            line, "--nnodes", hosts_flag(line),
+            fmt::format("--nnodes: {}{} contradicts {}, which names {}",
+                        least ? fmt::format("{}:", *least) : "", line.nnodes, hosts_flag(line), hosts));
     return least ? fmt::format("{}:{}", *least, hosts) : std::to_string(hosts);
 }
 
@@ -227,11 +220,19 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
         !hosts.empty() && is_alike && program.find_first_of("./") == program.npos &&
         !runs_python({program}) && !std::filesystem::exists(program, unknown) &&
         find_executable(program, path == nullptr ? std::nullopt : std::optional(*path)).empty();
+    const std::string* home = find_variable(facts.environment, "HOME");
+    for (const ToldOption& option : line.told) {
+        if (option.name != "--config" && option.name != "--rank-order") continue;
+        const std::string file = at_home(option.told.front().texts.back(), home == nullptr ? "" : *home);
+        if (!std::filesystem::is_fifo(file, unknown) && !descriptor_named(file)) continue;
+        if (const auto text = line.files.read(file, kMaxRankOrderFile))
+            facts.read_options[option.name] = *text;
+    }
     if (line.start.host_file.empty()) return facts;
-    const auto text = read_told_file(line.start.host_file, kMaxHostListText);
+    const auto text = line.files.read(line.start.host_file, kMaxHostListText);
     if (!text)
-        throw UsageError(fmt::format("--hostfile {}: {}{}", line.start.host_file, text.error().message(),
-                                     origin_of(line, "--hostfile")));
+        throw UsageError(
+            as_said(line, fmt::format("--hostfile {}: {}", line.start.host_file, text.error().message())));
     facts.host_file_text = edited_text(*text);
     return facts;
 }
@@ -254,6 +255,7 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     if (facts.seals_store && line.store_access == StoreAccess::automatic && nodes > 1)
         plan.options.emplace_back("--store=door");
     plan.program = line.start.program_words;
+    plan.read_options = facts.read_options;
     if (line.read_program) plan.read_program = *line.read_program;
     plan.nnodes = nnodes_of(line, nodes);
     for (const StartNode& node : plan.nodes) plan.host_names.push_back(host_of(node.target));

@@ -21,6 +21,7 @@ struct StarterFacts {
     std::string host_name;
     std::set<std::string> addresses;  // of this machine
     std::string host_file_text;       // of --hostfile
+    Environment read_options;         // StartPlan's
     bool hangup_ignored = false;
     bool may_be_host =
         false;  // what stands behind one host of --hosts: no file and no command here has that plain name

@@ -12,7 +12,6 @@
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/child_exec.hpp"
-#include "launcher/told_file.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/net/resolver.hpp"
@@ -84,11 +83,12 @@ bool may_run_by_python(const CommandLine& line, const NodeFacts& facts) {
     });
 }
 
-RankOrder find_rank_order(const std::string& by, const Environment& environment, const std::string& host) {
+RankOrder find_rank_order(const CommandLine& line, const Environment& environment, const std::string& host) {
+    const std::string& by = line.rank_order_by;
     if (by == "node") return {};
     if (by == "topology") return order_by_topology(environment);
     const std::string option = "--rank-order " + by;
-    const auto text = read_told_file(by, kMaxRankOrderFile);
+    const auto text = line.files.read(by, kMaxRankOrderFile);
     if (!text)
         throw UsageError(fmt::format("{}: neither node nor topology, and no file that can be read: {}",
                                      option, text.error().message()));
@@ -136,7 +136,7 @@ NodeFacts find_node_facts(const CommandLine& line) {
     for (const auto& [name, value] : line.variables) facts.environment[name] = value;
     facts.host_name = host_name();
     // The file is read on one node, too, as it may be wrong, but there is nothing to be ordered.
-    facts.rank_order = find_rank_order(line.rank_order_by, facts.environment, facts.host_name);
+    facts.rank_order = find_rank_order(line, facts.environment, facts.host_name);
     if (line.nnodes == 1) facts.rank_order = {};
     facts.hardware = find_hardware(line, facts.environment);
     const auto path = facts.variable("PATH");

@@ -7,19 +7,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <vector>
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/plan/program.hpp"
+#include "launcher/told_file.hpp"
+#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline app {
 namespace {
 
 constexpr const char* kStandardInput = "/dev/stdin";
-constexpr std::size_t kReadAtOnce = 64 * 1024;
+// Somebody may type it.
+constexpr std::chrono::hours kReadPatience{24};
 
 std::string name_of(const ProgramInput& input, const CommandLine& line) {
     const std::string program = harmless_line(line.program.front());
@@ -28,22 +29,14 @@ std::string name_of(const ProgramInput& input, const CommandLine& line) {
                : fmt::format("{} {}", program, harmless_line(input.word));
 }
 
-// Reads to the end.
 std::string read_all(int descriptor, const std::string& name) {
-    std::string text;
-    for (;;) {
-        const std::size_t before = text.size();
-        text.resize(before + kReadAtOnce);
-        const ssize_t count = ::read(descriptor, text.data() + before, kReadAtOnce);
-        text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-        if (count == 0) return text;
-        if (count < 0 && errno != EINTR)
-            throw UsageError(fmt::format("{}: its program cannot be read: {}", name, std::strerror(errno)));
-        if (text.size() > kMaxReadProgram)
-            throw UsageError(fmt::format(
-                "{}: its program, which is read for all workers, has over {} bytes; put it into a file", name,
-                kMaxReadProgram));
-    }
+    auto text = read_told(descriptor, kMaxReadProgram, kReadPatience);
+    if (text) return *std::move(text);
+    if (text.error() == make_error_code(Errc::limit_exceeded))
+        throw UsageError(fmt::format(
+            "{}: its program, which is read for all workers, has over {} bytes; put it into a file", name,
+            kMaxReadProgram));
+    throw UsageError(fmt::format("{}: its program cannot be read: {}", name, text.error().message()));
 }
 
 // A pipe of a shell's has a number that only this process knows.
@@ -64,10 +57,23 @@ void refuse_further(const CommandLine& line) {
     }
 }
 
-bool is_asked(const CommandLine& line) {
-    const bool is_shown = line.dry_run || line.explain || line.show || line.program.empty();
-    return !is_shown && !line.tty_rank && !line.origins.contains("--stdin") && !line.adapt &&
-           line.secret_file != "-";
+// Workers get no descriptors of the launcher's.
+void refuse_pipes(const CommandLine& line) {
+    const auto is_pipe = [](const std::string& word) {
+        const auto descriptor = descriptor_named(word.substr(word.find('=') + 1));
+        struct stat info {};
+        return descriptor && *descriptor > STDERR_FILENO && ::fstat(*descriptor, &info) == 0 &&
+               S_ISFIFO(info.st_mode);
+    };
+    const auto pipe = std::find_if(line.program.begin() + 1, line.program.end(), is_pipe);
+    if (pipe != line.program.end() && !line.adapt)
+        throw UsageError(fmt::format(
+            "{} {}: a pipe of this process's, which workers do not get; write it to a file, and give that",
+            harmless_line(line.program.front()), harmless_line(*pipe)));
+}
+
+bool is_others(const CommandLine& line) {
+    return line.tty_rank || line.origins.contains("--stdin") || line.adapt || line.secret_file == "-";
 }
 
 void check_text(const CommandLine& line, const std::string& text, const std::string& name) {
@@ -84,23 +90,29 @@ void check_text(const CommandLine& line, const std::string& text, const std::str
             other));
 }
 
-}  // namespace
-
-void take_read_program(CommandLine& line) {
-    if (!is_asked(line)) return;
-    refuse_further(line);
-    const auto input = line.module ? std::nullopt : program_input(line.program);
-    if (!input) return;
-    const std::string name = name_of(*input, line);
-    if (::isatty(input->descriptor) != 0)
+void take(CommandLine& line, const ProgramInput& input) {
+    const std::string name = name_of(input, line);
+    if (::isatty(input.descriptor) != 0)
         throw UsageError(fmt::format(
             "{}: its program is to be read from standard input, which is a terminal; give a file, or --tty 0",
             name));
-    std::string text = read_all(input->descriptor, name);
+    std::string text = read_all(input.descriptor, name);
     check_text(line, text, name);
-    name_standard_input(line.program, *input);
-    name_standard_input(line.start.program_words, *input);
+    name_standard_input(line.program, input);
+    name_standard_input(line.start.program_words, input);
     line.read_program = std::make_shared<const std::string>(std::move(text));
+}
+
+}  // namespace
+
+void take_read_program(CommandLine& line) {
+    if (line.dry_run || line.explain || line.show || line.program.empty()) return;
+    if (!is_others(line)) {
+        refuse_further(line);
+        const auto input = line.module ? std::nullopt : program_input(line.program);
+        if (input) take(line, *input);
+    }
+    refuse_pipes(line);
 }
 
 void take_starters_program(CommandLine& line, const std::string& path) {

@@ -84,9 +84,14 @@ class ReadProgram(support.EndToEndTest):
         self.assertEqual((done.returncode, sorted(done.stdout.splitlines())), (0, RANKS), done.stderr)
 
     def test_data_for_a_detached_job_is_not_lost_without_a_word(self):
-        code, _, err = self.run_with("data\n", "true", flags=("--detach",), env={"DDPRUN_JOBS_DIR": self.folder})
-        self.assertEqual(code, 0)
-        self.assertEqual(err, "ddprun: --detach: workers read nothing, though standard input has something; "
+        reader, writer = os.pipe()
+        os.write(writer, b"data\n")  # Nobody waits for what comes later.
+        os.close(writer)
+        done = subprocess.run([program("ddprun"), "--detach", "true"], stdin=reader, capture_output=True, text=True,
+                              env={**self.environment, "DDPRUN_JOBS_DIR": self.folder}, timeout=support.HANG_GUARD)
+        os.close(reader)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stderr, "ddprun: --detach: workers read nothing, though standard input has something; "
                               "give it to them in a file\n")
 
     def test_what_cannot_be_given_to_all_is_refused(self):
