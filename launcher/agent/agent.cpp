@@ -141,7 +141,8 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
     // another coordinator is looked for where the job may have one.
     void lose(const CoordinatorLoss& loss) override {
         JoinReporter& reporter = link_.reporter();
-        if (loss.kind == CoordinatorLoss::Kind::unreached) return refuse(reporter.given_up(loss.cause));
+        if (loss.kind == CoordinatorLoss::Kind::unreached)
+            return refuse(reporter.given_up(loss.cause, options_.master_source));
         const bool waits_for_place = machine_.state() == AgentState::rejoining && link_->may_retry_members();
         if (machine_.state() == AgentState::joining || waits_for_place) {
             const auto refused = reporter.met(loss, link_->hosts());

@@ -230,10 +230,11 @@ Refused JoinStatus::host_failed(const std::string& what) {
             kExitSystem};
 }
 
-Refused JoinStatus::given_up(const std::string& cause) const {
+Refused JoinStatus::given_up(const std::string& cause, const std::string& source) const {
     return {
-        fmt::format("node 0 was not reached within {} s: {}; --join-timeout SECONDS sets how long to wait",
-                    std::chrono::duration_cast<std::chrono::seconds>(timeout_).count(), cause),
+        fmt::format("node 0 was not reached within {} s: {}{}; --join-timeout SECONDS sets how long to wait",
+                    std::chrono::duration_cast<std::chrono::seconds>(timeout_).count(), cause,
+                    source.empty() ? "" : fmt::format(" (from {})", source)),
         kExitUnavailable};
 }
 

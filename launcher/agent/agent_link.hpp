@@ -80,8 +80,8 @@ class JoinStatus {
     // holds its port, as far as that can be seen.
     static std::string port_taken(std::uint16_t port, const std::optional<PortOwner>& holder);
 
-    // The agent has given up, for this cause.
-    Refused given_up(const std::string& cause) const;
+    // The agent has given up, for this cause; `source`: LaunchOptions::master_source.
+    Refused given_up(const std::string& cause, const std::string& source) const;
 
     // There is no host for this agent, as the election says.
     static Refused not_elected(const std::string& why);
@@ -159,7 +159,9 @@ class JoinReporter {
         if (updates_) log_.update({});
     }
 
-    Refused given_up(const std::string& cause) const { return status_.given_up(with_holder(cause)); }
+    Refused given_up(const std::string& cause, const std::string& source) const {
+        return status_.given_up(with_holder(cause), source);
+    }
 
   private:
     std::string with_holder(const std::string& cause) const {

@@ -171,6 +171,8 @@ struct LaunchOptions {
     std::uint64_t open_files = 0;        // the workers' soft limit of descriptors; 0: the launcher's own
     bool terminal_stop_ignored = false;  // SIGTSTP was, and stays so
     OptionOrigins origins;               // where those that are not the defaults come from
+    std::string
+        master_source;  // the variable or the file that has said where node 0 is; empty: the command line
 
     std::chrono::milliseconds grace_when_lost() const { return std::min(lost_grace, grace_period); }
 };

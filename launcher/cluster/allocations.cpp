@@ -241,7 +241,7 @@ std::optional<FamilyFacts> read_slurm_job(const ClusterView& view) {
     if (list) read_slurm_hosts(view, facts, list->name, "SLURM_TASKS_PER_NODE");
     // A step's own count has taken its place there.
     if (!facts.conflict.empty() && !facts.hosts.empty()) facts.conflict.clear();
-    if (facts.conflict.empty()) facts.conflict = wrong_counts(view, facts);
+    refuse(facts, wrong_counts(view, facts));
     claim_job_nodes(view, facts);
     const auto names = names_of(facts.hosts);
     auto position = own_position(view, names);
@@ -270,7 +270,7 @@ HostList slurm_host_list(const ClusterView& view) {
     HostList list;
     auto facts = read_slurm_job(view);
     if (!facts) return list;
-    refuse_false_names(*facts);
+    refuse_false_names(view, *facts);
     list.hosts = names_of(facts->hosts);
     if (list.hosts.empty() && !facts->conflict.empty())
         list.complaint =
@@ -307,9 +307,10 @@ std::optional<FamilyFacts> read_lsf(const ClusterView& view) {
     facts.start_others = "blaunch -z 'HOSTS' ddprun …";
     facts.reached_by = "blaunch";
     facts.ways_out[Fact::nnodes] =
-        "none of LSB_MCPU_HOSTS (host slots host slots), LSB_DJOB_HOSTFILE and LSB_HOSTS can be read, "
-        "so name them by --hosts or --hostfile";
-    if (facts.conflict.empty()) facts.conflict = slots_conflict(view, facts);
+        fmt::format("{}, {}, {}, {}", lack_of(view, "LSB_MCPU_HOSTS", "no list like n1 4 n2 4"),
+                    lack_of(view, "LSB_DJOB_HOSTFILE", "no file that can be read"),
+                    lack_of(view, "LSB_HOSTS", "no list of hosts"), kNamedBy);
+    refuse(facts, slots_conflict(view, facts));
     return facts;
 }
 
@@ -345,9 +346,8 @@ std::optional<FamilyFacts> read_sge(const ClusterView& view) {
     const std::string* file = named_file(view, kSge.file);
     FamilyFacts facts =
         facts_of(view, kSge, file != nullptr ? read_queue_lines(*file) : std::vector<ListedHost>{});
-    if (facts.conflict.empty()) facts.conflict = wrong_number(view, kSge.count, 1);
-    if (facts.conflict.empty())
-        facts.conflict = count_conflict(kSge.count, number_of(view, kSge.count, 1), kSge.file, facts.hosts);
+    refuse(facts, wrong_number(view, kSge.count, 1));
+    refuse(facts, count_conflict(kSge.count, number_of(view, kSge.count, 1), kSge.file, facts.hosts));
     return facts;
 }
 

@@ -32,7 +32,7 @@ std::vector<Found> find_families(const ClusterView& view, const std::string& sch
         if (scheduler != "auto" && scheduler != family.name) continue;
         auto facts = read_family(family, view);
         if (!facts) continue;
-        refuse_false_names(*facts);
+        refuse_false_names(view, *facts);
         for (auto* claims : {&facts->claims, &facts->rivals}) {
             for (auto& [fact, claim] : *claims) claim.belief = family.belief;
         }

@@ -168,6 +168,6 @@ HostList slurm_host_list(const ClusterView& view);
 
 // Turns what a reader has found, where it names hosts that are none, into a conflict, without the list and the place. A name
 // becomes an argument of a remote shell or of a scheduler's program, which could take it for anything else.
-void refuse_false_names(FamilyFacts& facts);
+void refuse_false_names(const ClusterView& view, FamilyFacts& facts);
 
 }  // namespace ddprun::inline launch

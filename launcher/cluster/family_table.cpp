@@ -147,10 +147,27 @@ std::vector<std::string> names_of(const std::vector<ListedHost>& hosts) {
     return names;
 }
 
-void refuse_false_names(FamilyFacts& facts) {
-    const auto refuse = [&facts](const std::string& source, const std::string& name) {
-        facts.conflict =
-            fmt::format("{}: '{}' is no name of a host", source, harmless_line(name, kMaxFalseNameShown));
+namespace {
+
+// Returns of a source that names a file where the word first stands there: "PBS_NODEFILE=/tmp/nodes:7".
+std::string place_in(const ClusterView& view, const std::string& source, const std::string& word) {
+    const std::string* text = named_file(view, source);
+    if (text == nullptr) return source;
+    std::size_t line = 0;
+    for (const std::string_view one : lines_of(*text)) {
+        ++line;
+        const auto words = words_between_blanks(one);
+        if (std::find(words.begin(), words.end(), word) != words.end()) break;
+    }
+    return fmt::format("{}={}:{}", source, harmless_line(*text_of(view, source)), line);
+}
+
+}  // namespace
+
+void refuse_false_names(const ClusterView& view, FamilyFacts& facts) {
+    const auto refuse = [&](const std::string& source, const std::string& name) {
+        facts.conflict = fmt::format("{}: '{}' is no name of a host", place_in(view, source, name),
+                                     harmless_line(name, kMaxFalseNameShown));
     };
     const auto wrong = std::find_if(facts.hosts.begin(), facts.hosts.end(),
                                     [](const ListedHost& host) { return !is_valid_host(host.name); });

@@ -95,7 +95,7 @@ std::optional<FamilyFacts> read_told(const ClusterView& view, const ToldNames& n
     claim_number(view, facts, Fact::node_rank, names.number, 0);
     if (take_host_list(view, facts, names.list)) {
         claim(facts, Fact::master_addr, facts.hosts.front().name, facts.hosts_source);
-        facts.conflict = count_conflict(names.nodes, nodes, names.list, facts.hosts);
+        refuse(facts, count_conflict(names.nodes, nodes, names.list, facts.hosts));
         if (names.nodes.empty()) claim_listed(facts);
     }
     claim_told(view, facts, Fact::master_addr, names.address);
@@ -204,7 +204,7 @@ std::optional<FamilyFacts> read_volcano(const ClusterView& view) {
     claim_listed(facts);
     claim_number(view, facts, Fact::node_rank, index->name, 0);
     const std::string count = list.substr(0, list.size() - kHostsSuffix.size()) + "_NUM";
-    facts.conflict = count_conflict(count, number_of(view, count, 1), list, facts.hosts);
+    refuse(facts, count_conflict(count, number_of(view, count, 1), list, facts.hosts));
     const std::string& first = facts.hosts.front().name;
     claim(facts, Fact::job_id, "volcano-" + first.substr(0, first.find('.')), list);
     return facts;
@@ -215,7 +215,7 @@ std::optional<FamilyFacts> read_indexed_pod(const ClusterView& view) {
     const auto index = number_of(view, "JOB_COMPLETION_INDEX", 0);
     if (text_of(view, "JOB_COMPLETION_INDEX") == nullptr) return std::nullopt;
     FamilyFacts facts;
-    facts.conflict = wrong_number(view, "JOB_COMPLETION_INDEX", 0);
+    refuse(facts, wrong_number(view, "JOB_COMPLETION_INDEX", 0));
     if (!index) return facts;
     facts.ways_out[Fact::nnodes] = fmt::format(
         "JOB_COMPLETION_INDEX={} tells this pod its index only, so give --nnodes; where each pod is a job of its own, --standalone",
@@ -285,8 +285,9 @@ std::optional<FamilyFacts> read_jax(const ClusterView& view) {
         "JAX_NUM_PROCESSES={} may count nodes or processes, so give --nnodes, --node-rank and "
         "--master-addr, or --standalone for a job of this node alone",
         *count);
-    facts.ways_out[Fact::node_rank] = "JAX_PROCESS_ID is no number, so give --node-rank";
-    facts.ways_out[Fact::master_addr] = "JAX_COORDINATOR_ADDRESS is no HOST:PORT, so give --master-addr";
+    facts.ways_out[Fact::node_rank] = "JAX_PROCESS_ID is not set, so give --node-rank";
+    facts.ways_out[Fact::master_addr] =
+        lack_of(view, "JAX_COORDINATOR_ADDRESS", "no HOST:PORT") + ", so give --master-addr";
     if (!first_of(view, {"KUBERNETES_SERVICE_HOST"}) || first_of(view, {"JAX_LOCAL_DEVICE_IDS"}))
         return facts;
     claim_number(view, facts, Fact::nnodes, "JAX_NUM_PROCESSES", 1);
@@ -396,7 +397,7 @@ std::optional<FamilyFacts> read_sage_maker(const ClusterView& view) {
     if (config.hosts.empty()) {
         if (text_of(view, "SM_HOSTS") == nullptr) return std::nullopt;
         FamilyFacts facts;
-        facts.conflict = "SM_HOSTS is no list of names like [\"algo-1\",\"algo-2\"]";
+        facts.conflict = lack_of(view, "SM_HOSTS", R"(no list of names like ["algo-1","algo-2"])");
         return facts;
     }
     std::sort(config.hosts.begin(), config.hosts.end(), [](const std::string& one, const std::string& other) {
@@ -411,7 +412,8 @@ std::optional<FamilyFacts> read_sage_maker(const ClusterView& view) {
         config.current.empty() ? own_position(view, config.hosts) : position_of(config.current, config.hosts);
     const char* source = text_of(view, "SM_CURRENT_HOST") != nullptr ? "SM_CURRENT_HOST" : "its hosts";
     if (position) claim(facts, Fact::node_rank, std::to_string(*position), source);
-    facts.ways_out[Fact::node_rank] = "SM_CURRENT_HOST is none of its hosts, so give --node-rank";
+    facts.ways_out[Fact::node_rank] =
+        lack_of(view, "SM_CURRENT_HOST", "none of its hosts") + ", so give --node-rank";
     claim_number(view, facts, Fact::workers, "SM_NUM_GPUS", 1);
     claim_told(view, facts, Fact::job_id, "TRAINING_JOB_NAME", "sagemaker-");
     return facts;

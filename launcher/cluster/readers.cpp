@@ -37,6 +37,13 @@ std::string wrong_number(const ClusterView& view, std::string_view variable, int
                        lowest);
 }
 
+std::string lack_of(const ClusterView& view, std::string_view variable, std::string_view wanted) {
+    const std::string* text = text_of(view, variable);
+    return text == nullptr
+               ? fmt::format("{} is not set", variable)
+               : fmt::format("{}={} is {}", variable, harmless_line(*text, kMaxListShown), wanted);
+}
+
 std::optional<Named> first_of(const ClusterView& view, const std::vector<std::string_view>& variables) {
     for (const std::string_view variable : variables) {
         if (const std::string* text = text_of(view, variable)) return Named{std::string(variable), *text};
@@ -75,7 +82,13 @@ void claim_told(const ClusterView& view, FamilyFacts& facts, Fact fact, std::str
 void claim_number(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
                   int lowest) {
     if (const auto number = number_of(view, variable, lowest))
-        claim(facts, fact, std::to_string(*number), variable);
+        return claim(facts, fact, std::to_string(*number), variable);
+    // How many workers there are has another answer besides.
+    if (fact != Fact::workers) refuse(facts, wrong_number(view, variable, lowest));
+}
+
+void refuse(FamilyFacts& facts, std::string conflict) {
+    if (facts.conflict.empty()) facts.conflict = std::move(conflict);
 }
 
 void claim_port(const ClusterView& view, FamilyFacts& facts, std::string_view variable) {

@@ -20,6 +20,9 @@ std::optional<int> number_of(const ClusterView& view, std::string_view variable,
 // One line about a variable that is set, but to no such number; empty: none.
 std::string wrong_number(const ClusterView& view, std::string_view variable, int lowest);
 
+// Says why a variable tells nothing: "X is not set", or "X=y is WANTED".
+std::string lack_of(const ClusterView& view, std::string_view variable, std::string_view wanted);
+
 // The first of these variables that is set, and its text.
 struct Named {
     std::string name;
@@ -43,6 +46,8 @@ void claim_told(const ClusterView& view, FamilyFacts& facts, Fact fact, std::str
                 std::string_view before = {});
 void claim_number(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
                   int lowest);
+// Notes a conflict, unless there is none: the first one stays.
+void refuse(FamilyFacts& facts, std::string conflict);
 void claim_port(const ClusterView& view, FamilyFacts& facts, std::string_view variable);
 // MASTER_ADDR and MASTER_PORT.
 void claim_master(const ClusterView& view, FamilyFacts& facts);

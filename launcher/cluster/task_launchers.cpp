@@ -42,8 +42,7 @@ std::optional<Claim> nodes_of_tasks(const ClusterView& view, const TaskNames& na
 }
 
 void claim_number_of_node(const ClusterView& view, const TaskNames& names, FamilyFacts& facts) {
-    if (const auto number = number_of(view, names.node_rank, 0))
-        return claim(facts, Fact::node_rank, std::to_string(*number), std::string(names.node_rank));
+    claim_number(view, facts, Fact::node_rank, names.node_rank, 0);
     const Tasks& tasks = *facts.tasks;
     if (tasks.task && tasks.nodes == tasks.count)
         claim(facts, Fact::node_rank, std::to_string(*tasks.task), std::string(names.rank));
@@ -123,6 +122,7 @@ void claim_step_place(const ClusterView& view, FamilyFacts& facts) {
     } else if (const auto place = name != nullptr ? position_of(*name, names) : std::nullopt) {
         claim(facts, Fact::node_rank, std::to_string(*place), "SLURMD_NODENAME");
     }
+    refuse(facts, wrong_number(view, "SLURM_NODEID", 0));
     const auto position = own_position(view, names);
     if (number && position && *position != *number)
         facts.conflict = fmt::format(
@@ -181,8 +181,9 @@ void check_components(const ClusterView& view, FamilyFacts& facts) {
 std::optional<FamilyFacts> read_tasks(const ClusterView& view, const TaskNames& names) {
     const auto size = number_of(view, names.size, 1);
     const auto told_nodes = number_of(view, names.nodes, 1);
-    if (!size && !told_nodes) return std::nullopt;
     FamilyFacts facts;
+    refuse(facts, wrong_number(view, names.size, 1));
+    if (!size && !told_nodes) return facts.conflict.empty() ? std::nullopt : std::optional(facts);
     Tasks tasks{.count = size ? *size : *told_nodes,
                 .task = number_of(view, names.rank, 0),
                 .local_task = number_of(view, names.local_rank, 0),
@@ -195,6 +196,7 @@ std::optional<FamilyFacts> read_tasks(const ClusterView& view, const TaskNames& 
         facts.conflict = fmt::format("{}={} is not below {}", names.rank, *tasks.task, tasks.evidence);
         tasks.task.reset();
     }
+    refuse(facts, wrong_number(view, names.rank, 0));
     if (const auto nodes = nodes_of_tasks(view, names, tasks.count, tasks.local_count)) {
         facts.claims[Fact::nnodes] = *nodes;
         tasks.nodes = std::stoi(nodes->value);
@@ -227,7 +229,7 @@ std::optional<FamilyFacts> read_pals(const ClusterView& view) {
 
 std::optional<FamilyFacts> read_open_mpi(const ClusterView& view) {
     auto facts = read_tasks(view, kOpenMpi);
-    if (!facts) return facts;
+    if (!facts || !facts->tasks) return facts;
     // This node has one task, and others may have more.
     const auto nodes = number_of(view, "OMPI_MCA_orte_num_nodes", 1);
     Tasks& tasks = *facts->tasks;
@@ -291,7 +293,7 @@ std::optional<FamilyFacts> read_slurm_step(const ClusterView& view) {
         nodes = nodes.value_or(static_cast<int>(facts.hosts.size()));
         claim_listed(facts);
     }
-    if (facts.conflict.empty()) facts.conflict = wrong_number(view, kStepNodes, 1);
+    refuse(facts, wrong_number(view, kStepNodes, 1));
     if (facts.conflict.empty()) claim_step_place(view, facts);
     if (facts.conflict.empty() && tasks) check_step_counts(view, facts, *tasks);
     facts.tasks = read_step_tasks(view, facts, nodes);

@@ -232,7 +232,7 @@ fs::path make_jobs_folder(const JobsPlace& place) {
     fs::path folder = find_jobs_folder(place);
     if (folder.empty()) return make_beside(place);
     if (::mkdir(folder.c_str(), kPrivate) != 0 && errno != EEXIST)
-        fail_errno(errno, "cannot make " + shown(folder));
+        fail_errno(errno, fmt::format("cannot make {} (see {})", shown(folder), kJobsVariable));
     is_private_folder(folder);
     return folder;
 }

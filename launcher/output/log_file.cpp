@@ -23,7 +23,8 @@ namespace {
 constexpr std::size_t kMaxSharedId = 150;
 
 [[noreturn]] void refuse(int error_number, const std::string& path) {
-    fail_errno(error_number, "cannot create the folder " + path + " for logs and error files (--log-dir)");
+    fail_errno(error_number,
+               "cannot create the folder " + path + " for logs and error files (by TMPDIR or --log-dir)");
 }
 
 std::string run_folder_name(const PathFacts& facts) {

@@ -88,6 +88,12 @@ void note_signs(ClusterPlan& plan) {
         const Claim* claim = told_by_environment(fact);
         if (claim != nullptr && claim->value == value) line.decided_by[option] = claim->source;
     }
+    if (const auto sign = line.decided_by.find("--master-addr"); sign != line.decided_by.end())
+        line.master_source = sign->second;
+    for (const char* option : {"--master-addr", "--rdzv-endpoint"}) {
+        if (const auto said = line.origins.find(option); said != line.origins.end())
+            line.master_source = said->second.name;
+    }
     if (line.workers_by_gpus) line.decided_by["--nproc-per-node"] = "a worker for each GPU";
     const Claim* id = told_by_environment(Fact::job_id);
     if (plan.is_derived && id != nullptr) line.decided_by["--rdzv-id"] = id->source;
@@ -166,11 +172,10 @@ std::string told_gpus_by(const ClusterTable& table) {
 void refuse_selection(const CommandLine& line) {
     for (const auto& [flag, value] :
          {std::pair{"--include", &line.start.include}, {"--exclude", &line.start.exclude}}) {
-        if (value->empty()) continue;
-        const auto origin = line.origins.find(flag);
-        throw UsageError(fmt::format("{} {}: no hosts are named here; give --hosts or --hostfile{}", flag,
-                                     harmless_line(*value),
-                                     origin == line.origins.end() ? "" : origin_text(origin->second)));
+        if (!value->empty())
+            throw UsageError(
+                as_said(line, fmt::format("{} {}: no hosts are named here; give --hosts or --hostfile", flag,
+                                          harmless_line(*value))));
     }
 }
 

@@ -388,9 +388,10 @@ std::optional<ProgramFault> program_fault(const CommandLine& line, const NodeFac
     for (auto words = further.begin(); !program.fault && words != further.end(); ++words)
         program = program_of(*words, line, facts);
     if (!program.fault && program.kind == ProgramKind::by_python && facts.python.empty())
-        return ProgramFault{
-            fmt::format("{}: not found on PATH; PYTHON_EXEC names another one", program.argv.front()),
-            kExitNotFound};
+        return ProgramFault{program.argv.front() + (facts.variable("PYTHON_EXEC").value_or("").empty()
+                                                        ? ": not found on PATH; PYTHON_EXEC names another one"
+                                                        : ": not found (from PYTHON_EXEC)"),
+                            kExitNotFound};
     if (program.fault) program.fault->text = fmt::format("{}: {}", program.entry_name, program.fault->text);
     return program.fault;
 }
