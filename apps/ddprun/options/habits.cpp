@@ -7,6 +7,7 @@
 
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/options/launcher_words.hpp"
+#include "launcher/cluster/host_list.hpp"
 #include "launcher/plan/program.hpp"
 #include "rendezvous/system/split.hpp"
 
@@ -64,7 +65,8 @@ constexpr Habit kHabits[] = {
     {"H,host,L", "mpirun's and horovodrun's", "--hosts {}"},
     {"nodelist,w", "srun's", "--hosts {}"},
     {"machinefile,f,hosts-file,default-hostfile", "mpirun's", "--hostfile {}"},
-    {"x", "mpirun's for a variable, srun's for a host", "--env {0} or --exclude {0}"},
+    {"x", "mpirun's for a variable, srun's for a host",
+     "--env {} (what you have exported goes along), or --exclude HOST"},
     {"genv,env-var,E,e", "another launcher's", "--env {}"},
     {"export", "srun's", "--env NAME=VALUE; what you have exported goes along"},
     {"mixed-precision", "accelerate's", "--env ACCELERATE_MIXED_PRECISION={}"},
@@ -134,6 +136,26 @@ std::string as_typed(std::string word) {
     return name == 0 ? word : (is_short ? "-" : "--") + word.substr(name);
 }
 
+// Fills in the value, or else what the option takes: the other launcher's may be of another grammar.
+std::string advice_of(std::string_view here, const std::string& value) {
+    const std::string advice = fmt::format(fmt::runtime(here), value.empty() ? "N" : value);
+    const auto words = words_between_blanks(advice);
+    CommandLine unused;
+    for (const OptionGroup& group : value.empty() ? std::vector<OptionGroup>() : option_rows(unused)) {
+        for (const OptionRow& row : group.rows) {
+            const auto flag = std::find(words.begin(), words.end(), long_name(row));
+            if (words.end() - flag < 2 || flag[1].find(value) == std::string_view::npos) continue;
+            const std::string taken(flag[1].substr(0, flag[1].find(',', value.size())));
+            try {
+                row.set(taken);
+            } catch (const std::runtime_error&) {
+                return fmt::format(fmt::runtime(here), taken == value ? row.metavar : "N");
+            }
+        }
+    }
+    return advice;
+}
+
 }  // namespace
 
 std::vector<std::string> habit_names() {
@@ -158,10 +180,9 @@ void refuse_habit(const std::string& word, const std::string& next) {
     if (habit == nullptr) return;
     const auto placeholder = habit->here.find('{');
     const bool takes_value = placeholder != std::string_view::npos && habit->here[placeholder + 1] != '{';
-    throw UsageError(fmt::format("{}{}: this is {}; here: {}",
-                                 word.substr(0, word.find_first_of("=0123456789")),
-                                 takes_value && !value.empty() ? " " + value : "", habit->of,
-                                 fmt::format(fmt::runtime(habit->here), value.empty() ? "N" : value)));
+    throw UsageError(fmt::format(
+        "{}{}: this is {}; here: {}", word.substr(0, word.find_first_of("=0123456789")),
+        takes_value && !value.empty() ? " " + value : "", habit->of, advice_of(habit->here, value)));
 }
 
 void refuse_signs(const std::string& word, bool is_value) {

@@ -195,8 +195,10 @@ class WordReader {
 
     // Says where a flag belongs that may be the program's.
     std::string place_of_others() const {
-        const auto is_program = [](const std::string& word) {
-            return word.ends_with(".py") || word.starts_with("./") || word.starts_with('/');
+        // Directly behind the flag its value may stand.
+        const auto is_program = [this](const std::string& word) {
+            const bool is_next = &word == words_.data() + at_ + 1;
+            return word.ends_with(".py") || word.starts_with("./") || (word.starts_with('/') && !is_next);
         };
         const auto program =
             std::find_if(words_.begin() + static_cast<std::ptrdiff_t>(at_), words_.end(), is_program);

@@ -2,8 +2,11 @@
 
 import os
 import re
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from support import EndToEndTest, free_port, main, program
 
@@ -56,7 +59,7 @@ HABITS = (
     ("-nproc_per_node=2", "two dashes here: --nproc_per_node=2"), ("-nnodes 2", "two dashes here: --nnodes"),
     ("-standalone", "two dashes here: --standalone"), ("-nproc 2", "two dashes here: --nproc"), ("--nproc-per-nude 2", "did you mean --nproc-per-node?"),
     ("--nproc-per-node = 2", "no blank stands before or behind the ="), ("--nproc-per-node =2", "no blank"),
-    ("--lr 0.1", "if it is for train.py, write it behind train.py"), ("--tee=4", "must be 0 none, 1 stdout, 2 stderr or 3 both"),
+    ("--lr 0.1", "if it is for train.py, write it behind train.py"), ("--data /data", "if it is for train.py, write it behind train.py"), ("--tee=4", "must be 0 none, 1 stdout, 2 stderr or 3 both"),
     ("--hosts gpu01 gpu02", "hosts stand in one word, like gpu01,gpu02"), ("--hosts u@n1:8 n2:8", "like u@n1:8,n2:8"),
     ("--hosts 10.0.0.1 10.0.0.2", "like 10.0.0.1,10.0.0.2"), ("--hosts gpu[01-03] gpu07", "like gpu[01-03],gpu07"),
     ("--hosts a, b", "like a,b"), ("--hosts a,", "a name is missing"), ("--hosts a,,b", "a name is missing"),
@@ -159,7 +162,7 @@ class Programs(HabitsTest):
                             (["true", ":", "--nproc-per-node", "1", "./nope"], "./nope: no such file")):
             self.assert_one_line(NOT_FOUND, told, *words)
         self.assert_one_line(NOT_FOUND, "train_not_there.py: no such file", "--nproc-per-node", 8, "train_not_there.py")
-        self.assert_one_line(NOT_FOUND, "no-python: not found on PATH; PYTHON_EXEC", "train.py", env={"PYTHON_EXEC": "no-python"})
+        self.assert_one_line(NOT_FOUND, "no-python: not found (from PYTHON_EXEC)", "train.py", env={"PYTHON_EXEC": "no-python"})
         self.assert_one_line(NOT_FOUND, "python3: not_there.py: no such file", "--nproc-per-node", 8, "python3", "-u", "not_there.py")
         self.assert_one_line(NOT_FOUND, "no-gdb: not found on PATH", "--wrap", "0:no-gdb --args", "train.py")
         self.assert_one_line(USAGE, "the program's name is empty", "--nproc-per-node", 2, "", "train.py")
