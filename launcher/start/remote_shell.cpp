@@ -99,11 +99,14 @@ namespace {
 constexpr std::string_view kNeedLine = "ddprun-relay need";
 
 // The file goes into a folder that nobody else may look into; the relay removes it as the first thing it does, and the shell if
-// it never becomes that. `wc` finds out whether the connection broke on the way.
+// it never becomes that. `wc` finds out whether the connection broke on the way. The shell asks first where the system would execute it.
 constexpr std::string_view kShipping =
-    R"sh(umask 077;d=$(mktemp -d "${{TMPDIR:-/tmp}}/ddprun_relay_XXXXXX")||exit 73;)sh"
+    R"sh(umask 077;for t in "${{TMPDIR:-/tmp}}" /var/tmp ~;do d=$(mktemp -d "$t/ddprun_relay_XXXXXX")||continue;)sh"
     R"sh(trap "rm -rf \"$d\"" EXIT;trap "exit 1" HUP INT TERM;)sh"
-    R"sh(head -c {0} >"$d/ddprun"&&[ "$(wc -c <"$d/ddprun")" -eq {0} ]&&chmod 700 "$d/ddprun"&&)sh"
+    R"sh(:>"$d/ddprun"&&chmod 700 "$d/ddprun"&&[ -x "$d/ddprun" ]&&break;rm -rf "$d";d=;done;[ "$d" ]||{{ )sh"
+    R"sh(echo "no place for the launcher: TMPDIR (${{TMPDIR:-/tmp}}), /var/tmp and HOME ($HOME) are full or mounted )sh"
+    R"sh(noexec; set TMPDIR there to a folder that is not, or install ddprun there">&2;exit 73;}};)sh"
+    R"sh(head -c {0} >"$d/ddprun"&&[ "$(wc -c <"$d/ddprun")" -eq {0} ]&&)sh"
     R"sh(exec "$d/ddprun" {1} {2} "$d")sh";
 
 }  // namespace

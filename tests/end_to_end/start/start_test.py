@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -331,6 +332,17 @@ head -c 100000 | env PATH=/usr/bin:/bin /bin/sh -c "$line" """)
         code, _, err = self.run_start("--hosts", "a", *worker("say", "never"), rsh=rsh)
         self.assertEqual(code, 71, err)
         self.assertEqual([name for name in os.listdir(self.folder) if "relay" in name], [])
+
+    @unittest.skipUnless(os.geteuid() == 0, "skipped: only root mounts")
+    def test_it_goes_where_it_may_be_executed(self):
+        launcher, closed = os.path.realpath(program("ddprun")), self.path("closed")
+        os.mkdir(closed)
+        for home, told in ((self.folder, "^$"), (closed, rf"no place for the launcher: TMPDIR \({closed}\), .*noexec; set TMPDIR there")):
+            line = f"""for d in {closed} /var/tmp; do mount -t tmpfs -o noexec none $d; done; export TMPDIR={closed} HOME={home}; exec sh -c "$1" """
+            rsh = self.script("noexec", f"""exec unshare --mount sh -c '{line}' sh "$(printf %s "$2" | sed 's|{launcher}|/nowhere|')" """)
+            code, out, err = self.run_start("--hosts", "a", *worker("say", "here"), rsh=rsh)
+            self.assertEqual((code, out), (0, "here") if home == self.folder else (71, ""), err)
+            self.assertRegex(err, told)
 
     def test_noise_of_a_shell_is_passed_over(self):
         rsh = self.script("noisy", 'printf "Welcome to $1"; echo "a warning" >&2; exec /bin/sh -c "$2"')
