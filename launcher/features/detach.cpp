@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <cstdio>
 
@@ -199,6 +201,7 @@ void become_launcher(const sigset_t& mask, int output) {
 }
 
 constexpr const char* kRecordName = "job.json";
+constexpr const char* kOutputName = "output";
 constexpr const char* kRoomName = ".result";
 constexpr std::size_t kResultRoom = 64 * 1024;
 // Some more than the result says of one.
@@ -214,6 +217,18 @@ int take_room(int file, std::size_t bytes) {
         error_number = ::posix_fallocate(file, 0, static_cast<off_t>(bytes));
     } while (error_number == EINTR);
     return error_number;
+}
+
+// Whoever removes a folder has removed all of it by then.
+constexpr std::chrono::seconds kCleaningTime{1};
+
+// The launcher's output goes on in this file, with all that it has had.
+void lead_output_to(const std::filesystem::path& output) {
+    std::filesystem::copy_file("/proc/self/fd/1", output);
+    const OwnedDescriptor file =
+        need(::open(output.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC), output.string());
+    if (::dup2(file.get(), STDOUT_FILENO) < 0 || ::dup2(file.get(), STDERR_FILENO) < 0)
+        fail_errno(errno, "cannot write to " + output.string());
 }
 
 boost::system::error_code reserved_error() { return {errno, boost::system::system_category()}; }
@@ -293,10 +308,56 @@ DetachedJob::~DetachedJob() {
 }
 
 void DetachedJob::began(AgentControls& agent) {
-    serve_job_control(agent.executor(), listen_job_control(folder_),
-                      {.status = [&agent] { return agent.status(); },
+    agent_ = &agent;
+    serve();
+}
+
+void DetachedJob::serve() {
+    serve_job_control(agent_->executor(), listen_job_control(folder_),
+                      {.status = [agent = agent_] { return agent->status(); },
                        .effect_of = [this](int signal) { return effect_of(signal); },
-                       .deliver = [&agent](int signal) { agent.tell(SignalSent{signal}); }});
+                       .deliver = [agent = agent_](int signal) { agent->tell(SignalSent{signal}); }});
+}
+
+// Not all cleaners of temporary files look at locks. The handlers own the watch, which ends with the agent.
+void DetachedJob::watch() {
+    OwnedDescriptor changes(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    if (!changes || ::inotify_add_watch(changes.get(), folder_.c_str(), IN_DELETE | IN_DELETE_SELF) < 0)
+        return;
+    using Stream = boost::asio::posix::stream_descriptor;
+    auto stream = std::make_shared<Stream>(agent_->executor(), changes.release());
+    stream->async_wait(Stream::wait_read, [this, stream](const boost::system::error_code& error) {
+        if (error) return;
+        auto pause = std::make_shared<boost::asio::steady_timer>(stream->get_executor(), kCleaningTime);
+        pause->async_wait([this, pause](const boost::system::error_code& cancelled) {
+            if (cancelled || agent_ == nullptr) return;
+            make_anew();
+            watch();
+        });
+    });
+}
+
+void DetachedJob::make_anew() {
+    const auto lacks = [this](const char* name) { return ::access((folder_ / name).c_str(), F_OK) != 0; };
+    if (!lacks(kRecordName) && !lacks(kOutputName) && !lacks(kControlName) && !lacks(kRoomName)) return;
+    const std::string what = fmt::format("something has removed '{}', the job's folder", folder_.string());
+    try {
+        const std::filesystem::path jobs = folder_.parent_path();
+        std::filesystem::create_directories(jobs.parent_path());
+        for (const std::filesystem::path& folder : {jobs, folder_}) {
+            ::mkdir(folder.c_str(), 0700);
+            is_private_folder(folder);
+        }
+        claim_ = FolderClaim(folder_);
+        if (lacks(kOutputName)) lead_output_to(folder_ / kOutputName);
+        if (lacks(kRoomName)) room_ = reserve_result(folder_);
+        if (lacks(kControlName)) serve();
+        if (const auto error = replace_file(folder_ / kRecordName, to_json(record_))) fail_record(error);
+        agent_->say(LogLevel::warn, what + ", which was made anew");
+    } catch (const std::exception& error) {
+        agent_->say(LogLevel::warn, fmt::format("{}, and ddpctl finds the job no more (process {}): {}", what,
+                                                record_.pid, error.what()));
+    }
 }
 
 void DetachedJob::workers_run(const RoundReady& place) {
@@ -311,11 +372,14 @@ void DetachedJob::workers_run(const RoundReady& place) {
     folder_ = publish_job_folder(folder_, record_.id);
     published_ = true;
     room_.grow(kResultRoom + kRoomOfRank * static_cast<std::size_t>(place.world_size));
+    watch();
     prune_jobs(folder_.parent_path());
     tell_started(std::move(starter_), record_.id);
 }
 
 std::optional<std::string> DetachedJob::ended(const JobResult& result) {
+    if (published_) make_anew();
+    agent_ = nullptr;
     const std::filesystem::path path = folder_ / "result.json";
     const auto error = room_.become(folder_ / kRoomName, path, to_json(result));
     if (!error) return std::nullopt;

@@ -5,7 +5,7 @@
 // on its own stderr, no more and no less, and passes signals on. It is to be called while there is one thread only.
 //
 // DetachedJob is the feature of the detached process: it keeps the job's folder, answers ddpctl, and tells the one who
-// started it that the workers run. If they never run, the folder is removed.
+// started it that the workers run. If they never run, the folder is removed; if something else removes it later, it is made anew.
 #pragma once
 
 #include <boost/system/error_code.hpp>
@@ -78,6 +78,9 @@ class DetachedJob : public Feature {
   private:
     [[noreturn]] void fail_record(const boost::system::error_code& error) const;
     SignalEffect effect_of(int signal) const;
+    void serve();
+    void watch();
+    void make_anew();
 
     std::filesystem::path folder_;
     FolderClaim claim_;
@@ -86,6 +89,7 @@ class DetachedJob : public Feature {
     std::optional<ReservedFile> record_room_;
     ReservedFile room_;
     OwnedDescriptor starter_;
+    AgentControls* agent_ = nullptr;  // until the job is over
     bool published_ = false;
 };
 

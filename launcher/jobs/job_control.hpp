@@ -64,7 +64,9 @@ std::optional<ControlReply> parse_control_reply(std::string_view line);
 // Writes the status as one JSON object, for programs.
 std::string to_json(const AgentStatus& status);
 
-// JobControlAddress is the address of `control` in a job's folder, good as long as this lives. It goes through a descriptor of the folder, because
+inline constexpr const char* kControlName = "control";
+
+// JobControlAddress is the address of that in a job's folder, good as long as this lives. It goes through a descriptor of the folder, because
 // a path may be longer than a unix socket's address has room for.
 class JobControlAddress {
   public:
@@ -73,7 +75,8 @@ class JobControlAddress {
         : folder_(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
         if (!folder_) fail_errno(errno, "cannot open '" + folder.string() + "'");
         address_.sun_family = AF_UNIX;
-        ("/proc/self/fd/" + std::to_string(folder_.get()) + "/control").copy(address_.sun_path, kMaxPath);
+        ("/proc/self/fd/" + std::to_string(folder_.get()) + "/" + kControlName)
+            .copy(address_.sun_path, kMaxPath);
     }
 
     const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address_); }

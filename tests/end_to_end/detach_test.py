@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -355,6 +356,57 @@ class Control(DetachTest):
         self.assertIn(newest, self.folders())
         self.assertLessEqual(len(self.folders()), 22)
         self.assertGreaterEqual(len(self.folders()), 20)
+
+
+class Cleaned(DetachTest):
+    def wait_until(self, is_done):
+        deadline = time.monotonic() + support.HANG_GUARD
+        while not is_done():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)  # What other processes do is no event for us.
+
+    def ids(self):
+        return [entry["job"]["id"] for entry in json.loads(self.run_ctl("list", "--json")[1])]
+
+    def test_a_folder_that_was_removed_is_made_anew(self):
+        for removed in ("{jobs}/{job}", "{jobs}", *("{jobs}/{job}/" + name for name in ("control", "job.json", "output", ".result"))):
+            with self.subTest(removed):
+                job = self.start(*worker("say", "before", "wait-for-file", self.go, "say", "behind"))
+                subprocess.run(["rm", "-rf", removed.format(jobs=self.jobs, job=job)], check=True)
+                said = os.path.join(self.jobs, job, "output")
+                self.wait_until(lambda: os.path.exists(said) and "made anew" in self.run_ctl("logs", job)[1])
+                self.assertEqual((self.ids(), self.status(job)["state"]), ([job], "running"))
+                self.let_go()
+                self.assertEqual(self.run_ctl("attach", job)[0], 0)
+                text = self.run_ctl("logs", job)[1]
+                self.assertRegex(text, rf"(?s)^before\nddprun: something has removed '{self.jobs}/{job}', .* made anew\nbehind$")
+                self.assertEqual(self.status(job)["state"], "ended")
+                os.remove(self.go)
+                shutil.rmtree(self.jobs)
+
+    def test_a_folder_that_is_somebody_elses_is_not_taken(self):
+        job = self.start(*worker("wait-for-file", self.go))
+        launcher = self.status(job)["job"]["pid"]
+        with open(f"/proc/{launcher}/fd/1", encoding="utf-8") as output:
+            shutil.rmtree(self.jobs)
+            os.symlink("/tmp", self.jobs)
+            self.wait_until(lambda: f"(process {launcher}): " in output.read())
+        os.remove(self.jobs)
+        self.let_go()
+        self.wait_until(lambda: not is_alive(launcher))
+
+    @unittest.skipUnless(shutil.which("systemd-tmpfiles"), "systemd-tmpfiles is not installed")
+    def test_a_cleaner_of_old_files_leaves_it(self):
+        job = self.start(*worker("wait-for-file", self.go))
+        old = os.path.join(self.jobs, "old")
+        open(old, "w", encoding="ascii").close()
+        rules = os.path.join(self.runtime, "rules.conf")
+        with open(rules, "w", encoding="ascii") as file:
+            file.write(f"e {self.jobs} - - - 2s\n")
+        self.wait_until(lambda: subprocess.run(["systemd-tmpfiles", "--clean", rules], check=True) and not os.path.exists(old))
+        self.assertEqual(self.status(job)["state"], "running")
+        self.let_go()
+        self.assertEqual(self.run_ctl("attach", job)[0], 0)
 
 
 class OtherUsers(DetachTest):
