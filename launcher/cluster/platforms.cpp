@@ -102,8 +102,9 @@ std::optional<FamilyFacts> read_told(const ClusterView& view, const ToldNames& n
     claim_number(view, facts, Fact::workers, names.workers, 1);
     if (const auto id = first_of(view, {names.job_ids[0], names.job_ids[1]}))
         claim(facts, Fact::job_id, fmt::format("{}-{}", names.job_name, id->text), id->name);
-    facts.ways_out[Fact::nnodes] = fmt::format("{} is not set, so give --nnodes", names.nodes);
-    facts.ways_out[Fact::node_rank] = fmt::format("{} is not set, so give --node-rank", names.number);
+    constexpr std::string_view kNumber = "no whole number";
+    facts.ways_out[Fact::nnodes] = lack_of(view, names.nodes, kNumber) + ", so give --nnodes";
+    facts.ways_out[Fact::node_rank] = lack_of(view, names.number, kNumber) + ", so give --node-rank";
     facts.ways_out[Fact::master_addr] = fmt::format("{} is not set, so give --master-addr",
                                                     names.address.empty() ? names.list : names.address);
     return facts;
@@ -203,6 +204,7 @@ std::optional<FamilyFacts> read_volcano(const ClusterView& view) {
     if (!take_host_list(view, facts, list)) return facts;
     claim_listed(facts);
     claim_number(view, facts, Fact::node_rank, index->name, 0);
+    facts.ways_out[Fact::node_rank] = lack_of(view, index->name, "no whole number") + ", so give --node-rank";
     const std::string count = list.substr(0, list.size() - kHostsSuffix.size()) + "_NUM";
     refuse(facts, count_conflict(count, number_of(view, count, 1), list, facts.hosts));
     const std::string& first = facts.hosts.front().name;
@@ -285,7 +287,8 @@ std::optional<FamilyFacts> read_jax(const ClusterView& view) {
         "JAX_NUM_PROCESSES={} may count nodes or processes, so give --nnodes, --node-rank and "
         "--master-addr, or --standalone for a job of this node alone",
         *count);
-    facts.ways_out[Fact::node_rank] = "JAX_PROCESS_ID is not set, so give --node-rank";
+    facts.ways_out[Fact::node_rank] =
+        lack_of(view, "JAX_PROCESS_ID", "no whole number") + ", so give --node-rank";
     facts.ways_out[Fact::master_addr] =
         lack_of(view, "JAX_COORDINATOR_ADDRESS", "no HOST:PORT") + ", so give --master-addr";
     if (!first_of(view, {"KUBERNETES_SERVICE_HOST"}) || first_of(view, {"JAX_LOCAL_DEVICE_IDS"}))

@@ -14,7 +14,6 @@
 namespace ddprun::inline launch {
 namespace {
 
-constexpr std::size_t kMaxNumberShown = 80;
 constexpr std::size_t kMaxListShown = 120;
 
 }  // namespace
@@ -33,8 +32,7 @@ std::optional<int> number_of(const ClusterView& view, std::string_view variable,
 std::string wrong_number(const ClusterView& view, std::string_view variable, int lowest) {
     const std::string* text = text_of(view, variable);
     if (text == nullptr || number_of(view, variable, lowest)) return {};
-    return fmt::format("{}={} is no whole number from {} on", variable, harmless_line(*text, kMaxNumberShown),
-                       lowest);
+    return lack_of(view, variable, fmt::format("no whole number from {} on", lowest));
 }
 
 std::string lack_of(const ClusterView& view, std::string_view variable, std::string_view wanted) {
@@ -82,9 +80,7 @@ void claim_told(const ClusterView& view, FamilyFacts& facts, Fact fact, std::str
 void claim_number(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
                   int lowest) {
     if (const auto number = number_of(view, variable, lowest))
-        return claim(facts, fact, std::to_string(*number), variable);
-    // How many workers there are has another answer besides.
-    if (fact != Fact::workers) refuse(facts, wrong_number(view, variable, lowest));
+        claim(facts, fact, std::to_string(*number), variable);
 }
 
 void refuse(FamilyFacts& facts, std::string conflict) {

@@ -181,9 +181,8 @@ void check_components(const ClusterView& view, FamilyFacts& facts) {
 std::optional<FamilyFacts> read_tasks(const ClusterView& view, const TaskNames& names) {
     const auto size = number_of(view, names.size, 1);
     const auto told_nodes = number_of(view, names.nodes, 1);
+    if (!size && !told_nodes) return std::nullopt;
     FamilyFacts facts;
-    refuse(facts, wrong_number(view, names.size, 1));
-    if (!size && !told_nodes) return facts.conflict.empty() ? std::nullopt : std::optional(facts);
     Tasks tasks{.count = size ? *size : *told_nodes,
                 .task = number_of(view, names.rank, 0),
                 .local_task = number_of(view, names.local_rank, 0),
@@ -229,7 +228,7 @@ std::optional<FamilyFacts> read_pals(const ClusterView& view) {
 
 std::optional<FamilyFacts> read_open_mpi(const ClusterView& view) {
     auto facts = read_tasks(view, kOpenMpi);
-    if (!facts || !facts->tasks) return facts;
+    if (!facts) return facts;
     // This node has one task, and others may have more.
     const auto nodes = number_of(view, "OMPI_MCA_orte_num_nodes", 1);
     Tasks& tasks = *facts->tasks;

@@ -76,7 +76,7 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
          {{"--json", "", "As one JSON object", into(call.json)},
           {"--log-dir", "DIR",
            "The folder for logs that is to be looked at (that of the variables of --log-dir)",
-           into(call.log_dir), kTorchruns}}}};
+           into(call.log_dir), kTorchruns | kPath}}}};
     const std::vector<OptionGroup> own = groups;
     const std::vector<OptionGroup> of_nodes = node_groups(unused);
     groups.insert(groups.end(), of_nodes.begin(), of_nodes.end());
@@ -91,7 +91,7 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
     call.show = parse_words(app, groups, std::move(split.options), split.topic);
     if (call.show) return call;
     Environment of_logs;
-    for (const char* name : {"DDPRUN_LOG_DIR", "PET_LOG_DIR"}) {
+    for (const char* name : {"DDPRUN_LOG_DIR", "PET_LOG_DIR", "HOME"}) {
         if (const std::string* value = find_variable(environment, name)) of_logs[name] = *value;
     }
     take_values(app, own, of_logs, split.typed);

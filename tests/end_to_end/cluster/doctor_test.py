@@ -135,6 +135,9 @@ class Doctor(DoctorTest):
         self.assert_found(finding, "problem", "temporary files", "No space left on device", "TMPDIR")
         finding = self.examine("--log-dir", os.path.join(place, "logs"))["folder", os.path.join(place, "logs")]
         self.assert_found(finding, "problem", "logs", f"is to be made in {place}", "--log-dir")
+        for home in ({"HOME": place}, {"HOME": place, "DDPRUN_LOG_DIR": "~/logs"}):
+            words = () if len(home) > 1 else ("--log-dir=~/logs",)
+            self.assert_found(self.examine(*words, env=home)["folder", os.path.join(place, "logs")], "problem", "logs")
         finding = self.examine(env={"PET_LOG_DIR": place})["folder", place]
         self.assert_found(finding, "problem", "logs")
         self.assert_check_refuses("No space left on device", env={"TMPDIR": place})
