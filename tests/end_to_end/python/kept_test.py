@@ -37,7 +37,7 @@ class Store(dict):
 class Clock:
     def __init__(self, events): self.now, self.events = 0, events
     def monotonic(self): return self.now
-    def sleep(self, seconds):  # nobody sleeps
+    def sleep(self, seconds):  # no event: nobody sleeps
         self.now += seconds
         while self.events and self.events[0][0] <= self.now: self.events.pop(0)[1]()
 def wait(begins, ends, comes, limit=10):

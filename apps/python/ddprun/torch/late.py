@@ -44,6 +44,6 @@ def meeting_limit(store, rank, size, limit):
                 kept.say(f"rank {rank} waits for {'rank' if len(makers) == 1 else 'ranks'} {', '.join(map(str, makers))}: there the extension "
                          "for torch is being made (half a minute); `python -m ddprun.torch build` makes it before a job")
                 told.update(makers)
-        time.sleep(pause)  # A store's own wait prints warnings when its limit passes.
+        time.sleep(pause)  # A key that comes is no event: a wait of the store prints warnings when it ends.
         pause = min(2 * pause, _LONGEST_PAUSE)
     return limit
