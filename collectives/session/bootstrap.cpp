@@ -15,6 +15,7 @@
 #include "collectives/messages/messenger.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/session/claim.hpp"
+#include "collectives/session/host_identity.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/shm/shm_backend.hpp"
 #include "collectives/tcp/flow.hpp"
@@ -59,15 +60,6 @@ CollectiveError translated(const boost::system::system_error& error) {
     if (error.code() == make_error_code(Errc::timed_out)) code = CollectiveErrorCode::timed_out;
     if (error.code() == make_error_code(Errc::malformed)) code = CollectiveErrorCode::invalid_argument;
     return CollectiveError(code, fmt::format("join: {}", error.what()), {}, "join");
-}
-
-std::string host_identity() {
-    std::string boot;
-    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-    std::string identity = fmt::format("{}/{}", host_name(), boot);
-    std::replace_if(
-        identity.begin(), identity.end(), [](char c) { return c == ' ' || c == '\n'; }, '_');
-    return identity;
 }
 
 // Returns where the other ranks reach this one; `usual` unless the settings say otherwise.
@@ -269,6 +261,9 @@ std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, c
         *room.store, {place.rank, place.world_size, place.round, own_claim(host_identity())}, self, deadline);
     joined.membership.own_numbers = std::ranges::any_of(joined.membership.members, &Member::own_numbers);
     joined.membership.mesh_key = place.mesh_key;
+    if (const auto notice = notice_of_containers(joined.membership);
+        notice && place.transport == Transport::automatic)
+        std::fputs((*notice + '\n').c_str(), stderr);
     if (room.rank_0_hosts) room.departure = std::make_unique<Departure>(std::move(joined.departure));
     auto session = open_session(std::move(joined.membership), std::move(listener), place.transport,
                                 place.nccl, options, deadline, {.death_news = std::move(news)});

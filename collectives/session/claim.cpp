@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -22,16 +21,15 @@ struct Process {
     std::string pid;
     std::string host;
     std::string start;
-    std::string processes;
 };
 
 std::optional<Process> parse(const std::string& claim) {
     std::istringstream words(claim);
     Process process;
     std::string pid, on, since, more;
-    words >> pid >> process.pid >> on >> process.host >> since >> process.start >> process.processes;
+    words >> pid >> process.pid >> on >> process.host >> since >> process.start;
     const bool is_whole = words && !(words >> more) && pid == "pid" && on == "on" && since == "since";
-    return is_whole && process.start.ends_with(',') ? std::optional(process) : std::nullopt;
+    return is_whole ? std::optional(process) : std::nullopt;
 }
 
 // Nothing if there is no such process, or it has ended and only its parent has not heard.
@@ -48,30 +46,23 @@ std::optional<std::string> start_of(const std::string& pid) {
     return lives ? std::optional(word) : std::nullopt;
 }
 
-std::string own_namespace() {
-    std::error_code error;
-    const std::string name = std::filesystem::read_symlink("/proc/self/ns/pid", error).string();
-    return error ? "pid:unknown" : name;
-}
-
 }  // namespace
 
 std::string own_claim(const std::string& host) {
     const std::string pid = std::to_string(::getpid());
-    return fmt::format("pid {} on {} since {}, {}", pid, host, start_of(pid).value_or("unknown"),
-                       own_namespace());
+    return fmt::format("pid {} on {} since {}", pid, host, start_of(pid).value_or("unknown"));
 }
 
 bool is_of_dead(const std::string& claim, const std::string& own) {
     const auto theirs = parse(claim);
     const auto ours = parse(own);
-    if (!theirs || !ours || theirs->host != ours->host || theirs->processes != ours->processes) return false;
+    if (!theirs || !ours || theirs->host != ours->host) return false;
     // Where processes are not shown, or those of another namespace, this one is not found either.
     const auto own_start = start_of(ours->pid);
     const bool is_shown = own_start && own_start == start_of("self");
     if (!is_shown || !whole_number<std::uint64_t>(theirs->pid, 1)) return false;
     const auto start = start_of(theirs->pid);
-    return !start || *start + "," != theirs->start;
+    return !start || *start != theirs->start;
 }
 
 void claim_rank(Store& store, const std::string& key, int rank, const std::string& own) {

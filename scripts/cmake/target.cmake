@@ -14,6 +14,11 @@ target_compile_options(ddprun_options INTERFACE $<$<NOT:${is_joined}>:-Wshadow>
 if(DDPRUN_WERROR)
   target_compile_options(ddprun_options INTERFACE -Werror)
 endif()
+# A product and a sum are two roundings on every machine, or ranks of unlike processors would have unlike sums: g++ makes them one
+# where the processor has an instruction for it, as aarch64 has and the x86-64 that is built for has not.
+if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+  target_compile_options(ddprun_options INTERFACE -ffp-contract=off)
+endif()
 target_include_directories(ddprun_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
 target_include_directories(ddprun_options SYSTEM INTERFACE $<BUILD_INTERFACE:${DDPRUN_BOOST_INCLUDE}>
                                                             $<BUILD_INTERFACE:${DDPRUN_FMT_INCLUDE}>)

@@ -179,3 +179,7 @@ def backend_of_an_older_torch(results, setting, older):
         env = setting.environment(PYTHONPATH=os.path.join(ROOT, "apps", "python"), XDG_CACHE_HOME=folder, DDPRUN_COLLECTIVES_LIBRARY=os.path.join(
             build, "collectives", "package", "libddprun_collectives.so"))
         note_training(results, setting.title("the backend, compiled at its first use"), os.path.join(support.BIN, "ddprun"), DDP_EXAMPLE, env)
+        right, text = said_by([os.path.join(support.BIN, "ddprun"), "--standalone", "--nproc-per-node=2",
+                               os.path.join(ROOT, "scripts", "interop", "programs", "backend_late.py"), os.path.join(folder, "late")], env=env)
+        told = "rank 0 waits for rank 1: there the extension for torch is being made" in text
+        results.note(setting.title("a rank that makes its extension is waited for"), None if right and told else "it is not", text)

@@ -107,6 +107,13 @@ TEST_CASE("a prediction is the largest output and decides what is correct", "[ml
     CHECK(mlp.add_gradients(parameters, image, 0, gradients).loss == 500.0f);
 }
 
+TEST_CASE("a product is rounded before it is added, on every processor", "[mlp]") {
+    // 1 + 2^-12 squared is 1 + 2^-11 in a float; joined with the bias's addition 2^-24 would stay, and be the larger output.
+    const float factor = 1.0f + 1.0f / 4096;
+    const std::vector<float> parameters = {factor, -(1.0f + 1.0f / 2048), 16'777'216.0f, 0.0f, 0.0f, 0.5f};
+    CHECK(Mlp({.inputs = 1, .hidden = 1, .outputs = 2}).predict(parameters, std::vector<float>{factor}) == 1);
+}
+
 TEST_CASE("first parameters depend on the seed alone and have the stated range", "[mlp]") {
     const MlpShape shape{.inputs = 64, .hidden = 128, .outputs = 10};
     REQUIRE(shape.parameter_count() == 64 * 128 + 128 + 128 * 10 + 10);

@@ -5,12 +5,24 @@ import sys
 
 from .places import program
 
-if sys.executable and not os.environ.get("PYTHON_EXEC"):
-    os.environ["PYTHON_EXEC"] = sys.executable
-launcher = program("ddprun")
-try:
-    os.execv(launcher, ["ddprun", *sys.argv[1:]])
-except OSError as error:
-    print(f"ddprun: {launcher} cannot be executed: {error.strerror}; the wheel is for glibc 2.28 or newer, and for the processor "
-          "that its name tells", file=sys.stderr)
-    sys.exit(71)
+
+def become(name="ddprun"):
+    """The program of this name; returns an exit code only where it cannot be executed."""
+    if sys.executable and not os.environ.get("PYTHON_EXEC"):
+        os.environ["PYTHON_EXEC"] = sys.executable
+    launcher = program(name)
+    try:
+        os.execv(launcher, [name, *sys.argv[1:]])
+    except OSError as error:
+        print(f"ddprun: {launcher} cannot be executed: {error.strerror}; the wheel is for glibc 2.28 or newer, and for the processor "
+              "that its name tells", file=sys.stderr)
+    return 71
+
+
+def become_ddpctl():
+    """The other program of an installed checkout."""
+    return become("ddpctl")
+
+
+if __name__ == "__main__":
+    sys.exit(become())

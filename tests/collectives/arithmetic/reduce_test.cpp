@@ -1,5 +1,6 @@
 #include "collectives/arithmetic/reduce.hpp"
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -15,7 +16,35 @@ namespace {
 
 constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg};
 
+// A conversion by vectors may make a NaN quiet on the way to floats, too.
+std::uint32_t bits_of(float value) {
+    return std::bit_cast<std::uint32_t>(value) | (std::isnan(value) ? 0x40'0000U : 0U);
+}
+
 }  // namespace
+
+TEMPLATE_TEST_CASE("16-bit numbers are converted by vectors to the bits of one conversion each", "[reduce]", Float16, BFloat16) {
+    constexpr DataType kType = data_type_of<TestType>();
+    std::vector<TestType> narrow_ones;
+    for (std::uint32_t bits = 0; bits < 65'536; ++bits)
+        narrow_ones.push_back(TestType::from_bits(static_cast<std::uint16_t>(bits)));
+    std::vector<float> wide_ones;
+    for (std::uint32_t high = 0; high < 65'536; ++high) {
+        // Around the middles that both types round at.
+        for (const std::uint32_t low : {0x0U, 0x1U, 0xfffU, 0x1000U, 0x1001U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU})
+            wide_ones.push_back(std::bit_cast<float>(high << 16 | low));
+    }
+    // The vectors' last elements are not many, too.
+    for (const std::size_t begin : {0, 3}) {
+        std::vector<float> wide(narrow_ones.size() - begin);
+        widen(kType, wide.data(), narrow_ones.data() + begin, wide.size());
+        for (std::size_t i = 0; i < wide.size(); ++i)
+            REQUIRE(bits_of(wide[i]) == bits_of(static_cast<float>(narrow_ones[begin + i])));
+        std::vector<TestType> narrowed(wide_ones.size() - begin);
+        narrow(kType, narrowed.data(), wide_ones.data() + begin, narrowed.size());
+        for (std::size_t i = 0; i < narrowed.size(); ++i) REQUIRE(narrowed[i].bits == TestType(wide_ones[begin + i]).bits);
+    }
+}
 
 TEMPLATE_TEST_CASE("combine applies every operation to every element", "[reduce]", float, double,
                    std::int32_t, std::int64_t) {

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <stdexcept>
 
 #include "collectives/session/claim.hpp"
+#include "collectives/session/host_identity.hpp"
 #include "rendezvous/store/store_host.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"
@@ -158,7 +160,6 @@ TEST_CASE("the place of a process that has ended is free, and no other", "[join]
     CHECK(is_of_dead(changed(own, " since ", " since 1"), own));
     CHECK_FALSE(is_of_dead(own, own));
     CHECK_FALSE(is_of_dead(changed(dead, "this/host", "other/host"), own));
-    CHECK_FALSE(is_of_dead(changed(dead, "pid:[", "pid:[1"), own));
     CHECK_FALSE(is_of_dead("pid 7 on this/host", own));
     const auto data = std::make_shared<MemoryStoreData>();
     MemoryStore store(data);
@@ -174,6 +175,29 @@ TEST_CASE("the place of a process that has ended is free, and no other", "[join]
         expect_error(CollectiveErrorCode::system, {1}, [&] { claim_rank(*one, kKey, 1, other); });
         CHECK(store.get(kKey, Milliseconds(0)) == own);
     }
+}
+
+TEST_CASE("containers of one machine that cannot share memory are told so, by the first rank in them",
+          "[join]") {
+    const auto told = [](int rank, const std::vector<std::string>& hosts) {
+        Membership membership;
+        membership.rank = rank;
+        for (const std::string& host : hosts) membership.members.push_back({{"10.0.0.1", 1}, host});
+        return notice_of_containers(membership).value_or("");
+    };
+    const std::string a = "a/boot/pid:[1]";
+    const std::string b = "b/boot/pid:[2]";
+    const std::string far = "a/other/pid:[3]";
+    CHECK(told(1, {far, a, b, a}).find("ranks 1, 3 on a and 2 on b are in containers of one machine") == 8);
+    CHECK(told(0, {a, "a/boot/pid:[2]"}).find("ranks 0 on a and 1 on a ") == 8);
+    CHECK(told(0, {far, a, b, a}).empty());
+    CHECK(told(2, {far, a, b, a}).empty());
+    // Two names for one machine, as tests have them; and names that the user has given.
+    CHECK(told(0, {a, "b/boot/pid:[1]"}).empty());
+    CHECK(told(0, {"one", "two"}).empty());
+    CHECK(told(0, {"mine/1", "mine/2"}).empty());
+    CHECK(told(0, {a, "one"}).empty());
+    CHECK(std::count(host_identity().begin(), host_identity().end(), '/') == 2);
 }
 
 TEST_CASE("ranks that disagree about their number are told, whoever comes first", "[join]") {

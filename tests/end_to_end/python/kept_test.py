@@ -27,6 +27,34 @@ EXTENSION = """#include <Python.h>
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_ddprun_torch", WORD, -1, 0, 0, 0, 0, 0};
 PyMODINIT_FUNC PyInit__ddprun_torch(void) { return PyModule_Create(&module); }
 """
+# A rank of two and a clock of its own: when the other begins to make its extension, when that ends, and when it has come.
+LATE = """import datetime
+from ddprun.torch import late
+class Store(dict):
+    def set(self, key, value): self[key] = value
+    def add(self, key, amount): return self.setdefault(key, amount) if key not in self else self.update({key: self[key] + amount}) or self[key]
+    def check(self, keys): return all(key in self for key in keys)
+class Clock:
+    def __init__(self, events): self.now, self.events = 0, events
+    def monotonic(self): return self.now
+    def sleep(self, seconds):  # no event: nobody sleeps
+        self.now += seconds
+        while self.events and self.events[0][0] <= self.now: self.events.pop(0)[1]()
+def wait(begins, ends, comes, limit=10):
+    store, said = Store(), []
+    making = late.making(store, 1)
+    def come(): late.meeting_limit(store, 1, 2, datetime.timedelta(1))
+    steps = [(begins, making.__enter__), (ends, lambda: making.__exit__(None, None, None)), (comes, come)]
+    late.time, late.kept.say = Clock([step for step in steps if step[0] is not None]), said.append
+    limit = late.meeting_limit(store, 0, 2, datetime.timedelta(seconds=limit))
+    print(round(late.time.now), limit.total_seconds(), len(said), *said[:1])
+wait(0, 0, 0)
+wait(8, 100, 100)
+wait(1, 50, 50, limit=1.5)
+wait(None, None, None)
+wait(1, 2, None)
+wait(1, None, None)
+"""
 LOAD = "import ddprun.torch.build as build; module = build.load(); import os; print(module.__doc__, os.path.realpath(module.__file__))"
 
 
@@ -93,6 +121,13 @@ class Kept(support.EndToEndTest):
     def assert_private(self, path, user=None):
         found = os.stat(path)
         self.assertEqual((found.st_mode & 0o777, found.st_uid), (0o700, self.user if user is None and self.user is not None else os.geteuid()), path)
+
+    def test_ranks_that_make_theirs_are_named_and_waited_for(self):
+        done = subprocess.run([PYTHON, "-c", LATE], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        waits = ("rank 0 waits for rank 1: there the extension for torch is being made (half a minute); `python -m ddprun.torch build` makes it "
+                 "before a job")
+        # When the wait is over, how long the meeting may take, and what was said.
+        self.assertEqual(done.stdout.splitlines(), ["0 10.0 0", f"100 10.0 1 {waits}", f"50 1.5 1 {waits}", "10 1.0 0", "10 1.0 0", f"902 1.0 1 {waits}"])
 
     def test_it_is_made_once_and_for_its_user_alone(self):
         for umask in (0, 0o002, 0o077):

@@ -17,12 +17,12 @@ import zipfile
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import elf_guards
+import installers
 import support
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.realpath(os.path.join(HERE, "..", "..", ".."))
 DIGITS = os.path.join(ROOT, "apps", "data", "digits.csv")
-INSTALLERS = ("uv", "pipx", "auditwheel")
 MOST_WHEEL_BYTES = 8 << 20
 OLDEST_GLIBC = 28
 # What a program in C, or one of Python's, asks of the libraries beside it.
@@ -129,29 +129,13 @@ class Packages(unittest.TestCase):
         for line in run("nm", "-D", "--defined-only", library).splitlines():
             self.assertRegex(line, r" ddprun_\w+$")
 
-    def test_wheel_by_the_other_installers(self):
-        tools = os.path.join(self.build, "package-tools")
-        if not os.path.exists(os.path.join(tools, "complete")):
-            run(sys.executable, "-m", "venv", "--clear", tools)
-            try:
-                run(os.path.join(tools, "bin", "pip"), "install", "-q", *INSTALLERS)
-            except AssertionError as error:
-                self.skipTest(f"skipped: no {', '.join(INSTALLERS)} to be had: {str(error).splitlines()[-1]}")
-            with open(os.path.join(tools, "complete"), "w", encoding="ascii"):
-                pass
-        told = " ".join(run(os.path.join(tools, "bin", "auditwheel"), "show", self.wheel).split())
+    def test_auditwheel_takes_the_wheels_word(self):
+        tools = installers.folder(self.build)
+        if tools is None:
+            self.skipTest(f"skipped: no {', '.join(installers.NAMES)} to be had")
+        told = " ".join(run(os.path.join(tools, "auditwheel"), "show", self.wheel).split())
         glibc = re.search(r'is consistent with the following platform tag: "manylinux_2_(\d+)_', told)[1]
         self.assertLessEqual(int(glibc), OLDEST_GLIBC, told)
-        env = {**os.environ, "PATH": f"{os.path.join(tools, 'bin')}:{os.environ['PATH']}", "UV_CACHE_DIR": os.path.join(self.folder, "cache"),
-               "UV_OFFLINE": "1", "PIPX_HOME": os.path.join(self.folder, "pipx"), "PIPX_BIN_DIR": os.path.join(self.folder, "pipx-bin"),
-               "PIPX_MAN_DIR": os.path.join(self.folder, "pipx-man")}
-        folder = os.path.join(self.folder, "uv")
-        run("uv", "venv", "-q", "--python", sys.executable, folder, env=env)
-        run("uv", "pip", "install", "-q", "--no-index", "--python", os.path.join(folder, "bin", "python"), self.wheel, env=env)
-        self.check_installed(folder)
-        self.assertIn("ddprun ", run("uvx", "-q", "--no-index", "--python", sys.executable, "--from", self.wheel, "ddprun", "--version", env=env))
-        run("pipx", "install", "--pip-args=--no-index", self.wheel, env=env)
-        self.assertIn("ddprun ", run(os.path.join(self.folder, "pipx-bin", "ddprun"), "--version", env=env))
 
     def unpacked(self):
         """The folders of what is in the wheel and in each package, made once."""

@@ -17,7 +17,7 @@ try:
 except ImportError as error:
     raise ImportError(f"ddprun.torch needs PyTorch: {error}") from None
 
-from . import build
+from . import build, late
 
 OLDEST = (2, 9)
 
@@ -65,11 +65,23 @@ def _create(options, _backend_options):
     # DDP asks for memory for its buckets only then. What NCCL does with those on GPUs is not changed here.
     if not torch.cuda.device_count():
         os.environ.setdefault("DDP_DISABLE_COMM_MEM", "0")
-    ranks = list(options.global_ranks_in_group)
-    make = functools.partial(extension().make, options.store, options.group_rank, options.group_size, options.timeout,
-                             options.group_id, ranks, getattr(options, "enable_reconfigure", False))
+    if not extension.cache_info().currsize:
+        with late.making(options.store, options.group_rank):
+            extension()
+    ranks, reconfigured = list(options.global_ranks_in_group), getattr(options, "enable_reconfigure", False)
+
+    def make(parent, numbers, limit=options.timeout):
+        return extension().make(options.store, options.group_rank, options.group_size, limit, options.group_id, ranks, reconfigured,
+                                parent, numbers)
+
     # One that a member has left already cannot be used by any of them; at last they meet over the store.
-    return next(filter(None, (make(*parent) for parent in _parents(ranks))), None) or make(None, [])
+    if made := next(filter(None, (make(*parent) for parent in _parents(ranks))), None):
+        return made
+    limit = options.timeout if reconfigured else late.meeting_limit(options.store, options.group_rank, options.group_size, options.timeout)
+    made = make(None, [], limit)
+    if limit != options.timeout:
+        made._set_default_timeout(options.timeout)
+    return made
 
 
 def mapped(*size, dtype=None, group=None):

@@ -47,9 +47,14 @@ def _header():
 def python_of(path=None):
     """Where the headers of that Python are, or of this one, and the name of its binary interface."""
     if path is None:
-        return sysconfig.get_paths()["include"], sysconfig.get_config_var("SOABI")
+        return sysconfig.get_paths()["include"], own_interface()
     ask = "import sysconfig; print(sysconfig.get_paths()['include'], sysconfig.get_config_var('SOABI'), sep='\\n')"
     return subprocess.run([path, "-c", ask], stdout=subprocess.PIPE, text=True, check=True).stdout.split("\n")[:2]
+
+
+def own_interface():
+    """The name of this Python's binary interface. (sysconfig would take half of the time in which a made extension is loaded.)"""
+    return importlib.machinery.EXTENSION_SUFFIXES[0].split(".")[1]
 
 
 def tag(interface):
@@ -66,11 +71,11 @@ def kept_name():
     for path in [*_source_files(), _header()]:
         with open(path, "rb") as file:
             digest.update(file.read())
-    return f"{tag(python_of()[1])}-{digest.hexdigest()[:12]}.so"
+    return f"{tag(own_interface())}-{digest.hexdigest()[:12]}.so"
 
 
 def shipped():
-    return os.path.join(_HERE, "prebuilt", tag(python_of()[1]), f"{NAME}.so")
+    return os.path.join(_HERE, "prebuilt", tag(own_interface()), f"{NAME}.so")
 
 
 def compiler():
