@@ -1,6 +1,7 @@
 #include "launcher/told_file.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,20 +19,9 @@ namespace {
 using boost::system::error_code;
 
 constexpr std::size_t kPiece = 16 * 1024;
+constexpr std::chrono::hours kTypingPatience{24};
 
 error_code system_error_of(int error) { return {error, boost::system::system_category()}; }
-
-}  // namespace
-
-boost::system::result<std::string> read_told_file(const std::string& path, std::size_t max_bytes,
-                                                  std::chrono::milliseconds patience) {
-    const OwnedDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    if (file.get() < 0) return system_error_of(errno);
-    struct stat status {};
-    if (::fstat(file.get(), &status) != 0) return system_error_of(errno);
-    if (S_ISDIR(status.st_mode)) return system_error_of(EISDIR);
-    return read_told(file.get(), max_bytes, patience);
-}
 
 boost::system::result<std::string> read_told(int file, std::size_t max_bytes,
                                              std::chrono::milliseconds patience) {
@@ -57,6 +47,30 @@ boost::system::result<std::string> read_told(int file, std::size_t max_bytes,
         if (count == 0) return bytes;
         if (error != 0 && error != EINTR && error != EAGAIN) return system_error_of(error);
     }
+}
+
+}  // namespace
+
+boost::system::result<std::string> read_told_file(const std::string& path, std::size_t max_bytes,
+                                                  std::chrono::milliseconds patience) {
+    const OwnedDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (file.get() < 0) return system_error_of(errno);
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0) return system_error_of(errno);
+    if (S_ISDIR(status.st_mode)) return system_error_of(EISDIR);
+    return read_told(file.get(), max_bytes, patience);
+}
+
+ToldFiles::Text ToldFiles::read(const std::string& path, std::size_t max_bytes) const {
+    const auto known = texts_->find(path);
+    return known != texts_->end() ? known->second
+                                  : texts_->emplace(path, read_told_file(path, max_bytes)).first->second;
+}
+
+ToldFiles::Text ToldFiles::read(int descriptor, std::size_t max_bytes) const {
+    const auto [text, is_new] = texts_->try_emplace(fmt::format("/dev/fd/{}", descriptor), "");
+    if (is_new) text->second = read_told(descriptor, max_bytes, kTypingPatience);
+    return text->second;
 }
 
 }  // namespace ddprun::inline launch

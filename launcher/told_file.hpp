@@ -18,20 +18,14 @@ inline constexpr std::chrono::seconds kToldFilePatience{60};
 boost::system::result<std::string> read_told_file(const std::string& path, std::size_t max_bytes,
                                                   std::chrono::milliseconds patience = kToldFilePatience);
 
-// The same from where a descriptor stands.
-boost::system::result<std::string> read_told(int file, std::size_t max_bytes,
-                                             std::chrono::milliseconds patience);
-
 // ToldFiles are read once each, however often somebody asks: a pipe has said all it had. Copies share what was read.
 class ToldFiles {
   public:
     using Text = boost::system::result<std::string>;
 
-    Text read(const std::string& path, std::size_t max_bytes) const {
-        const auto known = texts_->find(path);
-        return known != texts_->end() ? known->second
-                                      : texts_->emplace(path, read_told_file(path, max_bytes)).first->second;
-    }
+    Text read(const std::string& path, std::size_t max_bytes) const;
+    // From where this process's descriptor stands. Somebody may type it, so it is waited for.
+    Text read(int descriptor, std::size_t max_bytes) const;
 
   private:
     std::shared_ptr<std::map<std::string, Text>> texts_ = std::make_shared<std::map<std::string, Text>>();

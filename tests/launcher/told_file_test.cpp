@@ -26,6 +26,7 @@ TEST_CASE("a file that is named is read whole, be it a file or a pipe") {
     const ToldFiles files;
     CHECK(files.read(name, 9).value() == "host");
     CHECK(ToldFiles(files).read(name, 9).value() == "host");
+    CHECK(files.read(pipe[0], 9).value().empty());
     CHECK(read_told_file(name, 9).value().empty());
     ::close(pipe[0]);
     const std::string fifo = folder.path() / "fifo";

@@ -11,7 +11,6 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/plan/program.hpp"
-#include "launcher/told_file.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
@@ -19,8 +18,6 @@ namespace ddprun::inline app {
 namespace {
 
 constexpr const char* kStandardInput = "/dev/stdin";
-// Somebody may type it.
-constexpr std::chrono::hours kReadPatience{24};
 
 std::string name_of(const ProgramInput& input, const CommandLine& line) {
     const std::string program = harmless_line(line.program.front());
@@ -29,8 +26,8 @@ std::string name_of(const ProgramInput& input, const CommandLine& line) {
                : fmt::format("{} {}", program, harmless_line(input.word));
 }
 
-std::string read_all(int descriptor, const std::string& name) {
-    auto text = read_told(descriptor, kMaxReadProgram, kReadPatience);
+std::string read_all(const CommandLine& line, int descriptor, const std::string& name) {
+    auto text = line.files.read(descriptor, kMaxReadProgram);
     if (text) return *std::move(text);
     if (text.error() == make_error_code(Errc::limit_exceeded))
         throw UsageError(fmt::format(
@@ -96,7 +93,7 @@ void take(CommandLine& line, const ProgramInput& input) {
         throw UsageError(fmt::format(
             "{}: its program is to be read from standard input, which is a terminal; give a file, or --tty 0",
             name));
-    std::string text = read_all(input.descriptor, name);
+    std::string text = read_all(line, input.descriptor, name);
     check_text(line, text, name);
     name_standard_input(line.program, input);
     name_standard_input(line.start.program_words, input);

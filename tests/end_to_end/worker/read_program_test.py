@@ -71,8 +71,9 @@ class ReadProgram(support.EndToEndTest):
             file.write('#!/bin/sh\nexec /bin/sh -c "$2"\n')
         os.chmod(rsh, 0o755)
         flags = ("--rsh", rsh, "--master-addr", "127.0.0.1", "--hosts", "a,b", "--nproc-per-node", "1")
-        for words, text in ((("-",), PYTHON), (("bash", "-s"), SHELL)):
-            self.assertEqual(self.run_with(text, *words, flags=flags)[:2], (0, RANKS))
+        # The variable contradicts the list of hosts, which is stronger, and all is read once more.
+        for words, text, env in ((("-",), PYTHON, {}), (("bash", "-s"), SHELL, {}), (("-",), PYTHON, {"DDPRUN_NNODES": "3"})):
+            self.assertEqual(self.run_with(text, *words, flags=flags, env=env)[:2], (0, RANKS))
 
     def test_a_detached_job_has_it(self):
         environment = {"DDPRUN_JOBS_DIR": self.folder}
