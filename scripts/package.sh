@@ -6,8 +6,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
     cat <<'USAGE'
-usage: scripts/package.sh [--build FOLDER] [--prebuilt] [--torch PYTHON]... [--python PYTHON]...
-  --build FOLDER   the release build (default: build)
+usage: scripts/package.sh [--build FOLDER] [--arch arm64 | [--prebuilt] [--torch PYTHON]... [--python PYTHON]...]
+  --build FOLDER   the release build (default: build, for arm64 build-arm64)
+  --arch arm64     for aarch64, cross-built; its wheel has the backend as sources, compiled where it is used
   --prebuilt       the wheel carries the backend for each release of PyTorch that PREBUILT below names; they come by pip into
                    FOLDER/torch, once
   --torch PYTHON   also for the torch of this Python (may be repeated); for any other torch the backend is compiled where it is used
@@ -17,13 +18,18 @@ USAGE
 
 # The last three, and the older ones that the backend is tried with.
 PREBUILT=(2.15.0 2.14.1 2.13.0 2.12.1 2.9.1)
-build=build
+build='' preset=release setup=build
 torches=()
 pythons=("")
 prebuilt=()
 while [[ $# -gt 0 ]]; do
     case "$1" in
         --build) build="${2:?--build needs a folder}"; shift 2 ;;
+        --arch)
+            [[ "${2:-}" == arm64 ]] || { echo "package.sh: --arch '${2:-}' is not arm64 (without --arch: this machine's)" >&2; exit 2; }
+            preset=arm64 setup=arm
+            shift 2
+            ;;
         --torch) torches+=("${2:?--torch needs a Python}"); shift 2 ;;
         --prebuilt) prebuilt=("${PREBUILT[@]}"); shift ;;
         --python) pythons+=("${2:?--python needs a Python}"); shift 2 ;;
@@ -31,10 +37,18 @@ while [[ $# -gt 0 ]]; do
         *) echo "package.sh: unknown argument '$1' (see --help)" >&2; exit 2 ;;
     esac
 done
+if [[ "$preset" == arm64 && $((${#torches[@]} + ${#prebuilt[@]})) -gt 0 ]]; then
+    echo "package.sh: --arch arm64 has no --torch and no --prebuilt: they compile with this machine's torch" >&2
+    exit 2
+fi
+if [[ -z "$build" ]]; then
+    build=build
+    [[ "$preset" == release ]] || build="build-$preset"
+fi
 
 if [[ ! -f "$build/CMakeCache.txt" ]]; then
-    scripts/setup.sh --for build
-    cmake --preset release -B "$build" -DDDPRUN_BUILD_TESTS=OFF
+    scripts/setup.sh --for "$setup"
+    cmake --preset "$preset" -B "$build" -DDDPRUN_BUILD_TESTS=OFF
 fi
 build="$(realpath "$build")"
 # What is packed has the time of its commit, so that the same sources give the same bytes.
@@ -66,4 +80,10 @@ sys.path.insert(0, "apps/python")
 from wheel_of_build import build_wheel
 build_wheel(sys.argv[1])
 PYTHON
+# Where there is a way to older names of glibc, all that is in the wheel has gone it (apps/cli/glibc_2_28.cpp).
+if [[ -s "$build/apps/python/old_glibc.words" ]] && ! compgen -G "$build/packages/*-manylinux_2_28_*.whl" >/dev/null; then
+    echo "package.sh: the wheel wants a younger glibc than 2.28 (apps/cli/glibc_2_28.cpp has what is newer):" >&2
+    objdump -T "$build"/apps/python/programs/* "$build/apps/python/libddprun_collectives.so" | grep -E 'GLIBC_2\.(29|[3-9][0-9])' >&2
+    exit 1
+fi
 ls -1 "$build/packages"

@@ -67,33 +67,33 @@ int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, cl
 // libstdc++ counts references without atomics while this is true.
 extern const char __libc_single_threaded = 0;
 
-// Old names: these go on to the version that glibc 2.28 has.
+// Old names: these go on to the version that glibc 2.28 has. aarch64 came with glibc 2.17, whose version all of its first names have.
+#if defined(__x86_64__)
+#define DDPRUN_FIRST "GLIBC_2.2.5"
+#define DDPRUN_SECOND "GLIBC_2.3.3"
+#define DDPRUN_GO_ON R"(endbr64; jmp *older_\name@GOTPCREL(%rip))"
+#else
+#define DDPRUN_FIRST "GLIBC_2.17"
+#define DDPRUN_SECOND DDPRUN_FIRST
+// The hint is what a processor that checks indirect calls looks for (bti c); x16 is nobody's between a call and its function.
+#define DDPRUN_GO_ON R"(hint #34; adrp x16, :got:older_\name; ldr x16, [x16, :got_lo12:older_\name]; br x16)"
+#endif
 asm(R"(
     .macro older name version
     .symver older_\name, \name@\version
     .globl \name
     .hidden \name
-    .type \name, @function
+    .type \name, %function
 \name:
-    endbr64
-    jmp *older_\name@GOTPCREL(%rip)
+    )" DDPRUN_GO_ON R"(
     .endm
     .pushsection .text
-    older dlerror GLIBC_2.2.5
-    older dlinfo GLIBC_2.3.3
-    older dlopen GLIBC_2.2.5
-    older dlsym GLIBC_2.2.5
-    older exp2 GLIBC_2.2.5
-    older pthread_condattr_setclock GLIBC_2.3.3
-    older pthread_create GLIBC_2.2.5
-    older pthread_detach GLIBC_2.2.5
-    older pthread_join GLIBC_2.2.5
-    older pthread_key_create GLIBC_2.2.5
-    older __pthread_key_create GLIBC_2.2.5
-    older pthread_mutex_timedlock GLIBC_2.2.5
-    older pthread_mutex_trylock GLIBC_2.2.5
-    older pthread_once GLIBC_2.2.5
-    older pthread_sigmask GLIBC_2.2.5
+    .irp name, dlerror, dlopen, dlsym, exp2, pthread_create, pthread_detach, pthread_join, pthread_getspecific, pthread_key_create, __pthread_key_create, pthread_key_delete, pthread_mutex_timedlock, pthread_mutex_trylock, pthread_once, pthread_setspecific, pthread_sigmask
+    older \name, )" DDPRUN_FIRST R"(
+    .endr
+    .irp name, dlinfo, pthread_condattr_setclock
+    older \name, )" DDPRUN_SECOND R"(
+    .endr
     .popsection
 )");
 
@@ -104,7 +104,7 @@ extern Main __init_array_start[], __init_array_end[];
 [[gnu::visibility("default")]] int older_start(Main main, int count, char** words, Main begin, void (*end)(),
                                                void (*end_of_loader)(),
                                                void* stack_end) asm("older_libc_start_main");
-asm(".symver older_libc_start_main, __libc_start_main@GLIBC_2.2.5");
+asm(".symver older_libc_start_main, __libc_start_main@" DDPRUN_FIRST);
 
 static int call_constructors(int count, char** words, char** environment) {
     for (Main* one = __init_array_start; one != __init_array_end; ++one) (*one)(count, words, environment);

@@ -32,6 +32,7 @@ OLDEST_GLIBC = 28  # where torch's own wheels run; glibc_2_28.cpp sees to it
 SOURCES = ("CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "apps", "collectives", "launcher", "rendezvous", "scripts",
            "tests")
 SOURCE_TIME = 315532800  # 1980, as in the wheel; ninja takes 0 for a file that is not there
+PROCESSORS = {62: "x86_64", 183: "aarch64"}  # by the numbers that files of machine code have (elf.h): the build's, not this machine's
 
 
 def _text(path):
@@ -70,14 +71,15 @@ def _files(folder):
 
 
 def _tag(folder):
-    """The oldest glibc that all of it runs with is the youngest version that any of it names."""
-    newest = OLDEST_GLIBC
+    """The oldest glibc that all of it runs with is the youngest version that any of it names; the processor is that of the programs."""
+    newest, processor = OLDEST_GLIBC, platform.machine()
     for name in _files(folder):
         with open(os.path.join(folder, name), "rb") as file:
             content = file.read()
         if content.startswith(b"\x7fELF"):
             newest = max([newest, *map(int, re.findall(rb"\0GLIBC_2\.(\d+)(?=[.\0])", content))])
-    return f"py3-none-manylinux_2_{newest}_{platform.machine()}"
+            processor = PROCESSORS.get(int.from_bytes(content[18:20], "little"), processor)
+    return f"py3-none-manylinux_2_{newest}_{processor}"
 
 
 def _metadata(project, version, licences):
