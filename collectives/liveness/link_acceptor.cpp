@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 
 #include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/system/check.hpp"
@@ -42,16 +41,15 @@ bool is_of_one_place(LinkHello one, LinkHello other) {
 void LinkAcceptor::add_descriptors(std::vector<pollfd>& descriptors) const {
     // When no room is left, newcomers wait in the kernel's queue.
     if (had_room_) descriptors.push_back({listener_.descriptor(), POLLIN, 0});
-    for (const auto* callers : {&silent_, &proving_}) {
-        for (const Caller& caller : *callers) descriptors.push_back({caller.link.descriptor(), POLLIN, 0});
-    }
+    for (const Caller& caller : callers_) descriptors.push_back({caller.link.descriptor(), POLLIN, 0});
 }
 
 std::optional<Deadline> LinkAcceptor::next_deadline() const {
     std::optional<Deadline> next;
-    if (!silent_.empty()) next = had_room_ ? silent_.front().deadline : silent_.front().may_go;
-    if (!proving_.empty())
-        next = std::min(next.value_or(proving_.front().deadline), proving_.front().deadline);
+    for (const Caller& caller : callers_) {
+        const Deadline due = had_room_ || caller.hello ? caller.deadline : caller.may_go;
+        next = std::min(next.value_or(due), due);
+    }
     return next;
 }
 
@@ -73,8 +71,12 @@ std::vector<LinkAcceptor::Accepted> LinkAcceptor::turn(Deadline now) {
     return accepted;
 }
 
-bool LinkAcceptor::has_room(Deadline now) const {
-    return silent_.size() < kMaxUnidentified || now >= silent_.front().may_go;
+std::vector<LinkAcceptor::Caller>::iterator LinkAcceptor::oldest_silent() {
+    return std::ranges::find_if(callers_, [](const Caller& caller) { return !caller.hello; });
+}
+
+bool LinkAcceptor::has_room(Deadline now) {
+    return silent_ < kMaxUnidentified || now >= oldest_silent()->may_go;
 }
 
 // Most have said all by now, and need no place.
@@ -82,53 +84,39 @@ void LinkAcceptor::take(ProcessDescriptor fd, Deadline now, std::vector<Accepted
     Caller caller{
         .link = TcpLink(-1, std::move(fd)), .may_go = now + kLeastSilence, .deadline = now + kHelloTimeout};
     if (!hear(caller, now, accepted)) return;
-    if (caller.hello) return proving_.push_back(std::move(caller));
-    if (silent_.size() == kMaxUnidentified) {
+    const bool is_silent = !caller.hello;
+    if (is_silent && silent_ == kMaxUnidentified) {
         // The oldest may have spoken since it was heard.
-        Caller& oldest = silent_.front();
-        if (hear(oldest, now, accepted)) {
-            if (oldest.hello) {
-                proving_.push_back(std::move(oldest));
-            } else {
-                cut_off(oldest.link.descriptor());
-            }
-        }
-        silent_.erase(silent_.begin());
+        const auto oldest = oldest_silent();
+        const bool stays = hear(*oldest, now, accepted);
+        --silent_;
+        if (stays && !oldest->hello) cut_off(oldest->link.descriptor());
+        if (!stays || !oldest->hello) callers_.erase(oldest);
     }
-    silent_.push_back(std::move(caller));
+    callers_.push_back(std::move(caller));
+    silent_ += is_silent ? 1 : 0;
 }
 
 std::vector<LinkHello> LinkAcceptor::proving() const {
     std::vector<LinkHello> proving;
-    for (const Caller& caller : proving_) proving.push_back(*caller.hello);
+    for (const Caller& caller : callers_) {
+        if (caller.hello) proving.push_back(*caller.hello);
+    }
     return proving;
 }
 
 void LinkAcceptor::hear_all(Deadline now, std::vector<Accepted>& accepted) {
-    hear_ready(proving_, now, accepted);
-    hear_ready(silent_, now, accepted);
-    move_spoken();
-}
-
-void LinkAcceptor::hear_ready(std::vector<Caller>& callers, Deadline now, std::vector<Accepted>& accepted) {
-    if (callers.empty()) return;
     polled_.clear();
-    for (const Caller& caller : callers) polled_.push_back({caller.link.descriptor(), POLLIN, 0});
+    for (const Caller& caller : callers_) polled_.push_back({caller.link.descriptor(), POLLIN, 0});
     // One question for all: among a crowd of silent ones each would cost as much.
     ::poll(polled_.data(), polled_.size(), 0);
-    auto polled = polled_.begin();
-    std::erase_if(callers, [&](Caller& caller) {
-        const bool is_ready = (polled++)->revents != 0;
-        if (is_ready && !hear(caller, now, accepted)) return true;
-        return now >= caller.deadline;
-    });
-}
-
-void LinkAcceptor::move_spoken() {
-    const auto spoken = std::stable_partition(silent_.begin(), silent_.end(),
-                                              [](const Caller& caller) { return !caller.hello; });
-    proving_.insert(proving_.end(), std::make_move_iterator(spoken), std::make_move_iterator(silent_.end()));
-    silent_.erase(spoken, silent_.end());
+    for (std::size_t i = 0; i < callers_.size(); ++i) {
+        const bool is_done = polled_[i].revents != 0 && !hear(callers_[i], now, accepted);
+        callers_[i].is_over = is_done || now >= callers_[i].deadline;
+    }
+    std::erase_if(callers_, [](const Caller& caller) { return caller.is_over; });
+    silent_ = static_cast<std::size_t>(
+        std::ranges::count_if(callers_, [](const Caller& caller) { return !caller.hello; }));
 }
 
 bool LinkAcceptor::hear(Caller& caller, Deadline now, std::vector<Accepted>& accepted) {
@@ -161,12 +149,9 @@ bool LinkAcceptor::hear_hello(Caller& caller, Deadline now, std::vector<Accepted
 bool LinkAcceptor::ask_for_proof(Caller& caller, const LinkHello& hello, Deadline now) {
     check(key_.has_value(), "only who has a key asks for its proof");
     const auto is_of_this_place = [&](const Caller& other) {
-        return other.hello && is_of_one_place(*other.hello, hello);
+        return other.hello && !other.is_over && is_of_one_place(*other.hello, hello);
     };
-    if (std::ranges::count_if(proving_, is_of_this_place) +
-            std::ranges::count_if(silent_, is_of_this_place) >=
-        kCallersOfOnePlace)
-        return false;
+    if (std::ranges::count_if(callers_, is_of_this_place) >= kCallersOfOnePlace) return false;
     caller.hello = hello;
     caller.held = 0;
     caller.challenge = random_nonce();

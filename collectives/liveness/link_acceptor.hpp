@@ -75,11 +75,11 @@ class LinkAcceptor {
         MeshProof proof{};
         Deadline may_go;  // from then on it makes room for others, while it has no Hello
         Deadline deadline;
+        bool is_over = false;
     };
 
     // Hears those of whom something has come, and closes whose time is over.
     void hear_all(Deadline now, std::vector<Accepted>& accepted);
-    void hear_ready(std::vector<Caller>& callers, Deadline now, std::vector<Accepted>& accepted);
     // Reads what there is, without blocking, and judges what is complete; what was welcomed goes to `accepted`. False if the
     // connection is done here.
     bool hear(Caller& caller, Deadline now, std::vector<Accepted>& accepted);
@@ -89,17 +89,17 @@ class LinkAcceptor {
     // Asks for the proof. False if it could not be sent, or too many owe that of this Hello.
     bool ask_for_proof(Caller& caller, const LinkHello& hello, Deadline now);
     // Another connection may come; perhaps the oldest silent one makes room for it.
-    bool has_room(Deadline now) const;
+    bool has_room(Deadline now);
     void take(ProcessDescriptor fd, Deadline now, std::vector<Accepted>& accepted);
-    // Those that owe a proof now have places of their own.
-    void move_spoken();
+    // The oldest of those without a whole Hello.
+    std::vector<Caller>::iterator oldest_silent();
 
     TcpListener listener_;
     Judge judge_;
     std::optional<SecretKey> key_;
     uid_t own_;
-    std::vector<Caller> silent_;   // without a whole Hello, in order of arrival
-    std::vector<Caller> proving_;  // in order of their Hellos
+    std::vector<Caller> callers_;  // in order of arrival
+    std::size_t silent_ = 0;       // of these, as of the last look
     std::vector<pollfd> polled_;   // kept so that nothing is allocated
     bool had_room_ = true;         // at the end of the last turn
 };

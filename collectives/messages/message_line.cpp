@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/shared_memory.hpp"
@@ -47,11 +48,6 @@ void read_kind(MessageFrame& frame, std::uint64_t kind, int peer) {
 }
 
 bool has_payload(FrameKind kind) { return kind == FrameKind::eager || kind == FrameKind::piece; }
-
-bool is_ready_for(int fd, short event) {
-    pollfd polled{fd, event, 0};
-    return ::poll(&polled, 1, 0) == 1;
-}
 
 std::uint64_t line_of_bytes(std::uint64_t bytes) {
     return (bytes + kMessageLine - 1) / kMessageLine * kMessageLine;
@@ -156,119 +152,65 @@ void ShmMessageLine::release() {
     ring_bell(memory_.bell(peer_));
 }
 
+void put_frame(std::vector<std::byte>& out, const MessageFrame& frame, const std::byte* payload) {
+    const WireFrame wire{kFrameMagic, kind_on_wire(frame), frame.id, frame.turn, frame.tag, frame.bytes};
+    const auto* header = reinterpret_cast<const std::byte*>(&wire);
+    out.insert(out.end(), header, header + sizeof(wire));
+    if (has_payload(frame.kind)) out.insert(out.end(), payload, payload + frame.bytes);
+}
+
+std::span<std::byte> MessageFrames::room() {
+    if (bytes_.empty()) bytes_.resize(kTcpBuffer);
+    std::memmove(bytes_.data(), bytes_.data() + begin_, end_ - begin_);
+    end_ -= std::exchange(begin_, 0);
+    return std::span(bytes_).subspan(end_);
+}
+
+bool MessageFrames::next(MessageFrame& frame, const std::byte*& payload) {
+    WireFrame wire;
+    const std::size_t held = end_ - begin_;
+    if (held < sizeof(wire)) return false;
+    std::memcpy(&wire, bytes_.data() + begin_, sizeof(wire));
+    frame = {FrameKind::none, wire.id, wire.turn, wire.tag, wire.bytes};
+    read_kind(frame, wire.kind, peer_);
+    const std::size_t behind = has_payload(frame.kind) ? frame.bytes : 0;
+    if (wire.magic != kFrameMagic || frame.kind == FrameKind::none || behind > kTcpPiece)
+        throw LinkLost{peer_, EBADMSG};
+    if (held < sizeof(wire) + behind) return false;
+    payload = bytes_.data() + begin_ + sizeof(wire);
+    size_ = sizeof(wire) + behind;
+    return true;
+}
+
 TcpMessageLine::TcpMessageLine(const Membership& membership, Lifeline& lifeline, int peer)
-    : membership_(membership), lifeline_(lifeline), peer_(peer) {}
+    : membership_(membership),
+      lifeline_(lifeline),
+      peer_(peer),
+      dial_(membership, peer, Channel::messages),
+      frames_(peer) {}
 
 std::size_t TcpMessageLine::eager_limit() const noexcept { return kTcpPiece; }
 std::size_t TcpMessageLine::piece_limit() const noexcept { return kTcpPiece; }
 
-bool TcpMessageLine::hear(std::size_t bytes) {
-    while (heard_bytes_ < bytes) {
-        iovec part{heard_.data() + heard_bytes_, bytes - heard_bytes_};
-        const std::size_t count = out_.read_some({&part, 1});
-        if (count == 0) return false;
-        heard_bytes_ += count;
-    }
-    heard_bytes_ = 0;
-    return true;
-}
-
 bool TcpMessageLine::dial() {
-    while (true) {
-        try {
-            return go_on_dialling();
-        } catch (const LinkLost& lost) {
-            if (!redials_after(lost)) throw;
-        }
-    }
-}
-
-bool TcpMessageLine::redials_after(const LinkLost& lost) {
-    if (dialling_ == Dialling::done) return false;
-    const auto rest = redial_.pause_after(lost.error_number, membership_.is_within_machine(peer_));
-    if (!rest) return false;
-    out_ = TcpLink();
-    timer_ = ProcessDescriptor();
-    heard_bytes_ = 0;
-    dialling_ = Dialling::not_begun;
-    if (rest->count() == 0) return true;
-    dialling_ = Dialling::paused;
-    return set_timer(*rest);
-}
-
-bool TcpMessageLine::set_timer(std::chrono::nanoseconds length) {
-    timer_ = ProcessDescriptor([] { return ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC); });
-    itimerspec after{};
-    const auto seconds = std::chrono::floor<std::chrono::seconds>(length);
-    after.it_value = {seconds.count(), (length - seconds).count()};
-    return timer_ && ::timerfd_settime(timer_.get(), 0, &after, nullptr) == 0;
-}
-
-void TcpMessageLine::begin_dialling() {
-    LinkHello hello{Channel::messages,
-                    membership_.round,
-                    membership_.communicator,
-                    membership_.rank,
-                    peer_,
-                    membership_.nonce,
-                    0};
     try {
-        if (membership_.mesh_key) hello.challenge = random_nonce();
-        out_ = TcpLink(peer_, begin_connect(membership_.member(peer_).endpoint));
-    } catch (const boost::system::system_error& error) {
-        throw LinkLost{peer_, error.code().value()};
-    }
-    hello_ = encode(hello);
-    dialling_ = Dialling::connecting;
-}
-
-bool TcpMessageLine::go_on_dialling() {
-    const auto write_whole = [this](std::span<std::byte> bytes) {
-        iovec part{bytes.data(), bytes.size()};
-        if (out_.write_some({&part, 1}) != bytes.size()) throw LinkLost{peer_, EMSGSIZE};
-    };
-    if (dialling_ == Dialling::paused) {
-        if (!is_ready_for(timer_.get(), POLLIN)) return false;
-        timer_ = ProcessDescriptor();
-        dialling_ = Dialling::not_begun;
-    }
-    if (dialling_ == Dialling::not_begun) begin_dialling();
-    if (dialling_ == Dialling::connecting) {
-        if (!is_ready_for(out_.descriptor(), POLLOUT)) {
-            if (timer_ && is_ready_for(timer_.get(), POLLIN)) throw LinkLost{peer_, ETIMEDOUT};
-            if (!timer_ && membership_.is_within_machine(peer_)) set_timer(redial_.patience());
-            return false;
+        if (dial_.go_on()) {
+            timer_ = ProcessDescriptor();
+            return true;
         }
-        timer_ = ProcessDescriptor();
-        if (const int error = connect_error(out_.descriptor()); error != 0) throw LinkLost{peer_, error};
-        write_whole(hello_);
-        dialling_ = Dialling::answered;
+    } catch (const DialRefused&) {
+        throw LinkLost{peer_, ECONNREFUSED};
     }
-    if (dialling_ == Dialling::answered) {
-        if (!hear(kHelloAnswerSize)) return false;
-        const auto answer = decode_hello_answer(std::span(heard_).first<kHelloAnswerSize>());
-        const auto wanted = membership_.mesh_key ? HelloAnswer::prove : HelloAnswer::welcome;
-        if (answer != wanted) throw LinkLost{peer_, ECONNREFUSED};
-        dialling_ = membership_.mesh_key ? Dialling::proven : Dialling::done;
-    }
-    if (dialling_ == Dialling::proven) {
-        if (!hear(kOfferSize)) return false;
-        const MeshOffer offer = decode_offer(heard_);
-        const SecretKey& key = *membership_.mesh_key;
-        if (!is_proof(offer.proof, key, MeshSide::dialled, hello_, offer.challenge))
-            throw LinkLost{peer_, EACCES};
-        MeshProof proof = make_proof(key, MeshSide::dialler, hello_, offer.challenge);
-        write_whole(proof);
-        dialling_ = Dialling::done;
-    }
-    return true;
-}
-
-void TcpMessageLine::append(const MessageFrame& frame, const std::byte* payload) {
-    const WireFrame wire{kFrameMagic, kind_on_wire(frame), frame.id, frame.turn, frame.tag, frame.bytes};
-    const auto* header = reinterpret_cast<const std::byte*>(&wire);
-    write_.insert(write_.end(), header, header + sizeof(wire));
-    if (has_payload(frame.kind)) write_.insert(write_.end(), payload, payload + frame.bytes);
+    if (std::exchange(timed_, dial_.until()) == dial_.until()) return false;
+    timer_ = ProcessDescriptor();
+    if (timed_ == Deadline::max()) return false;
+    timer_ = ProcessDescriptor([] { return ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC); });
+    const auto rest = std::max(timed_ - Deadline::clock::now(), Deadline::duration(1));
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(rest);
+    itimerspec after{};
+    after.it_value = {seconds.count(), std::chrono::nanoseconds(rest - seconds).count()};
+    if (timer_) ::timerfd_settime(timer_.get(), 0, &after, nullptr);
+    return false;
 }
 
 bool TcpMessageLine::put(const MessageFrame& frame, const std::byte* payload) {
@@ -276,7 +218,7 @@ bool TcpMessageLine::put(const MessageFrame& frame, const std::byte* payload) {
         flush();
         if (write_.size() - write_begin_ > kTcpBuffer - kTcpPiece) return false;
     }
-    append(frame, payload);
+    put_frame(write_, frame, payload);
     flush();
     return true;
 }
@@ -284,13 +226,13 @@ bool TcpMessageLine::put(const MessageFrame& frame, const std::byte* payload) {
 bool TcpMessageLine::flush() {
     if (handed_on_ - told_ >= kCreditStep && write_.size() - write_begin_ < kTcpBuffer) {
         told_ = handed_on_;
-        append({FrameKind::credit, 0, 0, told_, 0, 0}, nullptr);
+        put_frame(write_, {FrameKind::credit, 0, 0, told_, 0, 0}, nullptr);
     }
     if (write_.empty()) return true;
     if (!dial()) return false;
     while (write_begin_ < write_.size()) {
         iovec part{write_.data() + write_begin_, write_.size() - write_begin_};
-        const std::size_t count = out_.write_some({&part, 1});
+        const std::size_t count = dial_.link().write_some({&part, 1});
         if (count == 0) break;
         write_begin_ += count;
     }
@@ -305,16 +247,11 @@ bool TcpMessageLine::read_more() {
     if (in_over_) return false;
     if (!in_) in_ = lifeline_.take_data(peer_, membership_.lanes());
     if (!in_) return false;
-    if (read_.empty()) read_.resize(kTcpBuffer);
-    if (read_begin_ > 0) {
-        std::memmove(read_.data(), read_.data() + read_begin_, read_end_ - read_begin_);
-        read_end_ -= read_begin_;
-        read_begin_ = 0;
-    }
     try {
-        iovec part{read_.data() + read_end_, read_.size() - read_end_};
+        const std::span<std::byte> room = frames_.room();
+        iovec part{room.data(), room.size()};
         const std::size_t count = in_->read_some({&part, 1});
-        read_end_ += count;
+        frames_.add(count);
         return count > 0;
     } catch (const LinkLost&) {
         in_over_ = true;
@@ -324,24 +261,10 @@ bool TcpMessageLine::read_more() {
 
 bool TcpMessageLine::take(MessageFrame& frame, const std::byte*& payload) {
     while (true) {
-        WireFrame wire;
-        const std::size_t held = read_end_ - read_begin_;
-        if (held < sizeof(wire)) {
+        if (!frames_.next(frame, payload)) {
             if (!read_more()) return false;
             continue;
         }
-        std::memcpy(&wire, read_.data() + read_begin_, sizeof(wire));
-        frame = {FrameKind::none, wire.id, wire.turn, wire.tag, wire.bytes};
-        read_kind(frame, wire.kind, peer_);
-        const std::size_t behind = has_payload(frame.kind) ? frame.bytes : 0;
-        if (wire.magic != kFrameMagic || frame.kind == FrameKind::none || behind > kTcpPiece)
-            throw LinkLost{peer_, EBADMSG};
-        if (held < sizeof(wire) + behind) {
-            if (!read_more()) return false;
-            continue;
-        }
-        payload = read_.data() + read_begin_ + sizeof(wire);
-        frame_size_ = sizeof(wire) + behind;
         if (frame.kind != FrameKind::credit) return true;
         handed_on_by_peer_ = frame.tag;
         release();
@@ -359,11 +282,9 @@ bool TcpMessageLine::is_exhausted() {
 
 void TcpMessageLine::add_descriptors(std::vector<pollfd>& descriptors) {
     if (in_ && !in_over_) descriptors.push_back({in_->descriptor(), POLLIN, 0});
-    if (write_.empty() || dialling_ == Dialling::not_begun) return;
+    if (write_.empty()) return;
     if (timer_) descriptors.push_back({timer_.get(), POLLIN, 0});
-    if (dialling_ == Dialling::paused) return;
-    const bool hears = dialling_ == Dialling::answered || dialling_ == Dialling::proven;
-    descriptors.push_back({out_.descriptor(), static_cast<short>(hears ? POLLIN : POLLOUT), 0});
+    if (dial_.awaits() != 0) descriptors.push_back({dial_.link().descriptor(), dial_.awaits(), 0});
 }
 
 }  // namespace ddprun::inline detail

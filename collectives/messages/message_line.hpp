@@ -42,6 +42,29 @@ struct MessageFrame {
     std::uint8_t element = 0;  // of a message in turn: 1 + its DataType; 0: by tag
 };
 
+// Appends the frame as it travels over a connection, with its payload behind it.
+void put_frame(std::vector<std::byte>& out, const MessageFrame& frame, const std::byte* payload);
+
+// MessageFrames takes apart what comes over a connection, however it was cut. Pure.
+class MessageFrames {
+  public:
+    explicit MessageFrames(int peer) : peer_(peer) {}
+
+    // What comes next is put there, and add() says how much; behind a next() that was false there is room.
+    std::span<std::byte> room();
+    void add(std::size_t count) { end_ += count; }
+    // False: the next one is not whole yet. Its payload stays until release(). Throws LinkLost where it is none.
+    bool next(MessageFrame& frame, const std::byte*& payload);
+    void release() { begin_ += size_; }
+
+  private:
+    int peer_;
+    std::vector<std::byte> bytes_;
+    std::size_t begin_ = 0;
+    std::size_t end_ = 0;
+    std::size_t size_ = 0;  // of the one that was taken last
+};
+
 class MessageLine {
   public:
     virtual ~MessageLine() = default;
@@ -158,7 +181,7 @@ class TcpMessageLine final : public MessageLine {
 
     bool put(const MessageFrame& frame, const std::byte* payload) override;
     bool take(MessageFrame& frame, const std::byte*& payload) override;
-    void release() override { read_begin_ += frame_size_; }
+    void release() override { frames_.release(); }
     bool is_ready() const noexcept override { return true; }
     bool is_exhausted() override;
     std::size_t eager_limit() const noexcept override;
@@ -169,37 +192,21 @@ class TcpMessageLine final : public MessageLine {
     void add_descriptors(std::vector<pollfd>& descriptors) override;
 
   private:
-    enum class Dialling { not_begun, connecting, answered, proven, done, paused };
-    // Goes on with it as far as it can, also by calling again (see Redial). True when it is done.
+    // True when it is done; else it is gone on with later.
     bool dial();
-    bool go_on_dialling();
-    void begin_dialling();
-    // False if nobody will answer.
-    bool redials_after(const LinkLost& lost);
-    // False if there is no timer to be had.
-    bool set_timer(std::chrono::nanoseconds length);
-    bool hear(std::size_t bytes);
-    void append(const MessageFrame& frame, const std::byte* payload);
     bool read_more();
 
     const Membership& membership_;
     Lifeline& lifeline_;
     int peer_;
-    Dialling dialling_ = Dialling::not_begun;
-    Redial redial_;
-    ProcessDescriptor timer_;  // while paused, and while it connects within a machine
-    HelloBytes hello_{};
-    std::array<std::byte, kOfferSize> heard_{};
-    std::size_t heard_bytes_ = 0;
-    TcpLink out_;
+    Dial dial_;
+    ProcessDescriptor timer_;  // for what dial_ waits until
+    Deadline timed_ = Deadline::max();
     std::optional<TcpLink> in_;
     bool in_over_ = false;
     std::vector<std::byte> write_;
     std::size_t write_begin_ = 0;
-    std::vector<std::byte> read_;
-    std::size_t read_begin_ = 0;
-    std::size_t read_end_ = 0;
-    std::size_t frame_size_ = 0;  // of the one that was taken last
+    MessageFrames frames_;
     std::uint64_t handed_on_ = 0;
     std::uint64_t told_ = 0;
     std::uint64_t handed_on_by_peer_ = 0;

@@ -9,28 +9,16 @@
 #include <iterator>
 #include <optional>
 #include <sstream>
-#include <string_view>
 
 #include "collectives/error.hpp"
+#include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline detail {
 namespace {
 
-struct Process {
-    std::string pid;
-    std::string host;
-    std::string start;
-};
-
-std::optional<Process> parse(const std::string& claim) {
-    std::istringstream words(claim);
-    Process process;
-    std::string pid, on, since, more;
-    words >> pid >> process.pid >> on >> process.host >> since >> process.start;
-    const bool is_whole = words && !(words >> more) && pid == "pid" && on == "on" && since == "since";
-    return is_whole ? std::optional(process) : std::nullopt;
-}
+// The places of the words of a claim.
+constexpr std::size_t kPid = 1, kHost = 3, kStart = 5, kWords = 6;
 
 // Nothing if there is no such process, or it has ended and only its parent has not heard.
 std::optional<std::string> start_of(const std::string& pid) {
@@ -54,15 +42,15 @@ std::string own_claim(const std::string& host) {
 }
 
 bool is_of_dead(const std::string& claim, const std::string& own) {
-    const auto theirs = parse(claim);
-    const auto ours = parse(own);
-    if (!theirs || !ours || theirs->host != ours->host) return false;
+    const auto theirs = split_at(claim, ' ');
+    const auto ours = split_at(own, ' ');
+    if (theirs.size() != kWords || ours.size() != kWords || theirs[kHost] != ours[kHost]) return false;
     // Where processes are not shown, or those of another namespace, this one is not found either.
-    const auto own_start = start_of(ours->pid);
+    const auto own_start = start_of(std::string(ours[kPid]));
     const bool is_shown = own_start && own_start == start_of("self");
-    if (!is_shown || !whole_number<std::uint64_t>(theirs->pid, 1)) return false;
-    const auto start = start_of(theirs->pid);
-    return !start || *start != theirs->start;
+    if (!is_shown || !whole_number<std::uint64_t>(theirs[kPid], 1)) return false;
+    const auto start = start_of(std::string(theirs[kPid]));
+    return !start || *start != theirs[kStart];
 }
 
 void claim_rank(Store& store, const std::string& key, int rank, const std::string& own) {

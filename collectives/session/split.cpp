@@ -128,8 +128,11 @@ class Circle {
             fail(error.code(), error.culprits(), error.what());
         }
         if (frame.given_up == 0) return frame.word;
-        fail(static_cast<CollectiveErrorCode>(frame.given_up - 1), {rank},
-             fmt::format("rank {} has given up", rank));
+        const auto code = static_cast<CollectiveErrorCode>(std::int64_t{frame.given_up} - 1);
+        if (name_of(code) == "unknown")
+            fail(CollectiveErrorCode::mismatch, {rank},
+                 fmt::format("rank {} wrote a reason that is none", rank));
+        fail(code, {rank}, fmt::format("rank {} has given up", rank));
     }
 
     Session& old_;

@@ -3,12 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 
-#include "collectives/wire/redial.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/resource_limits.hpp"
@@ -22,11 +20,6 @@ void poll_once(std::span<pollfd> polled, Deadline deadline) {
     check(ready >= 0 || errno == EINTR, "a rank can poll its own descriptors");
 }
 
-bool is_writable(const TcpLink& link) {
-    pollfd polled{link.descriptor(), POLLOUT, 0};
-    return ::poll(&polled, 1, 0) == 1;
-}
-
 int blamed(const Awaited& awaited) {
     if (awaited.in != nullptr) return awaited.in->peer();
     return awaited.peer >= 0 ? awaited.peer : awaited.out->peer();
@@ -37,23 +30,6 @@ int ranks_of_this_machine(const Membership& membership) {
     for (int rank = 0; rank < membership.world_size(); ++rank)
         ranks += membership.is_within_machine(rank) ? 1 : 0;
     return ranks;
-}
-
-// Throws LinkLost for bytes that do not fit into the buffer, which the first ones always do.
-void write_first(TcpLink& link, std::span<std::byte> bytes) {
-    iovec part{bytes.data(), bytes.size()};
-    if (link.write_some({&part, 1}) != bytes.size()) throw LinkLost{link.peer(), EMSGSIZE};
-}
-
-void read_all(PeerMesh& mesh, TcpLink& link, std::span<std::byte> bytes,
-              const PeerMesh::Operation& operation) {
-    while (!bytes.empty()) {
-        iovec rest{bytes.data(), bytes.size()};
-        const std::size_t count = link.read_some({&rest, 1});
-        const Awaited more{&link, nullptr, link.peer()};
-        if (count == 0) mesh.wait({&more, 1}, operation);
-        bytes = bytes.subspan(count);
-    }
 }
 
 }  // namespace
@@ -78,16 +54,16 @@ PeerMesh::PeerMesh(Membership membership, std::optional<TcpListener> listener, c
 }
 
 void PeerMesh::connect_ring(const Operation& joining) {
-    Dialled right;
+    Dial right(membership_, membership_.right(), Channel::lifeline);
     try {
-        call(right, membership_.right(), Channel::lifeline, 0, joining);
+        call(right, membership_.right(), joining);
     } catch (const CollectiveError&) {
         // The neighbour may have let this rank in already, and must hear why it gives up before the
         // connection closes: else it takes this rank for the dead one.
-        if (right.link.descriptor() >= 0) lifeline_.add_neighbour(std::move(right.link));
+        if (right.has_spoken()) lifeline_.add_neighbour(std::move(right.link()));
         throw;
     }
-    lifeline_.add_neighbour(std::move(right.link));
+    lifeline_.add_neighbour(std::move(right.link()));
     const Awaited left{nullptr, nullptr, membership_.left()};
     while (!lifeline_.has_left_neighbour()) wait({&left, 1}, joining);
 }
@@ -114,9 +90,9 @@ void PeerMesh::enter(const Operation& operation) {
 TcpLink& PeerMesh::outgoing(int peer, int lane, const Operation& operation) {
     auto found = outgoing_.find({peer, lane});
     if (found == outgoing_.end()) {
-        Dialled dialled;
-        call(dialled, peer, Channel::data, lane, operation);
-        found = outgoing_.emplace(LaneOfPeer{peer, lane}, std::move(dialled.link)).first;
+        Dial dial(membership_, peer, Channel::data, lane);
+        call(dial, peer, operation);
+        found = outgoing_.emplace(LaneOfPeer{peer, lane}, std::move(dial.link())).first;
     }
     return found->second;
 }
@@ -185,84 +161,22 @@ Deadline PeerMesh::run_wait_schedule(const std::vector<int>& awaited, const Oper
     return schedule_->next();
 }
 
-void PeerMesh::call(Dialled& dialled, int peer, Channel channel, int lane, const Operation& operation) {
-    Redial redial;
-    const bool within = membership_.is_within_machine(peer);
-    while (true) {
-        try {
-            dialled = Dialled();
-            dialled = dial(peer, channel, lane, operation,
-                           within ? Clock::now() + redial.patience() : Deadline::max());
-            return come(dialled, operation);
-        } catch (const LinkLost& lost) {
-            const auto pause = redial.pause_after(lost.error_number, within);
-            if (!pause) throw;
-            await_reason(peer, std::min(Clock::now() + *pause, end_of(operation)), operation);
-        }
-        if (has_passed(end_of(operation))) fail_late({peer}, operation);
-    }
-}
-
-PeerMesh::Dialled PeerMesh::dial(int peer, Channel channel, int lane, const Operation& operation,
-                                 Deadline patience) {
-    TcpLink link;
-    LinkHello hello{channel, membership_.round, membership_.communicator,       rank(),
-                    peer,    membership_.nonce, static_cast<std::uint8_t>(lane)};
+void PeerMesh::call(Dial& dial, int peer, const Operation& operation) {
     try {
-        if (membership_.mesh_key) hello.challenge = random_nonce();
-        link = TcpLink(peer, begin_connect(membership_.member(peer).endpoint));
-    } catch (const boost::system::system_error& error) {
-        fail({CollectiveErrorCode::system,
-              {peer},
-              fmt::format("rank {} cannot be reached: {}", peer, error.what())},
-             operation);
+        while (!dial.go_on()) {
+            const short awaits = dial.awaits();
+            if (awaits == 0) {
+                await_reason(peer, std::min(dial.until(), end_of(operation)), operation);
+                if (has_passed(end_of(operation))) fail_late({peer}, operation);
+                continue;
+            }
+            const Awaited one{awaits == POLLIN ? &dial.link() : nullptr,
+                              awaits == POLLOUT ? &dial.link() : nullptr, peer};
+            wait({&one, 1}, operation, dial.until());
+        }
+    } catch (const DialRefused& refused) {
+        fail({CollectiveErrorCode::system, {peer}, refused.what}, operation);
     }
-    const Awaited connected{nullptr, &link, peer};
-    while (!is_writable(link)) {
-        if (has_passed(patience)) throw LinkLost{peer, ETIMEDOUT};
-        wait({&connected, 1}, operation, patience);
-    }
-    if (const int error = connect_error(link.descriptor()); error != 0) throw LinkLost{peer, error};
-    Dialled dialled{std::move(link), encode(hello)};
-    write_first(dialled.link, dialled.hello);
-    return dialled;
-}
-
-void PeerMesh::come(Dialled& dialled, const Operation& operation) {
-    TcpLink& link = dialled.link;
-    std::array<std::byte, kHelloAnswerSize> bytes{};
-    read_all(*this, link, bytes, operation);
-    const auto answer = decode_hello_answer(bytes);
-    const bool has_key = membership_.mesh_key.has_value();
-    if (answer == HelloAnswer::prove && has_key) return exchange_proofs(dialled, operation);
-    if (answer == HelloAnswer::welcome && !has_key) return;
-    // The rank's port is closed, and somebody else got it; or it is its family's, and this communicator has ended there.
-    const bool has_gone = answer == HelloAnswer::other_rank || answer == HelloAnswer::other_communicator ||
-                          answer == HelloAnswer::other_job;
-    if (has_gone) throw LinkLost{link.peer(), ECONNREFUSED};
-    const std::string at = to_string(membership_.member(link.peer()).endpoint);
-    const bool refused = answer && answer != HelloAnswer::welcome && answer != HelloAnswer::prove;
-    const std::string what = refused ? fmt::format("rank {} at {} refused the connection of rank {}: {}",
-                                                   link.peer(), at, rank(), reason_of(*answer))
-                                     : fmt::format("what listens at {} is not rank {}", at, link.peer());
-    fail({CollectiveErrorCode::system, {link.peer()}, what}, operation);
-}
-
-void PeerMesh::exchange_proofs(Dialled& dialled, const Operation& operation) {
-    const int peer = dialled.link.peer();
-    const SecretKey& key = *membership_.mesh_key;
-    std::array<std::byte, kOfferSize> bytes{};
-    read_all(*this, dialled.link, bytes, operation);
-    const MeshOffer offer = decode_offer(bytes);
-    if (!is_proof(offer.proof, key, MeshSide::dialled, dialled.hello, offer.challenge)) {
-        fail({CollectiveErrorCode::system,
-              {peer},
-              fmt::format("what listens at {} as rank {} has another DDPRUN_MESH_KEY than rank {}",
-                          to_string(membership_.member(peer).endpoint), peer, rank())},
-             operation);
-    }
-    MeshProof proof = make_proof(key, MeshSide::dialler, dialled.hello, offer.challenge);
-    write_first(dialled.link, proof);
 }
 
 bool PeerMesh::wait_for_news(Deadline deadline) {

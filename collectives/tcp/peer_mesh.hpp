@@ -22,6 +22,7 @@
 #include "collectives/liveness/lifeline.hpp"
 #include "collectives/wire/frame.hpp"
 #include "collectives/wire/membership.hpp"
+#include "collectives/wire/redial.hpp"
 #include "collectives/wire/tcp_link.hpp"
 
 namespace ddprun::inline detail {
@@ -135,20 +136,10 @@ class PeerMesh {
     void connect_ring(const Operation& joining);
     // Called before this rank gives up.
     void await_left_neighbour();
-    struct Dialled {
-        TcpLink link;
-        HelloBytes hello;
-    };
-    // Dials until it is answered that this rank may come; see Redial. Throws LinkLost where nobody will answer. What was dialled
-    // last, and has said who dials, is in `dialled` whatever is thrown.
-    void call(Dialled& dialled, int peer, Channel channel, int lane, const Operation& operation);
-    // Says who dials; then come() waits for the answer. Throws LinkLost if the connection does not stand by `patience`.
-    Dialled dial(int peer, Channel channel, int lane, const Operation& operation, Deadline patience);
-    void come(Dialled& dialled, const Operation& operation);
+    // Returns when this rank has been let in. Throws LinkLost where nobody will answer.
+    void call(Dial& dial, int peer, const Operation& operation);
     // Waits for news of why the peer does not answer, which end the operation. Returns at `deadline`.
     void await_reason(int peer, Deadline deadline, const Operation& operation);
-    // Each side proves to the other one that it has the mesh's key, which this rank has.
-    void exchange_proofs(Dialled& dialled, const Operation& operation);
     // What fail_late() would end the communicator with.
     Verdict verdict_on_late(const std::vector<int>& awaited, const Operation& operation);
     // Asks all ranks where they are; returns when all have answered, or kAnswerTimeout is over.

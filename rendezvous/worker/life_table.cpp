@@ -105,11 +105,14 @@ std::optional<std::uint64_t> LifeTable::take_death(int slot) {
     Slot& dead = layout().slot(slot);
     std::uint32_t value = dead.word.load();
     if (!is_dead(value)) return std::nullopt;
-    const std::uint64_t life = dead.life.exchange(0);
-    // Another process of the worker may have claimed it meanwhile.
-    while (is_dead(value) && !dead.word.compare_exchange_weak(value, value & FUTEX_WAITERS)) {
+    std::uint64_t life = dead.life.load();
+    // Another process of the worker may claim it meanwhile, and name a life that has not ended.
+    while (!dead.word.compare_exchange_weak(value, value & FUTEX_WAITERS)) {
+        if (!is_dead(value)) return std::nullopt;
     }
-    return life;
+    const std::uint64_t taken = life;
+    dead.life.compare_exchange_strong(life, 0);
+    return taken;
 }
 
 // wake_watcher() takes the bit away after `stop` was set: either this thread sees `stop`, or the kernel sees

@@ -1,18 +1,26 @@
 #include "collectives/session/split.hpp"
 
+#include <array>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <latch>
 #include <memory>
 #include <optional>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "collectives/communicator.hpp"
+#include "collectives/liveness/lifeline.hpp"
+#include "collectives/session/bootstrap.hpp"
+#include "collectives/session/session.hpp"
 #include "rendezvous/worker/accusation.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/memory_store.hpp"
 #include "tests/support/thread_ranks.hpp"
 
 using namespace ddprun;
@@ -264,6 +272,35 @@ TEST_CASE("who gives up a subgroup tells those that wait longer", "[subgroup]") 
         const int missing = comm.rank() == 0 ? 2 : 0;
         expect_error(Code::timed_out, {missing}, [&] { comm.subgroup({0, 1, 2}, "all", options); });
         if (comm.rank() == 0) given_up.count_down();
+        comm.barrier();
+    });
+}
+
+TEST_CASE("a rank that gives up for a reason that is none is named", "[subgroup]") {
+    const auto data = std::make_shared<MemoryStoreData>();
+    run_ranks(2, [&](int rank) {
+        auto session = open_session(std::make_shared<MemoryStore>(data), "127.0.0.1",
+                                    {rank, 2, -1, -1, 0, Transport::automatic}, CommunicatorOptions{});
+        const Nonce nonce = session->lifeline->membership().nonce;
+        Communicator comm(std::move(session));
+        for (const std::int32_t reason : {-5, 8, 1000, INT32_MIN}) {
+            const std::string name = std::to_string(reason);
+            if (rank == 0) {
+                const CollectiveError error = expect_error(Code::mismatch, {1}, [&] {
+                    comm.subgroup({0, 1}, name);
+                });
+                expect(
+                    std::string(error.what()).find("rank 1 wrote a reason that is none") != std::string::npos,
+                    error.what());
+                continue;
+            }
+            // What the members tell each other, see Circle.
+            const Nonce tag = derived_nonce(nonce, "subgroup/" + name);
+            std::uint64_t number = 0;
+            std::memcpy(&number, tag.data(), sizeof(number));
+            std::array<std::int32_t, 5> frame{reason};
+            comm.send_tagged(frame.data(), sizeof(frame), 0, number);
+        }
         comm.barrier();
     });
 }

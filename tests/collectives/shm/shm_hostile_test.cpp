@@ -274,17 +274,17 @@ TEST_CASE("a receiver that asks twice, and one that has received what nobody sen
             comm.send_tagged(large.data(), large.size(), kHostile, 7);
             receive_for_ever(comm);
         },
-                  [&](const Lines& lines, std::uint64_t, const auto& over) {
-                      const MessageMemory memory = lines.messages(2);
-                      ShmMessageLine line(memory, 0);
-                      MessageFrame frame;
-                      const std::byte* payload = nullptr;
-                      while (!over && !line.take(frame, payload)) std::this_thread::yield();
-                      line.release();
-                      for (int i = 0; i < 2; ++i)
-                          put_until(over, line, {FrameKind::accept, frame.id, frame.turn, 0, 0, 0});
-                      while (!over) line.take(frame, payload) ? line.release() : std::this_thread::yield();
-                  });
+        [&](const Lines& lines, std::uint64_t, const auto& over) {
+            const MessageMemory memory = lines.messages(2);
+            ShmMessageLine line(memory, 0);
+            MessageFrame frame;
+            const std::byte* payload = nullptr;
+            while (!over && !line.take(frame, payload)) std::this_thread::yield();
+            line.release();
+            for (int i = 0; i < 2; ++i)
+                put_until(over, line, {FrameKind::accept, frame.id, frame.turn, 0, 0, 0});
+            while (!over) line.take(frame, payload) ? line.release() : std::this_thread::yield();
+        });
     require_named(
         [&](Communicator& comm) {
             std::uint64_t word = 0;

@@ -2,6 +2,7 @@
 #include "rendezvous/worker/life_table.hpp"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -127,6 +128,30 @@ TEST_CASE("a slot has one holder, and who leaves in order has not died", "[life]
         REQUIRE_FALSE(table->take_death(kSlot));
     }
     REQUIRE(Holder(table->slot(kSlot), kLife + 3, wait_for_a_signal).claimed);
+}
+
+TEST_CASE("whoever claims a dead one's slot while that is taken is not reported dead", "[life]") {
+    auto table = LifeTable::create();
+    REQUIRE(table);
+    constexpr std::uint64_t kRounds = 200'000;
+    std::atomic<bool> over{false};
+    std::atomic<bool> is_wrong{false};
+    std::thread agent([&] {
+        while (!over.load()) {
+            // Lives that end are odd.
+            if (const auto life = table->take_death(kSlot); life && *life % 2 == 0) is_wrong = true;
+        }
+    });
+    for (std::uint64_t life = 1; life < 2 * kRounds && !is_wrong.load(); life += 2) {
+        while (!table->claim(kSlot, life)) std::this_thread::yield();
+        // As the kernel says it.
+        table->word(kSlot).store(FUTEX_OWNER_DIED);
+        while (!table->claim(kSlot, life + 1)) std::this_thread::yield();
+        table->release(kSlot);
+    }
+    over = true;
+    agent.join();
+    CHECK_FALSE(is_wrong.load());
 }
 
 TEST_CASE("a sleeper on a word can be roused", "[life]") {
