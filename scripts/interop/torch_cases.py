@@ -164,7 +164,28 @@ def backend_of_the_wheel(results, setting):
             file.write(re.sub("^import ddprun.torch.*", "", example.read(), flags=re.MULTILINE))
         env = {**setting.environment(PYTHONPATH=folder, XDG_CACHE_HOME=cache), "PATH": setting.pytorch.folder}
         note_training(results, setting.title("a job of the wheel, without a compiler"), os.path.join(folder, "bin", "ddprun"), program, env)
+        note_launchers(results, setting, folder, env)
         results.note(setting.title("a job of the wheel has made no extension"), os.path.exists(cache) and "there is one in the cache")
+
+
+# A program that knows torchrun's variables, under a launcher that has others.
+BY_MPI = 'RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE exec "$0" "$1"'
+
+
+def note_launchers(results, setting, folder, env):
+    """Cases: the installed wheel under each launcher, with PyTorch's wrapper around each group."""
+    program, python = os.path.join(ROOT, "scripts", "interop", "programs", "backend_debugged.py"), os.path.join(setting.pytorch.folder, "python3")
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(support.free_port()), "OMPI_ALLOW_RUN_AS_ROOT": "1",
+               "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_plm": "isolated"}
+    for name, words, more in (
+            ("ddprun", [os.path.join(folder, "bin", "ddprun"), "--standalone", "--nproc-per-node=2", program], {}),
+            ("torchrun", [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", program], {}),
+            ("mpirun", ["/usr/bin/mpirun", "--oversubscribe", "-np", "2", "/bin/bash", "-c", BY_MPI, python, program], address)):
+        if not os.path.exists(words[0]):
+            results.skip(setting.title(f"the wheel under {name}"), f"there is no {words[0]}")
+            continue
+        right, text = said_by(words, env={**env, **more, "TORCH_DISTRIBUTED_DEBUG": "DETAIL"})
+        results.note(setting.title(f"the wheel under {name}"), None if right and text.count("ok a program") == 2 else "it does not work", text)
 
 
 def backend_of_an_older_torch(results, setting, older):

@@ -16,7 +16,7 @@ PROGRAM = """import sys
 from ddprun.collectives import Communicator
 with Communicator.connect(sys.argv[1], int(sys.argv[2]), 4) as comm:
     comm.all_reduce(total := memoryview(bytearray(8)).cast("q"))
-    with open("/proc/self/maps") as maps: sys.stdout.write(f"{comm.rank} {'ddprun-collectives' in maps.read()}\n")
+    with open("/proc/self/maps") as maps: sys.stdout.write(f"{comm.rank} {'ddprun-collectives' in maps.read()}\\n")
 """
 RANKS = "hostname $1; for rank in $2; do \"$3\" -c \"$4\" \"$5\" $rank & done; wait"
 
