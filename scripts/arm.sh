@@ -28,18 +28,23 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 
-# The tests, one a line: in CI, too (short) or not (long); its name; what runs. An end-to-end test's words are its file and what comes
-# behind the folder of the programs.
+# The tests, one a line: whether they are of the short list, of the long one or of both; the name; what runs, where that is no
+# program of this name.
 tests="\
-short store_test
-short worker_env_test
-short collectives_unit_test
-short shm_test
-short message_test
-short rendezvous_test
-short launcher_test
-short launch launch_test.py
-short c_interface peer_launchers_test.sh ddprun BIN c_program
+both store_test
+both worker_env_test
+both collectives_unit_test
+both shm_test
+both message_test
+both rendezvous_test
+both launcher_test
+short contraction BIN/train_digits_unit_test [mlp]
+short launch python3 -B END/launch_test.py BIN -v Workers ExitCodes
+short report python3 -B END/report_test.py BIN -v Report
+both shared_memory bash END/peer_launchers_test.sh ddprun BIN
+both tcp env DDPRUN_TRANSPORT=tcp bash END/peer_launchers_test.sh ddprun BIN
+both c_interface bash END/peer_launchers_test.sh ddprun BIN c_program
+long memory_order_test
 long etcd_unit_test
 long door_test
 long secure_test
@@ -56,39 +61,46 @@ long output_test
 long doctor_test
 long ddpbench_unit_test
 long train_digits_unit_test
-long report report_test.py
-long peer_launchers_ddprun peer_launchers_test.sh ddprun
-long ddpbench ddpbench_test.py
-long train_digits train_digits_test.sh"
-programs=(ddprun ddpctl ddpbench train_digits worker_stub output_stub store_host_program tcp_store_program collective_program
-    c_program death_program message_program shrink_program fork_program clock_ahead)
+long launch python3 -B END/launch_test.py BIN -v
+long report python3 -B END/report_test.py BIN -v
+long ddpbench python3 -B END/ddpbench_test.py BIN -v
+long train_digits bash END/train_digits_test.sh BIN"
 
-chosen="$(awk -v short="$short" -v only="^($only)\$" '(short == "" || $1 == "short") && $2 ~ only' <<<"$tests")"
+chosen="$(awk -v other="${short:+long}" -v only="^($only)\$" '$1 != (other ? other : "short") && $2 ~ only' <<<"$tests")"
 [[ -n "$chosen" ]] || { echo "arm.sh: no test has such a name: $only" >&2; exit 2; }
-units="$(awk 'NF == 2 { print $2 }' <<<"$chosen")"
+# What is shipped, what these tests run, and what the end-to-end tests start; the others bring what they start.
+targets=(ddprun_packages)
+read -ra programs <<<"$(awk 'NF == 2 { print $2 } match($0, /BIN\/[a-z_]+/) { print substr($0, RSTART + 4, RLENGTH - 4) }' <<<"$chosen" | tr '\n' ' ')"
+targets+=("${programs[@]}" worker_stub output_stub clock_ahead collective_program c_program)
+[[ -n "$short" ]] || targets+=(train_digits store_host_program tcp_store_program)
 began=$SECONDS
 
-[[ -z "$build" ]] || scripts/setup.sh --for arm
 if [[ -n "$build" ]]; then
+    scripts/setup.sh --for arm
     cmake --preset arm64 -DDDPRUN_BUILD_TESTS=ON
-    # shellcheck disable=SC2086  # Words.
-    cmake --build build-arm64 --target "${programs[@]}" $units
+    cmake --build build-arm64 --target "${targets[@]}"
 fi
 [[ -n "$run" ]] || exit 0
 built=$SECONDS
 
 # What is in the system: unpacked, not installed. A second call finds it.
-packages=(linux-image-arm64 busybox-static bash coreutils libc6 libgcc-s1 libstdc++6 libtinfo6 libacl1 libattr1 libselinux1
-    libpcre2-8-0 libgmp10 libssl3 python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libexpat1 zlib1g libbz2-1.0
-    liblzma5 libffi8 libuuid1 libcrypt1)
+packages=(busybox-static bash coreutils libc6 libgcc-s1 libstdc++6 libtinfo6 libacl1 libattr1 libselinux1 libpcre2-8-0 libgmp10
+    libssl3 python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libexpat1 zlib1g libbz2-1.0 liblzma5 libffi8 libuuid1
+    libcrypt1)
 system="$PWD/build-arm64/system"
+fetch() {
+    # The package of that name is empty; it names the newest kernel.
+    local kernel
+    kernel="$(apt-cache depends linux-image-arm64:arm64 | sed -n 's/.*Depends: \(linux-image-[^:]*\).*/\1/p')"
+    (cd "$system/packages" && apt-get download -q "${kernel:-linux-image-arm64}:arm64" "${packages[@]/%/:arm64}" >/dev/null 2>"$system/complaints")
+}
 if [[ ! -e "$system/is_complete" ]]; then
     rm -rf "$system"
     mkdir -p "$system/packages" "$system/unpacked"
-    # The package of that name is empty; it names the newest kernel.
-    packages[0]="$(apt-cache depends linux-image-arm64:arm64 | sed -n 's/.*Depends: \(linux-image-[^:]*\).*/\1/p')"
-    (cd "$system/packages" && apt-get download -q "${packages[@]/%/:arm64}" >/dev/null 2>"$system/complaints") ||
-        { cat "$system/complaints" >&2; exit 1; }
+    # Lists of packages that are old, or not there, name what is gone, or nothing.
+    update=(apt-get -q update)
+    [[ "$(id -u)" -eq 0 ]] || update=(sudo "${update[@]}")
+    fetch || { "${update[@]}" >/dev/null && fetch; } || { cat "$system/complaints" >&2; exit 1; }
     for package in "$system"/packages/*.deb; do
         dpkg-deb --fsys-tarfile "$package" |
             tar -x -C "$system/unpacked" --keep-directory-symlink --exclude='./lib/modules' --exclude='./usr/share/doc' --exclude='./usr/share/locale'
@@ -98,31 +110,23 @@ if [[ ! -e "$system/is_complete" ]]; then
     touch "$system/is_complete"
 fi
 
-# Programs and tests lie where they do here: some have this folder's name compiled in.
+# Programs and tests lie where they do here: some have this folder's name compiled in, one reads the sources.
 image="$system/image"
 rm -rf "$image"
-mkdir -p "$image$PWD/build-arm64/bin" "$image$PWD/apps/ddprun"
+mkdir -p "$image$PWD/apps/ddprun"
 cp -a "$system/unpacked/." "$image"
 cp scripts/arm/init.sh "$image/init"
 ln -sf python3.11 "$image/usr/bin/python3"
-for program in "${programs[@]}" $units; do
-    file="build-arm64/bin/$program"
-    [[ -e "$file" ]] || file="$file.so"
-    aarch64-linux-gnu-strip -o "$image$PWD/$file" "$file"
+for file in build-arm64/bin/* build-arm64/tests/collectives/*.so; do
+    [[ ! -f "$file" ]] || install -D --strip --strip-program=aarch64-linux-gnu-strip "$file" "$image$PWD/$file"
 done
 cp -r apps/data "$image$PWD/apps"
 cp -r apps/ddprun/manual "$image$PWD/apps/ddprun"
-cp -r tests "$image$PWD"
-while read -r _ name file words; do
-    if [[ -z "$file" ]]; then
-        echo "$name $PWD/build-arm64/bin/$name"
-    elif [[ "$file" == *.py ]]; then
-        echo "$name python3 -B $PWD/tests/end_to_end/$file $PWD/build-arm64/bin -v $words"
-    elif [[ "$words" == *BIN* ]]; then
-        echo "$name bash $PWD/tests/end_to_end/$file ${words/BIN/$PWD/build-arm64/bin}"
-    else
-        echo "$name bash $PWD/tests/end_to_end/$file $words $PWD/build-arm64/bin"
-    fi
+cp -r collectives rendezvous tests "$image$PWD"
+while read -r _ name words; do
+    words="${words:-BIN/$name}"
+    words="${words//BIN/$PWD/build-arm64/bin}"
+    echo "$name ${words//END/$PWD/tests/end_to_end}"
 done <<<"$chosen" >"$image/tests"
 (cd "$image" && find . | cpio -o -H newc --quiet | gzip -1) >"$system/initramfs"
 rm -rf "$image"
