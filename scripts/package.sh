@@ -6,12 +6,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
     cat <<'USAGE'
-usage: scripts/package.sh [--build FOLDER] [--prebuilt] [--torch PYTHON]... [--python PYTHON]...
+usage: scripts/package.sh [--build FOLDER] [--prebuilt] [--torch PYTHON]... [--python PYTHON]... [--twice]
   --build FOLDER   the release build (default: build)
   --prebuilt       the wheel carries the backend for each release of PyTorch that PREBUILT below names; they come by pip into
                    FOLDER/torch, once
   --torch PYTHON   also for the torch of this Python (may be repeated); for any other torch the backend is compiled where it is used
   --python PYTHON  each of them also for this Python, whose headers suffice (may be repeated)
+  --twice          compiles all of it once more, in a folder elsewhere, and compares: ends with 1 where a byte differs
 USAGE
 }
 
@@ -21,9 +22,11 @@ build=build
 torches=()
 pythons=("")
 prebuilt=()
+twice=
 while [[ $# -gt 0 ]]; do
     case "$1" in
         --build) build="${2:?--build needs a folder}"; shift 2 ;;
+        --twice) twice=yes; shift ;;
         --torch) torches+=("${2:?--torch needs a Python}"); shift 2 ;;
         --prebuilt) prebuilt=("${PREBUILT[@]}"); shift ;;
         --python) pythons+=("${2:?--python needs a Python}"); shift 2 ;;
@@ -31,6 +34,10 @@ while [[ $# -gt 0 ]]; do
         *) echo "package.sh: unknown argument '$1' (see --help)" >&2; exit 2 ;;
     esac
 done
+if [[ -n "$twice" && (${#torches[@]} -gt 0 || ${#prebuilt[@]} -gt 0) ]]; then
+    echo "package.sh: --twice compares what goes without a torch" >&2
+    exit 2
+fi
 
 if [[ ! -f "$build/CMakeCache.txt" ]]; then
     scripts/setup.sh --for build
@@ -67,3 +74,27 @@ from wheel_of_build import build_wheel
 build_wheel(sys.argv[1])
 PYTHON
 ls -1 "$build/packages"
+[[ -n "$twice" ]] || exit 0
+
+# Nothing that was compiled before may stand in for what is compiled now.
+again="$(mktemp -d)"
+trap 'rm -rf "$again"' EXIT
+sources="$again/another/place/of/the/sources"
+mkdir -p "$sources"
+git ls-files -z | tar -c --null -T - | tar -x -C "$sources"
+(cd "$sources" && CCACHE_DISABLE=1 scripts/package.sh >"$again/log" 2>&1) || { tail -50 "$again/log" >&2; exit 1; }
+differing=0
+for package in "$build"/packages/*; do
+    other="$sources/build/packages/${package##*/}"
+    ! cmp -s "$package" "$other" || continue
+    differing=1
+    echo "package.sh: ${package##*/} is another one when it is compiled again:" >&2
+    for one in "$package" "$other"; do
+        to="$again/$([[ "$one" == "$package" ]] && echo first || echo second)/${package##*/}"
+        mkdir -p "$to"
+        if [[ "$one" == *.deb ]]; then dpkg-deb -R "$one" "$to"; else python3 -m zipfile -e "$one" "$to"; fi
+    done
+    diff -rq "$again/first/${package##*/}" "$again/second/${package##*/}" >&2 || true
+done
+[[ "$differing" == 1 ]] || echo "compiled twice: the same bytes"
+exit "$differing"
