@@ -6,13 +6,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
     cat <<'USAGE'
-usage: scripts/package.sh [--build FOLDER] [--arch arm64 | [--prebuilt] [--torch PYTHON]... [--python PYTHON]...]
+usage: scripts/package.sh [--build FOLDER] [--arch arm64 | [--prebuilt] [--torch PYTHON]... [--python PYTHON]...] [--twice]
   --build FOLDER   the release build (default: build, for arm64 build-arm64)
   --arch arm64     for aarch64, cross-built; its wheel has the backend as sources, compiled where it is used
   --prebuilt       the wheel carries the backend for each release of PyTorch that PREBUILT below names; they come by pip into
                    FOLDER/torch, once
   --torch PYTHON   also for the torch of this Python (may be repeated); for any other torch the backend is compiled where it is used
   --python PYTHON  each of them also for this Python, whose headers suffice (may be repeated)
+  --twice          compiles all of it once more, in a folder elsewhere, and compares: ends with 1 where a byte differs
 USAGE
 }
 
@@ -22,6 +23,7 @@ build='' preset=release setup=build
 torches=()
 pythons=("")
 prebuilt=()
+twice=
 while [[ $# -gt 0 ]]; do
     case "$1" in
         --build) build="${2:?--build needs a folder}"; shift 2 ;;
@@ -30,6 +32,7 @@ while [[ $# -gt 0 ]]; do
             preset=arm64 setup=arm
             shift 2
             ;;
+        --twice) twice=yes; shift ;;
         --torch) torches+=("${2:?--torch needs a Python}"); shift 2 ;;
         --prebuilt) prebuilt=("${PREBUILT[@]}"); shift ;;
         --python) pythons+=("${2:?--python needs a Python}"); shift 2 ;;
@@ -44,6 +47,10 @@ fi
 if [[ -z "$build" ]]; then
     build=build
     [[ "$preset" == release ]] || build="build-$preset"
+fi
+if [[ -n "$twice" && ("$preset" == arm64 || ${#torches[@]} -gt 0 || ${#prebuilt[@]} -gt 0) ]]; then
+    echo "package.sh: --twice compares what this machine's build makes without a torch" >&2
+    exit 2
 fi
 
 if [[ ! -f "$build/CMakeCache.txt" ]]; then
@@ -87,3 +94,27 @@ if [[ -s "$build/apps/python/old_glibc.words" ]] && ! compgen -G "$build/package
     exit 1
 fi
 ls -1 "$build/packages"
+[[ -n "$twice" ]] || exit 0
+
+# Nothing that was compiled before may stand in for what is compiled now.
+again="$(mktemp -d)"
+trap 'rm -rf "$again"' EXIT
+sources="$again/another/place/of/the/sources"
+mkdir -p "$sources"
+git ls-files -z | tar -c --null -T - | tar -x -C "$sources"
+(cd "$sources" && CCACHE_DISABLE=1 scripts/package.sh >"$again/log" 2>&1) || { tail -50 "$again/log" >&2; exit 1; }
+differing=0
+for package in "$build"/packages/*; do
+    other="$sources/build/packages/${package##*/}"
+    ! cmp -s "$package" "$other" || continue
+    differing=1
+    echo "package.sh: ${package##*/} is another one when it is compiled again:" >&2
+    for one in "$package" "$other"; do
+        to="$again/$([[ "$one" == "$package" ]] && echo first || echo second)/${package##*/}"
+        mkdir -p "$to"
+        if [[ "$one" == *.deb ]]; then dpkg-deb -R "$one" "$to"; else python3 -m zipfile -e "$one" "$to"; fi
+    done
+    diff -rq "$again/first/${package##*/}" "$again/second/${package##*/}" >&2 || true
+done
+[[ "$differing" == 1 ]] || echo "compiled twice: the same bytes"
+exit "$differing"

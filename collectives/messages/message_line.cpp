@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "rendezvous/system/error.hpp"
@@ -42,7 +43,9 @@ std::uint32_t kind_on_wire(const MessageFrame& frame) {
 }
 void read_kind(MessageFrame& frame, std::uint64_t kind, int peer) {
     const std::uint64_t element = kind / kKinds;
-    if (element > 0 && !is_known(static_cast<DataType>(element - 1))) throw LinkLost{peer, EBADMSG};
+    const bool fits = element <= std::numeric_limits<std::uint8_t>::max();
+    if (!fits || (element > 0 && !is_known(static_cast<DataType>(element - 1))))
+        throw LinkLost{peer, EBADMSG};
     frame.kind = static_cast<FrameKind>(kind % kKinds);
     frame.element = static_cast<std::uint8_t>(element);
 }

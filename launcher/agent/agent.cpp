@@ -49,7 +49,7 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
                                          .in_run_folder = options_.in_run_folder},
                       [this](const std::string& notice) { log_.warn(notice); });
         log_.speak_by(&*pump_);
-        network_.emplace(executor(), options_, log_);
+        network_.emplace(*this, options_, log_);
         features_.at(&Feature::began, *this);
         link_.make(features_.want_all_ranks() || !options_.result_file.empty());
         link_.join();

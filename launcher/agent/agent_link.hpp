@@ -272,6 +272,7 @@ class AgentLink : private LinkObserver {
         hasten();
         observer_.refuse(JoinStatus::host_failed(what));
     }
+    void refused(const RefusedCaller& caller) override { agent_.tell(caller); }
     void say(const std::string& text) override { log_.info(text); }
     void step(const std::string& text) override { log_.debug(text); }
 

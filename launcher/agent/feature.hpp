@@ -35,6 +35,8 @@
 #include "launcher/report/failure_report.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/agent_status.hpp"
+#include "rendezvous/net/socket.hpp"
+#include "rendezvous/server/caller_gate.hpp"
 
 namespace ddprun::inline job {
 class RendezvousLink;
@@ -118,9 +120,9 @@ struct TimerExpired {
 };
 BOOST_DESCRIBE_STRUCT(TimerExpired, (), (round, rank, local_rank, pid, scope, length_ms, signal))
 
-using AgentNews =
-    std::variant<PlaceKnown, StateChanged, SignalSent, SignalReceived, TimeWarning, CoordinatorLost, TookOver,
-                 LedAgain, StopTyped, WindowChanged, Suspended, Resumed, WorkerEnded, TimerExpired>;
+using AgentNews = std::variant<PlaceKnown, StateChanged, SignalSent, SignalReceived, TimeWarning,
+                               CoordinatorLost, TookOver, LedAgain, StopTyped, WindowChanged, Suspended,
+                               Resumed, WorkerEnded, TimerExpired, RefusedCaller>;
 
 // How loud a line is, as LauncherLog has it.
 enum class LogLevel { debug, info, warn };
@@ -173,6 +175,7 @@ struct FeatureInputs {
     std::chrono::steady_clock::time_point start;         // of this launcher
     std::chrono::steady_clock::time_point options_read;  // when the command line was understood
     std::optional<std::uint16_t> health_port = {};       // of TORCHELASTIC_HEALTH_CHECK_PORT
+    ListenScope health_scope = ListenScope::any;         // who may reach that
     std::optional<AppendedFile> event_log = {};          // of --events; whoever writes it takes it
     bool checks_node = false;                            // --check
 };

@@ -29,17 +29,20 @@ FreePorts free_ports_of(const LaunchOptions& options) {
     return ports;
 }
 
-WorkerNetwork::WorkerNetwork(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
-                             LauncherLog& log)
+WorkerNetwork::WorkerNetwork(AgentControls& agent, const LaunchOptions& options, LauncherLog& log)
     : log_(log) {
     if (!options.key || options.nnodes == 1) return;
-    const auto remark = [executor, &log](const std::string& sentence) {
-        boost::asio::post(executor, [&log, sentence] { log.info(sentence); });
+    const auto remark = [&agent, &log](const std::string& sentence) {
+        boost::asio::post(agent.executor(), [&log, sentence] { log.info(sentence); });
+    };
+    const auto refused = [&agent](const RefusedCaller& caller) {
+        boost::asio::post(agent.executor(), [&agent, caller] { agent.tell(caller); });
     };
     door_ = StoreDoor::make({.key = *options.key,
                              .spared_descriptors = launcher_descriptors(options.workers.size()),
                              .free_ports = free_ports_of(options),
-                             .on_remark = remark});
+                             .on_remark = remark,
+                             .on_refused = refused});
 }
 
 WorkerStation WorkerNetwork::begin_round(LaunchOptions& options, const RoundReady& round,

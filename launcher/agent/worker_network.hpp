@@ -2,11 +2,11 @@
 // the agent and is used on its thread.
 #pragma once
 
-#include <boost/asio/any_io_executor.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "launcher/agent/feature.hpp"
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/output/launcher_log.hpp"
@@ -26,9 +26,8 @@ FreePorts free_ports_of(const LaunchOptions& options);
 class WorkerNetwork {
   public:
     // A job with a key may have doors: then it listens already, and throws as listen_tcp does. What the user of this node
-    // should know about the door is logged on the executor, which outlives it.
-    WorkerNetwork(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
-                  LauncherLog& log);
+    // should know about the door is logged on the agent's executor, which outlives it.
+    WorkerNetwork(AgentControls& agent, const LaunchOptions& options, LauncherLog& log);
 
     // Before the round's workers start. The interface becomes part of their environment, in place of the one of the round
     // before; which it is and why is said once.

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "launcher/harmless_text.hpp"
+#include "launcher/secret_text.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/job/exit_status.hpp"
@@ -109,6 +110,9 @@ constexpr EventRow row_of(const TimeWarning*) { return {"time.warning", {"signal
 constexpr EventRow row_of(const CoordinatorLost*) { return {"coordinator.lost", {"cause"}}; }
 constexpr EventRow row_of(const TookOver*) { return {"coordinator.taken_over", {}}; }
 constexpr EventRow row_of(const LedAgain*) { return {"coordinator.found", {}}; }
+constexpr EventRow row_of(const RefusedCaller*) {
+    return {"caller.refused", {"address", "user", "reason", "calls"}};
+}
 constexpr EventRow row_of(const TimerExpired*) {
     return {"timer.expired", {"round", "rank", "local_rank", "pid", "scope", "length_ms", "signal"}};
 }
@@ -164,7 +168,8 @@ std::string row_line(const EventOrigin& origin, const EventTime& time, const New
 
 json::string event_text(std::string_view text) {
     // Cut before it is made valid, too, so that no work is done for what is left out.
-    return json::string(cut_text(valid_utf8(text.substr(0, kMaxEventText)), kMaxEventText));
+    return json::string(
+        cut_text(valid_utf8(masked_addresses(text.substr(0, 2 * kMaxEventText))), kMaxEventText));
 }
 
 std::string status_event_line(const EventOrigin& origin, const EventTime& time, const StatusEvent& event) {

@@ -138,8 +138,8 @@ std::string health_text(const AgentStatus& status) {
 
 std::uint16_t serve_health(const asio::any_io_executor& executor, std::uint16_t port,
                            std::function<std::string()> text, const HealthLimits& limits) {
-    auto service = std::make_shared<HealthService>(listen_tcp(executor, ListenScope::any, port),
-                                                   std::move(text), limits);
+    auto service =
+        std::make_shared<HealthService>(listen_tcp(executor, limits.scope, port), std::move(text), limits);
     const std::uint16_t taken = service->acceptor.local_endpoint().port();
     const auto take = [executor, &taker = *service](HealthSocket socket) {
         asio::co_spawn(executor, serve_one(taker.shared_from_this(), std::move(socket)), asio::detached);
@@ -153,11 +153,12 @@ namespace {
 
 class HealthPort final : public Feature {
   public:
-    explicit HealthPort(std::uint16_t port) : port_(port) {}
+    HealthPort(std::uint16_t port, ListenScope scope) : port_(port), limits_{.scope = scope} {}
 
     void began(AgentControls& agent) override {
         try {
-            serve_health(agent.executor(), port_, [&agent] { return health_text(agent.status()); });
+            serve_health(
+                agent.executor(), port_, [&agent] { return health_text(agent.status()); }, limits_);
         } catch (const boost::system::system_error& error) {
             const std::string why = error.code() == Errc::address_in_use ? taken_text(port_) : error.what();
             agent.say(LogLevel::warn,
@@ -168,12 +169,13 @@ class HealthPort final : public Feature {
 
   private:
     std::uint16_t port_;
+    HealthLimits limits_;
 };
 
 }  // namespace
 
 std::unique_ptr<Feature> make_health(FeatureInputs& inputs) {
-    return std::make_unique<HealthPort>(inputs.health_port.value());
+    return std::make_unique<HealthPort>(inputs.health_port.value(), inputs.health_scope);
 }
 
 }  // namespace ddprun::inline launch

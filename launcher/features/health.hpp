@@ -18,6 +18,7 @@
 
 #include "launcher/agent/feature.hpp"
 #include "rendezvous/job/agent_status.hpp"
+#include "rendezvous/net/socket.hpp"
 
 namespace ddprun::inline launch {
 
@@ -37,10 +38,10 @@ struct HealthLimits {
 
     std::size_t connections = kMaxConnections;
     std::chrono::milliseconds timeout = kTimeout;
+    ListenScope scope = ListenScope::any;  // a kubelet calls from outside of the pod
 };
 
-// Listens on all addresses, as a kubelet calls from outside of the pod, until the executor's context ends; `text` is asked
-// on the executor's thread. Returns the port, which is `port` unless that is 0. Throws as listen_tcp does.
+// Listens until the executor's context ends; `text` is asked on the executor's thread. Returns the port, which is `port` unless that is 0. Throws as listen_tcp does.
 std::uint16_t serve_health(const boost::asio::any_io_executor& executor, std::uint16_t port,
                            std::function<std::string()> text, const HealthLimits& limits = {});
 

@@ -7,6 +7,7 @@
 #include <climits>
 
 #include "launcher/harmless_text.hpp"
+#include "launcher/secret_text.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
@@ -325,7 +326,9 @@ constexpr std::pair<std::string_view, int> kNothing[] = {
     {"rank", -1}, {"local_rank", -1}, {"witness", -1}, {"pid", 0}, {"signal", 0}};
 
 struct ResultRules : JsonRules {
-    static std::string text(const std::string& text, std::size_t) { return valid_utf8(text); }
+    static std::string text(const std::string& text, std::size_t) {
+        return valid_utf8(masked_addresses(text));
+    }
 
     // Nothing is known of a lost rank.
     template <std::same_as<std::vector<RankEnd>> T>

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rendezvous/codec/json_codec.hpp"
+
 namespace ddprun::inline job {
 
 namespace {
@@ -17,14 +19,6 @@ std::string shell_word(const std::string& word) {
     std::string text = "'";
     for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return text + "'";
-}
-
-bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
-
-// Not in the middle of a UTF-8 character.
-std::size_t before_character(const std::string& text, std::size_t at) {
-    while (at > 0 && at < text.size() && continues_character(text[at])) --at;
-    return at;
 }
 
 std::uint64_t digest_of(const std::vector<std::string>& words) {
@@ -51,16 +45,16 @@ Words words_of(std::string_view text) {
 
 }  // namespace
 
-JobCommand describe_command(const std::vector<std::string>& words, const std::vector<std::string>& program) {
+JobCommand describe_command(const std::vector<std::string>& words, const std::vector<std::string>& program,
+                            const std::vector<std::string>& shown) {
     JobCommand command;
-    for (const std::string& word : words) {
+    for (const std::string& word : shown.empty() ? words : shown) {
         if (command.text.size() <= kMaxJobCommandText)
             command.text += (command.text.empty() ? "" : " ") + shell_word(word);
     }
     command.whole = digest_of(words);
     command.digest = program.empty() ? command.whole : digest_of(program);
-    if (command.text.size() > kMaxJobCommandText)
-        command.text.resize(before_character(command.text, kMaxJobCommandText));
+    command.text = cut_text(command.text, kMaxJobCommandText);
     return command;
 }
 
@@ -69,9 +63,10 @@ std::string shown_beside(const JobCommand& command, const JobCommand& other) {
     if (text.size() <= kMaxCommandShown) return text;
     const auto differs = std::mismatch(text.begin(), text.end(), other.text.begin(), other.text.end()).first;
     const auto common = static_cast<std::size_t>(differs - text.begin());
-    const std::size_t begin = before_character(text, common > kCommonShown ? common - kCommonShown : 0);
-    const std::size_t end = before_character(text, std::min(text.size(), begin + kMaxCommandShown));
-    return (begin > 0 ? "…" : "") + text.substr(begin, end - begin) + (end < text.size() ? "…" : "");
+    const std::size_t begin = cut_text(text, common > kCommonShown ? common - kCommonShown : 0).size();
+    const std::string rest = text.substr(begin);
+    const std::string shown = cut_text(rest, kMaxCommandShown);
+    return (begin > 0 ? "…" : "") + shown + (shown.size() < rest.size() ? "…" : "");
 }
 
 std::vector<std::string> differing_words(const std::vector<const JobCommand*>& commands) {
@@ -93,8 +88,7 @@ std::vector<std::string> differing_words(const std::vector<const JobCommand*>& c
             text.append(words[at]).append(" ");
         }
         if (!text.empty()) text.pop_back();
-        if (text.size() > kMaxCommandShown)
-            text = text.substr(0, before_character(text, kMaxCommandShown)) + "…";
+        if (text.size() > kMaxCommandShown) text = cut_text(text, kMaxCommandShown) + "…";
     }
     return shown;
 }

@@ -40,9 +40,10 @@ struct JobCommand {
 BOOST_DESCRIBE_STRUCT(JobCommand, (), (text, digest, whole))
 
 // Describes the program and its arguments, before ${local_rank} is filled in. `program`: those of the words that say what is run;
-// empty: all do.
+// empty: all do. `shown`: the words as others may see them; empty: as they are.
 JobCommand describe_command(const std::vector<std::string>& words,
-                            const std::vector<std::string>& program = {});
+                            const std::vector<std::string>& program = {},
+                            const std::vector<std::string>& shown = {});
 
 // The command from where it begins to differ from the other, or from a little before; at most
 // kMaxCommandShown bytes and marks for what is left out.

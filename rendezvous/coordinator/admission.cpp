@@ -345,7 +345,12 @@ void compare_arguments(const Nodes& nodes, const Usual& usual, bool are_first, S
             return command->whole == usual.command.whole || command->digest != usual.command.digest;
         }))
         return;
-    const std::vector<std::string> words = differing_words(commands);
+    std::vector<std::string> words = differing_words(commands);
+    // What differs is not shown, or lies behind what travels.
+    const bool is_hidden =
+        std::all_of(words.begin(), words.end(), [](const auto& text) { return text.empty(); });
+    for (std::size_t i = 0; is_hidden && i < words.size(); ++i)
+        words[i] = fmt::format("(digest {:016x})", commands[i]->whole);
     std::vector<JobNode> differing(nodes.size());
     Nodes shown;
     for (std::size_t i = 0; i < nodes.size(); ++i) {

@@ -32,6 +32,15 @@ void put_door_data(std::string& out, std::uint32_t channel, std::string_view dat
     out += data;
 }
 
+bool DoorFrames::take(std::string_view bytes, const std::function<bool(const DoorFrame&)>& take_frame) {
+    feed(bytes);
+    for (DoorFrame frame;;) {
+        const Status status = next(frame);
+        if (status != Status::ready) return status == Status::incomplete;
+        if (!take_frame(frame)) return false;
+    }
+}
+
 void DoorFrames::feed(std::string_view bytes) {
     left_ = bytes;
     if (unfinished_.empty()) return;
@@ -75,6 +84,8 @@ constexpr int kReadsPerTurn = 4;
 // A string that was as long as a batch may be keeps no more than this for the next one.
 constexpr std::size_t kKeptBytes = std::size_t{64} << 10;
 
+constexpr std::string_view kNoneOfOurs = "it says what no door says";
+
 void empty(std::string& text) {
     text.clear();
     if (text.capacity() > kKeptBytes) std::string().swap(text);
@@ -103,7 +114,7 @@ void SealedLink::start() {
     asio::post(socket_.get_executor(), [self = shared_from_this()] {
         if (!self->socket_.is_open()) return;
         const std::string heard = std::exchange(self->heard_, {});
-        if (!heard.empty() && !self->events_.on_text(heard)) return self->end();
+        if (!heard.empty() && !self->events_.on_text(heard)) return self->end(kNoneOfOurs);
         if (self->socket_.is_open()) self->wait();
     });
 }
@@ -123,7 +134,8 @@ void SealedLink::read_some() {
         if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
         if (count <= 0) return end();
         const auto plain = records_.open({bytes.data(), static_cast<std::size_t>(count)});
-        if (!plain || !events_.on_text(*plain)) return end();
+        if (!plain) return end();
+        if (!events_.on_text(*plain)) return end(kNoneOfOurs);
         // The rest has not come yet.
         if (static_cast<std::size_t>(count) < bytes.size()) return;
     }
@@ -146,7 +158,11 @@ bool SealedLink::has_room() {
 }
 
 void SealedLink::flush() {
-    if (is_blocked_ || !socket_.is_open()) return;
+    if (!socket_.is_open()) return;
+    if (is_blocked_) {
+        if (waiting() > kMostWaiting) end("it asks for more than it reads");
+        return;
+    }
     while (!plain_.empty()) {
         sealed_ = records_.seal(plain_);
         empty(plain_);
@@ -195,10 +211,10 @@ void SealedLink::close() {
     stuck_.cancel();
 }
 
-void SealedLink::end() {
+void SealedLink::end(std::string_view why) {
     if (!socket_.is_open()) return;
     close();
-    events_.on_over();
+    events_.on_over(why);
 }
 
 namespace {
@@ -275,28 +291,23 @@ class DoorHost::Channel final : public StorePipe {
 };
 
 DoorHost::DoorHost(boost::asio::ip::tcp::socket socket, SealedRecords records, std::string heard,
-                   StoreService& store, std::function<void()> on_over)
+                   StoreService& store, std::function<void(std::string_view)> on_over)
     : store_(store), on_over_(std::move(on_over)) {
     link_ = std::make_shared<SealedLink>(
         std::move(socket), std::move(records), std::move(heard),
-        SealedLinkEvents{.on_text = [this](std::string_view plain) { return take(plain); },
+        SealedLinkEvents{.on_text =
+                             [this](std::string_view plain) {
+                                 return frames_.take(plain,
+                                                     [this](const DoorFrame& frame) { return take(frame); });
+                             },
                          .on_room = [this] { has_room(); },
-                         .on_over = [this] { std::exchange(on_over_, nullptr)(); }});
+                         .on_over = [this](std::string_view why) { std::exchange(on_over_, nullptr)(why); }});
     link_->start();
 }
 
 DoorHost::~DoorHost() {
     link_->close();
     for (const auto& [number, channel] : channels_) store_.detach(channel->client);
-}
-
-bool DoorHost::take(std::string_view plain) {
-    frames_.feed(plain);
-    for (DoorFrame frame;;) {
-        const DoorFrames::Status status = frames_.next(frame);
-        if (status != DoorFrames::Status::ready) return status == DoorFrames::Status::incomplete;
-        if (!take(frame)) return false;
-    }
 }
 
 // False: a door does not say that.

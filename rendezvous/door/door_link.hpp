@@ -55,6 +55,8 @@ class DoorFrames {
   public:
     enum class Status { ready, incomplete, malformed };
 
+    // Each whole frame in these bytes, behind those before, is taken, until one is refused. False: that, or one is none.
+    bool take(std::string_view bytes, const std::function<bool(const DoorFrame&)>& take_frame);
     // Bytes that come behind those before. Valid until the next call: they are looked at where they are.
     void feed(std::string_view bytes);
     // Its data is valid until the next call of feed(). After `incomplete` feed() must follow; `malformed` stays.
@@ -71,19 +73,21 @@ struct SealedLinkEvents {
     std::function<bool(std::string_view plain)> on_text;
     // There is room again, after has_room() had said that there is none.
     std::function<void()> on_room;
-    // The connection is over; not after close(). The last call.
-    std::function<void()> on_over;
+    // The connection is over; not after close(). The last call. `why`: what the other side has done; empty: it is gone.
+    std::function<void(std::string_view why)> on_over;
 };
 
 // SealedLink is a connection whose two ends have proven the job's key, and over which both send whatever they have, in
 // batches: what was put into it in one turn of the executor goes out together, as few records and system calls.
 //
 // Owned by who made it, shared with what it waits for; used on its executor's one thread. What it holds to be sent is
-// bounded by its owner, who looks at has_room().
+// bounded by its owner, who looks at has_room(); answers that nobody reads end it.
 class SealedLink : public std::enable_shared_from_this<SealedLink> {
   public:
     // Bytes that wait to be sent; with so many there is no room.
     static constexpr std::size_t kHighWater = std::size_t{1} << 20;
+    // The link ends where so many wait for one that takes none: answers to frames are given with or without room.
+    static constexpr std::size_t kMostWaiting = 4 * kHighWater;
     // A machine that has gone without a word is noticed in this time, also while nothing is said.
     static constexpr std::chrono::seconds kSilence{15};
     // A link whose other end takes nothing of what waits for so long is over.
@@ -110,7 +114,7 @@ class SealedLink : public std::enable_shared_from_this<SealedLink> {
     void flush();
     bool send_some();
     void wait_to_send();
-    void end();
+    void end(std::string_view why = {});
 
     boost::asio::ip::tcp::socket socket_;
     SealedRecords records_;
@@ -131,9 +135,9 @@ class SealedLink : public std::enable_shared_from_this<SealedLink> {
 
 class DoorHost {
   public:
-    // `heard`: what the door has said already. on_over: the link is; the last call, in which this object may be destroyed.
+    // `heard`: what the door has said already. on_over: as a link's; this object may be destroyed in it.
     DoorHost(boost::asio::ip::tcp::socket socket, SealedRecords records, std::string heard,
-             StoreService& store, std::function<void()> on_over);
+             StoreService& store, std::function<void(std::string_view why)> on_over);
     // All its clients are gone.
     ~DoorHost();
     DoorHost(const DoorHost&) = delete;
@@ -142,7 +146,6 @@ class DoorHost {
   private:
     class Channel;
 
-    bool take(std::string_view plain);
     bool take(const DoorFrame& frame);
     bool open(std::uint32_t number);
     void has_room();
@@ -153,7 +156,7 @@ class DoorHost {
     std::unordered_map<std::uint32_t, std::shared_ptr<Channel>> channels_;
     std::vector<std::uint32_t> waiting_;  // channels whose clients' replies wait for room in the link
     std::uint32_t last_channel_ = 0;
-    std::function<void()> on_over_;
+    std::function<void(std::string_view)> on_over_;
 };
 
 }  // namespace ddprun::inline job

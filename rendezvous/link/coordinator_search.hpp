@@ -19,6 +19,7 @@
 #include "rendezvous/membership/quorum.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/port_range.hpp"
+#include "rendezvous/server/caller_gate.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/secret_key.hpp"
 
@@ -47,8 +48,9 @@ class LinkObserver {
     virtual void others_left() = 0;
     // It cannot be relied upon any more, for this reason: the job is to end.
     virtual void host_failed(const std::string& what) = 0;
-    virtual void say(const std::string& text) = 0;   // to the user
-    virtual void step(const std::string& text) = 0;  // for --verbose
+    virtual void refused(const RefusedCaller& caller) = 0;  // at the port that this agent hosts
+    virtual void say(const std::string& text) = 0;          // to the user
+    virtual void step(const std::string& text) = 0;         // for --verbose
 
   protected:
     ~LinkObserver() = default;

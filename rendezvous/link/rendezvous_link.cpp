@@ -178,6 +178,7 @@ class Link final : public RendezvousLink {
             observer_.lease_moves(lease.end);
         });
         events.on_remark = here([this](const std::string& sentence) { observer_.say(sentence); });
+        events.on_refused = here([this](const RefusedCaller& caller) { observer_.refused(caller); });
         events.on_failed = here([this](const std::string& what) { observer_.host_failed(what); });
         // An agent that comes back by now shall not begin the job anew.
         if (leader_search_.is_on()) events.on_elected = here([this] { tell_old_place(); });

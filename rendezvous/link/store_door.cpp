@@ -206,12 +206,7 @@ void DoorClients::has_room() {
 }
 
 bool DoorClients::take(std::string_view plain) {
-    frames_.feed(plain);
-    for (DoorFrame frame;;) {
-        const DoorFrames::Status status = frames_.next(frame);
-        if (status != DoorFrames::Status::ready) return status == DoorFrames::Status::incomplete;
-        if (!take(frame)) return false;
-    }
+    return frames_.take(plain, [this](const DoorFrame& frame) { return take(frame); });
 }
 
 bool DoorClients::take(const DoorFrame& frame) {
@@ -344,8 +339,11 @@ class DoorService final : public StoreDoor {
         boost::system::error_code error;
         const CallerGate::Caller caller{owners_.of(socket), socket.remote_endpoint(error).address()};
         remark(gate_.tell_untold(caller));
-        if (gate_.judge(caller) != CallerGate::Pass::everything)
-            return remark(gate_.tell_turned_away(caller));
+        if (gate_.judge(caller) != CallerGate::Pass::everything) {
+            const auto told = gate_.turn_away(caller, "", RefusedCallers::Clock::now());
+            if (told.event && options_.on_refused) options_.on_refused(*told.event);
+            return remark(told.sentence);
+        }
         clients_.add(OwnedDescriptor(socket.release()));
         want_link();
     }
@@ -393,7 +391,7 @@ class DoorService final : public StoreDoor {
             std::move(socket), SealedRecords(keys), std::string(),
             SealedLinkEvents{.on_text = [this](std::string_view plain) { return clients_.take(plain); },
                              .on_room = [this] { clients_.has_room(); },
-                             .on_over = [this] { drop_all(); }});
+                             .on_over = [this](std::string_view) { drop_all(); }});
         output_.link->text() += std::exchange(output_.early, {});
         output_.link->start();
         if (std::exchange(output_.is_missed, false)) clients_.has_room();

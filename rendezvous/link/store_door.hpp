@@ -19,6 +19,7 @@
 
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/port_range.hpp"
+#include "rendezvous/server/caller_gate.hpp"
 #include "rendezvous/system/secret_key.hpp"
 
 namespace ddprun::inline job {
@@ -29,6 +30,7 @@ struct StoreDoorOptions {
     FreePorts free_ports = {};
     // Tells the user of this node something that he should know; each sentence once, on the door's thread.
     std::function<void(const std::string& sentence)> on_remark;
+    std::function<void(const RefusedCaller& caller)> on_refused = {};  // as PortServiceEvents'
 };
 
 class StoreDoor {

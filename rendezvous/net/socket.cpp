@@ -388,8 +388,7 @@ asio::awaitable<tcp::socket> async_connect_tcp(Endpoint endpoint, std::chrono::m
     auto executor = co_await asio::this_coro::executor;
     asio::steady_timer deadline(executor, timeout);
     bool is_resolved = false;
-    auto first =
-        co_await (connect_to_any(endpoint, is_resolved) || deadline.async_wait(asio::use_awaitable));
+    auto first = co_await (connect_to_any(endpoint, is_resolved) || deadline.async_wait(asio::use_awaitable));
     if (first.index() == 1) {
         fail(Errc::timed_out,
              is_resolved ? fmt::format("cannot connect to {}: timed out", to_string(endpoint))

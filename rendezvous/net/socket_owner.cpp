@@ -123,15 +123,9 @@ address plain(const address& from) {
                      : from;
 }
 
-template <typename Words>
-void put_address(const address& from, Words& words) {
-    if (from.is_v4()) {
-        const auto bytes = from.to_v4().to_bytes();
-        std::memcpy(words, bytes.data(), bytes.size());
-    } else {
-        const auto bytes = from.to_v6().to_bytes();
-        std::memcpy(words, bytes.data(), bytes.size());
-    }
+void put_address(const address& from, __be32 (&words)[4]) {
+    const auto put = [&words](const auto& bytes) { std::memcpy(words, bytes.data(), bytes.size()); };
+    from.is_v4() ? put(from.to_v4().to_bytes()) : put(from.to_v6().to_bytes());
 }
 
 // The kernel finds the socket by its addresses alone.

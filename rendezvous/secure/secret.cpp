@@ -13,11 +13,13 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 #include <set>
 
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
+#include "rendezvous/system/split.hpp"
 
 namespace ddprun::inline job {
 
@@ -258,26 +260,52 @@ const std::string kNoSecretAdvice =
     "no secret: whoever reaches this node's port can take part in the job; "
     "ddprun --make-secret makes one for all nodes that share this home folder, --auth off is content without";
 
-std::variant<std::optional<Auth>, std::string> parse_site_auth(std::string_view text) {
-    std::optional<Auth> auth;
+namespace {
+
+// A row for each name in the site's file but rsh.
+struct SiteFlag {
+    std::string_view name, strict, lax;
+    bool SitePolicy::*flag;
+};
+constexpr SiteFlag kSiteFlags[] = {{"auth", "required", "auto", &SitePolicy::requires_secret},
+                                   {"store", "door", "auto", &SitePolicy::seals_store},
+                                   {"key", "job", "auto", &SitePolicy::keys_per_job},
+                                   {"health", "loopback", "any", &SitePolicy::health_on_loopback}};
+
+}  // namespace
+
+std::variant<SitePolicy, std::string> parse_site_policy(std::string_view text) {
+    SitePolicy policy;
     for (int number = 1; !text.empty(); ++number) {
         const std::string_view whole = text.substr(0, text.find('\n'));
         text.remove_prefix(std::min(whole.size() + 1, text.size()));
         const std::string_view line = without_blanks(whole.substr(0, whole.find('#')));
         if (line.empty()) continue;
         const std::size_t equals = line.find('=');
+        const std::string_view name = without_blanks(line.substr(0, equals));
         std::string_view value = equals == line.npos ? "" : without_blanks(line.substr(equals + 1));
         if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
             value = value.substr(1, value.size() - 2);
-        if (without_blanks(line.substr(0, equals)) != "auth" || (value != "auto" && value != "required"))
-            return fmt::format("{}, line {}: must be auth = required or auth = auto", kSiteFile, number);
-        auth = value == "required" ? Auth::required : Auth::automatic;
+        const auto refused = [number](const std::string& why) {
+            return fmt::format("{}, line {}: {}", kSiteFile, number, why);
+        };
+        if (name == "rsh") {
+            for (const std::string_view shell : split_at(value, ','))
+                policy.shells.emplace_back(without_blanks(shell));
+            if (std::ranges::find(policy.shells, std::string()) == policy.shells.end()) continue;
+            return refused("rsh must be commands with commas between");
+        }
+        const auto row = std::ranges::find(kSiteFlags, name, &SiteFlag::name);
+        if (row == std::end(kSiteFlags)) return refused("must be auth, store, key, health or rsh = VALUE");
+        if (value != row->strict && value != row->lax)
+            return refused(fmt::format("{} must be {} or {}", name, row->strict, row->lax));
+        policy.*row->flag = value == row->strict;
     }
-    return auth;
+    return policy;
 }
 
-std::variant<Auth, std::string> agree_on_auth(Auth user, std::optional<Auth> site) {
-    if (site != Auth::required) return user;
+std::variant<Auth, std::string> agree_on_auth(Auth user, const SitePolicy& site) {
+    if (!site.requires_secret) return user;
     if (user == Auth::off)
         return fmt::format(
             "--auth off: {} says auth = required; leave the option out, and give a secret (ddprun --make-secret makes one)",
@@ -293,8 +321,9 @@ std::variant<Unprotected, std::string> without_secret(Auth auth, int nnodes, boo
     return is_open ? Unprotected::advice : Unprotected::nothing;
 }
 
-bool wants_sealed_store(Auth auth, bool is_given) {
-    return auth == Auth::required || (auth == Auth::automatic && is_given);
+bool wants_sealed_store(const SitePolicy& agreed, bool is_given) {
+    return agreed.seals_store || agreed.auth == Auth::required ||
+           (agreed.auth == Auth::automatic && is_given);
 }
 
 }  // namespace ddprun::inline job

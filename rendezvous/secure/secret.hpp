@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "rendezvous/system/secret_key.hpp"
 
@@ -69,13 +70,22 @@ enum class Auth {
     off,        // also where one is known
 };
 
-// Reads what the site asks for, which is all that is in its file so far: one `NAME = VALUE` a line, # begins a comment. A text
-// says what is wrong, with the line's number.
+// SitePolicy is what the site's file asks of everybody's jobs. Each may only make them stricter.
+struct SitePolicy {
+    bool requires_secret = false;     // as Auth::required
+    bool seals_store = false;         // workers of several nodes use it through their agents
+    bool keys_per_job = false;        // a secret that serves for all jobs of a user is none
+    bool health_on_loopback = false;  // nobody on another machine may ask how an agent is
+    std::vector<std::string> shells;  // the commands that may reach hosts; empty: any
+    Auth auth = Auth::automatic;      // what holds, once agree_on_auth() has said so
+};
+
+// Reads the file: one `NAME = VALUE` a line, # begins a comment. A text says what is wrong, with the line's number.
 inline constexpr const char* kSiteFile = "/etc/ddprun.conf";
-std::variant<std::optional<Auth>, std::string> parse_site_auth(std::string_view text);
+std::variant<SitePolicy, std::string> parse_site_policy(std::string_view text);
 
 // The site's word may only make the user's stricter. A text: they contradict each other.
-std::variant<Auth, std::string> agree_on_auth(Auth user, std::optional<Auth> site);
+std::variant<Auth, std::string> agree_on_auth(Auth user, const SitePolicy& site);
 
 // Says what it means for this node to have no secret. `is_open`: it may host the job where other machines reach it. A text: the
 // job cannot be started so.
@@ -84,7 +94,7 @@ std::variant<Unprotected, std::string> without_secret(Auth auth, int nnodes, boo
 
 // Tells whether the workers' way to the store is to be sealed where nobody says how they reach it. That hides node 0's address
 // from them, so it has to be wanted: `is_given`: the user has given a secret himself, and no starter one of its own.
-bool wants_sealed_store(Auth auth, bool is_given);
+bool wants_sealed_store(const SitePolicy& agreed, bool is_given);
 
 // The line of node 0 where several nodes meet and anybody could.
 extern const std::string kNoSecretAdvice;

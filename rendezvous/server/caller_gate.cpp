@@ -11,6 +11,18 @@ namespace ddprun::inline job {
 
 namespace ip = boost::asio::ip;
 
+std::optional<RefusedCaller> RefusedCallers::add(RefusedCaller caller, Clock::time_point now) {
+    const bool is_known = sources_.contains({caller.address, caller.user, caller.reason});
+    if (!is_known && sources_.size() >= kMostSources)
+        caller = {.reason = fmt::format("callers of more than {} sources", kMostSources)};
+    Source& source = sources_[{caller.address, caller.user, caller.reason}];
+    ++source.calls;
+    if (source.told && now < *source.told + kPause) return std::nullopt;
+    caller.is_first = !std::exchange(source.told, now);
+    caller.calls = std::exchange(source.calls, 0);
+    return caller;
+}
+
 CallerGate::Pass CallerGate::judge(const Caller& caller) const {
     switch (caller.owner.kind) {
         case ConnectionOwner::Kind::user:
@@ -44,28 +56,30 @@ std::optional<std::string> CallerGate::tell_untold(const Caller& caller) {
     return "this system does not say whose connections from this machine are: all its users may use the job's port";
 }
 
-std::optional<std::string> CallerGate::tell_turned_away(const Caller& caller) {
-    if (caller.owner.kind == ConnectionOwner::Kind::closed) return std::nullopt;
+CallerGate::TurnedAway CallerGate::turn_away(const Caller& caller, const std::string& why,
+                                             RefusedCallers::Clock::time_point now) {
+    if (caller.owner.kind == ConnectionOwner::Kind::closed && why.empty()) return {};
+    const bool is_here = caller.owner.kind == ConnectionOwner::Kind::user;
+    RefusedCaller refused{.address = comparable(caller.address).to_string(), .reason = why};
+    if (is_here) refused.user = caller.owner.uid;
     std::string text;
-    if (caller.owner.kind == ConnectionOwner::Kind::user)
-        text = fmt::format(
-            "user {} of this machine was turned away from the job's port: only user {} and root may use it",
-            caller.owner.uid, own_);
-    else
-        text = fmt::format("a store client at {} was turned away: {}", comparable(caller.address).to_string(),
-                           through_doors_ ? "workers on other machines come through their agents' doors"
-                                          : "no node of this job's round calls from there");
-    return tell_once(text);
-}
-
-std::optional<std::string> CallerGate::tell_turned_away(const Caller& caller, const std::string& why) {
-    return tell_once(
-        fmt::format("an agent at {} was turned away: {}", comparable(caller.address).to_string(), why));
-}
-
-std::optional<std::string> CallerGate::tell_once(const std::string& text) {
-    if (told_.size() >= kMaxTold) return std::nullopt;
-    return told_.insert(text).second ? std::optional(text) : std::nullopt;
+    if (!why.empty()) {
+        text = fmt::format("an agent at {} was turned away: {}", refused.address, why);
+    } else if (is_here) {
+        refused.reason = fmt::format("only user {} and root may use it", own_);
+        text = fmt::format("user {} of this machine was turned away from the job's port: {}",
+                           caller.owner.uid, refused.reason);
+    } else {
+        refused.reason = through_doors_ ? "workers on other machines come through their agents' doors"
+                                        : "no node of this job's round calls from there";
+        text = fmt::format("a store client at {} was turned away: {}", refused.address, refused.reason);
+    }
+    TurnedAway told{{}, refused_.add(std::move(refused), now)};
+    if (told.event && told.event->is_first && told_ < kMaxTold) {
+        ++told_;
+        told.sentence = std::move(text);
+    }
+    return told;
 }
 
 ip::address comparable(const ip::address& address) {

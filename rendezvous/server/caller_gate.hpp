@@ -5,15 +5,50 @@
 #include <sys/types.h>
 
 #include <boost/asio/ip/address.hpp>
+#include <boost/describe/class.hpp>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "rendezvous/net/socket_owner.hpp"
 
 namespace ddprun::inline job {
+
+// RefusedCaller is what those who audit hear of callers that were turned away.
+struct RefusedCaller {
+    std::string address;     // empty: of more sources than are told apart
+    std::int64_t user = -1;  // a process of this machine; -1: of another one
+    std::string reason;
+    int calls = 0;         // since the one of this source before
+    bool is_first = true;  // of this source
+};
+BOOST_DESCRIBE_STRUCT(RefusedCaller, (), (address, user, reason, calls, is_first))
+
+// RefusedCallers bounds how often that is told, however many call. Pure.
+class RefusedCallers {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    // So many sources, an address, a user and a reason, are told apart; all others are one more.
+    static constexpr std::size_t kMostSources = 64;
+    // Of each of them once in this time.
+    static constexpr std::chrono::minutes kPause{1};
+
+    std::optional<RefusedCaller> add(RefusedCaller caller, Clock::time_point now);
+
+  private:
+    struct Source {
+        std::optional<Clock::time_point> told;
+        int calls = 0;
+    };
+    std::map<std::tuple<std::string, std::int64_t, std::string>, Source> sources_;
+};
 
 // CallerGate judges a call by where it comes from:
 //
@@ -48,18 +83,19 @@ class CallerGate {
 
     // Tells the user, once, that nobody is kept out here.
     std::optional<std::string> tell_untold(const Caller& caller);
-    // Tells the user, once for each of them, what was not let pass, and why.
-    std::optional<std::string> tell_turned_away(const Caller& caller);
-    // The same of an agent, which was turned away for this reason.
-    std::optional<std::string> tell_turned_away(const Caller& caller, const std::string& why);
+    struct TurnedAway {
+        std::optional<std::string> sentence;  // for the user, once for each of them
+        std::optional<RefusedCaller> event;
+    };
+    // `why`: an agent, or a door, was turned away for this reason; empty: the caller was not let pass.
+    TurnedAway turn_away(const Caller& caller, const std::string& why, RefusedCallers::Clock::time_point now);
 
   private:
-    std::optional<std::string> tell_once(const std::string& text);
-
     uid_t own_;
     std::set<boost::asio::ip::address> machines_;
     bool through_doors_ = false;
-    std::set<std::string> told_;
+    std::size_t told_ = 0;
+    RefusedCallers refused_;
     bool is_untold_told_ = false;
 };
 

@@ -62,11 +62,26 @@ PortCalls::PortCalls(asio::any_io_executor executor, const ConnectionLimit& limi
       unproven_(std::min(UnprovenCalls::kMost, limit.most() / 2)) {}
 
 std::shared_ptr<PortCall> PortCalls::take() {
-    if (!limit_.has_room(calls_.size())) return nullptr;
+    if (!limit_.has_room(calls_.size() - going_) && !make_room()) return nullptr;
     const Id id = ++last_;
     auto call = std::make_shared<PortCall>(shared_from_this(), id);
     calls_[id];
     return call;
+}
+
+bool PortCalls::make_room() {
+    while (!silent_.empty()) {
+        const auto oldest = silent_.begin();
+        const Id id = oldest->first;
+        const Silent silent = std::move(oldest->second);
+        silent_.erase(oldest);
+        if (silent.has_said()) continue;
+        calls_.at(id).is_going = true;
+        ++going_;
+        silent.close();
+        return true;
+    }
+    return false;
 }
 
 void PortCalls::doubt(Id id) {
@@ -105,6 +120,8 @@ void PortCalls::forget(Id id) {
     const auto found = calls_.find(id);
     if (found == calls_.end()) return;
     waiting_ -= found->second.waiting;
+    going_ -= found->second.is_going ? 1 : 0;
+    silent_.erase(id);
     unproven_.remove(id);
     calls_.erase(found);
 }
@@ -127,7 +144,14 @@ void PortCall::doubt(const std::optional<asio::ip::address>& source, std::functi
     calls_->doubt(id_);
 }
 
-void PortCall::speaks() { calls_->unproven_.speaks(id_); }
+void PortCall::may_be_silent(std::function<void()> close, std::function<bool()> has_said) {
+    calls_->silent_[id_] = {std::move(close), std::move(has_said)};
+}
+
+void PortCall::speaks() {
+    calls_->silent_.erase(id_);
+    calls_->unproven_.speaks(id_);
+}
 
 void PortCall::trust() { calls_->trust(id_); }
 
@@ -169,7 +193,7 @@ constexpr std::size_t kMostPassedOver = 2 * kMaxControlFrame;
 
 // Sends the words, and reads what the agent has said until it hangs up: a connection that ends with unread bytes takes the
 // words back.
-asio::awaitable<void> turn_away(tcp::socket& socket) {
+asio::awaitable<void> ask_for_secret(tcp::socket& socket) {
     using namespace asio::experimental::awaitable_operators;
     boost::system::error_code error;
     const std::string words = encode_control(secret_is_asked_for());
@@ -236,7 +260,7 @@ asio::awaitable<AgentEntry> enter(tcp::socket& socket, std::string first,
         if (!answer.keys) co_return entry;
         entry.records.emplace(*answer.keys);
     } else if (key) {
-        co_await turn_away(socket);
+        co_await ask_for_secret(socket);
         entry.why = "it has no secret, and this node has one";
         co_return entry;
     } else {
@@ -282,43 +306,55 @@ void PortService::remark(const std::optional<std::string>& sentence) const {
     if (sentence && events_.on_remark) events_.on_remark(*sentence);
 }
 
+void PortService::turn_away(const CallerGate::Caller& caller, const std::string& why) {
+    const auto told = gate_.turn_away(caller, why, RefusedCallers::Clock::now());
+    remark(told.sentence);
+    if (told.event && events_.on_refused) events_.on_refused(*told.event);
+}
+
 void PortService::begin_round(const std::vector<asio::ip::address>& machines, bool through_doors) {
     doors_.clear();
     store_->clear();
     gate_.begin_round(machines, through_doors);
 }
 
-void PortService::open_door(tcp::socket socket, AgentEntry entry, std::shared_ptr<PortCall> call) {
+void PortService::open_door(tcp::socket socket, AgentEntry entry, const CallerGate::Caller& caller,
+                            std::shared_ptr<PortCall> call) {
     const std::uint64_t number = ++last_door_;
     call->trust();
     auto host =
         std::make_unique<DoorHost>(std::move(socket), std::move(*entry.records), std::move(entry.first_bytes),
-                                   *store_, [this, number] { doors_.erase(number); });
+                                   *store_, [this, number, caller](std::string_view why) {
+                                       if (!why.empty()) turn_away(caller, std::string(why));
+                                       doors_.erase(number);
+                                   });
     doors_.emplace(number, Door{std::move(call), std::move(host)});
 }
 
 // Reads the first bytes of a connection and hands it to the service that they are meant for. One of the job's own may be
-// silent as long as it likes: PyTorch's clients before 2.1 open one that never speaks.
+// silent as long as there is room: PyTorch's clients before 2.1 open one that never speaks.
 asio::awaitable<void> PortService::identify(tcp::socket socket, std::shared_ptr<PortCall> call) {
     boost::system::error_code error;
     const CallerGate::Caller caller{owners_.of(socket), socket.remote_endpoint(error).address()};
     const CallerGate::Pass pass = gate_.judge(caller);
     remark(gate_.tell_untold(caller));
-    if (pass == CallerGate::Pass::nothing) co_return remark(gate_.tell_turned_away(caller));
+    if (pass == CallerGate::Pass::nothing) co_return turn_away(caller);
+    const auto close = [&socket] {
+        boost::system::error_code ignored;  // It ends either way.
+        socket.close(ignored);
+    };
+    const auto has_said = [&socket] {
+        boost::system::error_code broken;
+        return socket.available(broken) > 0;
+    };
     const auto doubt = [&] {
         const bool is_own_user = caller.owner.kind == ConnectionOwner::Kind::user;
-        call->doubt(
-            is_own_user ? std::nullopt : std::optional(comparable(caller.address)),
-            [&socket] {
-                boost::system::error_code ignored;  // It ends either way.
-                socket.close(ignored);
-            },
-            [&socket] {
-                boost::system::error_code broken;
-                return socket.available(broken) > 0;
-            });
+        call->doubt(is_own_user ? std::nullopt : std::optional(comparable(caller.address)), close, has_said);
     };
-    if (pass == CallerGate::Pass::agents_only) doubt();
+    if (pass == CallerGate::Pass::agents_only)
+        doubt();
+    else
+        call->may_be_silent(close, has_said);
     std::string first;
     while (may_be_agent(first) && !is_agent(first)) {
         std::array<char, 1024> bytes{};
@@ -335,7 +371,7 @@ asio::awaitable<void> PortService::identify(tcp::socket socket, std::shared_ptr<
     if (gate_.judge(caller) == CallerGate::Pass::everything) {
         co_await store_->serve(std::move(socket), first);
     } else {
-        remark(gate_.tell_turned_away(caller));
+        turn_away(caller);
     }
 }
 
@@ -343,10 +379,11 @@ asio::awaitable<void> PortService::let_agent_in(tcp::socket& socket, std::string
                                                 const CallerGate::Caller& caller,
                                                 std::shared_ptr<PortCall> call) {
     AgentEntry entry = co_await enter(socket, std::move(first), key_);
-    if (!entry.why.empty()) remark(gate_.tell_turned_away(caller, entry.why));
+    if (!entry.why.empty()) turn_away(caller, entry.why);
     if (!entry.is_open || !socket.is_open()) co_return;
     if (entry.is_door) {
-        if (gate_.lets_door_in(caller)) open_door(std::move(socket), std::move(entry), std::move(call));
+        if (gate_.lets_door_in(caller))
+            open_door(std::move(socket), std::move(entry), caller, std::move(call));
     } else if (call->is_put_forward(entry.first_bytes.size())) {
         events_.on_agent(std::move(socket), std::move(entry), std::move(call));
     }

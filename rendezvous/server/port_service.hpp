@@ -16,6 +16,7 @@
 #include <exception>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -104,7 +105,7 @@ class PortCalls : public std::enable_shared_from_this<PortCalls> {
 
     PortCalls(boost::asio::any_io_executor executor, const ConnectionLimit& limit);
 
-    // Takes one more; null: there are too many.
+    // Takes one more, perhaps in place of the one that has been silent longest; null: there are too many.
     std::shared_ptr<PortCall> take();
     std::optional<std::string> tell_full() { return limit_.tell_full(); }
 
@@ -117,8 +118,14 @@ class PortCalls : public std::enable_shared_from_this<PortCalls> {
         std::function<bool()> has_said{};  // as long as nothing of it was taken; may be empty
         std::optional<boost::asio::steady_timer> deadline{};  // as long as that
         std::size_t waiting = 0;                              // bytes, see above
+        bool is_going = false;                                // it has made room
+    };
+    struct Silent {
+        std::function<void()> close;
+        std::function<bool()> has_said;
     };
 
+    bool make_room();
     void doubt(Id id);
     void trust(Id id);
     void settle(Id id, bool is_taken, std::function<void()> close);
@@ -128,6 +135,8 @@ class PortCalls : public std::enable_shared_from_this<PortCalls> {
     ConnectionLimit limit_;
     UnprovenCalls unproven_;
     std::unordered_map<Id, Call> calls_;
+    std::map<Id, Silent> silent_;  // that need say nothing as long as there is room, the oldest first
+    std::size_t going_ = 0;
     std::size_t waiting_ = 0;
     Id last_ = 0;
 };
@@ -144,6 +153,8 @@ class PortCall {
     // to go, `has_said` before that: whether there is something to read.
     void doubt(const std::optional<boost::asio::ip::address>& source, std::function<void()> close,
                std::function<bool()> has_said = {});
+    // He may say nothing as long as there is room. Both are called as above.
+    void may_be_silent(std::function<void()> close, std::function<bool()> has_said);
     void speaks();
     // He is not unproven any more, or is no agent.
     void trust();
@@ -177,6 +188,8 @@ struct PortServiceEvents {
         on_agent;
     // Tells the user of this node something that he should know; each sentence once.
     std::function<void(const std::string& sentence)> on_remark;
+    // Tells those who audit, within RefusedCallers' bounds.
+    std::function<void(const RefusedCaller& caller)> on_refused;
 };
 
 struct PortServiceOptions {
@@ -210,8 +223,10 @@ class PortService {
     boost::asio::awaitable<void> let_agent_in(boost::asio::ip::tcp::socket& socket, std::string first,
                                               const CallerGate::Caller& caller,
                                               std::shared_ptr<PortCall> call);
-    void open_door(boost::asio::ip::tcp::socket socket, AgentEntry entry, std::shared_ptr<PortCall> call);
+    void open_door(boost::asio::ip::tcp::socket socket, AgentEntry entry, const CallerGate::Caller& caller,
+                   std::shared_ptr<PortCall> call);
     void remark(const std::optional<std::string>& sentence) const;
+    void turn_away(const CallerGate::Caller& caller, const std::string& why = {});
 
     std::vector<boost::asio::ip::tcp::acceptor> acceptors_;
     PortServiceEvents events_;

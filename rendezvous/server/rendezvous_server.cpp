@@ -252,7 +252,8 @@ PortServiceEvents RendezvousServer::port_events(const RendezvousServerEvents& ev
                                            std::move(entry), std::move(call));
                     });
                 },
-            .on_remark = events.on_remark};
+            .on_remark = events.on_remark,
+            .on_refused = events.on_refused};
 }
 
 RoundAnnouncer RendezvousServer::round_announcer() {

@@ -56,6 +56,7 @@ struct RendezvousServerEvents {
     std::function<void(const RoundLease& lease)> on_lease;
     // Something that the user of this node should know about the port; each sentence once.
     std::function<void(const std::string& sentence)> on_remark;
+    std::function<void(const RefusedCaller& caller)> on_refused;  // as PortServiceEvents'
     // Once: something that nobody expected, in these words. It serves on, but the job should end.
     std::function<void(const std::string& what)> on_failed;
 };

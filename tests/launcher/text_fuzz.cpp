@@ -178,11 +178,11 @@ void read_secrets(Text text) {
         must(std::get<std::string>(parse_secret(" " + *secret + "\r\n")) == *secret,
              "a secret is another one with blanks around");
     }
-    const auto site = parse_site_auth(text);
-    if (const auto* wrong = std::get_if<std::string>(&site)) {
-        must(!wrong->empty(), "a refusal without words");
-    } else if (const auto& auth = std::get<std::optional<Auth>>(site)) {
-        must(*auth == Auth::required, "a site's file makes the users' choice less strict");
+    const auto site = parse_site_policy(text);
+    if (const auto* policy = value_of(site)) {
+        for (const std::string& shell : policy->shells) must(!shell.empty(), "a command without a name");
+    } else {
+        must(!std::get<std::string>(site).empty(), "a refusal without words");
     }
 }
 

@@ -35,12 +35,13 @@ void RawClient::send(std::string_view bytes) {
     }
 }
 
-void RawClient::send_as_taken(std::string_view bytes) {
+bool RawClient::send_as_taken(std::string_view bytes) {
     while (!bytes.empty()) {
         const ssize_t count = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-        if (count < 0) return;
+        if (count < 0) return false;
         bytes.remove_prefix(static_cast<std::size_t>(count));
     }
+    return true;
 }
 
 void RawClient::send_slowly(std::string_view bytes) {

@@ -19,8 +19,8 @@ class RawClient {
     ~RawClient();
 
     void send(std::string_view bytes);
-    // As much of it as the other side takes before it closes the connection.
-    void send_as_taken(std::string_view bytes);
+    // As much of it as the other side takes before it closes the connection; false: not all.
+    bool send_as_taken(std::string_view bytes);
     // One segment for each byte, as far as the kernel keeps them apart.
     void send_slowly(std::string_view bytes);
     // Exactly this many bytes.

@@ -167,13 +167,13 @@ std::string agree_on_trust(const CommandLine& line, LaunchOptions& options, Call
     // Only this machine's processes call on loopback, and the system says who they are.
     const bool may_listen = may_host(options) || options.hosting == Hosting::if_here;
     const bool is_open = may_listen && leads_out(options.listen);
-    const Auth auth = agreed_auth(line);
+    const SitePolicy policy = agreed_policy(line);
     std::string advice;
-    options.key = find_job_key(line, auth, call.secret(), is_open, advice);
+    options.key = find_job_key(line, policy, call.secret(), is_open, advice);
     if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
         throw UsageError("--store door: agents need a secret for that (--make-secret)");
     if (line.store_access != StoreAccess::automatic) return advice;
-    const bool is_sealed = wants_sealed_store(auth, options.key && !line.is_started);
+    const bool is_sealed = wants_sealed_store(policy, options.key && !line.is_started);
     options.store_access = is_sealed ? StoreAccess::door : StoreAccess::direct;
     return advice;
 }

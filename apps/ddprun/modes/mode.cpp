@@ -36,6 +36,7 @@ LaunchFeatures::LaunchFeatures(const CommandLine& line, const PathFacts& known,
     : start_(start), options_read_(std::chrono::steady_clock::now()), log_(log) {
     if (const std::string* port = find_variable(environment, kHealthPortVariable))
         health_port_ = value_or_throw<UsageError>(parse_health_port(*port));
+    if (health_port_ && agreed_policy(line).health_on_loopback) health_scope_ = ListenScope::loopback;
     if (line.events.empty() || line.dry_run) return;
     event_log_ = value_or_throw<UsageError>(open_appended_file("--events", filled_path(line.events, known)));
 }
@@ -47,6 +48,7 @@ void LaunchFeatures::launch_known(const LaunchOptions& options, const CommandLin
                          .start = start_,
                          .options_read = options_read_,
                          .health_port = health_port_,
+                         .health_scope = health_scope_,
                          .event_log = std::exchange(event_log_, std::nullopt),
                          .checks_node = line.check};
     features_ = make_features(inputs);

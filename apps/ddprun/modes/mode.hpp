@@ -15,6 +15,7 @@
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/start/starter.hpp"
+#include "rendezvous/net/socket.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline app {
@@ -39,6 +40,7 @@ class LaunchFeatures {
     LauncherLog& log_;
     std::optional<AppendedFile> event_log_;  // until there are features
     std::optional<std::uint16_t> health_port_;
+    ListenScope health_scope_ = ListenScope::any;
     std::vector<std::unique_ptr<Feature>> features_;
 };
 

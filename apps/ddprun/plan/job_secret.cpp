@@ -1,10 +1,10 @@
 #include "apps/ddprun/plan/job_secret.hpp"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
-#include "rendezvous/secure/secret.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline app {
@@ -12,11 +12,16 @@ namespace {
 
 constexpr std::size_t kMaxSiteFile = 64 * 1024;
 
-std::optional<Auth> site_auth() {
+SitePolicy site_policy() {
     const auto text = read_small_file(kSiteFile, kMaxSiteFile);
-    if (!text && text.error() == boost::system::errc::no_such_file_or_directory) return std::nullopt;
+    if (!text && text.error() == boost::system::errc::no_such_file_or_directory) return {};
     if (!text) throw UsageError(std::string(kSiteFile) + ": " + text.error().message());
-    return value_or_throw<UsageError>(parse_site_auth(edited_text(*text)));
+    return value_or_throw<UsageError>(parse_site_policy(edited_text(*text)));
+}
+
+bool has_users_secret() {
+    std::error_code unknown;
+    return std::filesystem::exists(users_secret_file(), unknown);
 }
 
 }  // namespace
@@ -35,24 +40,39 @@ std::string take_variable(const char* name) {
     return text;
 }
 
-Auth agreed_auth(const CommandLine& line) {
-    return value_or_throw<UsageError>(agree_on_auth(line.auth, site_auth()));
+SitePolicy agreed_policy(const CommandLine& line) {
+    SitePolicy policy = site_policy();
+    policy.auth = value_or_throw<UsageError>(agree_on_auth(line.auth, policy));
+    if (policy.seals_store && line.store_access == StoreAccess::direct)
+        throw UsageError(
+            fmt::format("--store direct: {} says store = door; leave the option out", kSiteFile));
+    return policy;
 }
 
-bool has_given_secret(const std::string& variable) {
-    std::error_code unknown;
-    return !variable.empty() || std::filesystem::exists(users_secret_file(), unknown);
+bool has_given_secret(const SitePolicy& agreed, const std::string& variable) {
+    return !variable.empty() || (!agreed.keys_per_job && has_users_secret());
 }
 
-std::optional<SecretKey> find_job_key(const CommandLine& line, Auth auth, std::string& variable, bool is_open,
-                                      std::string& advice) {
+std::optional<SecretKey> find_job_key(const CommandLine& line, const SitePolicy& agreed,
+                                      std::string& variable, bool is_open, std::string& advice) {
     std::optional<std::string> secret;
+    const auto own_file = agreed.keys_per_job ? std::filesystem::path() : users_secret_file();
     // One node has nobody to prove anything to; what its user names is looked at all the same.
-    if (auth != Auth::off && (line.nnodes > 1 || !line.secret_file.empty()))
-        secret = value_or_throw<UsageError>(find_secret({line.secret_file, variable, users_secret_file()}));
+    if (agreed.auth != Auth::off && (line.nnodes > 1 || !line.secret_file.empty()))
+        secret = value_or_throw<UsageError>(find_secret({line.secret_file, variable, own_file}));
     wipe(variable);
     if (!secret) {
-        const Unprotected state = value_or_throw<UsageError>(without_secret(auth, line.nnodes, is_open));
+        if (line.nnodes > 1 && agreed.auth != Auth::off && agreed.keys_per_job && has_users_secret())
+            throw UsageError(fmt::format(
+                "{} says key = job: {} serves for all jobs and is not taken; give the job one of its own "
+                "(--secret-file, DDPRUN_SECRET), or start it by --hosts, which makes one",
+                kSiteFile, users_secret_file().string()));
+        if (line.nnodes > 1 && agreed.seals_store)
+            throw UsageError(fmt::format(
+                "{} says store = door: agents need a secret for that (--make-secret, and no --auth off)",
+                kSiteFile));
+        const Unprotected state =
+            value_or_throw<UsageError>(without_secret(agreed.auth, line.nnodes, is_open));
         if (state == Unprotected::advice) advice = kNoSecretAdvice;
         return std::nullopt;
     }

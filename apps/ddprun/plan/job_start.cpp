@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <boost/algorithm/string/join.hpp>
 #include <filesystem>
 #include <map>
 
@@ -209,7 +210,9 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
     }
     facts.host_name = host_name();
     facts.hangup_ignored = is_ignored(SIGHUP);
-    facts.seals_store = wants_sealed_store(agreed_auth(line), has_given_secret(secret));
+    const SitePolicy policy = agreed_policy(line);
+    facts.seals_store = wants_sealed_store(policy, has_given_secret(policy, secret));
+    facts.shells = policy.shells;
     for (const LocalAddress& own : local_addresses()) facts.addresses.insert(own.address);
     const std::string* path = find_variable(facts.environment, "PATH");
     const std::string program = line.program.empty() ? "" : line.program.front();
@@ -263,6 +266,11 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     plan.master_port = line.master_port.value_or(0);
     if (nodes > 1 && line.auth != Auth::off) plan.secret = make_secret_text();
     plan.rsh = remote_shell_of(line.start);
+    const bool is_reached = !std::ranges::all_of(plan.nodes, &StartNode::is_here);
+    if (is_reached && !facts.shells.empty() &&
+        std::ranges::find(facts.shells, plan.rsh.front()) == facts.shells.end())
+        throw UsageError(fmt::format("--rsh {}: {} says rsh = {}", plan.rsh.front(), kSiteFile,
+                                     boost::algorithm::join(facts.shells, ",")));
     plan.own_gpus = is_schedulers(plan.rsh);
     plan.ships = !line.start.no_ship;
     options.terms = {

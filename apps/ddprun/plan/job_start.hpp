@@ -25,7 +25,8 @@ struct StarterFacts {
     bool hangup_ignored = false;
     bool may_be_host =
         false;  // what stands behind one host of --hosts: no file and no command here has that plain name
-    bool seals_store = false;  // the user or the site wants that: wants_sealed_store()
+    bool seals_store = false;         // the user or the site wants that: wants_sealed_store()
+    std::vector<std::string> shells;  // the site's, SitePolicy's
 };
 
 // Reads them; `secret`: what DDPRUN_SECRET held. Throws UsageError for a file of hosts that cannot be read.

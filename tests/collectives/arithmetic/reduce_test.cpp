@@ -23,7 +23,8 @@ std::uint32_t bits_of(float value) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("16-bit numbers are converted by vectors to the bits of one conversion each", "[reduce]", Float16, BFloat16) {
+TEMPLATE_TEST_CASE("16-bit numbers are converted by vectors to the bits of one conversion each", "[reduce]",
+                   Float16, BFloat16) {
     constexpr DataType kType = data_type_of<TestType>();
     std::vector<TestType> narrow_ones;
     for (std::uint32_t bits = 0; bits < 65'536; ++bits)
@@ -31,7 +32,8 @@ TEMPLATE_TEST_CASE("16-bit numbers are converted by vectors to the bits of one c
     std::vector<float> wide_ones;
     for (std::uint32_t high = 0; high < 65'536; ++high) {
         // Around the middles that both types round at.
-        for (const std::uint32_t low : {0x0U, 0x1U, 0xfffU, 0x1000U, 0x1001U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU})
+        for (const std::uint32_t low :
+             {0x0U, 0x1U, 0xfffU, 0x1000U, 0x1001U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU})
             wide_ones.push_back(std::bit_cast<float>(high << 16 | low));
     }
     // The vectors' last elements are not many, too.
@@ -42,7 +44,8 @@ TEMPLATE_TEST_CASE("16-bit numbers are converted by vectors to the bits of one c
             REQUIRE(bits_of(wide[i]) == bits_of(static_cast<float>(narrow_ones[begin + i])));
         std::vector<TestType> narrowed(wide_ones.size() - begin);
         narrow(kType, narrowed.data(), wide_ones.data() + begin, narrowed.size());
-        for (std::size_t i = 0; i < narrowed.size(); ++i) REQUIRE(narrowed[i].bits == TestType(wide_ones[begin + i]).bits);
+        for (std::size_t i = 0; i < narrowed.size(); ++i)
+            REQUIRE(narrowed[i].bits == TestType(wide_ones[begin + i]).bits);
     }
 }
 

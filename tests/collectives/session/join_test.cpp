@@ -199,7 +199,8 @@ TEST_CASE("containers of one machine that cannot share memory are told so, by th
     CHECK(told(0, {a, "one"}).empty());
     const std::string here = host_identity();
     CHECK(std::ranges::count(here, '/') == 2);
-    CHECK(told(0, {here, "b" + here.substr(here.find('/'), here.rfind('/') - here.find('/')) + "/pid:[1]"}) != "");
+    CHECK(told(0, {here, "b" + here.substr(here.find('/'), here.rfind('/') - here.find('/')) + "/pid:[1]"}) !=
+          "");
 }
 
 TEST_CASE("ranks that disagree about their number are told, whoever comes first", "[join]") {

@@ -37,7 +37,8 @@ def flood(kind, rate, prefix=()):
     with open(os.path.join(HERE, "flooder.py"), encoding="utf-8") as file:
         code = file.read()
     words = [*prefix, PYTHON, "-c", code, kind, str(rate / FLOODERS), str(SECONDS)]
-    flooders = [subprocess.Popen(words, stdout=subprocess.DEVNULL) for _ in range(FLOODERS)]
+    # In sessions of their own, as somebody else's are: the kernel shares the CPUs out by sessions.
+    flooders = [subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True) for _ in range(FLOODERS)]
     try:
         yield
     finally:
@@ -48,7 +49,7 @@ def flood(kind, rate, prefix=()):
 
 @contextlib.contextmanager
 def busy(processes):
-    workers = [subprocess.Popen([PYTHON, "-c", "while True: pass"]) for _ in range(processes)]
+    workers = [subprocess.Popen([PYTHON, "-c", "while True: pass"], start_new_session=True) for _ in range(processes)]
     try:
         yield
     finally:
@@ -61,7 +62,7 @@ def run_alone(words, environment):
     """The ranks as somebody starts them by hand; returns how they ended, and what they said."""
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(RANKS)}
     ranks = [subprocess.Popen(words, env={**environment, **place, "RANK": str(rank)}, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True) for rank in range(RANKS)]
+                              stderr=subprocess.STDOUT, text=True, start_new_session=True) for rank in range(RANKS)]
     try:
         said = [rank.communicate(timeout=support.HANG_GUARD)[0] for rank in ranks]
     finally:

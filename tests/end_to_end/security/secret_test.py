@@ -199,13 +199,14 @@ class SecretTest(EndToEndTest):
         if subprocess.run([*etc, "true"], capture_output=True, check=False).returncode != 0:
             self.skipTest("no mount namespaces here")
 
-        def code_and_words(site, *words, **variables):
+        of_two = ("--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", f"--master-port={self.port}", "--join-timeout=1")
+
+        def code_and_words(site, *words, nodes=of_two, **variables):
             with open(os.path.join(folder, "ddprun.conf"), "w", encoding="ascii") as file:
                 file.write(site + "\n")
             environment = {**os.environ, "XDG_CONFIG_HOME": self.folder.name, **variables}
-            done = subprocess.run([*etc, program("ddprun"), "--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1",
-                                   f"--master-port={self.port}", "--join-timeout=1", *words, "true"],
-                                  env=environment, capture_output=True, text=True, check=False)
+            done = subprocess.run([*etc, program("ddprun"), *nodes, *words, "true"], env=environment, capture_output=True, text=True,
+                                  check=False)
             return done.returncode, done.stderr
 
         for words in ((), ("--auth=auto",)):
@@ -213,6 +214,23 @@ class SecretTest(EndToEndTest):
             self.assertEqual((code, "no secret is known here" in said), (USAGE, True), said)
         code, said = code_and_words("auth = required", "--auth=off", DDPRUN_SECRET=SECRET)
         self.assertEqual((code, "/etc/ddprun.conf says auth = required" in said), (USAGE, True), said)
+        for site, words, part in (("store = door", ("--store=direct",), "--store direct: /etc/ddprun.conf says store = door"),
+                                  ("store = door", (), "/etc/ddprun.conf says store = door: agents need a secret"),
+                                  ("store = door", ("--auth=off",), "says store = door: agents need a secret")):
+            code, said = code_and_words(site, *words)
+            self.assertEqual((code, part in said), (USAGE, True), said)
+        code, said = code_and_words("rsh = ssh,srun", "--hosts=192.0.2.1,192.0.2.2", "--rsh=/tmp/sh", nodes=())
+        self.assertEqual((code, "--rsh /tmp/sh: /etc/ddprun.conf says rsh = ssh,srun" in said), (USAGE, True), said)
+        made = os.path.join(self.folder.name, "ddprun", "secret")
+        os.makedirs(os.path.dirname(made), mode=0o700)
+        with open(os.open(made, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
+            file.write(SECRET)
+        code, said = code_and_words("key = job")
+        self.assertEqual((code, "says key = job" in said and made in said), (USAGE, True), said)
+        for site in ("key = auto", "key = job\nstore = door"):
+            variables = {"DDPRUN_SECRET": SECRET} if "job" in site else {}
+            self.assertEqual(code_and_words(site, **variables)[0], UNAVAILABLE)
+        os.remove(made)
         code, said = code_and_words("auth = off")
         self.assertEqual((code, "/etc/ddprun.conf, line 1" in said), (USAGE, True), said)
         # With a secret it waits for the other node, which does not come.

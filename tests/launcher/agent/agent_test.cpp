@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <csignal>
 
+#include "launcher/agent/agent_link.hpp"
 #include "launcher/features/features.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 #include "tests/launcher/agent/worker_group_fixture.hpp"
@@ -200,6 +201,15 @@ TEST_CASE("a signal to the agent goes to its workers and ends the job") {
     CHECK(play.result.outcome == Outcome::signalled);
     REQUIRE(play.result.ranks.size() == 2);
     CHECK(play.result.ranks[0].signal == SIGUSR2);
+}
+
+TEST_CASE("other nodes are shown no secrets of the command, whose digest is of all words") {
+    LaunchOptions options;
+    options.command = {"train.py", "--api-key", "abc123", "--db=postgres://me:pw@db/x"};
+    const JobCommand said = hello_of(options, false).command;
+    CHECK(said.text == "train.py --api-key '(not shown)' '--db=postgres://me:(not shown)@db/x'");
+    options.command[2] = "abc124";
+    CHECK(hello_of(options, false).command.digest != said.digest);
 }
 
 }  // namespace ddprun

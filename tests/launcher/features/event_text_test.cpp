@@ -122,6 +122,8 @@ TEST_CASE("event text: whatever texts hold, a line is one line of valid JSON and
     }
     CHECK(event_text(std::string(kMaxEventText + 1, 'a')).size() == kMaxEventText);
     CHECK(event_text("\xff") == "\xef\xbf\xbd");
+    const std::string before(kMaxEventText - 20, 'a');
+    CHECK(event_text(before + " db://me:password@host") == before + " db://me:(not shown)");
 }
 
 }  // namespace ddprun

@@ -49,6 +49,7 @@ class HealthFixture {
         return text;
     }
 
+    std::uint16_t port() const { return port_; }
     bool is_alive() const { return ask(kProbe).starts_with("HTTP/1.1 200 "); }
 
   private:
@@ -153,6 +154,14 @@ TEST_CASE("health watch: a port that is taken is one line, which names its holde
     CHECK(said[0].starts_with(std::string(kHealthPortVariable) + " " + std::to_string(taken) +
                               ": the port is held by pid "));
     CHECK(said[0].ends_with("; nobody can ask whether this agent is alive, the job goes on"));
+}
+
+TEST_CASE("health watch: where the site says so, only this machine may ask") {
+    const HealthFixture everybody;
+    const OwnedDescriptor other(connect_tcp({"127.0.0.2", everybody.port()}, kHangGuard));
+    const HealthFixture own({.timeout = kHangGuard, .scope = ListenScope::loopback});
+    CHECK(own.is_alive());
+    CHECK_THROWS(connect_tcp({"127.0.0.2", own.port()}, std::chrono::seconds(1)));
 }
 
 }  // namespace ddprun

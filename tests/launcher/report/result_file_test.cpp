@@ -115,6 +115,16 @@ TEST_CASE("result: the whole truth as JSON") {
     CHECK(json::parse(text) == expected);
 }
 
+TEST_CASE("result: no text has the password of an address in it") {
+    JobResult result = killed_job();
+    result.message = "no route to redis://:secret@cache:6379/0";
+    result.first_failure->error_message = "db://me:secret@host";
+    result.first_failure->last_lines = {"amqp://a:secret@b"};
+    const std::string text = to_json(result);
+    CHECK(text.find("secret") == std::string::npos);
+    CHECK(text.find("redis://:(not shown)@cache:6379/0") != std::string::npos);
+}
+
 TEST_CASE("result: the README lists the members, in their order, and no other") {
     const json::object root = json::parse(to_json(killed_job())).as_object();
     const auto members = [](const json::value& value) {

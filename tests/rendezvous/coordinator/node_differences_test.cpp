@@ -305,4 +305,19 @@ TEST_CASE("other arguments are told by the words that differ, unless programs ma
     CHECK(comparison.against(nodes_of({"/n0"})[0].hello) == Texts{});
 }
 
+TEST_CASE("arguments that differ in what is not shown are told by digests") {
+    JobNodes nodes;
+    for (int rank = 0; rank < 2; ++rank) {
+        nodes[rank].hello = hello(rank, 2);
+        nodes[rank].hello.command = describe_command({"train.py", "--token", "secret" + std::to_string(rank)},
+                                                     {"train.py"}, {"train.py", "--token", "(not shown)"});
+        CHECK(nodes[rank].hello.command.text == "train.py --token '(not shown)'");
+    }
+    CHECK(nodes[0].hello.command.digest == nodes[1].hello.command.digest);
+    const auto told = differences_of(nodes);
+    REQUIRE(told.size() == 1);
+    CHECK_THAT(told.front(), Catch::StartsWith("nodes differ in arguments: node 1 (gpu1) has \"(digest "));
+    CHECK(told.front().find("secret") == std::string::npos);
+}
+
 }  // namespace ddprun

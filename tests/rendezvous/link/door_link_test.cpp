@@ -1,8 +1,13 @@
 // Node 0's end of a door's connection, with who has the key but says what no door says.
+#include <sys/socket.h>
+
+#include <future>
+
 #include "rendezvous/door/door_link.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
 #include "tests/rendezvous/link/door_fixture.hpp"
 #include "tests/rendezvous/store/store_service_fixture.hpp"
+#include "tests/support/hang_guard.hpp"
 #include "tests/support/store_bytes.hpp"
 
 namespace ddprun {
@@ -11,7 +16,7 @@ namespace {
 // A door's end of a link, frame by frame.
 class RawDoor {
   public:
-    RawDoor(const DoorFixture& job, const SecretKey& key) : client_(job.neighbour()) {
+    RawDoor(RawClient client, const SecretKey& key) : client_(std::move(client)) {
         SealedCall call(SealedPurpose::store, key, SecretKey::fresh());
         client_.send(call.bytes());
         const auto result = call.learn(client_.receive(kNoiseHandshakeBytes));
@@ -19,7 +24,8 @@ class RawDoor {
         records_.emplace(*result.keys);
     }
 
-    void say(const std::string& frames) { client_.send_as_taken(records_->seal(frames)); }
+    // False: it has been hung up on.
+    bool say(const std::string& frames) { return client_.send_as_taken(records_->seal(frames)); }
     void open(std::uint32_t channel) {
         std::string frame;
         put_door_frame(frame, DoorFrameKind::open, channel);
@@ -69,7 +75,7 @@ std::string frame_of(DoorFrameKind kind, std::uint32_t channel, std::uint32_t co
 
 TEST_CASE("frames of channels that have been closed are passed over", "[door_link]") {
     DoorFixture job;
-    RawDoor door(job, job.key());
+    RawDoor door(job.neighbour(), job.key());
     door.open(1);
     door.data(1, opening() + "\xff");
     CHECK(door.hear(9) == frame_of(DoorFrameKind::close, 1));
@@ -82,7 +88,7 @@ TEST_CASE("frames of channels that have been closed are passed over", "[door_lin
 
 TEST_CASE("a client gets no more than it has room for, and others theirs meanwhile", "[door_link]") {
     DoorFixture job;
-    RawDoor door(job, job.key());
+    RawDoor door(job.neighbour(), job.key());
     const std::string value(3 * kDoorWindow, 'v');
     door.open(1);
     door.open(2);
@@ -131,12 +137,12 @@ TEST_CASE("who has the key but says what no door says is hung up on, and nobody 
         frame_of(DoorFrameKind::open, 1) + frame_of(DoorFrameKind::credit, 1, 1),  // of what was never sent
     };
     for (const std::string& frames : wrong) {
-        RawDoor door(job, job.key());
+        RawDoor door(job.neighbour(), job.key());
         door.say(frames);
         CHECK(door.is_ended());
     }
     // More than the window, while nothing of it can be served.
-    RawDoor stuck(job, job.key());
+    RawDoor stuck(job.neighbour(), job.key());
     stuck.open(1);
     stuck.data(1,
                opening() + modern({.opcode = Opcode::set, .key = "big", .value = std::string(100'000, 'v')}));
@@ -147,6 +153,31 @@ TEST_CASE("who has the key but says what no door says is hung up on, and nobody 
     CHECK(stuck.is_ended());
     other.send(modern({.opcode = Opcode::add, .key = "n", .number = 1}));
     CHECK(other.receive(8) == wire_i64(1));
+}
+
+TEST_CASE("a door that hears nothing is hung up on with a word, however little each answer is",
+          "[door_link]") {
+    const SecretKey key = SecretKey::fresh();
+    std::promise<std::string> remark;
+    RendezvousServer server({.coordinator = {.job_id = "job", .nnodes = 2}, .key = key},
+                            {.on_remark = [&](const std::string& text) { remark.set_value(text); }});
+    RawClient client(server.port());
+    const int little = 4096;
+    ::setsockopt(client.fd(), SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+    RawDoor door(std::move(client), key);
+    // Each of them is answered by the end of its channel.
+    constexpr std::uint32_t kPerRecord = 2'000;
+    for (std::uint32_t channel = 0; channel < 2'000'000;) {
+        std::string frames;
+        for (const std::uint32_t end = channel + kPerRecord; channel < end;) {
+            put_door_frame(frames, DoorFrameKind::open, ++channel);
+            put_door_data(frames, channel, "\xff");
+        }
+        if (!door.say(frames)) break;
+    }
+    auto told = remark.get_future();
+    REQUIRE(told.wait_for(kHangGuard) == std::future_status::ready);
+    CHECK(told.get() == "an agent at 127.0.0.1 was turned away: it asks for more than it reads");
 }
 
 TEST_CASE("a door with another key, or on a node without one, does not get in", "[door_link]") {

@@ -40,6 +40,21 @@ std::vector<OwnedDescriptor> silent_callers(std::uint16_t port, std::size_t coun
     return callers;
 }
 
+// A legacy client's "how many keys", and the answer.
+std::int64_t ask_for_keys(const OwnedDescriptor& caller) {
+    const char num_keys = 6;
+    REQUIRE(::send(caller.get(), &num_keys, 1, MSG_NOSIGNAL) == 1);
+    std::int64_t keys = -1;
+    REQUIRE(::recv(caller.get(), &keys, sizeof keys, MSG_WAITALL) == sizeof keys);
+    return keys;
+}
+
+std::vector<OwnedDescriptor> spoken_callers(std::uint16_t port, std::size_t count) {
+    auto callers = silent_callers(port, count);
+    for (const OwnedDescriptor& caller : callers) ask_for_keys(caller);
+    return callers;
+}
+
 bool was_closed_there(const OwnedDescriptor& caller) {
     char byte = 0;
     return ::recv(caller.get(), &byte, 1, 0) <= 0;
@@ -87,9 +102,22 @@ TEST_CASE("the port takes so many connections and no more, and says so once") {
     RendezvousServerEvents events;
     events.on_remark = [&](const std::string& sentence) { heard.add(sentence); };
     RendezvousServer server(least_room(), events);
-    const auto callers = silent_callers(server.port(), Limit::kLeastConnections);
+    const auto callers = spoken_callers(server.port(), Limit::kLeastConnections);
     for (const OwnedDescriptor& late : silent_callers(server.port(), 2)) CHECK(was_closed_there(late));
     CHECK(heard.all().size() == 1);
+}
+
+TEST_CASE("silent callers of our own user keep nobody out, and push out nobody who has spoken") {
+    RendezvousServer server(least_room());
+    const auto spoken = spoken_callers(server.port(), 1);
+    const auto silent = silent_callers(server.port(), 2 * Limit::kLeastConnections);
+    TcpStore store({"127.0.0.1", server.port()}, kHangGuard);
+    store.set("key", "value");
+    CHECK(store.get("key", kHangGuard) == "value");
+    CHECK(was_closed_there(silent.front()));
+    CHECK(ask_for_keys(spoken.front()) == 1);
+    // Who is silent without need is not closed.
+    CHECK(ask_for_keys(silent.back()) == 1);
 }
 
 TEST_CASE("what escapes from the server's handlers is told, and the others are served all the same") {
@@ -98,14 +126,10 @@ TEST_CASE("what escapes from the server's handlers is told, and the others are s
     events.on_remark = [](const std::string&) { throw std::runtime_error("nobody expected it"); };
     events.on_failed = [&](const std::string& what) { failures.add(what); };
     RendezvousServer server(least_room(), events);
-    const auto callers = silent_callers(server.port(), Limit::kLeastConnections);
+    const auto callers = spoken_callers(server.port(), Limit::kLeastConnections);
     CHECK(was_closed_there(silent_callers(server.port(), 1).front()));
-    // A legacy client's "how many keys": the answer comes behind the failure.
-    const char num_keys = 6;
-    REQUIRE(::send(callers.front().get(), &num_keys, 1, MSG_NOSIGNAL) == 1);
-    std::int64_t keys = -1;
-    REQUIRE(::recv(callers.front().get(), &keys, sizeof keys, MSG_WAITALL) == sizeof keys);
-    CHECK(keys == 0);
+    // The answer comes behind the failure.
+    CHECK(ask_for_keys(callers.front()) == 0);
     CHECK(failures.all() == std::vector<std::string>{"nobody expected it"});
 }
 
@@ -115,7 +139,7 @@ TEST_CASE("a caller for whom there is no memory goes, and nothing else") {
     events.on_remark = [](const std::string&) { throw std::bad_alloc(); };
     events.on_failed = [&](const std::string& what) { failures.add(what); };
     RendezvousServer server(least_room(), events);
-    const auto callers = silent_callers(server.port(), Limit::kLeastConnections);
+    const auto callers = spoken_callers(server.port(), Limit::kLeastConnections);
     for (const OwnedDescriptor& late : silent_callers(server.port(), 2)) CHECK(was_closed_there(late));
     CHECK(failures.all().empty());
 }
