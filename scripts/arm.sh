@@ -39,11 +39,11 @@ both message_test
 both rendezvous_test
 both launcher_test
 short contraction BIN/train_digits_unit_test [mlp]
-short launch python3 -B END/launch_test.py BIN -v Workers ExitCodes
-short report python3 -B END/report_test.py BIN -v Report
 both shared_memory bash END/peer_launchers_test.sh ddprun BIN
 both tcp env DDPRUN_TRANSPORT=tcp bash END/peer_launchers_test.sh ddprun BIN
 both c_interface bash END/peer_launchers_test.sh ddprun BIN c_program
+short launch python3 -B END/launch_test.py BIN -v -k environment_of_each -k networks_reach -k sessions_of_their_own -k first_failure -k cannot_be_started
+short report python3 -B END/report_test.py BIN -v -k reason_above -k error_files_of_both -k tells_everything
 long memory_order_test
 long etcd_unit_test
 long door_test
@@ -136,7 +136,7 @@ most_seconds=5400
 status=0
 timeout "$most_seconds" qemu-system-aarch64 -M virt -cpu max,pauth-impdef=on -smp 2 -m 4G -nographic -nic none -no-reboot \
     -kernel "$system/kernel" -initrd "$system/initramfs" -append "console=ttyAMA0 quiet loglevel=1 panic=-1" </dev/null |
-    tr -d '\r' | tee "$system/log" || status=$?
+    stdbuf -oL tr -d '\r' | tee "$system/log" || status=$?
 [[ "$status" -eq 0 ]] || echo "arm.sh: qemu ended with exit code $status"
 echo
 echo "minutes: $(((built - began) / 60)) to build, $(((SECONDS - built) / 60)) to run"
