@@ -107,11 +107,12 @@ ConnectionLimit::ConnectionLimit(std::size_t open_files, std::size_t spared)
 
 std::optional<std::string> ConnectionLimit::tell_full() {
     if (std::exchange(is_told_, true)) return std::nullopt;
-    const std::string start = fmt::format("the job's port holds {} connections and takes no more", most_);
+    const std::string start =
+        fmt::format("the job's port holds {} connections; more take the places of silent ones", most_);
     if (most_ == kMaxConnections) return start;
     return fmt::format(
-        "{}: the limit of {} open files leaves no room beside the workers; raise it (ulimit -n)", start,
-        open_files_);
+        "{}: the limit of {} open files leaves no room for more beside the workers; raise it (ulimit -n)",
+        start, open_files_);
 }
 
 }  // namespace ddprun::inline job

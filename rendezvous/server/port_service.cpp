@@ -62,7 +62,7 @@ PortCalls::PortCalls(asio::any_io_executor executor, const ConnectionLimit& limi
       unproven_(std::min(UnprovenCalls::kMost, limit.most() / 2)) {}
 
 std::shared_ptr<PortCall> PortCalls::take() {
-    if (!limit_.has_room(calls_.size() - going_) && !make_room()) return nullptr;
+    if (is_full() && !make_room()) return nullptr;
     const Id id = ++last_;
     auto call = std::make_shared<PortCall>(shared_from_this(), id);
     calls_[id];
@@ -294,8 +294,9 @@ void PortService::start() {
 // A host that has no memory left for a caller does without that one.
 void PortService::take(tcp::socket socket) {
     try {
+        if (calls_->is_full()) remark(calls_->tell_full());
         auto call = calls_->take();
-        if (!call) return remark(calls_->tell_full());  // The socket closes here.
+        if (!call) return;  // The socket closes here.
         const auto executor = socket.get_executor();
         asio::co_spawn(executor, identify(std::move(socket), std::move(call)), rethrow_but_for_memory);
     } catch (const std::bad_alloc&) {

@@ -107,6 +107,7 @@ class PortCalls : public std::enable_shared_from_this<PortCalls> {
 
     // Takes one more, perhaps in place of the one that has been silent longest; null: there are too many.
     std::shared_ptr<PortCall> take();
+    bool is_full() const { return !limit_.has_room(calls_.size() - going_); }
     std::optional<std::string> tell_full() { return limit_.tell_full(); }
 
   private:
