@@ -1,6 +1,7 @@
 // Node 0's end of a door's connection, with who has the key but says what no door says.
 #include <sys/socket.h>
 
+#include <chrono>
 #include <future>
 
 #include "rendezvous/door/door_link.hpp"
@@ -167,6 +168,7 @@ TEST_CASE("a door that hears nothing is hung up on with a word, however little e
     RawDoor door(std::move(client), key);
     // Each of them is answered by the end of its channel.
     constexpr std::uint32_t kPerRecord = 2'000;
+    const auto began = std::chrono::steady_clock::now();
     for (std::uint32_t channel = 0; channel < 2'000'000;) {
         std::string frames;
         for (const std::uint32_t end = channel + kPerRecord; channel < end;) {
@@ -176,6 +178,11 @@ TEST_CASE("a door that hears nothing is hung up on with a word, however little e
         if (!door.say(frames)) break;
     }
     auto told = remark.get_future();
+    if (std::chrono::steady_clock::now() - began >= SealedLink::kSilence) {
+        WARN(
+            "skipped: so slow a machine's kernel ends a connection that takes nothing first, without a word");
+        return;
+    }
     REQUIRE(told.wait_for(kHangGuard) == std::future_status::ready);
     CHECK(told.get() == "an agent at 127.0.0.1 was turned away: it asks for more than it reads");
 }
