@@ -41,7 +41,8 @@ struct HealthLimits {
     ListenScope scope = ListenScope::any;  // a kubelet calls from outside of the pod
 };
 
-// Listens until the executor's context ends; `text` is asked on the executor's thread. Returns the port, which is `port` unless that is 0. Throws as listen_tcp does.
+// serve_health listens until the executor's context ends; `text` is asked on the executor's thread. Returns the port, which is
+// `port` unless that is 0. Throws as listen_tcp does.
 std::uint16_t serve_health(const boost::asio::any_io_executor& executor, std::uint16_t port,
                            std::function<std::string()> text, const HealthLimits& limits = {});
 

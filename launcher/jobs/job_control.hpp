@@ -64,10 +64,11 @@ std::optional<ControlReply> parse_control_reply(std::string_view line);
 // Writes the status as one JSON object, for programs.
 std::string to_json(const AgentStatus& status);
 
+// kControlName is the socket's in a job's folder.
 inline constexpr const char* kControlName = "control";
 
-// JobControlAddress is the address of that in a job's folder, good as long as this lives. It goes through a descriptor of the folder, because
-// a path may be longer than a unix socket's address has room for.
+// JobControlAddress is the address of a job's socket, good as long as the object lives. The address goes through a descriptor of the
+// folder, because a path may be longer than a unix socket's address has room for.
 class JobControlAddress {
   public:
     // Throws Error if the folder cannot be opened.

@@ -138,6 +138,7 @@ class LocalAgent {
     // Returns where the agent reads the text.
     std::string held(const std::string& text) {
         texts_.push_back(make_text_file("ddprun-text", text));
+        if (!texts_.back()) fail_errno(errno, "cannot hand on what was read from a pipe: memfd_create");
         return fmt::format("/proc/{}/fd/{}", ::getpid(), texts_.back().get());
     }
 
