@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/inotify.h>
+#include <sys/sendfile.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -222,13 +223,22 @@ int take_room(int file, std::size_t bytes) {
 // Whoever removes a folder has removed all of it by then.
 constexpr std::chrono::seconds kCleaningTime{1};
 
-// The launcher's output goes on in this file, with all that it has had.
-void lead_output_to(const std::filesystem::path& output) {
-    std::filesystem::copy_file("/proc/self/fd/1", output);
+// lead_output_to has the launcher's output go on in this file, behind the last kMostOutputKept bytes of what it has said: they are
+// copied while the job waits. Returns how many bytes before are lost.
+constexpr off_t kMostOutputKept = off_t{16} << 20;
+off_t lead_output_to(const std::filesystem::path& output) {
+    const OwnedDescriptor before = need(::open("/proc/self/fd/1", O_RDONLY | O_CLOEXEC), "its output");
     const OwnedDescriptor file =
-        need(::open(output.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC), output.string());
-    if (::dup2(file.get(), STDOUT_FILENO) < 0 || ::dup2(file.get(), STDERR_FILENO) < 0)
+        need(::open(output.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), output.string());
+    const off_t lost = std::max<off_t>(::lseek(before.get(), 0, SEEK_END) - kMostOutputKept, 0);
+    ssize_t count = 0;
+    for (off_t at = lost; (count = ::sendfile(file.get(), before.get(), &at, kMostOutputKept)) > 0;) {
+    }
+    // The kernel copies into no file that is appended to, which this one is from now on.
+    if (count < 0 || ::fcntl(file.get(), F_SETFL, O_APPEND) != 0 || ::dup2(file.get(), STDOUT_FILENO) < 0 ||
+        ::dup2(file.get(), STDERR_FILENO) < 0)
         fail_errno(errno, "cannot write to " + output.string());
+    return lost;
 }
 
 boost::system::error_code reserved_error() { return {errno, boost::system::system_category()}; }
@@ -341,6 +351,7 @@ void DetachedJob::make_anew() {
     const auto lacks = [this](const char* name) { return ::access((folder_ / name).c_str(), F_OK) != 0; };
     if (!lacks(kRecordName) && !lacks(kOutputName) && !lacks(kControlName) && !lacks(kRoomName)) return;
     const std::string what = fmt::format("something has removed '{}', the job's folder", folder_.string());
+    off_t lost = 0;
     try {
         const std::filesystem::path jobs = folder_.parent_path();
         std::filesystem::create_directories(jobs.parent_path());
@@ -349,11 +360,13 @@ void DetachedJob::make_anew() {
             is_private_folder(folder);
         }
         claim_ = FolderClaim(folder_);
-        if (lacks(kOutputName)) lead_output_to(folder_ / kOutputName);
+        if (lacks(kOutputName)) lost = lead_output_to(folder_ / kOutputName);
         if (lacks(kRoomName)) room_ = reserve_result(folder_);
         if (lacks(kControlName)) serve();
         if (const auto error = replace_file(folder_ / kRecordName, to_json(record_))) fail_record(error);
-        agent_->say(LogLevel::warn, what + ", which was made anew");
+        agent_->say(LogLevel::warn,
+                    what + ", which was made anew" +
+                        (lost > 0 ? fmt::format("; of its output the first {} bytes are lost", lost) : ""));
     } catch (const std::exception& error) {
         agent_->say(LogLevel::warn, fmt::format("{}, and ddpctl finds the job no more (process {}): {}", what,
                                                 record_.pid, error.what()));

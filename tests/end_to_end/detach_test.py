@@ -384,6 +384,22 @@ class Cleaned(DetachTest):
                 os.remove(self.go)
                 shutil.rmtree(self.jobs)
 
+    def test_of_much_output_the_end_is_kept(self):
+        kept = 16 << 20
+        script = f"yes 0123456789abcde | head -c {kept}; echo; echo last; cat {self.go}"
+        os.mkfifo(self.go)
+        job = self.start("--log-dir=/dev/null", "sh", "-c", script)
+        said = os.path.join(self.jobs, job, "output")
+        self.wait_until(lambda: os.path.getsize(said) == kept + len("\nlast\n"))
+        os.remove(said)
+        self.wait_until(lambda: os.path.exists(said) and "made anew" in self.run_ctl("logs", job)[1])
+        text = self.run_ctl("logs", job)[1]
+        self.assertIn("\nlast\nddprun: something has removed", text)
+        self.assertIn("; of its output the first 6 bytes are lost", text)
+        self.assertEqual(text.index("\nddprun: something has removed") + 1, kept)
+        self.let_go()
+        self.assertEqual(self.run_ctl("attach", job)[0], 0)
+
     def test_a_folder_that_is_somebody_elses_is_not_taken(self):
         job = self.start(*worker("wait-for-file", self.go))
         launcher = self.status(job)["job"]["pid"]
