@@ -36,7 +36,7 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/agent_status.hpp"
 #include "rendezvous/net/socket.hpp"
-#include "rendezvous/server/caller_gate.hpp"
+#include "rendezvous/server/refused_caller.hpp"
 
 namespace ddprun::inline job {
 class RendezvousLink;

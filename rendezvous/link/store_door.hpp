@@ -19,7 +19,7 @@
 
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/port_range.hpp"
-#include "rendezvous/server/caller_gate.hpp"
+#include "rendezvous/server/refused_caller.hpp"
 #include "rendezvous/system/secret_key.hpp"
 
 namespace ddprun::inline job {

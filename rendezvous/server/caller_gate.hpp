@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include <boost/asio/ip/address.hpp>
-#include <boost/describe/class.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -17,20 +16,11 @@
 #include <vector>
 
 #include "rendezvous/net/socket_owner.hpp"
+#include "rendezvous/server/refused_caller.hpp"
 
 namespace ddprun::inline job {
 
-// RefusedCaller is what those who audit hear of callers that were turned away.
-struct RefusedCaller {
-    std::string address;     // empty: of more sources than are told apart
-    std::int64_t user = -1;  // a process of this machine; -1: of another one
-    std::string reason;
-    int calls = 0;         // since the one of this source before
-    bool is_first = true;  // of this source
-};
-BOOST_DESCRIBE_STRUCT(RefusedCaller, (), (address, user, reason, calls, is_first))
-
-// RefusedCallers bounds how often that is told, however many call. Pure.
+// RefusedCallers bounds how often a RefusedCaller is told, however many call. Pure.
 class RefusedCallers {
   public:
     using Clock = std::chrono::steady_clock;

@@ -1,0 +1,19 @@
+// RefusedCaller is what those who audit hear of callers that were turned away from a port of the job. A plain value.
+#pragma once
+
+#include <boost/describe/class.hpp>
+#include <cstdint>
+#include <string>
+
+namespace ddprun::inline job {
+
+struct RefusedCaller {
+    std::string address;     // empty: of more sources than are told apart
+    std::int64_t user = -1;  // a process of this machine; -1: of another one
+    std::string reason;
+    int calls = 0;         // since the one of this source before
+    bool is_first = true;  // of this source
+};
+BOOST_DESCRIBE_STRUCT(RefusedCaller, (), (address, user, reason, calls, is_first))
+
+}  // namespace ddprun::inline job
