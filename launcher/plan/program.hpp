@@ -40,26 +40,6 @@ struct ProgramFile {
     std::string python_path;       // where Python finds what is on PATH and for Python
 };
 
-// True if they start Python: `python3.11 …`, also behind `env` with options and variables.
-bool runs_python(std::vector<std::string> words);
-
-// Returns of a command the words that say which program it is: its name, of Python and shells the script, the module or the program of
-// the text behind -c, and of a wrapper what it starts, as far as its words tell. The others are arguments.
-std::vector<std::string> program_words(const std::vector<std::string>& words);
-
-// ProgramInput is where a command's program is read from.
-struct ProgramInput {
-    std::string
-        word;  // by which the command names it; empty: Python or a shell without a file reads its standard input
-    int descriptor = 0;  // of this process
-};
-
-// Returns the descriptor that a word stands for: -, /dev/stdin, /dev/fd/63.
-std::optional<int> descriptor_named(const std::string& word);
-
-// Says whether a command's program is read from a descriptor; nothing: it is a file, or a module.
-std::optional<ProgramInput> program_input(const std::vector<std::string>& words);
-
 // Returns whom the first line of a text is for, if that is not Python: "bash"; else empty.
 std::string other_interpreter(std::string_view text);
 

@@ -21,6 +21,7 @@
 #include "launcher/path_template.hpp"
 #include "launcher/plan/device_binding.hpp"
 #include "launcher/plan/program.hpp"
+#include "launcher/plan/program_words.hpp"
 #include "launcher/plan/rank_command.hpp"
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/signal_delivery.hpp"

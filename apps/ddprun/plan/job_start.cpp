@@ -13,7 +13,7 @@
 #include "apps/ddprun/plan/own_python.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
-#include "launcher/plan/program.hpp"
+#include "launcher/plan/program_words.hpp"
 #include "launcher/process/child_exec.hpp"
 #include "launcher/start/host_slots.hpp"
 #include "launcher/start/remote_shell.hpp"

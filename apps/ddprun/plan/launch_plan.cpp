@@ -14,6 +14,7 @@
 #include "launcher/features/watchdog.hpp"
 #include "launcher/plan/own_address.hpp"
 #include "launcher/plan/program.hpp"
+#include "launcher/plan/program_words.hpp"
 #include "launcher/start/start_tree.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/job/number_limits.hpp"

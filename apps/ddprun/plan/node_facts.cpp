@@ -10,6 +10,7 @@
 #include "apps/ddprun/plan/node_facts.hpp"
 #include "apps/ddprun/plan/own_python.hpp"
 #include "launcher/cluster/cluster_table.hpp"
+#include "launcher/plan/program_words.hpp"
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/child_exec.hpp"
 #include "launcher/wall_clock.hpp"

@@ -11,6 +11,7 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/plan/program.hpp"
+#include "launcher/plan/program_words.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 

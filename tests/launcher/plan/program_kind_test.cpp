@@ -1,5 +1,5 @@
 #include "launcher/plan/program.hpp"
-
+#include "launcher/plan/program_words.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

@@ -1,0 +1,76 @@
+#include "launcher/plan/program_words.hpp"
+
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+using Words = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("the words that say which program a command is") {
+    const struct {
+        Words words, program;
+    } rows[] = {
+        {{"./train", "--out", "x"}, {"./train"}},
+        {{"train.py", "--out", "x"}, {"train.py"}},
+        {{"python3", "train.py", "x"}, {"python3", "train.py"}},
+        {{"python3", "-u", "-X", "dev", "train.py", "-m"}, {"python3", "train.py"}},
+        {{"python3", "-um", "pkg.train", "x"}, {"python3", "-m", "pkg.train"}},
+        {{"python3.12", "-c", "print(1)", "x"}, {"python3.12", "-c", "print(1)"}},
+        {{"env", "A=B", "python3", "-", "x"}, {"python3", "-"}},
+        {{"bash", "-o", "pipefail", "run.sh", "x"}, {"bash", "run.sh"}},
+        {{"sh", "-ec", "python3 train.py x"}, {"sh", "-c", "python3", "train.py"}},
+        {{"sh", "-c", "exit 3"}, {"sh", "-c", "exit"}},
+        {{"sh", "-c", "a 'b"}, {"sh", "-c", "a 'b"}},
+        {{"numactl", "-N", "1", "python3", "train.py", "x"}, {"numactl", "python3", "train.py"}},
+        {{"nice", "-n", "3", "./train", "x"}, {"nice"}},
+        {{"env", "-i"}, {"env", "-i"}},
+    };
+    for (const auto& [words, program] : rows) {
+        CAPTURE(words);
+        CHECK(program_words(words) == program);
+    }
+}
+
+TEST_CASE("whose program is read from a descriptor") {
+    const struct {
+        Words words;
+        std::string word;
+        int descriptor = 0;
+    } rows[] = {{{"-", "x"}, "-"},
+                {{"/dev/stdin"}, "/dev/stdin"},
+                {{"/dev/fd/63", "x"}, "/dev/fd/63", 63},
+                {{"python3"}, ""},
+                {{"python3", "-u", "-"}, "-"},
+                {{"python3", "/proc/self/fd/7"}, "/proc/self/fd/7", 7},
+                {{"env", "-i", "A=B", "bash", "-s", "x"}, ""},
+                {{"numactl", "-N", "0", "python3", "-"}, "-"},
+                {{"perl", "-", "x"}, "-"},
+                {{"bash", "--rcfile", "x", "-"}, "-"}};
+    for (const auto& [words, word, descriptor] : rows) {
+        CAPTURE(words);
+        const auto input = program_input(words);
+        REQUIRE(input);
+        CHECK(input->word == word);
+        CHECK(input->descriptor == descriptor);
+    }
+    for (const Words& words : {Words{"train.py", "-"},
+                               {"cat", "-"},
+                               {"python3", "train.py", "-"},
+                               {"python3", "-m", "x"},
+                               {"python3", "-V"},
+                               {"python3", "--version"},
+                               {"bash", "--help"},
+                               {"bash", "-c", "cat", "-"},
+                               {"bash", "run.sh"},
+                               {"numactl", "-s"},
+                               {"/dev/fd/x"},
+                               {"/dev/null"}}) {
+        CAPTURE(words);
+        CHECK_FALSE(program_input(words));
+    }
+}
+
+}  // namespace ddprun
