@@ -63,7 +63,8 @@ void begin_with_any(Elasticity& elasticity, int nodes) {
 }
 
 // `words` begins with the command's name. Throws UsageError.
-DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Environment& environment) {
+DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Environment& environment,
+                             const ToldFiles& files) {
     DoctorCall call;
     CLI::App app(
         "Looks at this node, or at all nodes of a job, and says what a job would miss: a line for each finding, behind\n"
@@ -77,7 +78,10 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
           {"--log-dir", "DIR",
            "The folder for logs that is to be looked at (that of the variables of --log-dir)",
            into(call.log_dir), kTorchruns | kPath}}}};
-    const std::vector<OptionGroup> own = groups;
+    // The file of --config may have any option of a launch in it.
+    std::vector<OptionGroup> of_logs = groups;
+    const std::vector<OptionGroup> of_jobs = option_rows(unused);
+    of_logs.insert(of_logs.end(), of_jobs.begin(), of_jobs.end());
     const std::vector<OptionGroup> of_nodes = node_groups(unused);
     groups.insert(groups.end(), of_nodes.begin(), of_nodes.end());
     app.footer("Exit codes: 0 without a problem, 1 with one, 2 for a wrong command line.");
@@ -90,11 +94,11 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
     const std::vector<std::string> options = split.options;
     call.show = parse_words(app, groups, std::move(split.options), split.topic);
     if (call.show) return call;
-    Environment of_logs;
-    for (const char* name : {"DDPRUN_LOG_DIR", "PET_LOG_DIR", "HOME"}) {
-        if (const std::string* value = find_variable(environment, name)) of_logs[name] = *value;
+    Environment logs_environment;
+    for (const char* name : {"DDPRUN_LOG_DIR", "PET_LOG_DIR", "DDPRUN_CONFIG", "HOME"}) {
+        if (const std::string* value = find_variable(environment, name)) logs_environment[name] = *value;
     }
-    take_values(app, own, of_logs, split.typed);
+    take_values(app, of_logs, logs_environment, split.typed, {}, files);
     for (const std::string& word : options) {
         if (!is_named(word, "--json") && !is_named(word, "--log-dir")) call.job_words.push_back(word);
     }
@@ -160,7 +164,7 @@ int run_doctor_node_mode(Call& call) {
 // The nodes are found as a launch finds them. One alone is looked at here; of several each is looked at by a worker there.
 int run_doctor_mode(Call& call) {
     call.secret();
-    const DoctorCall doctor = parse_doctor_call(call.words(), current_environment());
+    const DoctorCall doctor = parse_doctor_call(call.words(), current_environment(), call.files());
     if (doctor.show) {
         show_text(*doctor.show);
         return 0;

@@ -1,6 +1,7 @@
 #include "apps/ddprun/modes/mode.hpp"
 
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "apps/cli/option_values.hpp"
@@ -26,6 +27,26 @@ std::optional<FromRelay> take_from_relay() {
                      take_variable(kStartedPythonVariable),
                      take_variable(kStartedProgramVariable),
                      take_variable(kStartedRunVariable)};
+}
+
+// The file of --config says of a job more than where its nodes are, which is all that counts for doctor's.
+bool drop_told_to_jobs(const CommandLine& line, DroppedOptions& dropped) {
+    CommandLine unused;
+    std::set<std::string> of_nodes;
+    for (const OptionGroup& group : option_rows(unused)) {
+        for (const OptionRow& row : group.rows) {
+            if (row.has(kFindsNodes)) of_nodes.insert(long_name(row));
+        }
+    }
+    bool any = false;
+    for (const ToldOption& option : line.told) {
+        const OptionOrigin& origin = option.told.front().origin;
+        if (origin.source != OptionSource::config_file || of_nodes.contains(option.name)) continue;
+        dropped.emplace(option.name,
+                        option.name + ": passed over, doctor starts no program" + origin_text(origin));
+        any = true;
+    }
+    return any;
 }
 
 }  // namespace
@@ -81,8 +102,12 @@ const Environment& Call::environment() {
 }
 
 void Call::read(const std::vector<std::string>& words) {
-    CommandLine line = parse_command_line(words, environment(), name(), dropped_, files_);
-    if (is_doctors_job(line.program)) line.told_exit_code = kExitProblem;
+    const auto parse = [&] { return parse_command_line(words, environment(), name(), dropped_, files_); };
+    CommandLine line = parse();
+    if (is_doctors_job(line.program)) {
+        if (drop_told_to_jobs(line, dropped_)) line = parse();
+        line.told_exit_code = kExitProblem;
+    }
     if (relay_) {
         become_started(line, relay_->slots, relay_->hosts);
         line.starters_python = relay_->python;

@@ -80,6 +80,8 @@ class Call {
     // Returns the same with what the cluster's environment adds to it. Throws UsageError.
     ClusterPlan& plan();
     std::optional<FromRelay>& relay() { return relay_; }
+    // Files that its options name, each of which is read once.
+    const ToldFiles& files() const { return files_; }
 
     // The features of this launch; nothing before there is one.
     std::optional<LaunchFeatures>& features() { return features_; }

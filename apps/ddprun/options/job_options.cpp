@@ -349,7 +349,9 @@ std::string seconds_text(std::chrono::milliseconds time) {
 }
 
 std::vector<OptionGroup> option_rows(CommandLine& line) {
-    OptionGroup groups[] = {{"", {config_row()}},
+    OptionRow config = config_row();
+    config.marks |= kFindsNodes;
+    OptionGroup groups[] = {{"", {std::move(config)}},
                             {"Nodes", node_rows(line)},
                             {"Addresses", address_rows(line)},
                             {"Clusters", cluster_rows(line)},

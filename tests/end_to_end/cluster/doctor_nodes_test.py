@@ -299,6 +299,20 @@ exec unshare --uts sh -c 'hostname "$1"; exec /bin/sh -c "$2"' sh "$1" "$2"
                                               env={"DDPRUN_HOSTS": "gpu[1-2]", "DDPRUN_MASTER_ADDR": "127.0.0.1"}))
         self.assert_all_meet(report, 2)
 
+    def test_of_a_jobs_file_what_says_which_nodes_there_are_counts(self):
+        file, events = os.path.join(self.folder, "job.toml"), os.path.join(self.folder, "events")
+        with open(file, "w", encoding="ascii") as to:
+            to.write(f'hosts = "gpu[1-2]"\nmaster-addr = "127.0.0.1"\nevents = "{events}"\nwrap = "0:false"\nnproc-per-node = 3\n'
+                     "max-restarts = 3\nmodule = true\nlog-dir = '/proc/nothing/logs'\n")
+        report = self.report_of(*self.run_job("doctor", "--json", "--rsh", self.rsh, "--config", file))
+        self.assert_all_meet(report, 2)
+        self.assertFalse(os.path.exists(events))
+        # Doctor has an option of that name, too.
+        out = self.run_job("doctor", "--rsh", self.rsh, "--config", file)[1]
+        self.assertIn("problem  all 2 nodes: folder /proc/nothing/logs: logs: ", out)
+        report = self.report_of(*self.start("gpu[1-3]", "--json", env={"DDPRUN_CONFIG": file}))
+        self.assert_all_meet(report, 3)
+
     def check(self, *words):
         return self.run_job("--check", "--rsh", self.rsh, "--master-addr", "127.0.0.1", "--hosts", "gpu1,bad,gpu3",
                             "--join-timeout=3600", "--last-call=3600", *words, *worker("print-place"))
