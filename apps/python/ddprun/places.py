@@ -21,7 +21,7 @@ def checkout() -> Optional[str]:
 
 
 def is_ours(found: os.stat_result) -> bool:
-    """Whether nobody but root, this user and whoever installed the package can have written it."""
+    """Whether it is root's, this user's or the package's installer's, and not everybody's to write."""
     return found.st_uid in (0, os.geteuid(), os.stat(PACKAGE).st_uid) and not found.st_mode & stat.S_IWOTH
 
 

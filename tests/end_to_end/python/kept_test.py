@@ -5,6 +5,7 @@ others have written to, that cannot be written to, or from which nothing may be 
 import fcntl
 import glob
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -141,6 +142,44 @@ class Kept(support.EndToEndTest):
                     self.assert_private(path)
                 self.assertEqual(self.load(umask=umask, XDG_CACHE_HOME=cache), (word, place, []))
 
+    def test_what_a_rank_left_that_was_killed_while_it_made_it_goes(self):
+        _, place, _ = self.load()
+        left, fresh, other = (os.path.join(self.cached(), name) for name in (f"{os.path.basename(place)}.abc", f"{os.path.basename(place)}.new", "mine"))
+        for path in (left, fresh, other):
+            os.mkdir(path)
+        for path in (left, other):
+            os.utime(path, (0, 0))
+        os.remove(place)
+        self.load()
+        self.assertEqual([os.path.exists(path) for path in (left, fresh, other, place)], [False, True, True, True])
+
+    def test_each_build_of_torch_has_its_own(self):
+        kept = set()
+        for number, version in enumerate(("2.15.0", "2.15.0rc1", "2.15.0a0+git1", "2.15.0a0+git2")):
+            site = os.path.join(self.folder, str(number))
+            shutil.copytree(os.path.join(self.shared, "site"), site)
+            with open(os.path.join(site, "torch", "__init__.py"), "w", encoding="ascii") as file:
+                file.write(TORCH.replace("2.15.0", version))
+            _, place, _ = self.load(PYTHONPATH=f"{site}:{SOURCES}")
+            self.assertIn("/torch-2.15.0-", place)
+            kept.add(place)
+        self.assertEqual(len(kept), 4)
+
+    def test_a_shipped_one_that_cannot_be_loaded_is_made_here(self):
+        sources = os.path.join(self.folder, "sources")
+        shutil.copytree(SOURCES, sources)
+        os.mkdir(os.path.join(sources, "ddprun", "include"))
+        shutil.copy(os.path.join(SOURCES, "..", "..", "collectives", "ddprun_collectives.h"), os.path.join(sources, "ddprun", "include"))
+        said = subprocess.run([PYTHON, "-c", "import ddprun.torch.build as build; print(build.shipped())"], env={**self.env, "PYTHONPATH":
+                              f"{self.shared}/site:{sources}"}, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+        os.makedirs(os.path.dirname(said))
+        with open(said, "w", encoding="ascii") as file:
+            file.write("of another torch")
+        word, place, lines = self.load(PYTHONPATH=f"{self.shared}/site:{sources}")
+        self.assertEqual((word, place.startswith(self.cached())), ("made", True), lines)
+        self.assertIn(f"ddprun: {said} cannot be loaded: ", lines[0])
+        self.assertTrue(lines[0].endswith("; one that fits is made here"), lines[0])
+
     def test_a_folder_of_its_user_that_others_could_write_to_is_closed(self):
         _, place, _ = self.load()
         os.chmod(self.cached(), 0o777)
@@ -194,11 +233,11 @@ class Kept(support.EndToEndTest):
     def test_a_home_that_cannot_be_written(self):
         closed = os.path.join(self.folder, "closed")
         os.mkdir(closed, 0o755)
-        for home in ({"XDG_CACHE_HOME": closed}, {"XDG_CACHE_HOME": "", "HOME": closed}, {"XDG_CACHE_HOME": "", "HOME": "/"}):
+        for home in ({"XDG_CACHE_HOME": closed}, {"XDG_CACHE_HOME": "", "HOME": closed}, {"XDG_CACHE_HOME": "", "HOME": "/"}, {"XDG_CACHE_HOME": "", "HOME": "nowhere"}):
             with self.subTest(**home):
                 word, place, lines = self.load(**home)
                 self.assertEqual((word, os.path.dirname(place)), ("made", os.path.join(self.tmp, f"ddprun-{USER}")))
-                self.assertIn("Permission denied", lines[0])
+                self.assertIn("this user has no home" if home.get("HOME") == "nowhere" else "Permission denied", lines[0])
 
     def mounted(self, path, options):
         """In a namespace of its own, a file system at `path`."""

@@ -74,6 +74,17 @@ class Places(support.EndToEndTest):
             self.assertEqual(self.place("library()", PYTHONPATH=path), library)
             self.assertEqual(self.place("program('ddprun')", PYTHONPATH=path, DDPRUN_BUILD=os.path.join(self.folder, "other-build")), elsewhere)
 
+    def test_the_script_of_a_checkout_that_is_not_built_says_so(self):
+        root = self.checkout()
+        script = put(os.path.join(self.folder, "env", "bin", "ddprun"),
+                     f"#!{sys.executable}\nimport sys\nfrom ddprun.__main__ import become\nsys.exit(become())\n")
+        env = {"PYTHONPATH": os.path.join(root, "apps", "python"), "PATH": f"{os.path.dirname(script)}:/usr/bin:/bin"}
+        for words in ((script,), ("-m", "ddprun")):
+            self.assertEqual(self.said(*words, **env), f"ddprun: {script} leads to a checkout without the program ddprun; build it there, or name "
+                             "its build by DDPRUN_BUILD")
+        os.remove(script)
+        self.assertRegex(self.said("-m", "ddprun", **env), "^ddprun: the program ddprun is neither installed with .* nor on the PATH$")
+
     def test_an_installed_one_has_what_its_record_names(self):
         site = self.installed("ddprun/places.py", "../../../bin/ddprun")
         own = put(os.path.join(self.folder, "env", "bin", "ddprun"))

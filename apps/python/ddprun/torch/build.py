@@ -12,6 +12,8 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,7 +28,7 @@ from . import kept
 
 NAME = "_ddprun_torch"
 COMPILE_LIMIT = 900  # seconds; a hang guard
-COMMAND = f"{sys.executable} -m ddprun.torch build"
+COMMAND = f"{shlex.quote(sys.executable)} -m ddprun.torch build"
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _SOURCES = os.path.join(_HERE, "extension")
 
@@ -34,7 +36,7 @@ _SOURCES = os.path.join(_HERE, "extension")
 def version():
     """torch's, as numbers: (2, 15, 0)."""
     words = torch.__version__.split("+")[0].split(".")
-    return tuple(int("".join(filter(str.isdigit, word)) or 0) for word in words[:3])
+    return tuple(int(re.match(r"\d*", word)[0] or 0) for word in words[:3])
 
 
 def _header():
@@ -66,8 +68,8 @@ def _source_files():
 
 
 def kept_name():
-    """The file that this torch's extension is kept in: another for each state of the sources."""
-    digest = hashlib.sha256()
+    """The file that this torch's extension is kept in: another for each state of the sources, and for each build of torch."""
+    digest = hashlib.sha256(f"{torch.__version__} {torch.compiled_with_cxx11_abi()}".encode())
     for path in [*_source_files(), _header()]:
         with open(path, "rb") as file:
             digest.update(file.read())
@@ -106,12 +108,12 @@ def _words(tree, include, linked, target):
 
 
 @contextlib.contextmanager
-def made(below, python=None, linked=()):
+def made(below, python=None, linked=(), prefix="ddprun-"):
     """The file of the extension, compiled for that Python or for this one, in a folder below `below` that goes with it. Raises OSError where the
     system refuses, RuntimeError where it does not compile."""
     if compiler() is None:
         raise RuntimeError(f"ddprun: no C++ compiler (CXX, g++, clang++, c++) to make the extension for torch {torch.__version__}")
-    with tempfile.TemporaryDirectory(dir=below) as folder:
+    with tempfile.TemporaryDirectory(dir=below, prefix=prefix) as folder:
         target = os.path.join(folder, f"{NAME}.so")
         # One unit, since most of the time goes into torch's headers.
         unit = "".join(f'#include "{path}"\n' for path in _source_files() if path.endswith(".cpp"))
@@ -133,7 +135,9 @@ def made(below, python=None, linked=()):
 
 def make(folder):
     """Makes the extension for this torch anew, in a kept.Folder."""
-    with made(folder.path) as file:
+    prefix = f"{kept_name()}."
+    folder.sweep(prefix, age=2 * COMPILE_LIMIT)
+    with made(folder.path, prefix=prefix) as file:
         folder.take(file, kept_name())
 
 
@@ -165,12 +169,15 @@ def load():
     """The extension's module; raises RuntimeError."""
     path = shipped()
     if os.path.isfile(path) and places.is_ours(os.stat(path)):
-        return _loaded(path)
+        try:
+            return _loaded(path, "one that fits is made here")
+        except RuntimeError as error:
+            kept.say(str(error)[len("ddprun: "):])
     # What was asked is what is loaded, whatever has its name by then; the descriptor stays, so that no other file gets its number.
     return in_a_folder(lambda folder: _loaded(f"/proc/self/fd/{_ensured(folder)}"), for_once=True)
 
 
-def _loaded(path):
+def _loaded(path, remedy=f"make it anew by `{COMMAND}`"):
     try:
         # The extension takes the library's functions from the process.
         ctypes.CDLL(places.library(), mode=ctypes.RTLD_GLOBAL)
@@ -179,5 +186,5 @@ def _loaded(path):
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
     except (ImportError, OSError) as error:
-        raise RuntimeError(f"ddprun: {os.path.realpath(path)} cannot be loaded: {error}; make it anew by `{COMMAND}`") from None
+        raise RuntimeError(f"ddprun: {os.path.realpath(path)} cannot be loaded: {error}; {remedy}") from None
     return module

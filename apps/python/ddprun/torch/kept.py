@@ -7,10 +7,12 @@ folder above. Where the cache cannot have it, a folder in TMPDIR does.
 import contextlib
 import fcntl
 import os
+import shutil
 import stat
 import sys
 import tempfile
 import threading
+import time
 
 HINT = "XDG_CACHE_HOME names another folder"
 LOCK_NOTICE = 2.0  # seconds
@@ -77,6 +79,13 @@ class Folder:
         finally:
             os.close(file)
 
+    def sweep(self, prefix, age):
+        """Removes folders with such names that nothing has come into for `age` seconds: whoever made them was killed."""
+        with os.scandir(self.path) as entries:
+            for entry in entries:
+                if entry.name.startswith(prefix) and entry.is_dir(follow_symlinks=False) and entry.stat().st_mtime < time.time() - age:
+                    shutil.rmtree(entry.path, ignore_errors=True)
+
     def take(self, made, name):
         """Puts the file `made`, which lies below the folder, in the place of `name`: all of it or nothing."""
         os.chmod(made, 0o700)
@@ -97,8 +106,16 @@ def _lock(file, path, limit):
         return
     except BlockingIOError:
         pass
+    refused = []
+
+    def wait():
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            refused.append(error)
+
     # In a thread of its own, since a lock has no deadline.
-    waiting = threading.Thread(target=fcntl.flock, args=(file, fcntl.LOCK_EX), daemon=True)
+    waiting = threading.Thread(target=wait, daemon=True)
     waiting.start()
     waiting.join(LOCK_NOTICE)
     if waiting.is_alive():
@@ -106,11 +123,16 @@ def _lock(file, path, limit):
         waiting.join(limit)
     if waiting.is_alive():
         raise TimeoutError(f"{path} is not free after {limit} s; end the process that has it")
+    if refused:
+        raise refused[0]
 
 
 def cache():
-    home = os.environ.get("XDG_CACHE_HOME", "")
-    return os.path.join(home if os.path.isabs(home) else os.path.join(os.path.expanduser("~"), ".cache"), "ddprun")
+    said = os.environ.get("XDG_CACHE_HOME", "")
+    above = said if os.path.isabs(said) else os.path.join(os.path.expanduser("~"), ".cache")
+    if not os.path.isabs(above):
+        raise Unfit("this user has no home")
+    return os.path.join(above, "ddprun")
 
 
 def in_a_folder(action, for_once):
