@@ -34,7 +34,12 @@ std::vector<fs::path> names_of(const std::string& program) {
         names.push_back(name);
         const fs::path target = fs::read_symlink(name, unknown);
         if (unknown) break;
-        name = (name.parent_path() / target).lexically_normal();
+        name = name.parent_path() / target;
+        // Behind a link `..` is what the link's folder lies in; without one the user's names stay.
+        if (std::find(target.begin(), target.end(), "..") == target.end()) continue;
+        const fs::path folder = fs::canonical(name.parent_path(), unknown);
+        if (unknown) break;
+        name = folder / name.filename();
     }
     if (const fs::path file = fs::canonical(program, unknown); !unknown) names.push_back(file);
     return names;

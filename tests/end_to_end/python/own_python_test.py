@@ -87,6 +87,13 @@ class OwnPython(support.EndToEndTest):
         self.assert_runs("venv", self.link("links/twice", "../home/.local/bin/ddprun"))
         self.assert_runs("venv", "ddprun", env={"PATH": os.path.dirname(pipx) + ":/usr/bin:/bin"})
 
+    def test_two_dots_behind_a_link_are_the_folder_that_it_leads_to(self):
+        self.environment_of("tools/venv", "pyvenv.cfg", ["ddprun"])
+        self.environment_of("home/venv", "pyvenv.cfg", [])
+        self.link("tools/bin/ddprun", "../venv/bin/ddprun")
+        self.link("home/bin", self.path("tools", "bin"))
+        self.assert_runs("tools/venv", self.path("home", "bin", "ddprun"))
+
     def test_a_link_in_an_environment_counts_before_where_it_leads(self):
         first = self.environment_of("first", "pyvenv.cfg", [])
         second = self.environment_of("second", "pyvenv.cfg", ["ddprun"])
