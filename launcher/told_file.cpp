@@ -61,6 +61,11 @@ boost::system::result<std::string> read_told_file(const std::string& path, std::
     return read_told(file.get(), max_bytes, patience);
 }
 
+std::string why_untold(const error_code& error, std::size_t max_bytes) {
+    if (error == make_error_code(Errc::limit_exceeded)) return fmt::format("has over {} bytes", max_bytes);
+    return error.message();
+}
+
 ToldFiles::Text ToldFiles::read(const std::string& path, std::size_t max_bytes) const {
     const auto known = texts_->find(path);
     return known != texts_->end() ? known->second

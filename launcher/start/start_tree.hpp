@@ -47,8 +47,8 @@ inline constexpr std::size_t kMaxFrameUp = 1024 * 1024;
 // An environment of some megabytes and a long list of hosts.
 inline constexpr std::size_t kMaxFrameDown = 32 * 1024 * 1024;
 
-// So many words of a command are looked at.
-inline constexpr std::size_t kMaxNamedFiles = 4096;
+// kMaxNamedFiles is how many names a command may have in it; a word is several, see StartPlan::named_files().
+inline constexpr std::size_t kMaxNamedFiles = 65536;
 
 // One node of the job, on its host.
 struct StartNode {
@@ -78,6 +78,8 @@ struct StartPlan {
     bool own_gpus = false;           // which GPUs it sees is the host's own, too
     std::vector<std::string> options;
     std::vector<std::string> program;
+    std::vector<std::string>
+        started;               // by --wrap, --program, --on-failure and PYTHON_EXEC, wherever that was said
     Environment read_options;  // by option what was read from a pipe that it names
     std::string read_program;  // what all workers read from their standard inputs; empty: nothing
     std::string python;  // of the starter's own environment, for launchers that lie in none; empty: none
@@ -94,13 +96,14 @@ struct StartPlan {
     std::vector<std::string> used_files() const {
         return program.empty() ? std::vector{directory} : std::vector{directory, program.front()};
     }
-    // What words of the program and of the options may name besides: scripts, what --wrap, --program and --on-failure start.
+    // Returns what words of the program, of the options and of `started` may name besides: each word, and what begins and ends in
+    // it where texts are parted. Throws Error where that is more than kMaxNamedFiles.
     std::vector<std::string> named_files() const;
 };
 BOOST_DESCRIBE_STRUCT(StartPlan, (),
                       (nodes, fan_out, directory, owners, word_owners, environment, clean_environment,
-                       own_gpus, options, program, read_options, read_program, python, nnodes, host_names,
-                       master_addr, master_port, secret, rsh, ships, run_record))
+                       own_gpus, options, program, started, read_options, read_program, python, nnodes,
+                       host_names, master_addr, master_port, secret, rsh, ships, run_record))
 
 // Node 0 has this port: the other agents may begin.
 struct BeginAgents {

@@ -18,6 +18,7 @@
 #include "launcher/start/host_slots.hpp"
 #include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
+#include "launcher/told_file.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/secure/secret.hpp"
@@ -74,7 +75,9 @@ std::vector<HostSlots> hosts_of(const CommandLine& line, const StarterFacts& fac
     } else if (start.host_file.empty()) {
         hosts = value_of_flag("--hosts", start.hosts, parse_hosts(start.hosts));
     } else {
-        hosts = value_or_throw<UsageError>(parse_host_file(facts.host_file_text, start.host_file));
+        auto found = parse_host_file(facts.host_file_text, start.host_file);
+        if (const auto* wrong = std::get_if<std::string>(&found)) throw UsageError("--hostfile " + *wrong);
+        hosts = std::get<0>(std::move(found));
     }
     if (!start.include.empty())
         hosts =
@@ -187,6 +190,19 @@ std::vector<std::string> remote_shell_of(const StartRequest& start) {
     return remote_shell(start.rsh);
 }
 
+// What options start besides the program, be they from variables or from the file of --config.
+std::vector<std::string> started_by_options(const CommandLine& line, const Environment& environment) {
+    std::vector<std::string> words;
+    const auto add = [&words](const std::vector<std::string>& more) {
+        words.insert(words.end(), more.begin(), more.end());
+    };
+    for (const Wrap& wrap : line.wraps) add(wrap.words);
+    for (const RankCommand& one : line.rank_programs) add(one.words);
+    if (!line.on_failure.empty()) add({line.on_failure});
+    if (const std::string* python = find_variable(environment, "PYTHON_EXEC")) add({*python});
+    return words;
+}
+
 }  // namespace
 
 StarterFacts find_starter_facts(const CommandLine& line, const std::string& secret) {
@@ -197,7 +213,8 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
     if (unknown) throw UsageError("the working directory is not there any more: " + unknown.message());
     const StartPlan named{.directory = facts.directory,
                           .options = line.start.option_words,
-                          .program = line.start.program_words};
+                          .program = line.start.program_words,
+                          .started = started_by_options(line, facts.environment)};
     std::vector<std::string> used = named.used_files();
     facts.python = own_python();
     used.insert(used.end(), {own_program(), facts.python});
@@ -234,8 +251,8 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
     if (line.start.host_file.empty()) return facts;
     const auto text = line.files.read(line.start.host_file, kMaxHostListText);
     if (!text)
-        throw UsageError(
-            as_said(line, fmt::format("--hostfile {}: {}", line.start.host_file, text.error().message())));
+        throw UsageError(as_said(line, fmt::format("--hostfile {}: {}", line.start.host_file,
+                                                   why_untold(text.error(), kMaxHostListText))));
     facts.host_file_text = edited_text(*text);
     return facts;
 }
@@ -258,6 +275,7 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     if (facts.seals_store && line.store_access == StoreAccess::automatic && nodes > 1)
         plan.options.emplace_back("--store=door");
     plan.program = line.start.program_words;
+    plan.started = started_by_options(line, facts.environment);
     plan.read_options = facts.read_options;
     if (line.read_program) plan.read_program = *line.read_program;
     plan.nnodes = nnodes_of(line, nodes);
@@ -301,6 +319,8 @@ void become_started(CommandLine& line, int slots, const std::string& hosts) {
     const auto names = split_at(hosts, ',');
     if (names.size() == static_cast<std::size_t>(line.nnodes))
         line.host_list.hosts = {names.begin(), names.end()};
+    if (!line.host_list.hosts.empty() && line.master_addr == line.host_list.hosts.front())
+        line.origins["--master-addr"] = {OptionSource::variable, "the first host of --hosts"};
     // This variable is of the step on that host, and is not carried there.
     line.gpus_told_by = "SLURM_GPUS_ON_NODE";
     if (slots > 0) {

@@ -92,13 +92,23 @@ class Refusals(EndToEndTest):
             path = self.file("options", text)
             self.assert_shown([part.format(path) if "{}" in part else part for part in shown], "--config", path)
         self.file("hosts", "\n\na slots=x\n")
-        self.assert_shown(["hosts:3: 'slots=x'"], "--hostfile", "hosts")
+        self.assert_shown(["--hostfile hosts:3: 'slots=x'"], "--hostfile", "hosts")
+        self.assert_shown(["--hostfile hosts:3: 'slots=x'", "(from DDPRUN_HOSTFILE)"], env={"DDPRUN_HOSTFILE": "hosts"})
+        self.assert_shown(["cannot be read: has over 1048576 bytes"], "--config", self.file("large", "#" * (1 << 20) + "\n"))
 
     def test_a_place_that_is_not_reached(self):
         code, _, err = self.run_job("--join-timeout", "1", "true", env={**STEP, "SLURM_STEP_NODELIST": "nowhere.invalid,n2",
                                                                        "SLURM_NODEID": "1"})
         self.assertEqual(code, 69, err)
         self.assertIn("(from SLURM_STEP_NODELIST)", err)
+
+    def test_a_host_that_is_not_known(self):
+        rsh = self.file("rsh", "#!/bin/sh\nexec /bin/sh -c \"$2\"\n")
+        os.chmod(rsh, 0o755)
+        code, _, err = self.run_job("--rsh", rsh, "--hosts", "nowhere.invalid", "true")
+        self.assertNotEqual(code, 0, err)
+        self.assertIn("nowhere.invalid: cannot be resolved", err)
+        self.assertIn("(from the first host of --hosts)", err)
 
     def test_folders_and_programs_that_a_variable_names(self):
         for variables, words, *shown in (({"TMPDIR": "/none"}, (), "the folder /none/ddprun_", "TMPDIR"),

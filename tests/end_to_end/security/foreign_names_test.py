@@ -92,12 +92,22 @@ class OthersNames(StartTest):
                 os.chown(file.name, 0, 0)
 
     def test_another_hosts_file_is_not_used_by_any_word(self):
-        rows = (("script.py", ("/usr/bin/python3", "script.py")),
-                ("wrapped.py", ("--wrap", "*:/usr/bin/python3 -u wrapped.py", "true")),
-                ("own.sh", ("--program=*:/bin/sh own.sh", "true")),
-                ("judge.sh", ("--on-failure", "./judge.sh", "false")),
-                ("data", ("cat", f"--show-ends={self.shared}/data")))
-        for name, words in rows:
+        told = os.path.join(self.shared, "told.toml")
+        with open(told, "w", encoding="utf-8") as file:
+            file.write("wrap = '*:./told.sh'\n")
+        rows = (("script.py", ("/usr/bin/python3", "script.py"), {}),
+                ("wrapped.py", ("--wrap", "*:/usr/bin/python3 -u wrapped.py", "true"), {}),
+                ("quoted.sh", ("--wrap", "*:'./quoted.sh'", "true"), {}),
+                ("own.sh", ("--program=*:/bin/sh own.sh", "true"), {}),
+                ("behind.sh", ("--program=*:sh -c 'true;./behind.sh'", "true"), {}),
+                ("judge.sh", ("--on-failure", "./judge.sh", "false"), {}),
+                ("told.sh", ("--config", told, "true"), {}),
+                ("variable.sh", ("true",), {"DDPRUN_WRAP": "*:./variable.sh"}),
+                ("later.sh", ("false",), {"DDPRUN_ON_FAILURE": f"{self.shared}/later.sh"}),
+                ("python", ("x.py",), {"PYTHON_EXEC": f"{self.shared}/python"}),
+                ("list", ("cat", f"--files=/tmp/a,{self.shared}/list"), {}),
+                ("data", ("cat", f"--show-ends={self.shared}/data"), {}))
+        for name, words, variables in rows:
             with self.subTest(name):
                 path = os.path.join(self.shared, name)
                 with open(path, "w", encoding="utf-8") as file:
@@ -105,7 +115,7 @@ class OthersNames(StartTest):
                 os.chmod(path, 0o755)
                 # The two hosts are one machine here, so either of them may find it so.
                 rsh = self.script(name, f'[ "$1" = b ] && chown {OTHER}:{OTHER} {path}\nexec /bin/sh -c "$2"')
-                code, out, err = self.run_start("--hosts", "a,b", "--grace=1", *words, rsh=rsh, cwd=self.shared)
+                code, out, err = self.run_start("--hosts", "a,b", "--grace=1", *words, rsh=rsh, cwd=self.shared, env=variables)
                 self.assertEqual((code, out), (71, ""), err)
                 self.assertRegex(err, rf"[ab]: \S*{name} belongs to another user there .uid {OTHER}., and is not used")
 
