@@ -112,7 +112,8 @@ std::vector<std::string> behind_env(std::vector<std::string> words) {
 }
 
 bool is_shell(std::string_view name) {
-    constexpr std::string_view kShells[] = {"sh", "ash", "bash", "dash", "ksh", "zsh"};
+    constexpr std::string_view kShells[] = {"sh",  "ash",  "bash",  "csh",  "dash", "fish",
+                                            "ksh", "mksh", "rbash", "tcsh", "yash", "zsh"};
     return contains(kShells, without_folders(name));
 }
 
@@ -134,7 +135,7 @@ Given given_to(const std::vector<std::string>& words) {
     for (std::size_t at = 1; at < words.size(); ++at) {
         const std::string& word = words[at];
         if (word == "--") return {at + 1, ""};
-        if (word.size() < 2 || word.front() != '-') return {at, ""};
+        if (word.size() < 2 || (word.front() != '-' && (python || word.front() != '+'))) return {at, ""};
         if (word.starts_with("--version") || word.starts_with("--help")) return {words.size(), word};
         if (contains(kLongValued, word)) ++at;
         if (word[1] == '-') continue;
@@ -150,14 +151,33 @@ Given given_to(const std::vector<std::string>& words) {
     return {words.size(), ""};
 }
 
-// What a wrapper starts, as far as its words tell.
+// Behind these a path may be another thing than a program: a folder, an image, a lock.
+bool takes_other_paths(std::string_view wrapper) {
+    constexpr std::string_view kTakers[] = {
+        "apptainer", "bwrap",   "ch-run", "chpst", "chroot", "docker", "enroot",  "firejail",    "flock",
+        "nerdctl",   "nsenter", "podman", "proot", "script", "ssh",    "shifter", "singularity", "unshare"};
+    return contains(kTakers, wrapper);
+}
+
+// What a wrapper starts, as far as its words tell: a path from this folder, a script, an interpreter or another wrapper.
 std::vector<std::string> behind_wrapper(const std::vector<std::string>& words) {
-    if (!starts_others(without_folders(words.front()))) return {};
+    const std::string_view wrapper = without_folders(words.front());
+    if (!starts_others(wrapper)) return {};
+    const bool runs_paths = !takes_other_paths(wrapper);
     return {std::find_if(words.begin() + 1, words.end(),
-                         [](const std::string& word) {
-                             return is_for_starter(word) || starts_others(without_folders(word));
+                         [runs_paths](const std::string& word) {
+                             const bool is_path = word.starts_with("./") || word.starts_with("../");
+                             return (runs_paths && is_path) || is_for_starter(word) ||
+                                    starts_others(without_folders(word));
                          }),
             words.end()};
+}
+
+// An interpreter that reads its program from standard input where it is given nothing.
+bool reads_its_input(std::string_view name) {
+    constexpr std::string_view kReaders[] = {"julia", "lua", "luajit", "node", "nodejs",
+                                             "perl",  "php", "ruby",   "tclsh"};
+    return contains(kReaders, without_version(without_folders(name)));
 }
 
 }  // namespace
@@ -204,7 +224,15 @@ std::vector<std::string> program_words(const std::vector<std::string>& words) {
     }
     const auto text = split_shell_words(run[at]);
     const auto* parted = std::get_if<std::vector<std::string>>(&text);
-    add(parted == nullptr || parted->empty() ? std::vector{run[at]} : program_words(*parted));
+    if (parted == nullptr || parted->empty()) {
+        program.push_back(run[at]);
+        return program;
+    }
+    // Variables stand in front of a shell's command as they do behind env.
+    std::vector<std::string> command{"env"};
+    command.insert(command.end(), parted->begin(), parted->end());
+    const std::vector<std::string> of_shell = behind_envs(command);
+    add(of_shell.empty() ? *parted : program_words(of_shell));
     return program;
 }
 
@@ -232,6 +260,7 @@ std::optional<ProgramInput> program_input(const std::vector<std::string>& words)
     }
     const auto behind = behind_wrapper(run);
     if (!behind.empty()) return program_input(behind);
+    if (run.size() == 1 && reads_its_input(run.front())) return ProgramInput{};
     const bool may_read = run.size() > 1 && starts_others(without_folders(run.front()));
     return may_read ? named(run[1]) : std::nullopt;
 }

@@ -27,7 +27,8 @@ std::vector<std::string> behind_envs(std::vector<std::string> words);
 bool runs_python(std::vector<std::string> words);
 
 // program_words gives of a command the words that say which program it is: its name, of Python and shells the script, the module or
-// the program of the text behind -c, and of a wrapper what it starts. The others are arguments.
+// the program of the text behind -c, and of a wrapper what it starts, where that is a path from this folder, a script, an interpreter
+// or another wrapper. The others are arguments.
 std::vector<std::string> program_words(const std::vector<std::string>& words);
 
 // ProgramInput is where a command's program is read from.

@@ -25,7 +25,12 @@ TEST_CASE("the words that say which program a command is") {
         {{"sh", "-c", "exit 3"}, {"sh", "-c", "exit"}},
         {{"sh", "-c", "a 'b"}, {"sh", "-c", "a 'b"}},
         {{"numactl", "-N", "1", "python3", "train.py", "x"}, {"numactl", "python3", "train.py"}},
-        {{"nice", "-n", "3", "./train", "x"}, {"nice"}},
+        {{"nice", "-n", "3", "./train", "x"}, {"nice", "./train"}},
+        {{"nice", "./train", "--hooks", "/scratch/1/h.sh"}, {"nice", "./train"}},
+        {{"flock", "./lock", "python3", "train.py"}, {"flock", "python3", "train.py"}},
+        {{"nice", "/opt/train", "x"}, {"nice"}},
+        {{"bash", "-c", "OUT=/1 ./train x"}, {"bash", "-c", "./train"}},
+        {{"bash", "-c", "A=1"}, {"bash", "-c", "A=1"}},
         {{"env", "-i"}, {"env", "-i"}},
     };
     for (const auto& [words, program] : rows) {
@@ -48,7 +53,11 @@ TEST_CASE("whose program is read from a descriptor") {
                 {{"env", "-i", "A=B", "bash", "-s", "x"}, ""},
                 {{"numactl", "-N", "0", "python3", "-"}, "-"},
                 {{"perl", "-", "x"}, "-"},
-                {{"bash", "--rcfile", "x", "-"}, "-"}};
+                {{"bash", "--rcfile", "x", "-"}, "-"},
+                {{"bash", "+e"}, ""},
+                {{"fish"}, ""},
+                {{"perl5.36"}, ""},
+                {{"nice", "bash"}, ""}};
     for (const auto& [words, word, descriptor] : rows) {
         CAPTURE(words);
         const auto input = program_input(words);
@@ -66,6 +75,9 @@ TEST_CASE("whose program is read from a descriptor") {
                                {"bash", "-c", "cat", "-"},
                                {"bash", "run.sh"},
                                {"numactl", "-s"},
+                               {"nice", "./train", "--shell", "bash"},
+                               {"timeout", "5", "./train", "--lang", "python"},
+                               {"awk"},
                                {"/dev/fd/x"},
                                {"/dev/null"}}) {
         CAPTURE(words);
