@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -44,12 +45,17 @@ void write_out(std::string_view bytes) {
     }
 }
 
-OwnedDescriptor watch(const std::string& path) {
+// Its end of a name changes a file's attributes.
+OwnedDescriptor watch(int file) {
     OwnedDescriptor changes(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-    if (!changes || ::inotify_add_watch(changes.get(), path.c_str(), IN_MODIFY) < 0)
-        fail_errno(errno, fmt::format("cannot watch '{}'", path));
+    const std::string path = fmt::format("/proc/self/fd/{}", file);
+    if (!changes || ::inotify_add_watch(changes.get(), path.c_str(), IN_MODIFY | IN_ATTRIB) < 0)
+        fail_errno(errno, "cannot watch the job's output");
     return changes;
 }
+
+// A launcher whose folder something has removed makes it anew; of a folder that is not there no event can tell.
+constexpr std::chrono::milliseconds kRemovedPause{200};
 
 OwnedDescriptor take_interrupts() {
     sigset_t interrupt;
@@ -126,16 +132,22 @@ class JobOutput {
     // Prints what comes until the launcher has ended; if `interruptible`, until a SIGINT, which then ends
     // nothing else. Every wait is for the file, the launcher and the signal together.
     Stop follow(bool interruptible) {
-        const OwnedDescriptor changes = watch(path_);
+        OwnedDescriptor changes = watch(file_.get());
         const OwnedDescriptor interrupts = interruptible ? take_interrupts() : OwnedDescriptor();
         auto launcher = open_launcher(job_);
         for (;;) {
             // Once the launcher has ended, nothing is written behind what is printed now.
             print();
+            const bool is_removed = !exists();
+            if (reopen()) {
+                changes = watch(file_.get());
+                continue;
+            }
             if (!launcher) return Stop::job_ended;
             std::array<pollfd, 3> events{
                 {{changes.get(), POLLIN, 0}, {launcher->get(), POLLIN, 0}, {interrupts.get(), POLLIN, 0}}};
-            if (::poll(events.data(), events.size(), -1) < 0 && errno != EINTR)
+            const int pause = is_removed ? static_cast<int>(kRemovedPause.count()) : -1;
+            if (::poll(events.data(), events.size(), pause) < 0 && errno != EINTR)
                 fail_errno(errno, "cannot wait for the job");
             if (events[2].revents != 0) return Stop::interrupted;
             if (events[1].revents != 0) launcher.reset();
@@ -146,6 +158,21 @@ class JobOutput {
     }
 
   private:
+    bool exists() const { return ::access(path_.c_str(), F_OK) == 0; }
+
+    // Goes on in the file that the launcher has made anew, where that is another one by now: it has the end of what this one had.
+    bool reopen() {
+        OwnedDescriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+        struct stat mine {};
+        struct stat named {};
+        if (!file || ::fstat(file_.get(), &mine) != 0 || ::fstat(file.get(), &named) != 0) return false;
+        if (mine.st_ino == named.st_ino && mine.st_dev == named.st_dev) return false;
+        const auto lost = static_cast<std::uint64_t>(std::max<off_t>(mine.st_size - kMostOutputKept, 0));
+        offset_ -= std::min(offset_, lost);
+        file_ = std::move(file);
+        return true;
+    }
+
     std::string path_;
     OwnedDescriptor file_;
     Job job_;

@@ -224,18 +224,20 @@ int take_room(int file, std::size_t bytes) {
 constexpr std::chrono::seconds kCleaningTime{1};
 
 // lead_output_to has the launcher's output go on in this file, behind the last kMostOutputKept bytes of what it has said: they are
-// copied while the job waits. Returns how many bytes before are lost.
-constexpr off_t kMostOutputKept = off_t{16} << 20;
+// copied while the job waits. Returns how many bytes before are lost. Who follows the output finds all of them under its name.
 off_t lead_output_to(const std::filesystem::path& output) {
     const OwnedDescriptor before = need(::open("/proc/self/fd/1", O_RDONLY | O_CLOEXEC), "its output");
+    const std::filesystem::path copied = output.parent_path() / ".output";
+    ::unlink(copied.c_str());
     const OwnedDescriptor file =
-        need(::open(output.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), output.string());
+        need(::open(copied.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), copied.string());
     const off_t lost = std::max<off_t>(::lseek(before.get(), 0, SEEK_END) - kMostOutputKept, 0);
     ssize_t count = 0;
     for (off_t at = lost; (count = ::sendfile(file.get(), before.get(), &at, kMostOutputKept)) > 0;) {
     }
     // The kernel copies into no file that is appended to, which this one is from now on.
-    if (count < 0 || ::fcntl(file.get(), F_SETFL, O_APPEND) != 0 || ::dup2(file.get(), STDOUT_FILENO) < 0 ||
+    if (count < 0 || ::rename(copied.c_str(), output.c_str()) != 0 ||
+        ::fcntl(file.get(), F_SETFL, O_APPEND) != 0 || ::dup2(file.get(), STDOUT_FILENO) < 0 ||
         ::dup2(file.get(), STDERR_FILENO) < 0)
         fail_errno(errno, "cannot write to " + output.string());
     return lost;
@@ -361,7 +363,10 @@ void DetachedJob::make_anew() {
         }
         claim_ = FolderClaim(folder_);
         if (lacks(kOutputName)) lost = lead_output_to(folder_ / kOutputName);
-        if (lacks(kRoomName)) room_ = reserve_result(folder_);
+        if (lacks(kRoomName)) {
+            room_ = reserve_result(folder_);
+            room_.grow(room_size_);
+        }
         if (lacks(kControlName)) serve();
         if (const auto error = replace_file(folder_ / kRecordName, to_json(record_))) fail_record(error);
         agent_->say(LogLevel::warn,
@@ -384,7 +389,8 @@ void DetachedJob::workers_run(const RoundReady& place) {
         fail_record(error);
     folder_ = publish_job_folder(folder_, record_.id);
     published_ = true;
-    room_.grow(kResultRoom + kRoomOfRank * static_cast<std::size_t>(place.world_size));
+    room_size_ = kResultRoom + kRoomOfRank * static_cast<std::size_t>(place.world_size);
+    room_.grow(room_size_);
     watch();
     prune_jobs(folder_.parent_path());
     tell_started(std::move(starter_), record_.id);

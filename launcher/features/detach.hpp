@@ -88,6 +88,7 @@ class DetachedJob : public Feature {
     JobRecord record_;
     std::optional<ReservedFile> record_room_;
     ReservedFile room_;
+    std::size_t room_size_ = 0;  // of the result, once it is known how many ranks it tells of
     OwnedDescriptor starter_;
     AgentControls* agent_ = nullptr;  // until the job is over
     bool published_ = false;

@@ -41,6 +41,9 @@ namespace ddprun::inline launch {
 // So many bytes of a command line are recorded; the words behind them are replaced by "...".
 inline constexpr std::size_t kMaxCommandBytes = 64 * 1024;
 
+// kMostOutputKept is how many bytes of its output a job has in a file that is made anew, where something has removed the first.
+inline constexpr off_t kMostOutputKept = off_t{16} << 20;
+
 struct JobRecord {
     std::string id;  // the name of the folder, what ddpctl takes
     std::string job_id;

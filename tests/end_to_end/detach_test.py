@@ -372,6 +372,9 @@ class Cleaned(DetachTest):
         for removed in ("{jobs}/{job}", "{jobs}", *("{jobs}/{job}/" + name for name in ("control", "job.json", "output", ".result"))):
             with self.subTest(removed):
                 job = self.start(*worker("say", "before", "wait-for-file", self.go, "say", "behind"))
+                self.wait_until(lambda: self.run_ctl("logs", job)[1] == "before")
+                follower = subprocess.Popen([program("ddpctl"), "logs", "--follow", job], env=self.environment, stdout=subprocess.PIPE, text=True)
+                self.assertEqual(follower.stdout.readline(), "before\n")
                 subprocess.run(["rm", "-rf", removed.format(jobs=self.jobs, job=job)], check=True)
                 said = os.path.join(self.jobs, job, "output")
                 self.wait_until(lambda: os.path.exists(said) and "made anew" in self.run_ctl("logs", job)[1])
@@ -380,6 +383,8 @@ class Cleaned(DetachTest):
                 self.assertEqual(self.run_ctl("attach", job)[0], 0)
                 text = self.run_ctl("logs", job)[1]
                 self.assertRegex(text, rf"(?s)^before\nddprun: something has removed '{self.jobs}/{job}', .* made anew\nbehind$")
+                with follower:
+                    self.assertEqual("before\n" + follower.stdout.read().strip(), text)
                 self.assertEqual(self.status(job)["state"], "ended")
                 os.remove(self.go)
                 shutil.rmtree(self.jobs)
@@ -404,8 +409,10 @@ class Cleaned(DetachTest):
         job = self.start(*worker("wait-for-file", self.go))
         launcher = self.status(job)["job"]["pid"]
         with open(f"/proc/{launcher}/fd/1", encoding="utf-8") as output:
-            shutil.rmtree(self.jobs)
+            gone = os.path.join(self.runtime, "gone")
+            os.rename(self.jobs, gone)
             os.symlink("/tmp", self.jobs)
+            shutil.rmtree(gone)  # which the launcher hears of
             self.wait_until(lambda: f"(process {launcher}): " in output.read())
         os.remove(self.jobs)
         self.let_go()
