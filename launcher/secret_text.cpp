@@ -15,8 +15,8 @@ constexpr std::array<std::string_view, 14> kSecretParts = {
     "JWT",    "AUTHORIZATION", "PRECONDITION", "DATABASE_URL", "CONNECTION_STR", "WEBHOOK",  "KEY"};
 
 // Whole words of a name, which mean something else within another word; PWD alone is a folder, and AUTH alone a choice.
-constexpr std::array<std::string_view, 8> kSecretWords = {"PASS", "CREDS", "CRED",   "DSN",
-                                                          "SAS",  "PAT",   "COOKIE", "SIGNATURE"};
+constexpr std::array<std::string_view, 9> kSecretWords = {"PASS", "PW",  "CREDS",  "CRED",     "DSN",
+                                                          "SAS",  "PAT", "COOKIE", "SIGNATURE"};
 constexpr std::array<std::string_view, 2> kSecretBesideOthers = {"PWD", "AUTH"};
 // Beginnings of words, as in REDIS_URL: addresses that usually have the password within.
 constexpr std::array<std::string_view, 6> kServices = {"REDIS", "MONGO",  "POSTGRES",
@@ -56,7 +56,8 @@ bool is_name(std::string_view text) {
            });
 }
 
-// Where the value of a secret name begins, in NAME=value, --env=NAME=value, RANKS:NAME=value or Name:value; npos: there is none.
+// Where the value of a secret name begins, in NAME=value, --env=NAME=value, RANKS:NAME=value, a=b;NAME=value or Name:value; npos:
+// there is none.
 std::size_t begin_of_secret(std::string_view text) {
     const auto colon = text.find(':');
     const bool has_colon = colon != text.npos && !text.substr(colon).starts_with("://");
@@ -64,6 +65,8 @@ std::size_t begin_of_secret(std::string_view text) {
     std::vector<std::size_t> begins{0};
     if (has_colon) begins.push_back(colon + 1);
     if (first_equals != text.npos) begins.push_back(first_equals + 1);
+    for (auto at = text.find_first_of(";&"); at != text.npos; at = text.find_first_of(";&", at + 1))
+        begins.push_back(at + 1);
     for (const std::size_t begin : begins) {
         const auto equals = text.find('=', begin);
         if (equals == text.npos) continue;

@@ -29,7 +29,11 @@ std::string other_grammar(std::string_view text) {
 }
 
 std::string text_of(const toml::node& value, const std::string& name) {
-    if (const auto* text = value.as_string()) return text->get();
+    if (const auto* text = value.as_string()) {
+        if (text->get().find('\0') == std::string::npos) return text->get();
+        throw BadValue(fmt::format("{}: {}: has a zero byte (\\u0000) in it, which no value can have",
+                                   place_of(value.source().begin), name));
+    }
     if (const auto* number = value.as_integer()) return std::to_string(number->get());
     if (const auto* number = value.as_floating_point()) return fmt::format("{}", number->get());
     if (const auto* truth = value.as_boolean()) return truth->get() ? "true" : "false";

@@ -8,7 +8,7 @@
 
 namespace ddprun::inline app {
 
-// More than so many bytes are no file of options.
+// kMaxConfigFile is how many bytes a file of options may have.
 inline constexpr std::size_t kMaxConfigFile = 1024 * 1024;
 
 // A ConfigEntry is what one name of the file is set to; an option that may be repeated takes a list. Without texts it says nothing.
@@ -19,8 +19,8 @@ struct ConfigEntry {
     std::string place;  // of the name: "line 3, column 1"
 };
 
-// Throws BadValue with line and column for a text that is no TOML, and for what is TOML but no option's value: a table, a date,
-// a list in a list.
+// parse_config returns the entries of such a text, in its order. Throws BadValue with line and column for a text that is no TOML, and
+// for what is TOML but no option's value: a table, a date, a list in a list, a text with a zero byte.
 std::vector<ConfigEntry> parse_config(std::string_view text);
 
 }  // namespace ddprun::inline app

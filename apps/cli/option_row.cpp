@@ -54,7 +54,7 @@ const OptionRow& row_of(const ConfigEntry& entry, const std::vector<OptionGroup>
 ConfigValues read_config_file(const std::string& path, const std::vector<OptionGroup>& groups,
                               const ToldFiles& files) {
     const auto bytes = files.read(path, kMaxConfigFile);
-    if (!bytes) throw BadValue(fmt::format("cannot be read: {}", bytes.error().message()));
+    if (!bytes) throw BadValue("cannot be read: " + why_untold(bytes.error(), kMaxConfigFile));
     ConfigValues values;
     for (ConfigEntry& entry : parse_config(edited_text(*bytes))) {
         const OptionRow& row = row_of(entry, groups);

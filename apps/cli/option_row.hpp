@@ -32,7 +32,7 @@ enum OptionMark : unsigned {
     kNode0 = 16,      // that of node 0 counts for all
     kAllNodes = 32,   // it has to be the same on all nodes
     kPath = 64,       // it has places in the file system: at_home()
-    kTemplate = 128,  // its `${rank}` and the like are filled in by the program
+    kTemplate = 128,  // its `${rank}` and the like are filled in by the program, or by a shell that it starts
     kOwnMark = 1024,  // the first of a program's own marks
 };
 

@@ -46,7 +46,7 @@ void claim_told(const ClusterView& view, FamilyFacts& facts, Fact fact, std::str
                 std::string_view before = {});
 void claim_number(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
                   int lowest);
-// Notes a conflict, unless there is none: the first one stays.
+// refuse notes the conflict, if the text says one and no other was noted before.
 void refuse(FamilyFacts& facts, std::string conflict);
 void claim_port(const ClusterView& view, FamilyFacts& facts, std::string_view variable);
 // MASTER_ADDR and MASTER_PORT.

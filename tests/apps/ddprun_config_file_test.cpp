@@ -101,6 +101,7 @@ TEST_CASE("options: what a configuration file may not say") {
         {"nodes.nnodes = 2\n", "line 1, column 1: nodes: options are in no table"},
         {"[[wrap]]\n", "line 1, column 1: wrap: options are in no table"},
         {"role = 1979-05-27\n", "line 1, column 8: role: must be a text, a number"},
+        {"role = \"a\\u0000b\"\n", "line 1, column 8: role: has a zero byte (\\u0000) in it"},
         {"wrap = [['a']]\n", "line 1, column 9: wrap: must be a text, a number"},
         {"quiet = true\nrestart-on = 1,64-78\n", "line 2, column 15: no TOML: "},
         {"role = chief of staff\n", "line 1, column 8: no TOML: "},

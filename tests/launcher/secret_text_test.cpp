@@ -31,6 +31,8 @@ TEST_CASE("which names are secret") {
                              "OMPI_MCA_orte_precondition_transports",
                              "dbpass",
                              "--password",
+                             "--pw",
+                             "DB_PW",
                              "--api-key",
                              "--hf_token",
                              "GITHUB_PAT"}) {
@@ -52,6 +54,8 @@ TEST_CASE("a command is stored and shown without secrets") {
         {{"train.py", "--password", "x", "--lr", "1"},
          {"train.py", "--password", "(not shown)", "--lr", "1"}},
         {{"--token=x"}, {"--token=(not shown)"}},
+        {{"Server=x;Password=y;User=z"}, {"Server=x;Password=(not shown)"}},
+        {{"h?user=x&password=y"}, {"h?user=x&password=(not shown)"}},
         {{"--password", "--lr", "1"}, {"--password", "--lr", "1"}},
         {{"--env", "ML_TOKEN=a b"}, {"--env", "ML_TOKEN=(not shown)"}},
         {{"--env-rank=0-3:ML_TOKEN=a"}, {"--env-rank=0-3:ML_TOKEN=(not shown)"}},

@@ -59,7 +59,7 @@ std::vector<OptionRow> program_rows(CommandLine& line) {
              "These ranks (0,8-15; local=0; *) run COMMAND in place of PROGRAM\n"
              "May be repeated; the first that names a rank counts. "
              "With '*:…' among them PROGRAM may be left out.",
-             add_program, kRepeated | kAllNodes | kPath},
+             add_program, kRepeated | kAllNodes | kPath | kTemplate},
             {"--local-cache", "",
              "Caches of Triton, Inductor, CUDA and PyTorch's "
              "extensions in a folder of this machine, for this job\n"
@@ -343,7 +343,7 @@ std::vector<OptionRow> debugging_rows(CommandLine& line) {
              "Put COMMAND (gdb, nsys, …) in front of these ranks; %r %l %h\n"
              "The rank, the local rank, the host; may be repeated.",
              [&line](Text text) { line.wraps.push_back(value_or_throw<UsageError>(parse_wrap(text))); },
-             kRepeated | kPath}};
+             kRepeated | kPath | kTemplate}};
 }
 
 std::vector<OptionRow> torchrun_rows(CommandLine& line) {

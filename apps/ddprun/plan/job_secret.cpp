@@ -24,6 +24,13 @@ bool has_users_secret() {
     return std::filesystem::exists(users_secret_file(), unknown);
 }
 
+[[noreturn]] void refuse_users_secret() {
+    throw UsageError(
+        fmt::format("{} says key = job: {} serves for all jobs and is not taken; give the job one of its own "
+                    "(--secret-file, DDPRUN_SECRET), or start it by --hosts, which makes one",
+                    kSiteFile, users_secret_file().string()));
+}
+
 }  // namespace
 
 std::filesystem::path users_secret_file() {
@@ -56,6 +63,9 @@ bool has_given_secret(const SitePolicy& agreed, const std::string& variable) {
 std::optional<SecretKey> find_job_key(const CommandLine& line, const SitePolicy& agreed,
                                       std::string& variable, bool is_open, std::string& advice) {
     std::optional<std::string> secret;
+    std::error_code unknown;
+    if (agreed.keys_per_job && std::filesystem::equivalent(line.secret_file, users_secret_file(), unknown))
+        refuse_users_secret();
     const auto own_file = agreed.keys_per_job ? std::filesystem::path() : users_secret_file();
     // One node has nobody to prove anything to; what its user names is looked at all the same.
     if (agreed.auth != Auth::off && (line.nnodes > 1 || !line.secret_file.empty()))
@@ -63,10 +73,7 @@ std::optional<SecretKey> find_job_key(const CommandLine& line, const SitePolicy&
     wipe(variable);
     if (!secret) {
         if (line.nnodes > 1 && agreed.auth != Auth::off && agreed.keys_per_job && has_users_secret())
-            throw UsageError(fmt::format(
-                "{} says key = job: {} serves for all jobs and is not taken; give the job one of its own "
-                "(--secret-file, DDPRUN_SECRET), or start it by --hosts, which makes one",
-                kSiteFile, users_secret_file().string()));
+            refuse_users_secret();
         if (line.nnodes > 1 && agreed.seals_store)
             throw UsageError(fmt::format(
                 "{} says store = door: agents need a secret for that (--make-secret, and no --auth off)",

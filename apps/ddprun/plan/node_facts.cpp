@@ -13,6 +13,7 @@
 #include "launcher/plan/program_words.hpp"
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/child_exec.hpp"
+#include "launcher/told_file.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/net/resolver.hpp"
@@ -92,7 +93,7 @@ RankOrder find_rank_order(const CommandLine& line, const Environment& environmen
     const auto text = line.files.read(by, kMaxRankOrderFile);
     if (!text)
         throw UsageError(fmt::format("{}: neither node nor topology, and no file that can be read: {}",
-                                     option, text.error().message()));
+                                     option, why_untold(text.error(), kMaxRankOrderFile)));
     auto order = order_by_file(edited_text(*text), host);
     if (const auto* wrong = std::get_if<std::string>(&order))
         throw UsageError(fmt::format("{}: {}", option, *wrong));

@@ -38,7 +38,7 @@ struct NodeFacts {
     std::vector<std::string> neighbours;       // what lies where the first of them should, if it does not
     std::string own_python;    // the python3 of the environment that this launcher, or its starter, lies in
     std::string other_python;  // says that PATH has another one
-    std::string python;        // the file that runs Python programs, as found on PATH; empty: not found
+    std::string python;        // the file that runs Python programs; empty: not found
     std::string on_failure;    // the file that --on-failure names, as found on PATH
     bool other_venv = false;   // VIRTUAL_ENV is set, and that file is not of it
 

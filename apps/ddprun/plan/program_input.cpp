@@ -12,6 +12,7 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/plan/program_words.hpp"
+#include "launcher/told_file.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
@@ -30,11 +31,10 @@ std::string name_of(const ProgramInput& input, const CommandLine& line) {
 std::string read_all(const CommandLine& line, int descriptor, const std::string& name) {
     auto text = line.files.read(descriptor, kMaxReadProgram);
     if (text) return *std::move(text);
-    if (text.error() == make_error_code(Errc::limit_exceeded))
-        throw UsageError(fmt::format(
-            "{}: its program, which is read for all workers, has over {} bytes; put it into a file", name,
-            kMaxReadProgram));
-    throw UsageError(fmt::format("{}: its program cannot be read: {}", name, text.error().message()));
+    const bool is_large = text.error() == make_error_code(Errc::limit_exceeded);
+    throw UsageError(fmt::format(
+        "{}: its program, which is read for all workers, {}{}{}", name, is_large ? "" : "cannot be read: ",
+        why_untold(text.error(), kMaxReadProgram), is_large ? "; put it into a file" : ""));
 }
 
 // A pipe of a shell's has a number that only this process knows.
@@ -43,11 +43,15 @@ void name_standard_input(std::vector<std::string>& words, const ProgramInput& in
     if (input.descriptor != STDIN_FILENO && word != words.end()) *word = kStandardInput;
 }
 
-void refuse_further(const CommandLine& line) {
+std::vector<std::vector<std::string>> further_words(const CommandLine& line) {
     std::vector<std::vector<std::string>> further;
     for (const NodeProgram& one : line.further_programs) further.push_back(one.words);
     for (const RankCommand& one : line.rank_programs) further.push_back(one.words);
-    for (const auto& words : further) {
+    return further;
+}
+
+void refuse_further(const CommandLine& line) {
+    for (const auto& words : further_words(line)) {
         if (program_input(words))
             throw UsageError(fmt::format(
                 "{}: its program is read from standard input, which only PROGRAM can be; put it into a file",
@@ -63,11 +67,16 @@ void refuse_pipes(const CommandLine& line) {
         return descriptor && *descriptor > STDERR_FILENO && ::fstat(*descriptor, &info) == 0 &&
                S_ISFIFO(info.st_mode);
     };
-    const auto pipe = std::find_if(line.program.begin() + 1, line.program.end(), is_pipe);
-    if (pipe != line.program.end() && !line.adapt)
-        throw UsageError(fmt::format(
-            "{} {}: a pipe of this process's, which workers do not get; write it to a file, and give that",
-            harmless_line(line.program.front()), harmless_line(*pipe)));
+    if (line.adapt) return;
+    std::vector<std::vector<std::string>> commands = further_words(line);
+    commands.push_back(line.program);
+    for (const auto& words : commands) {
+        const auto pipe = std::find_if(words.begin() + 1, words.end(), is_pipe);
+        if (pipe != words.end())
+            throw UsageError(fmt::format(
+                "{} {}: a pipe of this process's, which workers do not get; write it to a file, and give that",
+                harmless_line(words.front()), harmless_line(*pipe)));
+    }
 }
 
 bool is_others(const CommandLine& line) {

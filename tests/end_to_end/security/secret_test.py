@@ -225,8 +225,9 @@ class SecretTest(EndToEndTest):
         os.makedirs(os.path.dirname(made), mode=0o700)
         with open(os.open(made, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
             file.write(SECRET)
-        code, said = code_and_words("key = job")
-        self.assertEqual((code, "says key = job" in said and made in said), (USAGE, True), said)
+        for words in ((), (f"--secret-file={made}",)):
+            code, said = code_and_words("key = job", *words)
+            self.assertEqual((code, "says key = job" in said and made in said), (USAGE, True), said)
         for site in ("key = auto", "key = job\nstore = door"):
             variables = {"DDPRUN_SECRET": SECRET} if "job" in site else {}
             self.assertEqual(code_and_words(site, **variables)[0], UNAVAILABLE)
