@@ -47,7 +47,7 @@ program "the example" "$build/bin/ddprun" --standalone --nproc-per-node=2 apps/e
 program "a killed rank" "$python" -B scripts/interop/programs/backend_death.py
 program "a rank is killed, stands still, is late, leaves, aborts" "$python" -B scripts/interop/programs/backend_torture.py
 program "the peers hear of an end before torch's hooks run" "$python" -B scripts/interop/programs/backend_hooks.py
-for rendezvous in "--standalone" "--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --nnodes=1" "--master-addr=127.0.0.1 --master-port=$((10000 + RANDOM))"; do
+for rendezvous in "--standalone" "--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --nnodes=1" "--master-addr=127.0.0.1 --master-port=$((10000 + RANDOM % 20000))"; do
     for what in torch numpy; do
         # shellcheck disable=SC2086
         program "restarts under torchrun, $what, $rendezvous" "$(dirname "$python")/torchrun" $rendezvous --max-restarts=3 \

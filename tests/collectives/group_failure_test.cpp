@@ -120,7 +120,7 @@ TEST_CASE("a group's deadline names the ranks that exchange nothing", "[group]")
                 const std::string text = error.what();
                 expect(
                     text.find(
-                        "group of 2: Timed out after 1 s (operation_timeout) rank 2 is at barrier() as call 1") ==
+                        "group of 2: Timed out after 3 s (operation_timeout) rank 2 is at barrier() as call 1") ==
                         0,
                     text);
             } else if (comm.rank() == 1) {

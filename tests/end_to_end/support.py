@@ -255,6 +255,18 @@ def names_of_part(part):
     return names or sys.exit(f"there is no part {part}")
 
 
+class ToldSkips(unittest.TextTestResult):
+    """Says of each case that is skipped why, on a line that scripts/test.sh shows."""
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        print(f"\nskipped: {reason.removeprefix('skipped: ')} ({test.id().partition('.')[2]})", flush=True)
+
+
+class Runner(unittest.TextTestRunner):
+    resultclass = ToldSkips
+
+
 def main():
     global BIN
     if len(sys.argv) < 2:
@@ -266,4 +278,4 @@ def main():
     os.environ["XDG_CONFIG_HOME"] = "/dev/null/none"  # No key of whoever runs the tests makes a job another one.
     if sys.argv[1:2] == ["--part"]:
         sys.argv[1:] = names_of_part(sys.argv[2])
-    unittest.main(verbosity=1)
+    unittest.main(verbosity=1, testRunner=Runner)

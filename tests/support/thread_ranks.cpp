@@ -72,7 +72,7 @@ void run_on_hosts(const std::vector<std::string>& hosts, const std::function<voi
 
 CommunicatorOptions short_operations() {
     CommunicatorOptions options;
-    options.operation_timeout = std::chrono::milliseconds(1000);
+    options.operation_timeout = std::chrono::seconds(3);
     return options;
 }
 

@@ -38,13 +38,15 @@ def flood(kind, rate, prefix=()):
         code = file.read()
     words = [*prefix, PYTHON, "-c", code, kind, str(rate / FLOODERS), str(SECONDS)]
     # In sessions of their own, as somebody else's are: the kernel shares the CPUs out by sessions.
-    flooders = [subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True) for _ in range(FLOODERS)]
+    flooders = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) for _ in range(FLOODERS)]
     try:
-        yield
+        yield flooders
+        assert all(flooder.poll() is None for flooder in flooders), "the flood has ended"
     finally:
         for flooder in flooders:
             flooder.kill()
             flooder.wait()
+            flooder.stdout.close()
 
 
 @contextlib.contextmanager

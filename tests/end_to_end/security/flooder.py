@@ -2,7 +2,7 @@
 
 KIND is what is said on each connection: `silent`, nothing; `half`, the first half of a Hello; `garbage`, as many bytes as a
 Hello has; `stranger`, a Hello with another number than the job's. RATE connections a second are opened, as far as the machine
-keeps up, of which the last 900 are kept. Prints how many there were at the end.
+keeps up, of which the last 900 are kept. Prints a line at the first, and how many there were at the end.
 """
 
 import socket
@@ -61,6 +61,8 @@ def flood(words, rate, seconds):
         last += max(due / rate, now - last - LAG)
         for number in range(due if ports else 0):
             kept.append(call(ports[(calls + number) % len(ports)], words))
+        if ports and due and not calls:
+            print("calls", flush=True)
         calls += due if ports else 0
         for caller in kept[:-KEPT]:
             caller.close()

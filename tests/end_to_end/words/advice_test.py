@@ -88,17 +88,20 @@ class Typed(HabitsTest):
 
     def test_what_another_launchers_habit_is_told_is_taken(self):
         more = ("--time 1:00:00", "--nodes 2-4", "-x NCCL_DEBUG", "--np all", "--wait x", "--rank x", "--port x", "--retries x")
+        tried = 0
         for words in (*(words for words, _ in HABITS), *more):
             err = self.said(*words.split(" "), "train.py")[2]
             told = re.search(r"; here: (.*)$", err)
             for flag, value in re.findall(r"(--[a-z-]+)[ =]('[^']*'|[^\s,()]+)", told.group(1) if told else ""):
                 if value.isupper() or value in ("in", "on") or re.fullmatch("N[ms]|MIN:MAX|NAME=VALUE|N\\|MIN:MAX|S:SIGNAL|S\\[:kill\\]", value):
                     continue  # It stands for something.
+                tried += 1
                 with self.subTest(words=words, told=told.group(1)):
                     given = shlex.split(value)[0]
                     more = ["--nnodes", "9"] if flag == "--node-rank" else []
                     code, _, err = self.said("--dry-run", *more, f"{flag}={given}", "train.py")
                     self.assertTrue(code == 0 or "No such file" in err or "node has no GPU" in err or "be resolved" in err, err)
+        self.assertGreater(tried, 30)
 
 
 class Named(unittest.TestCase):

@@ -301,13 +301,13 @@ TEST_CASE(
     const pid_t grandchild = number_in(run.out->line());
     // As long as the end moves on, or there is none, nothing happens: not at the first end …
     const auto start = std::chrono::steady_clock::now();
-    run.runner->set_lease(start + 200ms);
+    run.runner->set_lease(start + 3s);
     run.runner->set_lease(start + 1h);
     run.runner->set_lease(std::nullopt);
-    run.runner->set_lease(start + 900ms);
+    run.runner->set_lease(start + 4s);
     // … which has long passed when the last one is over.
     CHECK(run.take_events(2) == Lines{"signal 9 (SIGKILL)", "gone"});
-    CHECK(std::chrono::steady_clock::now() >= start + 900ms);
+    CHECK(std::chrono::steady_clock::now() >= start + 4s);
     // The guardian goes on, without a lease. What is ordered now waits until it has done with the last one.
     run.runner->set_lease(std::nullopt);
     run.sweep();

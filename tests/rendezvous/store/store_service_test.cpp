@@ -167,7 +167,7 @@ TEST_CASE("store service: a request that was begun must go on, but silence is al
 
 TEST_CASE("store service: a long request may take its time as long as it goes on") {
     StoreLimits limits;
-    limits.request_progress = std::chrono::seconds(2);
+    limits.request_progress = std::chrono::seconds(4);
     StoreHost host(ListenScope::loopback, 0, limits);
     RawClient client(host.port());
     const std::string value(std::size_t{12} << 20, 'v');
