@@ -67,8 +67,7 @@ def flood(words, rate, seconds):
         for caller in kept[:-KEPT]:
             caller.close()
         del kept[:-KEPT]
-        if now + TICK > time.monotonic():
-            time.sleep(now + TICK - time.monotonic())  # No event says when the next are due: the rate is the flood's own.
+        time.sleep(max(now + TICK - time.monotonic(), 0))  # No event says when the next are due: the rate is the flood's own.
         now = time.monotonic()
     return calls
 
