@@ -22,7 +22,7 @@ MOST_BYTES_MORE = 500_000  # of the program, stripped
 LIMIT_SECONDS = 120
 WORKERS = 8
 LOG_BYTES = 40 * MIB
-SIZES = ((2, 8), (2, 32 * KIB), (2, 8 * MIB), (4, 8 * KIB), (4, 8 * MIB))
+SIZES = ((2, 8), (2, 32 * KIB), (2, 8 * MIB), (2, 32 * MIB), (4, 8 * KIB), (4, 8 * MIB))
 ITERATIONS = 200
 STORE_CLIENTS = 64
 
