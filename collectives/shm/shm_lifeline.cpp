@@ -29,6 +29,7 @@ struct ExitMark::All {
     std::timed_mutex mutex;
     std::set<const ExitMark*> marks;
     ProcessNumber process = this_process();
+    const All* parents = nullptr;  // what its process was forked with, which leak checkers are to find
 
     // Those of this process: a forked child has none of its parent's.
     static All& here() {
@@ -36,6 +37,7 @@ struct ExitMark::All {
         All* found = all.get();
         if (found == nullptr || found->process != this_process()) {
             auto made = std::make_unique<All>();
+            made->parents = found;
             if (all.get().compare_exchange_strong(found, made.get())) {
                 found = made.release();
                 // Unlike atexit(), it passes an argument. Where it fails, an exit looks like a death.
@@ -149,7 +151,7 @@ void ShmLifeline::run() {
 }
 
 void ShmLifeline::watch() {
-    int place = next(place_);
+    int place = holds_.load() ? next(place_) : place_;
     bool helped = false;
     while (true) {
         watched_.store(place);

@@ -284,6 +284,28 @@ TEST_CASE("the bit of waiters lets neither ShmLifeline nor LifeTable's watcher s
                    });
 }
 
+TEST_CASE("of two that sleep on one word with a bit of waiters one may sleep through a reason", "[protocol]") {
+    // So each of ShmLifeline's words has one sleeper only.
+    const auto sleepers = [](int count) {
+        return explore([=](World& world) {
+            auto alarm = std::make_shared<Alarm>();
+            world.thread([=] {
+                alarm->reason.store(1);
+                alarm->word.fetch_and(~kWaiters);
+                futex_wake_all(alarm->word);
+            });
+            for (int i = 0; i < count; ++i) {
+                world.thread([=] {
+                    const std::uint64_t value = alarm->word.fetch_or(kWaiters) | kWaiters;
+                    if (alarm->reason.load() == 0) futex_wait(alarm->word, value);
+                });
+            }
+        });
+    };
+    CHECK(sleepers(1).fault == "");
+    CHECK(sleepers(2).fault != "");
+}
+
 TEST_CASE("ShmLifeline's thread ends though it goes on to another word meanwhile", "[protocol]") {
     // It looks at stopping_ twice; the first look only saves the system call.
     check_protocol(

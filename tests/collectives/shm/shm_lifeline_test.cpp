@@ -3,6 +3,7 @@
 #include "collectives/shm/shm_lifeline.hpp"
 
 #include <linux/filter.h>
+#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -10,10 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include "tests/support/await_verdict.hpp"
 #include "tests/support/catch.hpp"
@@ -100,6 +104,7 @@ class Host {
 
     Child& child(int place) { return *children_[static_cast<std::size_t>(place) - 1]; }
     LiveRank& own() { return *live_; }
+    const ShmSegment& segment() const { return segment_; }
 
     Verdict await_verdict() { return ddprun::await_verdict(live_->lifeline); }
 
@@ -207,10 +212,26 @@ TEST_CASE("a rank without robust futexes is passed over", "[shm-lifeline]") {
         host.child(1).wait_for_end();
         REQUIRE_FALSE(host.own().lifeline.verdict());
     }
-    // It still sees others, and those beyond it are seen by its left neighbour.
+    // Those beyond it are seen by its left neighbour.
     Host host({stay, stay}, [](int place) {
         if (place == 1) refuse_robust_lists();
     });
     host.child(2).kill();
     require_culprit(host.await_verdict(), CollectiveErrorCode::peer_died, 2);
+}
+
+TEST_CASE("nobody sleeps on a word that another sleeps on", "[shm-lifeline]") {
+    // One could set the bit again that a wake has just taken away, and the other sleep through the wake.
+    Host host({stay}, refuse_robust_lists);
+    const auto sleepers = [&](int place) {
+        auto& word = host.segment().life(place).word;
+        return ::syscall(SYS_futex, &word, FUTEX_CMP_REQUEUE, 0, 10L, &word, word.load());
+    };
+    const auto guard = std::chrono::steady_clock::now() + std::chrono::milliseconds(kGuardMilliseconds);
+    while (std::max(sleepers(0), 0L) + std::max(sleepers(1), 0L) < 2) {
+        REQUIRE(std::chrono::steady_clock::now() < guard);
+        std::this_thread::yield();
+    }
+    REQUIRE(sleepers(0) == 1);
+    REQUIRE(sleepers(1) == 1);
 }
