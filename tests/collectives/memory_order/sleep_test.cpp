@@ -284,7 +284,8 @@ TEST_CASE("the bit of waiters lets neither ShmLifeline nor LifeTable's watcher s
                    });
 }
 
-TEST_CASE("of two that sleep on one word with a bit of waiters one may sleep through a reason", "[protocol]") {
+TEST_CASE("of two that sleep on one word with a bit of waiters one may sleep through a reason",
+          "[protocol]") {
     // So each of ShmLifeline's words has one sleeper only.
     const auto sleepers = [](int count) {
         return explore([=](World& world) {
