@@ -23,7 +23,7 @@ constexpr std::string_view kHostBound =
     "HOSTNAME HOST TMPDIR KRB5CCNAME GPG_TTY GPG_AGENT_INFO WINDOWID TMUX TMUX_PANE STY INVOCATION_ID JOURNAL_STREAM NOTIFY_SOCKET LISTEN_*";
 
 // What parts a text into words and names: in options, lists and the texts of shells.
-constexpr std::string_view kBetweenNames = " \t\n=:,;&|()<>'\"`\\";
+constexpr std::string_view kBetweenNames = " \t\n=:,;&|()<>{}[]$'\"`\\";
 
 // They may be another node's numbers.
 constexpr std::string_view kGpuMasks =
@@ -202,7 +202,10 @@ std::vector<std::string> StartPlan::named_files() const {
             for (std::string_view rest = word; !rest.empty();) {
                 add(rest);
                 const auto end = std::min(rest.find_first_of(kBetweenNames), rest.size());
-                add(rest.substr(0, end));
+                const std::string_view part = rest.substr(0, end);
+                add(part);
+                // "-f/tmp/rules", and what is left of "${X:-/tmp/rules}".
+                if (part.starts_with('-')) add(part.substr(std::min(part.find('/'), part.size())));
                 rest.remove_prefix(std::min(end + 1, rest.size()));
             }
         }

@@ -263,8 +263,14 @@ bool is_in_open_folder(const fs::path& path) {
     struct stat info {
     }, folder{};
     if (::stat(path.c_str(), &info) != 0 || S_ISDIR(info.st_mode)) return false;
-    return ::stat(folder_of(path).c_str(), &folder) == 0 &&
-           ((folder.st_mode & S_IWOTH) != 0 || !is_ours_or_roots(folder));
+    // Behind a link of one's own lies a folder that may be anybody's.
+    error_code unknown;
+    const fs::path file = fs::canonical(path, unknown);
+    const auto is_open = [&folder](const fs::path& one) {
+        return ::stat(folder_of(one).c_str(), &folder) == 0 &&
+               ((folder.st_mode & S_IWOTH) != 0 || !is_ours_or_roots(folder));
+    };
+    return is_open(path) || (!unknown && is_open(file));
 }
 
 boost::system::result<OwnedDescriptor> open_own_file(const fs::path& path, int flags, unsigned mode) {

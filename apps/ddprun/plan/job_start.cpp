@@ -200,6 +200,12 @@ std::vector<std::string> started_by_options(const CommandLine& line, const Envir
     for (const RankCommand& one : line.rank_programs) add(one.words);
     if (!line.on_failure.empty()) add({line.on_failure});
     if (const std::string* python = find_variable(environment, "PYTHON_EXEC")) add({*python});
+    // Each agent reads its own host's file of this name, be it named by a variable.
+    const std::string* home = find_variable(environment, "HOME");
+    for (const ToldOption& option : line.told) {
+        if (option.name == "--config")
+            add({at_home(option.told.front().texts.back(), home == nullptr ? "" : *home)});
+    }
     return words;
 }
 

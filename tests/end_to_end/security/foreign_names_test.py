@@ -102,6 +102,7 @@ class OthersNames(StartTest):
                 ("behind.sh", ("--program=*:sh -c 'true;./behind.sh'", "true"), {}),
                 ("judge.sh", ("--on-failure", "./judge.sh", "false"), {}),
                 ("told.sh", ("--config", told, "true"), {}),
+                ("variable.toml", ("true",), {"DDPRUN_CONFIG": "variable.toml"}),
                 ("variable.sh", ("true",), {"DDPRUN_WRAP": "*:./variable.sh"}),
                 ("later.sh", ("false",), {"DDPRUN_ON_FAILURE": f"{self.shared}/later.sh"}),
                 ("python", ("x.py",), {"PYTHON_EXEC": f"{self.shared}/python"}),
