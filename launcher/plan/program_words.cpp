@@ -159,24 +159,34 @@ bool takes_other_paths(std::string_view wrapper) {
     return contains(kTakers, wrapper);
 }
 
+// Wrappers' options whose value may be a path: where a trace goes, what a debugger reads, where make works.
+bool takes_path(std::string_view option) {
+    constexpr std::string_view kTakers[] = {"-o",         "-x",       "-C",       "--chdir", "--command",
+                                            "--log-file", "--output", "--prefix", "--report"};
+    return contains(kTakers, option);
+}
+
 // What a wrapper starts, as far as its words tell: a path from this folder, a script, an interpreter or another wrapper.
 std::vector<std::string> behind_wrapper(const std::vector<std::string>& words) {
     const std::string_view wrapper = without_folders(words.front());
     if (!starts_others(wrapper)) return {};
     const bool runs_paths = !takes_other_paths(wrapper);
-    return {std::find_if(words.begin() + 1, words.end(),
-                         [runs_paths](const std::string& word) {
-                             const bool is_path = word.starts_with("./") || word.starts_with("../");
-                             return (runs_paths && is_path) || is_for_starter(word) ||
-                                    starts_others(without_folders(word));
-                         }),
-            words.end()};
+    for (auto word = words.begin() + 1; word != words.end(); ++word) {
+        const bool is_path =
+            (word->starts_with("./") || word->starts_with("../")) && !takes_path(*std::prev(word));
+        if ((runs_paths && is_path) || is_for_starter(*word) || starts_others(without_folders(*word)))
+            return {word, words.end()};
+    }
+    return {};
 }
 
-// An interpreter that reads its program from standard input where it is given nothing.
+// An interpreter that reads its program from standard input where it is given nothing. In a folder that is none of installed
+// programs it is a program of the user's that is called alike.
 bool reads_its_input(std::string_view name) {
     constexpr std::string_view kReaders[] = {"julia", "lua", "luajit", "node", "nodejs",
                                              "perl",  "php", "ruby",   "tclsh"};
+    const std::string_view folder = name.substr(0, name.size() - without_folders(name).size());
+    if (!folder.empty() && !(folder.starts_with('/') && folder.ends_with("/bin/"))) return false;
     return contains(kReaders, without_version(without_folders(name)));
 }
 

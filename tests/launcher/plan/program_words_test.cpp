@@ -29,6 +29,9 @@ TEST_CASE("the words that say which program a command is") {
         {{"nice", "./train", "--hooks", "/scratch/1/h.sh"}, {"nice", "./train"}},
         {{"flock", "./lock", "python3", "train.py"}, {"flock", "python3", "train.py"}},
         {{"nice", "/opt/train", "x"}, {"nice"}},
+        {{"strace", "-o", "./trace.1", "./train", "x"}, {"strace", "./train"}},
+        {{"nsys", "profile", "-o", "./rep", "python3", "train.py"}, {"nsys", "python3", "train.py"}},
+        {{"time", "-v", "./train", "x.py"}, {"time", "./train"}},
         {{"bash", "-c", "OUT=/1 ./train x"}, {"bash", "-c", "./train"}},
         {{"bash", "-c", "A=1"}, {"bash", "-c", "A=1"}},
         {{"env", "-i"}, {"env", "-i"}},
@@ -57,6 +60,8 @@ TEST_CASE("whose program is read from a descriptor") {
                 {{"bash", "+e"}, ""},
                 {{"fish"}, ""},
                 {{"perl5.36"}, ""},
+                {{"/opt/julia-1.10/bin/julia"}, ""},
+                {{"nsys", "profile", "-o", "./rep", "python3", "-"}, "-"},
                 {{"nice", "bash"}, ""}};
     for (const auto& [words, word, descriptor] : rows) {
         CAPTURE(words);
@@ -78,6 +83,9 @@ TEST_CASE("whose program is read from a descriptor") {
                                {"nice", "./train", "--shell", "bash"},
                                {"timeout", "5", "./train", "--lang", "python"},
                                {"awk"},
+                               {"./node"},
+                               {"build/bin/julia"},
+                               {"/opt/lua5"},
                                {"/dev/fd/x"},
                                {"/dev/null"}}) {
         CAPTURE(words);
