@@ -179,6 +179,11 @@ class Kept(support.EndToEndTest):
         self.assertEqual((word, place.startswith(self.cached())), ("made", True), lines)
         self.assertIn(f"ddprun: {said} cannot be loaded: ", lines[0])
         self.assertTrue(lines[0].endswith("; one that fits is made here"), lines[0])
+        # Where none can be made the error says both, on every rank.
+        with self.start(PYTHONPATH=f"{self.shared}/site:{sources}", CXX="/bin/false", XDG_CACHE_HOME=os.path.join(self.folder, "other"),
+                        LOCAL_RANK="1") as process:
+            _, err = process.communicate(timeout=support.HANG_GUARD)
+        self.assertRegex(err, rf"RuntimeError: ddprun: {said} cannot be loaded: .*; one that fits is made here; .* does not compile ")
 
     def test_a_folder_of_its_user_that_others_could_write_to_is_closed(self):
         _, place, _ = self.load()

@@ -167,20 +167,29 @@ def in_a_folder(action, for_once=False):
 
 def load():
     """The extension's module; raises RuntimeError."""
-    path = shipped()
+    try:
+        # The extension takes the library's functions from the process.
+        ctypes.CDLL(places.library(), mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise RuntimeError(f"ddprun: {places.library()} cannot be loaded: {error}") from None
+    path, reason = shipped(), ""
     if os.path.isfile(path) and places.is_ours(os.stat(path)):
         try:
             return _loaded(path, "one that fits is made here")
         except RuntimeError as error:
-            kept.say(str(error)[len("ddprun: "):])
-    # What was asked is what is loaded, whatever has its name by then; the descriptor stays, so that no other file gets its number.
-    return in_a_folder(lambda folder: _loaded(f"/proc/self/fd/{_ensured(folder)}"), for_once=True)
+            reason = str(error)
+            kept.say(reason[len("ddprun: "):])
+    try:
+        # What was asked is what is loaded, whatever has its name by then; the descriptor stays, so that no other file gets its number.
+        return in_a_folder(lambda folder: _loaded(f"/proc/self/fd/{_ensured(folder)}"), for_once=True)
+    except RuntimeError as error:
+        if not reason:
+            raise
+        raise RuntimeError(f"{reason}; {error}") from None
 
 
 def _loaded(path, remedy=f"make it anew by `{COMMAND}`"):
     try:
-        # The extension takes the library's functions from the process.
-        ctypes.CDLL(places.library(), mode=ctypes.RTLD_GLOBAL)
         loader = importlib.machinery.ExtensionFileLoader(NAME, path)
         spec = importlib.util.spec_from_file_location(NAME, path, loader=loader)
         module = importlib.util.module_from_spec(spec)

@@ -83,8 +83,11 @@ class Folder:
         """Removes folders with such names that nothing has come into for `age` seconds: whoever made them was killed."""
         with os.scandir(self.path) as entries:
             for entry in entries:
-                if entry.name.startswith(prefix) and entry.is_dir(follow_symlinks=False) and entry.stat().st_mtime < time.time() - age:
-                    shutil.rmtree(entry.path, ignore_errors=True)
+                if not entry.name.startswith(prefix) or not entry.is_dir(follow_symlinks=False):
+                    continue
+                with contextlib.suppress(FileNotFoundError):  # Whoever made it has just ended.
+                    if entry.stat().st_mtime < time.time() - age:
+                        shutil.rmtree(entry.path, ignore_errors=True)
 
     def take(self, made, name):
         """Puts the file `made`, which lies below the folder, in the place of `name`: all of it or nothing."""
