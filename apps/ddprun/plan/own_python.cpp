@@ -25,16 +25,25 @@ constexpr std::array<std::string_view, 2> kPythonNames = {"python3", "python"};
 constexpr std::array<std::string_view, 8> kSharedFolders = {
     "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/snap/bin", "/opt/bin"};
 
+// The same place without `.` in it, which would stand for a folder of its own; `..` is not for a text to shorten.
+fs::path without_dots(const fs::path& path) {
+    fs::path shorter;
+    for (const fs::path& part : path) {
+        if (part != ".") shorter /= part;
+    }
+    return shorter;
+}
+
 // The program's names, from the one that it was called by to that of its file.
 std::vector<fs::path> names_of(const std::string& program) {
     std::error_code unknown;
     std::vector<fs::path> names;
-    fs::path name = program.empty() ? fs::path() : fs::absolute(program, unknown);
+    fs::path name = program.empty() ? fs::path() : without_dots(fs::absolute(program, unknown));
     while (!name.empty() && names.size() < kMostLinks) {
         names.push_back(name);
         const fs::path target = fs::read_symlink(name, unknown);
         if (unknown) break;
-        name = name.parent_path() / target;
+        name = without_dots(name.parent_path() / target);
         // Behind a link `..` is what the link's folder lies in; without one the user's names stay.
         if (std::find(target.begin(), target.end(), "..") == target.end()) continue;
         const fs::path folder = fs::canonical(name.parent_path(), unknown);

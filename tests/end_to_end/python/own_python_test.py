@@ -87,6 +87,13 @@ class OwnPython(support.EndToEndTest):
         self.assert_runs("venv", self.link("links/twice", "../home/.local/bin/ddprun"))
         self.assert_runs("venv", "ddprun", env={"PATH": os.path.dirname(pipx) + ":/usr/bin:/bin"})
 
+    def test_a_dot_is_no_folder_of_its_own(self):
+        # What a user's programs share is nobody's environment, however it is named.
+        self.environment_of("home/.local", None, ["ddprun-0.2"])
+        link = self.link("home/.local/bin/ddprun", "./ddprun-0.2")
+        for name in (link, self.path("home", ".local", "bin", ".", "ddprun-0.2")):
+            self.assert_runs("PATH's", name, env={"OWN_PYTHON": "PATH's"})
+
     def test_two_dots_behind_a_link_are_the_folder_that_it_leads_to(self):
         self.environment_of("tools/venv", "pyvenv.cfg", ["ddprun"])
         self.environment_of("home/venv", "pyvenv.cfg", [])
