@@ -33,6 +33,8 @@ constexpr std::array<std::string_view, 8> kTokenBeginnings = {"ghp_", "github_pa
 constexpr std::size_t kShortestToken = 20;
 
 constexpr std::string_view kAddressMark = "://";
+// Longer ones name nothing.
+constexpr std::size_t kLongestName = 199;
 
 template <class List>
 bool is_among(const List& list, std::string_view word) {
@@ -50,7 +52,7 @@ std::string plain_name(std::string_view name) {
 }
 
 bool is_name(std::string_view text) {
-    return !text.empty() && text.size() < 200 &&
+    return !text.empty() && text.size() <= kLongestName &&
            std::all_of(text.begin(), text.end(), [](unsigned char letter) {
                return std::isalnum(letter) != 0 || letter == '_' || letter == '-' || letter == '.';
            });
@@ -68,10 +70,11 @@ std::size_t begin_of_secret(std::string_view text) {
     for (auto at = text.find_first_of(";&"); at != text.npos; at = text.find_first_of(";&", at + 1))
         begins.push_back(at + 1);
     for (const std::size_t begin : begins) {
-        const auto equals = text.find('=', begin);
-        if (equals == text.npos) continue;
-        const std::string_view name = text.substr(begin, equals - begin);
-        if (is_name(name) && is_secret_name(name)) return equals + 1;
+        const std::string_view name = text.substr(begin, kLongestName + 1);
+        const auto equals = name.find('=');
+        if (equals == name.npos) continue;
+        if (is_name(name.substr(0, equals)) && is_secret_name(name.substr(0, equals)))
+            return begin + equals + 1;
     }
     if (!has_colon) return text.npos;
     const std::string_view head = text.substr(0, colon);
