@@ -32,7 +32,7 @@ std::size_t least_descriptors(std::size_t workers) noexcept {
 }
 
 std::size_t launcher_descriptors(std::size_t workers) noexcept {
-    return least_descriptors(workers) + 2 * static_cast<std::size_t>(kStartsAtOnce);
+    return least_descriptors(workers) + 3 * static_cast<std::size_t>(kStartsAtOnce);
 }
 
 namespace {

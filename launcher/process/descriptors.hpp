@@ -18,7 +18,7 @@
 
 namespace ddprun::inline launch {
 
-// This many workers are started at once; they have two ends of each stream in the launcher.
+// This many workers are started at once; each has its end of two streams in the launcher, and a program that it may read.
 inline constexpr int kStartsAtOnce = 64;
 
 // These say how many descriptors a launcher needs for itself and so many workers: once they run, and while they start.

@@ -79,9 +79,9 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
            "The folder for logs that is to be looked at (that of the variables of --log-dir)",
            into(call.log_dir), kTorchruns | kPath}}}};
     // The file of --config may have any option of a launch in it.
-    std::vector<OptionGroup> of_logs = groups;
+    std::vector<OptionGroup> of_file = groups;
     const std::vector<OptionGroup> of_jobs = option_rows(unused);
-    of_logs.insert(of_logs.end(), of_jobs.begin(), of_jobs.end());
+    of_file.insert(of_file.end(), of_jobs.begin(), of_jobs.end());
     const std::vector<OptionGroup> of_nodes = node_groups(unused);
     groups.insert(groups.end(), of_nodes.begin(), of_nodes.end());
     app.footer("Exit codes: 0 without a problem, 1 with one, 2 for a wrong command line.");
@@ -98,7 +98,7 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
     for (const char* name : {"DDPRUN_LOG_DIR", "PET_LOG_DIR", "DDPRUN_CONFIG", "HOME"}) {
         if (const std::string* value = find_variable(environment, name)) logs_environment[name] = *value;
     }
-    take_values(app, of_logs, logs_environment, split.typed, {}, files);
+    take_values(app, of_file, logs_environment, split.typed, {}, files);
     for (const std::string& word : options) {
         if (!is_named(word, "--json") && !is_named(word, "--log-dir")) call.job_words.push_back(word);
     }
