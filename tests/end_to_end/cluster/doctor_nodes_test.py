@@ -184,18 +184,22 @@ class Check(DoctorOfNodesTest):
         self.environment["DDPRUN_AUTH"] = "off"
 
     def run_three(self, *words, bad, of=3):
-        """The agents, which have ended. Nothing they wait for would end by itself."""
-        with NodeNetwork(3) as network:
+        """The agents, which have ended. Nothing they wait for would end by itself; workers, until the bad one has been told."""
+        with NodeNetwork(3) as network, tempfile.TemporaryDirectory() as folder:
+            told = os.path.join(folder, "told")
             agents = [self.launch(f"--nnodes={of}", f"--node-rank={node}", "--master-addr", network.address(0), "--check",
-                                  "--last-call=3600", "--join-timeout=3600", *words, *worker("print-place"),
+                                  "--last-call=3600", "--join-timeout=3600", *words, *worker("wait-for-file", told, "print-place"),
                                   prefix=network.prefix(node), env=self.BAD if node == bad else {}) for node in range(3)]
+            agents[bad].code = agents[bad].wait()
+            with open(told, "w", encoding="ascii"):
+                pass
             for agent in agents:
                 agent.code = agent.wait()
         return agents
 
     def assert_says_what_is_wrong(self, agent):
         self.assertEqual((agent.code, agent.out()), (SYSTEM, ""), agent.err())
-        self.assertRegex(agent.err(), rf"\Addprun: --check: {self.FINDING}[^\n]*\Z")
+        self.assertRegex(agent.err(), rf"\Addprun: --check: {self.FINDING}[^\n]*(\nddprun: waiting for node 0: [^\n]*)*\Z")
 
     def assert_left_out(self, agents, bad):
         said = re.findall(r"^ddprun: refused an agent on node(\d) \(pid \d+\): it is not fit for the job \(--check\): (.*)$",
