@@ -1,10 +1,14 @@
 // What becomes of calls that wait inside NCCL for other ranks, its communicators being blocking ones: in the
 // making, in operations, in the end. On NCCL's stand-in; ranks are threads.
+#include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <latch>
 #include <thread>
 
 #include "tests/collectives/nccl/nccl_fixture.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 #include "tests/support/thread_ranks.hpp"
 
 using namespace ddprun;
@@ -16,6 +20,8 @@ using Code = CollectiveErrorCode;
 void nobody_runs(Communicator&) { throw std::runtime_error("a communicator was made"); }
 
 int living() { return standin_function<decltype(standin_living)>("standin_living")(); }
+
+auto count_threads() { return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}); }
 
 // What is stuck in its making or its end comes out; waits until all has ended.
 void let_go_and_await_the_end() {
@@ -45,9 +51,16 @@ TEST_CASE("an environment that asks for non-blocking communicators is named") {
     StandIn standin;
     standin.set("NCCL_COMM_BLOCKING", "0");
     run_ranks(1, [](int) {
+        const auto before = count_threads();
         const auto error = expect_error([] { run_communicators(2, nobody_runs); });
         expect(error.code() == Code::system, error.what());
         expect_text(error, "was told to make a non-blocking communicator: unset NCCL_COMM_BLOCKING");
+        // Whoever still makes one reads the environment, which changes with the next test.
+        const auto guard = std::chrono::steady_clock::now() + kHangGuard;
+        while (count_threads() > before) {
+            expect(std::chrono::steady_clock::now() < guard, "the makings end");
+            std::this_thread::yield();
+        }
     });
 }
 
