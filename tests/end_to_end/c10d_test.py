@@ -57,7 +57,7 @@ class Unnumbered(AgentsTest):
         guest.wait_for_line("^ddprun: waiting for node 0: cannot connect to 127.0.0.1")
         host = self.c10d(*worker("exit", 0), nnodes=2)
         self.assertEqual((guest.wait(), host.wait()), (0, 0))
-        lonely = self.c10d(*worker("exit", 0), nnodes=3, flags=("--join-timeout", 4))
+        lonely = self.c10d(*worker("exit", 0), nnodes=3, flags=("--join-timeout", 12))
         lonely.wait_for_line("^ddprun: joined 1/3, missing 2 nodes; there: ")
         self.assertEqual(lonely.wait(), 69)
 
@@ -158,7 +158,7 @@ class Allocation(AgentsTest):
         host.process.kill()
 
     def test_of_a_list_that_is_longer_than_the_job_nobody_is_named(self):
-        self.host("a1", "a[1-4]", *worker("exit", 0), flags=("--join-timeout", 5))
+        self.host("a1", "a[1-4]", *worker("exit", 0), flags=("--join-timeout", 12))
         self.launchers[0].wait()
         self.assertIn("joined 1/3, missing 2 nodes", self.launchers[0].err())
         self.assertNotIn("a2", self.launchers[0].err())

@@ -214,7 +214,7 @@ class OwnLines(OutputTest):
 
     def test_quiet_does_not_say_who_is_awaited(self):
         agents = [self.launch(*flags, "--nnodes", 2, "--master-addr", "127.0.0.1", "--master-port", free_port(),
-                              "--rdzv-conf", "join_timeout=5", "true") for flags in ((), ("-q",))]
+                              "--rdzv-conf", "join_timeout=12", "true") for flags in ((), ("-q",))]
         self.assertEqual([agent.wait() for agent in agents], [69, 69])
         self.assertRegex(agents[0].err(), "(?m)^ddprun: joined 1/2, missing node 1; ")
         self.assertEqual(len(agents[1].seen["err"]), 1, agents[1].err())

@@ -131,7 +131,7 @@ class Notices(EndToEndTest):
     def test_a_notice_reaches_every_rank_of_every_node_exactly_once(self):
         port = free_port()
         agents = [self.launch("--nnodes", 2, "--node-rank", rank, "--nproc-per-node", 2, "--master-addr", "127.0.0.1",
-                              "--master-port", port, "--grace", 2, "--forward", "USR1,USR2=WINCH", *worker("print-signals"))
+                              "--master-port", port, "--grace", 8, "--forward", "USR1,USR2=WINCH", *worker("print-signals"))
                   for rank in (0, 1)]
         for agent in agents:
             agent.wait_for_line("^ready$", count=2)

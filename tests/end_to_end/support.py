@@ -142,6 +142,10 @@ class Launcher:
     def err(self):
         return "\n".join(self.seen["err"])
 
+    def err_but_waiting(self):
+        """Without who is missing, which an agent says where another one comes 3 s after it."""
+        return "\n".join(line for line in self.seen["err"] if not re.match(r"ddprun: (joined \d+/\d+, missing |waiting for node 0: )", line))
+
 
 class Screen:
     """The master's end of a pseudo-terminal: what a person types and sees."""

@@ -18,7 +18,7 @@ from support import EndToEndTest, Launcher, free_port, program
 NOT_ADMITTED = 77
 UNAVAILABLE = 69
 USAGE = 2
-SECRET = "a-secret-for-tests-0123456789"
+SECRET = f"a-secret-for-tests-{os.getpid():010}"  # no other test's, which run beside this one
 RUN_ID = "a-job-nobody-may-know-of"
 
 

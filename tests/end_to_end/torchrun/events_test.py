@@ -171,8 +171,9 @@ class Jobs(EventsTest):
 
     def test_forwarded_signals_and_warnings_of_time(self):
         path = self.path("events")
-        agent = self.launch("--events", path, "--forward", "USR1", "--time-limit", "3600s", "--warn-before", "3599s:USR2",
+        agent = self.launch("--events", path, "--forward", "USR1", "--time-limit", "3600s", "--warn-before", "3585s:USR2",
                             *worker("print-signals"))
+        agent.wait_for_line("^ready$")
         agent.wait_for_line("^SIGUSR2$")
         agent.send(signal.SIGUSR1)
         agent.wait_for_line("^SIGUSR1$")
@@ -181,7 +182,7 @@ class Jobs(EventsTest):
         events = read_events(path)
         warning, = all_of(events, "time.warning")
         self.assertEqual(warning["signal"], "SIGUSR2")
-        self.assertIn("--warn-before 3599s:USR2", warning["text"])
+        self.assertIn("--warn-before 3585s:USR2", warning["text"])
         self.assertEqual([forwarded["signal"] for forwarded in all_of(events, "signal.forwarded")], ["SIGUSR2", "SIGUSR1"])
 
     def test_an_elastic_job_shrinks_and_grows(self):

@@ -65,14 +65,14 @@ class WatchdogTest(EndToEndTest):
 
     def test_a_worker_whose_timer_expires_is_the_first_failure_and_the_timer_its_cause(self):
         code, _, err = self.run_job(*self.words("""
-timer("done", 0.1)
+timer("done", 3)
 timer("done", None)
-if rank == "2": timer("save", 0.1)
+if rank == "2": timer("save", 3.1)
 wait()
 """, "--nproc-per-node", 3))
         self.assertEqual(code, 128 + signal.SIGKILL, err)
         self.assertRegex(err, "first failure: rank 2 .*: signal 9")
-        self.assertRegex(err, r"its watchdog timer 'save' of 0(\.\d+)? s expired, and ddprun sent SIGKILL")
+        self.assertRegex(err, r"its watchdog timer 'save' of 3(\.\d+)? s expired, and ddprun sent SIGKILL")
         self.assertNotIn("OOM", err)
         self.nothing_left()
 
