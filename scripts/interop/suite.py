@@ -73,7 +73,6 @@ class Jobs:
 def read_words():
     parser = argparse.ArgumentParser(prog="scripts/interop.sh", description=__doc__)
     parser.add_argument("--all", action="store_true", help="also the backend, Accelerate, Lightning, Transformers and JAX, which pip installs")
-    parser.add_argument("--install", action="store_true", help="only install what the jobs need")
     parser.add_argument("--secret", action="store_true", help="only the jobs of several agents, with DDPRUN_SECRET set")
     parser.add_argument("--only", metavar="TEXT", default="", help="only the jobs whose title has this text; see --list")
     parser.add_argument("--list", action="store_true", help="print the titles of the jobs and exit")
@@ -116,13 +115,12 @@ def main():
     results = Results()
     jobs = Jobs(words.secret)
     made = environment.Environment(os.path.join(ROOT, "build", "interop"))
-    older = environment.Environment(os.path.join(ROOT, "build", "interop-older"), OLDER)
     current = PyTorch("current", os.path.dirname(made.python))
     jobs.of_torch(DEBIAN, needs=None)
     jobs.of_torch(current, needs="torch")
     jobs.of_current_alone(current)
     if words.all:
-        jobs.of_the_backend(current, older)
+        jobs.of_the_backend(current, environment.Environment(os.path.join(ROOT, "build", "interop-older"), OLDER))
         jobs.of_frameworks(current)
     available = Available(made)
     begin = time.monotonic()
@@ -133,15 +131,10 @@ def main():
             print(title)
         elif reason := available.reason_against(need):
             results.skip(title, reason)
-        elif not words.install:
+        else:
             run(job, title, results)
     if words.list:
         return 0
-    if words.install and words.all:
-        try:
-            older.make()
-        except environment.Unavailable as error:
-            print(f"interop: {error}")
     print(f"interop: {time.monotonic() - begin:.0f} s")
     return results.close()
 
