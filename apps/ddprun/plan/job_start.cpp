@@ -190,6 +190,12 @@ std::vector<std::string> remote_shell_of(const StartRequest& start) {
     return remote_shell(start.rsh);
 }
 
+// The file that an option names.
+std::string file_of(const ToldOption& option, const Environment& environment) {
+    const std::string* home = find_variable(environment, "HOME");
+    return at_home(option.told.front().texts.back(), home == nullptr ? "" : *home);
+}
+
 // What options start besides the program, be they from variables or from the file of --config.
 std::vector<std::string> started_by_options(const CommandLine& line, const Environment& environment) {
     std::vector<std::string> words;
@@ -201,10 +207,8 @@ std::vector<std::string> started_by_options(const CommandLine& line, const Envir
     if (!line.on_failure.empty()) add({line.on_failure});
     if (const std::string* python = find_variable(environment, "PYTHON_EXEC")) add({*python});
     // Each agent reads its own host's file of this name, be it named by a variable.
-    const std::string* home = find_variable(environment, "HOME");
     for (const ToldOption& option : line.told) {
-        if (option.name == "--config")
-            add({at_home(option.told.front().texts.back(), home == nullptr ? "" : *home)});
+        if (option.name == "--config") add({file_of(option, environment)});
     }
     return words;
 }
@@ -246,10 +250,9 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
         !hosts.empty() && is_alike && program.find_first_of("./") == program.npos &&
         !runs_python({program}) && !std::filesystem::exists(program, unknown) &&
         find_executable(program, path == nullptr ? std::nullopt : std::optional(*path)).empty();
-    const std::string* home = find_variable(facts.environment, "HOME");
     for (const ToldOption& option : line.told) {
         if (option.name != "--config" && option.name != "--rank-order") continue;
-        const std::string file = at_home(option.told.front().texts.back(), home == nullptr ? "" : *home);
+        const std::string file = file_of(option, facts.environment);
         if (!std::filesystem::is_fifo(file, unknown) && !descriptor_named(file)) continue;
         if (const auto text = line.files.read(file, kMaxRankOrderFile))
             facts.read_options[option.name] = *text;

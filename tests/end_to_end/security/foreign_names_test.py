@@ -95,7 +95,11 @@ class OthersNames(StartTest):
         told = os.path.join(self.shared, "told.toml")
         with open(told, "w", encoding="utf-8") as file:
             file.write("wrap = '*:./told.sh'\n")
+        own = self.enterContext(tempfile.TemporaryDirectory())  # nobody else's, with a link into a folder that is anybody's
+        os.chmod(own, 0o755)
+        os.symlink(os.path.join(self.shared, "linked.sh"), os.path.join(own, "linked.sh"))
         rows = (("script.py", ("/usr/bin/python3", "script.py"), {}),
+                ("linked.sh", ("/bin/sh", os.path.join(own, "linked.sh")), {}),
                 ("wrapped.py", ("--wrap", "*:/usr/bin/python3 -u wrapped.py", "true"), {}),
                 ("quoted.sh", ("--wrap", "*:'./quoted.sh'", "true"), {}),
                 ("own.sh", ("--program=*:/bin/sh own.sh", "true"), {}),
