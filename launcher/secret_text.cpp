@@ -33,7 +33,7 @@ constexpr std::array<std::string_view, 8> kTokenBeginnings = {"ghp_", "github_pa
 constexpr std::size_t kShortestToken = 20;
 
 constexpr std::string_view kAddressMark = "://";
-// Longer ones name nothing.
+// A longer text is no name.
 constexpr std::size_t kLongestName = 199;
 
 template <class List>
@@ -70,11 +70,11 @@ std::size_t begin_of_secret(std::string_view text) {
     for (auto at = text.find_first_of(";&"); at != text.npos; at = text.find_first_of(";&", at + 1))
         begins.push_back(at + 1);
     for (const std::size_t begin : begins) {
-        const std::string_view name = text.substr(begin, kLongestName + 1);
-        const auto equals = name.find('=');
-        if (equals == name.npos) continue;
-        if (is_name(name.substr(0, equals)) && is_secret_name(name.substr(0, equals)))
-            return begin + equals + 1;
+        const std::string_view near = text.substr(begin, kLongestName + 1);
+        const auto equals = near.find('=');
+        if (equals == near.npos) continue;
+        const std::string_view name = near.substr(0, equals);
+        if (is_name(name) && is_secret_name(name)) return begin + equals + 1;
     }
     if (!has_colon) return text.npos;
     const std::string_view head = text.substr(0, colon);

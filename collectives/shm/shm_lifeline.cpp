@@ -29,7 +29,7 @@ struct ExitMark::All {
     std::timed_mutex mutex;
     std::set<const ExitMark*> marks;
     ProcessNumber process = this_process();
-    const All* parents = nullptr;  // what its process was forked with, which leak checkers are to find
+    const All* parents = nullptr;  // of the process that forked this one; kept within reach of leak checkers
 
     // Those of this process: a forked child has none of its parent's.
     static All& here() {

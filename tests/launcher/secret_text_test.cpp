@@ -67,6 +67,8 @@ TEST_CASE("a command is stored and shown without secrets") {
         {{"--db=redis://:p/w@h/0"}, {"--db=redis://:(not shown)@h/0"}},
         {{"http://h:80/@scope", "ssh://git@h/x", "a@b:c"}, {"http://h:80/@scope", "ssh://git@h/x", "a@b:c"}},
         {{"--login", "hf_abcdefghijklmnopqrst"}, {"--login", "(not shown)"}},
+        {{std::string(190, 'a') + "_PASSWORD=x"}, {std::string(190, 'a') + "_PASSWORD=(not shown)"}},
+        {{std::string(191, 'a') + "_PASSWORD=x"}, {std::string(191, 'a') + "_PASSWORD=x"}},
         {{"--key", "", "--secret-file", "/s", "A=1", "--hosts", "a:8,b:8"},
          {"--key", "(not shown)", "--secret-file", "/s", "A=1", "--hosts", "a:8,b:8"}},
     };

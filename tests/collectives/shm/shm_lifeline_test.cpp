@@ -227,6 +227,7 @@ TEST_CASE("nobody sleeps on a word that another sleeps on", "[shm-lifeline]") {
         auto& word = host.segment().life(place).word;
         return ::syscall(SYS_futex, &word, FUTEX_CMP_REQUEUE, 0, 10L, &word, word.load());
     };
+    // No event tells that a thread has fallen asleep.
     const auto guard = std::chrono::steady_clock::now() + std::chrono::milliseconds(kGuardMilliseconds);
     while (std::max(sleepers(0), 0L) + std::max(sleepers(1), 0L) < 2) {
         REQUIRE(std::chrono::steady_clock::now() < guard);
