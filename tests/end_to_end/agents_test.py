@@ -33,7 +33,7 @@ class Joining(AgentsTest):
             for rank in range(3):
                 self.assertEqual(agents[rank].wait(), 0, agents[rank].err())
                 out = agents[rank].out()
-                self.assertEqual(agents[rank].err_but_waiting(), "")
+                self.assertEqual(agents[rank].err(), "")
                 self.assertEqual(sorted(map(int, re.findall(r"^RANK=(\d+)$", out, re.MULTILINE))),
                                  list(range(base, base + counts[rank])))
                 self.assertEqual(set(re.findall(r"^WORLD_SIZE=(\d+)$", out, re.MULTILINE)), {"6"})
@@ -54,7 +54,7 @@ class Joining(AgentsTest):
             self.assertEqual(ranks, list(range(ranks[0], ranks[0] + len(ranks))))
             self.assertEqual(set(re.findall(r"^MASTER_PORT=(\d+)$", agent.out(), re.MULTILINE)), {str(self.port)})
             first.append(ranks[0])
-            said.append(agent.err_but_waiting())
+            said.append(agent.err())
         return first, said
 
     def test_ranks_go_by_switches_or_a_list_if_the_user_wants_that(self):

@@ -185,7 +185,7 @@ class Starting(DetachTest):
         self.ctl("logs", "-f", job).wait_for_line("^again$")
         starter.send(signal.SIGCONT)
         self.assertEqual((starter.wait(), starter.out()), (0, job))
-        self.assertRegex(starter.err(), r"\Addprun: joined 1/2, missing node 1; .*\(--join-timeout\)\Z")
+        self.assertRegex(starter.err_and_waiting(), r"\Addprun: joined 1/2, missing node 1; .*\(--join-timeout\)\Z")
         self.let_go()
         self.assertEqual((other.wait(), self.run_ctl("attach", job)[0]), (0, 0))
 

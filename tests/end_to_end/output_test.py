@@ -216,7 +216,7 @@ class OwnLines(OutputTest):
         agents = [self.launch(*flags, "--nnodes", 2, "--master-addr", "127.0.0.1", "--master-port", free_port(),
                               "--rdzv-conf", "join_timeout=12", "true") for flags in ((), ("-q",))]
         self.assertEqual([agent.wait() for agent in agents], [69, 69])
-        self.assertRegex(agents[0].err(), "(?m)^ddprun: joined 1/2, missing node 1; ")
+        self.assertRegex(agents[0].err_and_waiting(), "(?m)^ddprun: joined 1/2, missing node 1; ")
         self.assertEqual(len(agents[1].seen["err"]), 1, agents[1].err())
 
     def test_verbose_says_what_happens_marked_and_on_stderr(self):

@@ -147,7 +147,7 @@ class ExitWait(TimesTest):
                 pass
             for agent in agents:
                 self.assertEqual(agent.wait(), 0, agent.err())
-            self.assertEqual(len(agents[0].seen["err"]), 1)
+            self.assertEqual(len(agents[0].err().splitlines()), 1)
             self.assertEqual(agents[1].err(), "")
             with open(log, encoding="utf-8") as file:
                 self.assertRegex(file.read(), line)

@@ -212,6 +212,7 @@ TEST_CASE("compressed all_reduces are right but for rounding, with the same bits
             INFO("seed " << seed << ", hosts " << text_of(hosts) << ", " << name_of(op));
             check_values(hosts, seed, 20'011, op, Compression::bf16, 1);
         }
+        if (kIsSanitized && hosts != kCompressedLayouts[0]) continue;
         INFO("seed " << seed << ", hosts " << text_of(hosts) << ", four lanes");
         check_values(hosts, seed, 900'001, ReduceOp::sum, Compression::bf16, 4);
     }

@@ -8,6 +8,7 @@
 #include "collectives/hosts/hosts_backend.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/operation_checks.hpp"
+#include "tests/support/sanitized.hpp"
 
 using namespace ddprun;
 
@@ -144,6 +145,7 @@ TEST_CASE("large all_reduces over hosts, of several chunks, by one lane or four"
 TEST_CASE("sums over hosts are bitwise equal on all ranks and from run to run", "[hosts]") {
     for (const Hosts& hosts : kLayouts) {
         for (const std::size_t count : {std::size_t{100}, std::size_t{5'000}, std::size_t{900'001}}) {
+            if (kIsSanitized && count > 100'000) continue;  // large ones are in a case below
             std::map<int, std::vector<float>> first;
             std::mutex mutex;
             for (int run = 0; run < 2; ++run) {

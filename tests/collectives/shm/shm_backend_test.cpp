@@ -178,7 +178,7 @@ int open_sockets() {
 TEMPLATE_TEST_CASE("shared memory gives a fold's bits at every threshold", "[shm][types]", float, double,
                    std::int32_t, std::int64_t) {
     for (const int n : {2, 3, 4, 7, 8}) {
-        if (kIsSanitized && n == 7) continue;
+        if (kIsSanitized && n > 4) continue;  // more ranks are in the cases below
         run_communicators(n, [&](Communicator& comm) {
             std::size_t salt = 0;
             for (const std::size_t count : counts_around_thresholds<TestType>(n)) {
@@ -216,7 +216,7 @@ TEST_CASE("any sequence of operations keeps every rank's data apart", "[shm]") {
     for (const int n : {2, 4, 5}) {
         run_communicators(n, [&](Communicator& comm) {
             std::mt19937 random(seed);  // the same on all ranks
-            for (std::size_t salt = 1; salt <= 300; ++salt) {
+            for (std::size_t salt = 1; salt <= (kIsSanitized ? 100 : 300); ++salt) {
                 const std::size_t limit = std::size_t{1} << (random() % 19);
                 const std::size_t count = random() % limit;
                 const int root = static_cast<int>(random() % static_cast<unsigned>(n));
@@ -272,11 +272,16 @@ TEST_CASE("copies past the caches copy every byte, and no other", "[shm]") {
 
 TEST_CASE("32 ranks on however few CPUs there are come through", "[shm]") {
     run_communicators(32, [](Communicator& comm) {
-        for (std::size_t salt = 1; salt <= (kIsSanitized ? 7 : 20); ++salt) {
+        for (std::size_t salt = 1; salt <= (kIsSanitized ? 3 : 20); ++salt) {
             check_reductions<float>(comm, 2 * salt, 1 + salt % 3, ReduceOp::sum);
             check_movements<float>(comm, 2 * salt + 1, 500, static_cast<int>(salt));
         }
-        check_reductions<float>(comm, 99, kStage / 4 + 3, ReduceOp::sum);
+        // Longer than a stage; of values that cost each rank little to know.
+        std::vector<float> data(kStage / 4 + 3);
+        for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i % 7);
+        const std::vector<float> one = data;
+        comm.all_reduce(std::span(data), ReduceOp::sum);
+        for (std::size_t i = 0; i < data.size(); ++i) expect(data[i] == 32 * one[i], "a long sum");
     });
 }
 

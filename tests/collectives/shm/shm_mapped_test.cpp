@@ -133,7 +133,7 @@ TEST_CASE("every operation gives the same bits wherever each rank's memory lies"
     const auto seed = std::random_device{}();
     INFO("seed " << seed);
     for (const int n : {2, 3, 5}) {
-        if (kIsSanitized && n > 3) continue;  // more ranks are in the other cases
+        if (kIsSanitized && n != 3) continue;  // other numbers of ranks are in the other cases
         run_shared(n, [&](const Shared& shared) {
             Communicator& comm = shared.comm;
             std::mt19937 alike(seed);
