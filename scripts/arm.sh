@@ -10,7 +10,7 @@ usage() {
 usage: scripts/arm.sh [--short] [--only NAMES] [--build-only] [--no-build]
   --short       the tests that take little time under qemu, for CI
   --only NAMES  these tests (an extended regular expression of whole names)
-  --build-only  builds what is to be tested, and ends
+  --build-only  builds what is to be tested and gets the system for it, and ends
   --no-build    with what build-arm64 has
 Prints what the tests say, a table of them, the minutes, and: N passed, N failed[, N skipped].
 USAGE
@@ -45,6 +45,13 @@ both c_interface bash END/peer_launchers_test.sh ddprun BIN c_program
 short launch python3 -B END/launch_test.py BIN -v -k environment_of_each -k networks_reach -k sessions_of_their_own -k first_failure -k cannot_be_started
 short report python3 -B END/report_test.py BIN -v -k reason_above -k error_files_of_both -k tells_everything
 long memory_order_test
+long shm_hostile_test
+long distributed_sampler_test
+long device_steps_test
+long ddprun_command_line_test
+long ddpctl_unit_test
+long nccl_test
+long nccl_killed_test
 long etcd_unit_test
 long door_test
 long secure_test
@@ -80,9 +87,6 @@ if [[ -n "$build" ]]; then
     cmake --preset arm64 -DDDPRUN_BUILD_TESTS=ON
     cmake --build build-arm64 --target "${targets[@]}"
 fi
-[[ -n "$run" ]] || exit 0
-built=$SECONDS
-
 # What is in the system: unpacked, not installed. A second call finds it.
 packages=(busybox-static bash coreutils libc6 libgcc-s1 libstdc++6 libtinfo6 libacl1 libattr1 libselinux1 libpcre2-8-0 libgmp10
     libssl3 python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libexpat1 zlib1g libbz2-1.0 liblzma5 libffi8 libuuid1
@@ -109,6 +113,9 @@ if [[ ! -e "$system/is_complete" ]]; then
     rm -rf "$system/unpacked/boot" "$system/packages"
     touch "$system/is_complete"
 fi
+
+[[ -n "$run" ]] || exit 0
+built=$SECONDS
 
 # Programs and tests lie where they do here: some have this folder's name compiled in, one reads the sources.
 image="$system/image"
