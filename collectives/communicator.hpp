@@ -105,7 +105,7 @@ class AttemptedOperations final : public Operations<AttemptedOperations, Status>
 class Communicator final : public Operations<Communicator, void> {
   public:
     // Joins the job this process was started in. Reads, in this order, RANK and WORLD_SIZE (ddprun, torchrun,
-    // by hand), OMPI_COMM_WORLD_* (mpirun), SLURM_* (srun); meets at MASTER_ADDR:MASTER_PORT, where rank 0
+    // by hand), OMPI_COMM_WORLD_* (mpirun), PMI_* (MPICH's), SLURM_* (srun); meets at MASTER_ADDR:MASTER_PORT, where rank 0
     // hosts the store unless the launcher does. Without any of them: one rank alone.
     static Communicator from_env(const CommunicatorOptions& options = {});
 

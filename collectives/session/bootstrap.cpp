@@ -27,6 +27,7 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/worker/mpirun_machine.hpp"
 
 namespace ddprun::inline detail {
 namespace {
@@ -449,6 +450,24 @@ std::unique_ptr<Session> open_session_alone(const std::optional<NcclSettings>& n
     return session;
 }
 
+namespace {
+
+// The ranks of an mpirun meet on its machine, since all of them are told which one that is.
+Endpoint master_of(const WorkerPlace& found) {
+    if (found.mpirun_addresses.empty()) return {found.master_addr, found.master_port};
+    std::vector<std::string> own;
+    for (const LocalAddress& local : local_addresses()) own.push_back(local.address);
+    const MpirunMachine machine = find_mpirun(found.mpirun_addresses, own);
+    if (found.rank == 0 && !machine.is_this)
+        refuse("join",
+               fmt::format("mpirun runs at {}, on another machine than rank 0 ({}), so set MASTER_ADDR and "
+                           "MASTER_PORT (mpirun -x MASTER_ADDR=HOST, the one of rank 0)",
+                           machine.address, kMpirunUri));
+    return {machine.address, found.master_port};
+}
+
+}  // namespace
+
 std::unique_ptr<Session> open_session_from(const Environment& environment,
                                            const CommunicatorOptions& options) {
     WorkerPlace found;
@@ -472,8 +491,7 @@ std::unique_ptr<Session> open_session_from(const Environment& environment,
     CommunicatorOptions wanted = options;
     if (wanted.notice_after.count() == 0) wanted.notice_after = read_notice(environment);
     if (!found.meeting_file.empty()) return open_session(FileMeeting{found.meeting_file}, place, wanted);
-    return open_session(TcpMeeting{{found.master_addr, found.master_port}, !found.agent_hosts_store}, place,
-                        wanted);
+    return open_session(TcpMeeting{master_of(found), !found.agent_hosts_store}, place, wanted);
 }
 
 }  // namespace ddprun::inline detail

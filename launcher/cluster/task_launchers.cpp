@@ -3,12 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <boost/asio/ip/address_v4.hpp>
 
 #include "launcher/cluster/readers.hpp"
-#include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/worker/mpirun_machine.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -57,44 +54,6 @@ constexpr TaskNames kOpenMpi{.size = "OMPI_COMM_WORLD_SIZE",
                              .job_id = "PMIX_NAMESPACE",
                              .job_name = "openmpi",
                              .one_per_node = "mpirun --map-by ppr:1:node"};
-// This tells where mpirun is, until version 4: "1106640896.0;tcp://10.0.2.15,192.168.1.4:36347;tcp6://[fd00::2]:55765".
-constexpr const char* kMpirunPlace = "OMPI_MCA_orte_hnp_uri";
-
-std::vector<std::string> addresses_of_uri(std::string_view uri) {
-    std::vector<std::string> addresses;
-    for (std::string_view part : split_at(uri, ';')) {
-        constexpr std::string_view kScheme = "tcp://";
-        if (!part.starts_with(kScheme)) continue;
-        part.remove_prefix(kScheme.size());
-        for (const std::string_view address : split_at(part.substr(0, part.rfind(':')), ',')) {
-            if (is_valid_host(address)) addresses.emplace_back(address);
-        }
-    }
-    return addresses;
-}
-
-// Counts the leading bits that two addresses share; none where one of them is a name.
-int shared_bits(const std::string& one, const std::string& other) {
-    boost::system::error_code wrong, also_wrong;
-    const auto first = boost::asio::ip::make_address_v4(one, wrong);
-    const auto second = boost::asio::ip::make_address_v4(other, also_wrong);
-    return wrong || also_wrong ? 0 : std::countl_zero(first.to_uint() ^ second.to_uint());
-}
-
-// Chooses that address of mpirun's machine which looks most like one of this machine's.
-std::string nearest_address(const ClusterView& view, const std::vector<std::string>& addresses) {
-    std::string best = addresses.front();
-    int most = 0;
-    for (const std::string& address : addresses) {
-        for (const std::string& own : view.addresses) {
-            const int shared = shared_bits(address, own);
-            if (shared <= most) continue;
-            most = shared;
-            best = address;
-        }
-    }
-    return best;
-}
 
 constexpr const char* kStepList = "SLURM_STEP_NODELIST";
 constexpr const char* kStepNodes = "SLURM_STEP_NUM_NODES";
@@ -237,22 +196,19 @@ std::optional<FamilyFacts> read_open_mpi(const ClusterView& view) {
         facts->claims[Fact::nnodes] = {std::to_string(*nodes), "OMPI_MCA_orte_num_nodes", Belief::assumed};
         facts->claims.erase(Fact::node_rank);
     }
-    const std::string* uri = text_of(view, kMpirunPlace);
-    auto addresses = uri != nullptr ? addresses_of_uri(*uri) : std::vector<std::string>{};
+    const std::string* uri = text_of(view, kMpirunUri);
+    const auto addresses = uri != nullptr ? addresses_of_mpirun(*uri) : std::vector<std::string>{};
     if (addresses.empty()) return facts;
     facts->many_addresses = addresses.size() > 1;
-    // One address may be on every machine, a bridge of containers has it: mpirun is here where all are.
-    const auto is_own = [&view](const std::string& address) { return is_own_name(view, address); };
-    const bool is_here = std::all_of(addresses.begin(), addresses.end(), is_own);
-    if (!is_here) std::erase_if(addresses, is_own);
+    const MpirunMachine machine = find_mpirun(addresses, view.addresses);
     // mpirun may run where none of its tasks does.
     if (const auto handed = facts->claims.find(Fact::master_addr); handed != facts->claims.end())
-        facts->rivals[Fact::master_addr] = {nearest_address(view, addresses), kMpirunPlace, Belief::assumed};
-    else if (tasks.task == 0 && !is_here)
+        facts->rivals[Fact::master_addr] = {machine.address, kMpirunUri, Belief::assumed};
+    else if (tasks.task == 0 && !machine.is_this)
         facts->ways_out[Fact::master_addr] =
             "mpirun runs on another machine (OMPI_MCA_orte_hnp_uri), so give --master-addr HOST, this one's address";
     else
-        claim(*facts, Fact::master_addr, nearest_address(view, addresses), kMpirunPlace);
+        claim(*facts, Fact::master_addr, machine.address, kMpirunUri);
     return facts;
 }
 

@@ -9,6 +9,7 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/whole_number.hpp"
 #include "rendezvous/worker/life_table.hpp"
+#include "rendezvous/worker/mpirun_machine.hpp"
 #include "rendezvous/worker/task_variables.hpp"
 
 namespace ddprun::inline base {
@@ -25,6 +26,7 @@ struct PlaceNames {
 constexpr PlaceNames kTorchNames{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
 constexpr PlaceNames kOpenMpiNames{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                                    "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
+constexpr PlaceNames kPmiNames{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
 constexpr PlaceNames kSlurmNames{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"};
 
 [[noreturn]] void fail_variable(std::string_view name, const std::string& value,
@@ -47,9 +49,25 @@ int read_optional_number(const Environment& environment, std::string_view name, 
     return text != nullptr ? read_number(name, *text, lowest) : otherwise;
 }
 
+std::string text_of(const Environment& environment, std::string_view name) {
+    const std::string* value = find_variable(environment, name);
+    return value == nullptr ? std::string() : *value;
+}
+
+// A step of Slurm may have PMI's variables and its own, alike, and its own name a meeting place; those of a batch script are not
+// its mpirun's.
+bool is_place_of_pmi(const Environment& environment) {
+    const auto differ = [&](std::string_view one, std::string_view other) {
+        return text_of(environment, one) != text_of(environment, other);
+    };
+    return find_variable(environment, kPmiNames.world_size) != nullptr &&
+           (differ(kPmiNames.rank, kSlurmNames.rank) || differ(kPmiNames.world_size, kSlurmNames.world_size));
+}
+
 // WORLD_SIZE alone is no sign of a launcher: people export it and take the rank from mpirun or srun.
 const PlaceNames* find_launcher(const Environment& environment) {
-    for (const PlaceNames* names : {&kTorchNames, &kOpenMpiNames, &kSlurmNames}) {
+    for (const PlaceNames* names : {&kTorchNames, &kOpenMpiNames, &kPmiNames, &kSlurmNames}) {
+        if (names == &kPmiNames && !is_place_of_pmi(environment)) continue;
         if (find_variable(environment, names->rank) != nullptr) return names;
     }
     return nullptr;
@@ -67,9 +85,14 @@ void read_ranks(const Environment& environment, const PlaceNames& names, WorkerP
     place.local_rank = read_optional_number(environment, names.local_rank, 0, 0);
 }
 
-// The ports of steps without MASTER_PORT, below those that the kernel gives to anybody.
-constexpr std::uint64_t kFirstStepPort = 10000;
-constexpr std::uint64_t kStepPorts = 20000;
+// The ports of jobs without MASTER_PORT, below those that the kernel gives to anybody.
+constexpr std::uint64_t kFirstJobPort = 10000;
+constexpr std::uint64_t kJobPorts = 20000;
+
+// Steps of one job, and jobs one after the other, have different ports.
+std::uint16_t port_of_job(std::uint64_t number) {
+    return static_cast<std::uint16_t>(kFirstJobPort + number % kJobPorts);
+}
 
 // The first of a list as Slurm writes it: gpu[01-03,07] begins with gpu01.
 std::string first_host(std::string_view list) {
@@ -87,25 +110,25 @@ std::string first_host(std::string_view list) {
 
 // Where the ranks meet that nobody has told it, as their launcher's variables say; the same place on all of them.
 void find_master(const Environment& environment, const PlaceNames& names, WorkerPlace& place) {
-    const auto text = [&](std::string_view name) {
-        const std::string* value = find_variable(environment, name);
-        return value == nullptr ? std::string() : *value;
-    };
+    const auto text = [&](std::string_view name) { return text_of(environment, name); };
     if (names.rank == kOpenMpiNames.rank) {
         const std::string folder = text("PMIX_SERVER_TMPDIR");
         const std::string job = text("PMIX_NAMESPACE");
         const bool plain = job.find('/') == std::string::npos && !job.empty();
-        if (place.local_world_size == place.world_size && folder.starts_with('/') && plain)
-            place.meeting_file = fmt::format("{}/ddprun-{}", folder, job);
+        if (place.local_world_size == place.world_size) {
+            if (folder.starts_with('/') && plain)
+                place.meeting_file = fmt::format("{}/ddprun-{}", folder, job);
+        } else if (const auto number = whole_number<std::uint32_t>(job, 1)) {
+            place.mpirun_addresses = addresses_of_mpirun(text(kMpirunUri));
+            if (!place.mpirun_addresses.empty()) place.master_port = port_of_job(*number);
+        }
     } else if (names.rank == kSlurmNames.rank) {
         const std::string host = first_host(text("SLURM_STEP_NODELIST"));
         const auto job = whole_number<std::uint32_t>(text("SLURM_JOB_ID"), 1);
         const auto step = whole_number<std::uint32_t>(text("SLURM_STEP_ID"), 0);
         if (!is_valid_host(host) || !job || !step) return;
         place.master_addr = host;
-        // Steps of one job, and jobs one after the other, have different ports.
-        place.master_port =
-            static_cast<std::uint16_t>(kFirstStepPort + (std::uint64_t{*job} * 31 + *step) % kStepPorts);
+        place.master_port = port_of_job(std::uint64_t{*job} * 31 + *step);
     }
 }
 

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/worker/mpirun_machine.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -130,6 +131,11 @@ TEST_CASE("ranks of mpirun and srun whom nobody has told a meeting place find on
     mpirun.erase("MASTER_PORT");
     mpirun["OMPI_COMM_WORLD_SIZE"] = "4";  // on other hosts, too, where nobody reads this one's files
     CHECK_THROWS_WITH(read_worker_place(mpirun), Contains("MASTER_ADDR is not set"));
+    mpirun["OMPI_MCA_orte_hnp_uri"] = "1938096129.0;tcp://10.0.2.15,192.168.1.4:36347;tcp6://[fd00::2]:55765";
+    CHECK(read_worker_place(mpirun).mpirun_addresses == std::vector<std::string>{"10.0.2.15", "192.168.1.4"});
+    CHECK(read_worker_place(mpirun).master_port == 10000 + 1938096129 % 20000);
+    mpirun["PMIX_NAMESPACE"] = "no number";
+    CHECK_THROWS_WITH(read_worker_place(mpirun), Contains("MASTER_ADDR is not set"));
 
     Environment srun = {
         {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "70"}, {"SLURM_STEP_ID", "3"}};
@@ -236,6 +242,32 @@ TEST_CASE("Open MPI and Slurm tell the place in their own words") {
     CHECK(place.local_rank == 2);
     CHECK(place.local_world_size == 1);
 
+    Environment mpich = master;
+    mpich.insert({{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}});
+    place = read_worker_place(mpich);
+    CHECK(place.rank == 1);
+    CHECK(place.world_size == 3);
+    CHECK(place.local_rank == 1);
+    CHECK(place.local_world_size == 2);
+
+    SECTION("MPICH's ranks are told to be told where they meet") {
+        mpich.erase("MASTER_ADDR");
+        CHECK(contains(refusal(mpich), "MASTER_ADDR is not set in the environment, and 3 ranks"));
+    }
+    SECTION("a step of Slurm that has PMI's variables, too, is Slurm's; an mpirun in a batch script is not") {
+        const Environment step = {{"SLURM_PROCID", "1"},
+                                  {"SLURM_NTASKS", "2"},
+                                  {"SLURM_JOB_ID", "70"},
+                                  {"SLURM_STEP_ID", "3"},
+                                  {"SLURM_STEP_NODELIST", "gpu01"},
+                                  {"PMI_RANK", "1"},
+                                  {"PMI_SIZE", "2"}};
+        CHECK(read_worker_place(step).master_addr == "gpu01");
+        mpich.insert({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}});
+        CHECK(read_worker_place(mpich).rank == 1);
+        mpich.erase("PMI_SIZE");
+        CHECK(read_worker_place(mpich).world_size == 8);
+    }
     SECTION("RANK comes before mpirun, mpirun before srun") {
         Environment all = mpi;
         all.insert(slurm.begin(), slurm.end());
@@ -321,6 +353,29 @@ TEST_CASE("what a task launcher told the agent is made true of each worker") {
 
     const Environment true_of_it = {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"PMI_FD", "12"}};
     CHECK(*find_variable(worker_environment(true_of_it, example()), "PMI_FD") == "12");
+}
+
+TEST_CASE("mpirun's machine is the address most like one of this machine's") {
+    const std::vector<std::string> addresses = {"172.17.0.1", "10.0.2.15", "192.168.1.4"};
+    struct Row {
+        std::vector<std::string> own;
+        std::string address;
+        bool is_this;
+    };
+    const std::vector<Row> rows = {
+        {{"127.0.0.1", "172.17.0.1", "10.0.2.15", "192.168.1.4"}, "172.17.0.1", true},
+        {{"127.0.0.1", "172.17.0.1", "192.168.1.9"}, "192.168.1.4", false},  // a bridge that both have
+        {{"127.0.0.1", "10.0.2.16"}, "10.0.2.15", false},
+        {{"::1"}, "172.17.0.1", false},
+        {{}, "172.17.0.1", false}};
+    for (const Row& row : rows) {
+        const MpirunMachine machine = find_mpirun(addresses, row.own);
+        CHECK(machine.address == row.address);
+        CHECK(machine.is_this == row.is_this);
+    }
+    for (const char* text : {"", "1.0", "1.0;", "1.0;tcp6://[fd00::2]:5", "1.0;tcp://a b:5", "tcp://:5"})
+        CHECK(addresses_of_mpirun(text).empty());
+    CHECK(addresses_of_mpirun("1.0;tcp://10.0.0.1") == std::vector<std::string>{"10.0.0.1"});
 }
 
 }  // namespace ddprun
