@@ -82,6 +82,7 @@ MessageExchange::MessageExchange(const MessengerPlace& place, std::chrono::milli
         const RankGroup ranks = ranks_of_host(membership);
         memory_.emplace(place.memory, ranks.size(), ranks.index);
         bell_ = &memory_->bell(ranks.index);
+        single_copy_ = membership.sees_processes();
         bell_->pid.store(static_cast<std::int32_t>(::getpid()), std::memory_order_release);
         for (int i = 0; i < ranks.size(); ++i) {
             const int whom = ranks.at(i);

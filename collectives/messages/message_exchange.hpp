@@ -259,7 +259,7 @@ class MessageExchange {
     std::map<std::pair<int, std::uint32_t>, Incoming> incoming_;
     std::deque<Pull> pulls_;
     std::map<std::uint32_t, MessageWork*> own_offers_;  // sends to this rank itself that wait for a receive
-    bool single_copy_ = true;                           // until the system has refused it
+    bool single_copy_ = true;                           // until the system refuses; not between containers
     bool any_left_ = false;
     bool any_lost_ = false;
     bool closing_ = false;

@@ -230,6 +230,7 @@ std::unique_ptr<Backend> connect(Session& session, Membership membership, std::o
             mesh.fail_lost(lost, joining);
         }
     }
+    session.shares_memory = segment.has_value();
     if (session.nccl) {
         auto peers =
             std::make_unique<NcclPeers>(std::move(tcp), std::move(segment), options.operation_timeout);
@@ -254,22 +255,23 @@ MeetingRoom room_of(std::shared_ptr<Store> store) {
 std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, const Place& place,
                                  const CommunicatorOptions& options, Deadline deadline) {
     TcpListener listener(address, place.host.ports);
-    const std::string& host_id = place.host.host_id;
     auto news = place.life ? DeathNews::open(*place.life) : nullptr;
-    const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
-                      place.host.sockets_per_peer, news ? news->life() : 0, place.own_numbers};
+    const Member self{listener.endpoint(), told_identity(place.host.host_id), place.host.sockets_per_peer,
+                      news ? news->life() : 0, place.own_numbers};
     Joined joined = join_through(
         *room.store, {place.rank, place.world_size, place.round, own_claim(host_identity())}, self, deadline);
     joined.membership.own_numbers = std::ranges::any_of(joined.membership.members, &Member::own_numbers);
     joined.membership.mesh_key = place.mesh_key;
-    if (const auto notice = notice_of_containers(joined.membership);
-        notice && place.transport == Transport::automatic)
-        std::fputs((*notice + '\n').c_str(), stderr);
+    const Membership apart = join_containers(joined.membership);
     if (room.rank_0_hosts) room.departure = std::make_unique<Departure>(std::move(joined.departure));
     auto session = open_session(std::move(joined.membership), std::move(listener), place.transport,
                                 place.nccl, options, deadline, {.death_news = std::move(news)});
-    if (place.local_rank >= 0) session->local_rank = place.local_rank;
-    if (place.local_world_size > 0) session->local_world_size = place.local_world_size;
+    const auto notice =
+        notice_of_containers(session->shares_memory ? session->lifeline->membership() : apart);
+    if (notice && place.transport == Transport::automatic) std::fputs((*notice + '\n').c_str(), stderr);
+    session->local_rank = place.local_rank >= 0 ? place.local_rank : apart.local_rank();
+    session->local_world_size =
+        place.local_world_size > 0 ? place.local_world_size : apart.local_world_size();
     session->ports = place.host.ports;
     session->room = std::move(room);
     return session;

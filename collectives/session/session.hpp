@@ -315,6 +315,7 @@ struct Session {
     int world_size = 1;
     int local_rank = 0;
     int local_world_size = 1;
+    bool shares_memory = false;  // with the other ranks of its host
     // Communicators that are split off need these.
     CommunicatorOptions options;
     Transport transport = Transport::automatic;

@@ -69,13 +69,17 @@ std::optional<ShmSegment> ShmSegment::map(const ShmOffer* offer, const Membershi
     const int ranks = membership.local_world_size();
     if (ranks > kShmMaxRanks) return std::nullopt;
     const std::size_t least = ShmLayout(ranks).size();
+    const auto make = [&](std::size_t size) {
+        return membership.sees_processes() ? ShmMapping::create(kShmName, size)
+                                           : ShmMapping::create_by_number(size);
+    };
     std::optional<ShmMapping> mapping;
     if (offer != nullptr) {
         mapping = ShmMapping::open(*offer, least);
     } else {
-        if (ranks == membership.world_size()) mapping = ShmMapping::create(kShmName, least + pools_of_host());
+        if (ranks == membership.world_size()) mapping = make(least + pools_of_host());
         // The process may not have so many addresses, or a file so long (ulimit -v, -f).
-        if (!mapping) mapping = ShmMapping::create(kShmName, least);
+        if (!mapping) mapping = make(least);
     }
     if (!mapping) return std::nullopt;
     ShmSegment segment(std::move(*mapping), ranks);

@@ -2,7 +2,7 @@
 // the other ranks reach it at. Pure.
 //
 //   DDPRUN_HOSTID            what this host is called: ranks with the same text share memory. By default the
-//                            machine's name and boot. Lets one machine act as several.
+//                            machine's name and boot, see host_identity.hpp. Lets one machine act as several.
 //   DDPRUN_SOCKET_IFNAME     interfaces to use, as NCCL_SOCKET_IFNAME: `eth,ib` those whose names begin so,
 //                            `=eth0` exactly that one, `^docker` and `^=docker0` all but those
 //   DDPRUN_NET               networks to use, `10.0.0.0/8,fd00::/8`; what ddprun's --net sets

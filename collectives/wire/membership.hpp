@@ -14,6 +14,8 @@
 
 namespace ddprun::inline detail {
 
+inline constexpr char kWithinIpc[] = "/ipc:[";  // before the IPC namespace, where a host's identity has one
+
 struct Member {
     Endpoint endpoint;  // numeric address
     std::string host;   // identity of the machine or container: equal for ranks on one host
@@ -51,6 +53,9 @@ struct Membership {
         const Member& self = member(rank);
         return member(peer).host == self.host || member(peer).endpoint.host == self.endpoint.host;
     }
+    // Whether the ranks of this one's host see each other's processes. In containers that are one host (host_identity.hpp) the
+    // number of one may be that of any process in another.
+    bool sees_processes() const { return member(rank).host.find(kWithinIpc) == std::string::npos; }
     const Member& member(int peer) const { return members[static_cast<std::size_t>(peer)]; }
 };
 

@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <array>
 #include <csignal>
@@ -80,6 +82,11 @@ bool resize(int fd, std::size_t size) {
     return done;
 }
 
+std::byte* attach(int number) {
+    void* base = ::shmat(number, nullptr, 0);
+    return base == MAP_FAILED ? nullptr : static_cast<std::byte*>(base);
+}
+
 }  // namespace
 
 ShmMapping::ShmMapping(OwnedDescriptor descriptor, std::size_t size)
@@ -99,6 +106,7 @@ std::optional<ShmMapping> ShmMapping::create(const char* name, std::size_t size)
 }
 
 std::optional<ShmMapping> ShmMapping::open(const ShmOffer& offer, std::size_t least) {
+    if (offer.pid == kShmByNumber) return open_by_number(offer.descriptor, least);
     if (offer.pid <= 0) return std::nullopt;
     const std::string path = fmt::format("/proc/{}/fd/{}", offer.pid, offer.descriptor);
     if (!is_memfd(path)) return std::nullopt;
@@ -119,7 +127,31 @@ std::optional<ShmMapping> ShmMapping::open(const ShmOffer& offer, std::size_t le
     return mapping;
 }
 
+std::optional<ShmMapping> ShmMapping::create_by_number(std::size_t size) {
+    const int number = ::shmget(IPC_PRIVATE, size, IPC_CREAT | SHM_NORESERVE | S_IRUSR | S_IWUSR);
+    if (number < 0) return std::nullopt;
+    ShmMapping mapping(OwnedDescriptor(), size);
+    mapping.number_ = number;
+    mapping.memory_.reset(attach(number));
+    ::shmctl(number, IPC_RMID, nullptr);
+    if (!mapping.memory_) return std::nullopt;
+    return mapping;
+}
+
+std::optional<ShmMapping> ShmMapping::open_by_number(int number, std::size_t least) {
+    shmid_ds status{};
+    // As long as it is mapped the number is nobody else's; so it is looked at afterwards.
+    ShmMapping mapping(OwnedDescriptor(), page_size());
+    mapping.memory_.reset(attach(number));
+    if (!mapping.memory_ || ::shmctl(number, IPC_STAT, &status) != 0) return std::nullopt;
+    mapping.memory_.get_deleter().size = status.shm_segsz;
+    // The superuser gets at everybody's.
+    if (status.shm_perm.cuid != ::geteuid() || status.shm_segsz < least) return std::nullopt;
+    return mapping;
+}
+
 ShmOffer ShmMapping::offer() const noexcept {
+    if (number_ >= 0) return {kShmByNumber, number_};
     return {static_cast<std::int32_t>(::getpid()), descriptor_.get()};
 }
 

@@ -74,6 +74,8 @@ class RobustFutex {
     bool set_ = false;
 };
 
+inline constexpr std::int32_t kShmByNumber = -1;  // a pid: where the descriptor is a number of System V's
+
 // ShmOffer says where the creator's descriptor can be found. pid 0: there is none.
 struct ShmOffer {
     std::int32_t pid = 0;
@@ -90,13 +92,19 @@ struct ShmOffer {
 // kernel lets in only who may inspect the process: the same user. Another process of that number, in another
 // PID namespace, is told apart by the kind of file, its seals and its size; a caller that needs to be
 // sure puts something into it.
+//
+// Processes that do not see each other, as those of containers, have System V's memory instead, if they share an IPC namespace: a
+// file in /dev/shm has a name that a kill leaves behind, can be shrunk, and may have no room. It is marked to go with the last
+// process that maps it before anybody is told its number; Linux lets others map it even then (man 2 shmctl).
 class ShmMapping {
   public:
     // Makes and maps `size` bytes of zeros, size > 0; nothing where the system refuses. /proc/PID/maps shows
     // `name`, which begins with "ddprun-". Keeps the descriptor until close_offer().
     static std::optional<ShmMapping> create(const char* name, std::size_t size);
+    // The same for processes that do not see this one: memory without a name, which is offered by its number.
+    static std::optional<ShmMapping> create_by_number(std::size_t size);
     // Maps the one offered; nothing if it cannot be had or has less than `least` bytes. Where it has more, maps all, or else
-    // those.
+    // those; of System V's, all.
     static std::optional<ShmMapping> open(const ShmOffer& offer, std::size_t least);
 
     ShmOffer offer() const noexcept;
@@ -113,9 +121,11 @@ class ShmMapping {
     };
 
     ShmMapping(OwnedDescriptor descriptor, std::size_t size);
+    static std::optional<ShmMapping> open_by_number(int number, std::size_t least);
     bool map();
 
     OwnedDescriptor descriptor_;
+    int number_ = -1;  // System V's; -1: there is none
     std::unique_ptr<std::byte, Unmap> memory_;
 };
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Ranks in two containers of one machine, which here are namespaces of processes and of names: what they are told, and what they share."""
+"""Ranks in two containers of one machine, which here are namespaces of processes, of names and of IPC: what they are told, and what they
+share."""
 
 import os
 import re
@@ -16,8 +17,30 @@ PROGRAM = """import sys
 from ddprun.collectives import Communicator
 with Communicator.connect(sys.argv[1], int(sys.argv[2]), 4) as comm:
     comm.all_reduce(total := memoryview(bytearray(8)).cast("q"))
-    with open("/proc/self/maps") as maps: sys.stdout.write(f"{comm.rank} {'ddprun-collectives' in maps.read()}\\n")
+    got = bytearray(1 << 20)
+    work = comm.start.recv_tagged(got, (comm.rank + 2) % 4, 7)
+    comm.send_tagged(bytes([comm.rank]) * len(got), (comm.rank + 2) % 4, 7)
+    work.wait()
+    assert set(got) == {(comm.rank + 2) % 4}
+    with open("/proc/self/maps") as file: maps = file.read()
+    sys.stdout.write(f"{comm.rank} {[name for name in ('ddprun-collectives', 'SYSV') if name in maps]}\\n")
 """
+KILLED = """import os, signal, sys, time
+from ddprun.collectives import CollectiveError, Communicator
+with Communicator.connect(sys.argv[1], int(sys.argv[2]), 4) as comm:
+    total = memoryview(bytearray(8)).cast("q")
+    for _ in range(100): comm.all_reduce(total)
+    with open("/proc/self/maps") as file: assert "SYSV" in file.read()
+    if comm.rank == 3: os.kill(os.getpid(), signal.SIGKILL)
+    since = time.monotonic()
+    try:
+        while True: comm.all_reduce(total)
+    except CollectiveError as error:
+        sys.stdout.write(f"{comm.rank} {error.code} {list(error.ranks)} {time.monotonic() - since:.3f}\\n")
+"""
+# Containers as they are with --ipc=host, and as they are without.
+CONTAINER = ("--pid", "--fork", "--mount-proc")
+CLOSED = ("--ipc", *CONTAINER, "sh", "-ec", 'mount -t tmpfs none /dev/shm; exec "$@"', "sh")
 RANKS = "hostname $1; for rank in $2; do \"$3\" -c \"$4\" \"$5\" $rank & done; wait"
 
 
@@ -25,31 +48,53 @@ class Containers(support.EndToEndTest):
     def setUp(self):
         super().setUp()
         self.isolated = ["unshare", "--uts", *(["--user", "--map-root-user"] if os.geteuid() != 0 else [])]
-        if subprocess.run([*self.isolated, "--pid", "--fork", "--mount-proc", "true"], capture_output=True, check=False).returncode != 0:
-            self.skipTest("skipped: namespaces of processes are not permitted")
+        if subprocess.run([*self.isolated, *CLOSED, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("skipped: namespaces of processes and of IPC are not permitted")
         self.folder = self.enterContext(tempfile.TemporaryDirectory())
         self.environment.update(PYTHONPATH=SOURCES, PYTHONDONTWRITEBYTECODE="1", DDPRUN_BUILD=os.path.dirname(support.BIN))
 
-    def said_by_two(self, *own, **env):
+    def said_by_two(self, *own, program=PROGRAM, **env):
         """What the ranks say, two in each of the containers, and the lines of the library."""
-        store = f"file://{os.path.join(self.folder, self.id() + str(len(env)))}"
-        both = [subprocess.Popen([*self.isolated, *own, "bash", "-c", RANKS, "bash", name, ranks, sys.executable, PROGRAM, store],
+        store = f"file://{os.path.join(self.folder, str(len(os.listdir(self.folder))))}"
+        both = [subprocess.Popen([*self.isolated, *own, "bash", "-c", RANKS, "bash", name, ranks, sys.executable, program, store],
                                  env={**self.environment, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                 for name, ranks in (("one", "0 1"), ("two", "2 3"))]
         said = [process.communicate(timeout=support.HANG_GUARD) for process in both]
         return sorted("".join(out for out, _ in said).splitlines()), "".join(err for _, err in said).splitlines()
 
     def test_containers_that_cannot_share_memory_are_told_why(self):
-        out, err = self.said_by_two("--pid", "--fork", "--mount-proc")
-        self.assertEqual(out, [f"{rank} True" for rank in range(4)])  # each container its own
+        out, err = self.said_by_two(*CLOSED)
+        self.assertEqual(out, [f"{rank} ['ddprun-collectives']" for rank in range(4)])  # each container its own
         self.assertEqual(len(err), 1, err)
         self.assertRegex(err[0], re.escape("ddprun: ranks 0, 1 on one and 2, 3 on two are in containers of one machine"))
+        self.assertIn("--ipc=host", err[0])
+
+    def test_with_ipc_in_common_they_share_it_and_leave_none(self):
+        before = left_in_memory()
+        self.assertEqual(self.said_by_two(*CONTAINER), ([f"{rank} ['SYSV']" for rank in range(4)], []))
+        self.assertEqual(left_in_memory() - before, set())
+
+    def test_a_death_in_the_other_container_is_told_at_once(self):
+        before = left_in_memory()
+        out, err = self.said_by_two(*CONTAINER, program=KILLED)
+        told = [line.rsplit(" ", 1) for line in out]
+        self.assertEqual([what for what, _ in told], [f"{rank} peer_died [3]" for rank in range(3)], err)
+        self.assertLess(max(float(seconds) for _, seconds in told), 5)
+        self.assertEqual(left_in_memory() - before, set())
 
     def test_with_one_name_and_processes_in_common_they_share_it(self):
-        self.assertEqual(self.said_by_two(DDPRUN_HOSTID="both"), ([f"{rank} True" for rank in range(4)], []))
+        self.assertEqual(self.said_by_two(DDPRUN_HOSTID="both"), ([f"{rank} ['ddprun-collectives']" for rank in range(4)], []))
 
     def test_nothing_is_told_where_tcp_was_asked_for(self):
-        self.assertEqual(self.said_by_two("--pid", "--fork", "--mount-proc", DDPRUN_TRANSPORT="tcp"), ([f"{rank} False" for rank in range(4)], []))
+        for own in (CONTAINER, CLOSED):
+            self.assertEqual(self.said_by_two(*own, DDPRUN_TRANSPORT="tcp"), ([f"{rank} []" for rank in range(4)], []))
+
+
+def left_in_memory():
+    """The numbers of System V's memory of this user that nobody maps."""
+    with open("/proc/sysvipc/shm", encoding="ascii") as listed:
+        rows = [line.split() for line in listed.read().splitlines()]
+    return {row[1] for row in rows[1:] if (row[6], row[7]) == ("0", str(os.geteuid()))}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-// Two threads' CPUs, as those see them who wait for each other.
+// Two threads' CPUs, as those see them who wait for each other; and memory that has a number.
 #include "rendezvous/system/shared_memory.hpp"
 
 #include <sched.h>
+#include <sys/ipc.h>
+#include <sys/shm.h>
 
 #include <thread>
 
@@ -88,4 +90,31 @@ TEST_CASE("of two that wait for each other on one CPU the other one leaves it", 
     int stayed = 0;
     for (int i = 0; i < 20; ++i) stayed += 1 - where_after(true);
     CHECK(stayed > 0);
+}
+
+TEST_CASE("memory with a number is there for those who know it, until nobody maps it", "[shared_memory]") {
+    auto mine = ShmMapping::create_by_number(2 * page_size());
+    if (!mine) {
+        WARN("skipped: the system refuses System V's memory");
+        return;
+    }
+    const ShmOffer offer = mine->offer();
+    CHECK(offer.pid == kShmByNumber);
+    {
+        const auto theirs = ShmMapping::open(offer, page_size());
+        REQUIRE(theirs);
+        REQUIRE(theirs->size() == 2 * page_size());
+        mine->base()[page_size()] = std::byte{7};
+        CHECK(theirs->base()[page_size()] == std::byte{7});
+    }
+    CHECK_FALSE(ShmMapping::open(offer, 2 * page_size() + 1));
+    CHECK_FALSE(ShmMapping::open({kShmByNumber, -1}, 1));
+    shmid_ds status{};
+    REQUIRE(::shmctl(offer.descriptor, IPC_STAT, &status) == 0);
+    CHECK((status.shm_perm.mode & 0777U) == 0600U);
+    CHECK((status.shm_perm.mode & SHM_DEST) != 0U);
+    CHECK(status.shm_nattch == 1U);
+    mine.reset();
+    CHECK_FALSE(ShmMapping::open(offer, 1));
+    CHECK(::shmctl(offer.descriptor, IPC_STAT, &status) != 0);
 }
