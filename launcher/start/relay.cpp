@@ -192,7 +192,8 @@ bool write_line(std::string_view line) {
     return ::write(STDOUT_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }
 
-// Returns what a word of the plan names here that is another user's, and whose.
+// Returns what a word of the plan names here that is another user's, and whose. Any other file keeps its name until it is used, round
+// by round, also below /tmp: nobody else has a part of the way to it.
 std::optional<std::pair<std::string, uid_t>> strange_file(const StartPlan& plan) {
     for (const std::string& used : plan.used_files()) {
         if (const auto owner = foreign_owner(used, plan.owners)) return std::pair(used, *owner);

@@ -241,12 +241,48 @@ boost::system::result<std::string> read_small_file(const fs::path& path, std::si
     }
 }
 
+namespace {
+
+// Returns the owners of what the name leads through behind a folder where everybody may make names, link by link, as far as it is
+// there; nothing where there is no such folder.
+std::optional<std::vector<uid_t>> owners_behind_open_folder(const fs::path& path) {
+    std::vector<uid_t> owners;
+    std::vector<fs::path> ahead;  // the next one last
+    const auto add = [&ahead](const fs::path& parts) {
+        const std::vector<fs::path> all(parts.begin(), parts.end());
+        ahead.insert(ahead.end(), all.rbegin(), all.rend());
+    };
+    add(fs::path(".") / path);
+    bool is_open = false;
+    fs::path reached;
+    for (int links = 0; !ahead.empty() && links <= kMaxLinks;) {
+        const fs::path part = reached / ahead.back();
+        ahead.pop_back();
+        struct stat info {};
+        if (::lstat(part.c_str(), &info) != 0) break;
+        if (is_open) owners.push_back(info.st_uid);
+        if (S_ISLNK(info.st_mode)) {
+            error_code unknown;
+            add(fs::read_symlink(part, unknown));
+            ++links;
+        } else {
+            is_open = is_open || (S_ISDIR(info.st_mode) && (info.st_mode & S_IWOTH) != 0);
+            reached = part;
+        }
+    }
+    return is_open ? std::optional(owners) : std::nullopt;
+}
+
+}  // namespace
+
 std::vector<uid_t> owners_of(const fs::path& path) {
     std::vector<uid_t> owners;
     struct stat info {};
     if (::lstat(path.c_str(), &info) == 0) owners.push_back(info.st_uid);
     for (const fs::path& part : {path, folder_of(path)})
         if (::stat(part.c_str(), &info) == 0) owners.push_back(info.st_uid);
+    if (const auto way = owners_behind_open_folder(path))
+        owners.insert(owners.end(), way->begin(), way->end());
     return owners;
 }
 
@@ -262,15 +298,17 @@ std::optional<uid_t> foreign_owner(const fs::path& path, const std::vector<uid_t
 bool is_in_open_folder(const fs::path& path) {
     struct stat info {
     }, folder{};
-    if (::stat(path.c_str(), &info) != 0 || S_ISDIR(info.st_mode)) return false;
+    const bool is_there = ::stat(path.c_str(), &info) == 0;
+    if (is_there && S_ISDIR(info.st_mode)) return false;
+    if (owners_behind_open_folder(path)) return true;
+    if (!is_there) return false;
     // Behind a link of one's own lies a folder that may be anybody's.
     error_code unknown;
     const fs::path file = fs::canonical(path, unknown);
-    const auto is_open = [&folder](const fs::path& one) {
-        return ::stat(folder_of(one).c_str(), &folder) == 0 &&
-               ((folder.st_mode & S_IWOTH) != 0 || !is_ours_or_roots(folder));
+    const auto is_others = [&folder](const fs::path& one) {
+        return ::stat(folder_of(one).c_str(), &folder) == 0 && !is_ours_or_roots(folder);
     };
-    return is_open(path) || (!unknown && is_open(file));
+    return is_others(path) || (!unknown && is_others(file));
 }
 
 boost::system::result<OwnedDescriptor> open_own_file(const fs::path& path, int flags, unsigned mode) {

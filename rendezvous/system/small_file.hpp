@@ -36,15 +36,16 @@ boost::system::error_code replace_file(const std::filesystem::path& path, std::s
 
 // --- in whose hand a name is: what another user has made, or may change, is not this user's, whatever it is called
 
-// Returns who has the file, a link by its name, and their folder; none that is not there.
+// Returns who has the file, a link by its name, and their folder; and behind a folder like /tmp all that the name leads through:
+// whoever has a part of that can lead it elsewhere later. None that is not there.
 std::vector<uid_t> owners_of(const std::filesystem::path& path);
 
 // Returns the first of these that is neither this user, nor root, nor one of the `trusted`. What is executed, entered, or read as a
 // record of this user's own has none.
 std::optional<uid_t> foreign_owner(const std::filesystem::path& path, const std::vector<uid_t>& trusted = {});
 
-// Says whether a name leads to a file, not a folder, in a folder where somebody else than this user and root may make names: /tmp, or
-// one that another user has made there.
+// Says whether a name leads to a file, not a folder, that is or may come to be where somebody else than this user and root may make
+// names: in or below /tmp, or in a folder that is another user's.
 bool is_in_open_folder(const std::filesystem::path& path);
 
 // Opens a file to write behind what is in it, close-on-exec. It fails with EPERM for another user's link, and for another user's file

@@ -290,6 +290,40 @@ TEST_CASE("what another user has, links to, or has the folder of, is foreign") {
     REQUIRE(::chown(folder.path().c_str(), 0, 0) == 0);
 }
 
+TEST_CASE("where everybody may make names, who has a part of the way may lead it elsewhere") {
+    if (::geteuid() != 0) {
+        WARN("skipped: needs root, to make another user's files");
+        return;
+    }
+    constexpr uid_t kOther = 61234;
+    TemporaryFolder folder;
+    const fs::path own = folder.path() / "own", shared = folder.path() / "shared", theirs = shared / "theirs";
+    fs::create_directories(own);
+    fs::create_directories(theirs);
+    folder.file("own/file", "");
+    REQUIRE(::chmod(shared.c_str(), 01777) == 0);
+    REQUIRE(::chown(theirs.c_str(), kOther, kOther) == 0);
+    fs::create_directory_symlink(own, shared / "link");
+    fs::create_directory_symlink(own, theirs / "link");
+    fs::create_directory_symlink(theirs / "link", folder.path() / "link");
+    for (const fs::path& name : {theirs / "link" / "file", theirs / "link" / ".." / "own" / "file",
+                                 folder.path() / "link" / "file", theirs / "nothing"}) {
+        INFO(name.string());
+        CHECK(is_in_open_folder(name));
+        CHECK(foreign_owner(name) == kOther);
+        CHECK_FALSE(foreign_owner(name, {kOther}));
+    }
+    for (const fs::path& name :
+         {own / "file", shared / "link" / "file", shared / "nothing", own / "nothing"}) {
+        INFO(name.string());
+        CHECK_FALSE(foreign_owner(name));
+    }
+    CHECK_FALSE(is_in_open_folder(theirs));
+    // One that leads to itself has an end.
+    fs::create_symlink("round", shared / "round");
+    CHECK_FALSE(foreign_owner(shared / "round"));
+}
+
 TEST_CASE("nothing is written behind another user's link, or into his file where all may make names") {
     if (::geteuid() != 0) {
         WARN("skipped: needs root, to make another user's files");

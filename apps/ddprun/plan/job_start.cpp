@@ -232,8 +232,8 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
         for (const uid_t owner : owners_of(file)) facts.owners.insert(owner);
     }
     for (const std::string& file : named.named_files()) {
-        if (const auto owner = is_in_open_folder(file) ? foreign_owner(file) : std::nullopt)
-            facts.word_owners.insert(*owner);
+        if (!is_in_open_folder(file)) continue;
+        for (const uid_t owner : owners_of(file)) facts.word_owners.insert(owner);
     }
     facts.host_name = host_name();
     facts.hangup_ignored = is_ignored(SIGHUP);

@@ -1,9 +1,10 @@
 """Where the package's programs and its library are: as installed with it, or in the build of the checkout that it lies in.
 
 The package's folder is resolved once, through every link. Beside it only what is its own is looked at: what the installer has noted
-(RECORD), or the checkout's build; and of that, no file that somebody else could have put there.
+(RECORD), or the checkout's build; and of that, no file that somebody else could have put there, or could put there later.
 """
 
+import contextlib
 import glob
 import os
 import shutil
@@ -20,13 +21,19 @@ def checkout() -> Optional[str]:
     return root if all(map(os.path.isfile, (os.path.join(_SITE, "wheel_of_build.py"), os.path.join(root, "CMakePresets.json")))) else None
 
 
-def is_ours(found: os.stat_result) -> bool:
+def _is_ours(found: os.stat_result) -> bool:
     """Whether it is root's, this user's or the package's installer's, and not everybody's to write."""
     return found.st_uid in (0, os.geteuid(), os.stat(PACKAGE).st_uid) and not found.st_mode & stat.S_IWOTH
 
 
-def _first(paths: Iterable[str]) -> Optional[str]:
-    return next((path for path in paths if os.path.isfile(path) and is_ours(os.stat(path))), None)
+def first(paths: Iterable[str]) -> Optional[str]:
+    """The first that is a file of ours, in a folder of ours: what has been looked at is what is used."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            found = os.stat(path)
+            if stat.S_ISREG(found.st_mode) and _is_ours(found) and _is_ours(os.stat(os.path.dirname(os.path.realpath(path)))):
+                return path
+    return None
 
 
 def _built(*names: str) -> Iterable[str]:
@@ -48,7 +55,7 @@ def _recorded(name: str) -> Iterable[str]:
 
 def program(name: str) -> str:
     """The path of `ddprun` or `ddpctl`. Raises FileNotFoundError."""
-    found = _first([*_recorded(name), *_built("bin", name)]) or shutil.which(name)
+    found = first([*_recorded(name), *_built("bin", name)]) or shutil.which(name)
     if found is None:
         raise FileNotFoundError(f"the program {name} is neither installed with {PACKAGE} nor on the PATH")
     return os.path.abspath(found)
@@ -58,5 +65,5 @@ def library() -> str:
     """The path of the shared library; its bare name, for the loader to find, where the package has none."""
     name = "libddprun_collectives.so"
     said = os.environ.get("DDPRUN_COLLECTIVES_LIBRARY", "")
-    return said if os.path.isfile(said) else _first([
+    return said if os.path.isfile(said) else first([
         os.path.join(PACKAGE, "lib", name), *_built("apps", "python", name), *_built("collectives", "package", name)]) or name

@@ -112,6 +112,13 @@ class Places(support.EndToEndTest):
             os.chmod(path, 0o757)
         self.assertIn("FileNotFoundError", self.place("program('ddprun')", PYTHONPATH=site))
         self.assertEqual(self.place("library()", PYTHONPATH=site), LIBRARY)
+        for path in (program, library):
+            os.chmod(path, 0o755)
+            os.chmod(os.path.dirname(path), 0o777)
+        self.assertIn("FileNotFoundError", self.place("program('ddprun')", PYTHONPATH=site))
+        self.assertEqual(self.place("library()", PYTHONPATH=site), LIBRARY)
+        for path in (program, library):
+            os.chmod(os.path.dirname(path), 0o755)
         # Where all of the package is another user's, its programs are as good as its Python.
         for at, folders, files in os.walk(os.path.join(self.folder, "env")):
             for name in (*folders, *files):

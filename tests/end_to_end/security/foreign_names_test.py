@@ -124,6 +124,27 @@ class OthersNames(StartTest):
                 self.assertEqual((code, out), (71, ""), err)
                 self.assertRegex(err, rf"[ab]: \S*{name} belongs to another user there .uid {OTHER}., and is not used")
 
+    def test_what_another_user_can_lead_elsewhere_on_another_host_is_not_used(self):
+        own = self.enterContext(tempfile.TemporaryDirectory())
+        os.chmod(own, 0o755)
+        with open(os.path.join(own, "run"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\necho mine\n")
+        os.chmod(file.name, 0o755)
+        way = os.path.join(self.shared, "way")
+        os.mkdir(way)
+        os.symlink(own, os.path.join(way, "link"))
+        # The two hosts are one machine here, so either of them may find it so.
+        rsh = self.script("way", f'[ "$1" = b ] && chown {OTHER}:{OTHER} {way}\nexec /bin/sh -c "$2"')
+        for words in ((f"{way}/link/run",), ("/bin/sh", f"{way}/link/run"), ("/bin/sh", f"{way}/later.sh")):
+            with self.subTest(words):
+                os.chown(way, 0, 0)
+                code, out, err = self.run_start("--hosts", "a,b", "--grace=1", *words, rsh=rsh, cwd="/")
+                self.assertEqual((code, out), (71, ""), err)
+                self.assertRegex(err, f"[ab]: {words[-1]} belongs to another user there .uid {OTHER}., and is not used")
+        # Where it is so here, too, the user has chosen it.
+        code, out, err = self.run_start("--hosts", "a,b", "--grace=1", f"{way}/link/run", rsh=rsh, cwd="/")
+        self.assertEqual((code, out), (0, "mine\nmine"), err)
+
     def test_what_belongs_to_somebody_else_here_too_is_used(self):
         path = self.others("theirs", "print('theirs')")
         code, out, err = self.run_start("--hosts", "a,b", "--grace=1", "/usr/bin/python3", "theirs", cwd=self.shared)

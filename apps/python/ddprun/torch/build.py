@@ -172,8 +172,8 @@ def load():
         ctypes.CDLL(places.library(), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
         raise RuntimeError(f"ddprun: {places.library()} cannot be loaded: {error}") from None
-    path, reason = shipped(), ""
-    if os.path.isfile(path) and places.is_ours(os.stat(path)):
+    path, reason = places.first([shipped()]), ""
+    if path is not None:
         try:
             return _loaded(path, "one that fits is made here")
         except RuntimeError as error:
