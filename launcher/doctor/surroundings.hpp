@@ -134,9 +134,9 @@ struct FolderQuestion {
     bool may_be_made = false;  // where the folder is not there, the nearest one above it counts
 };
 
-// Children are waited for so long by `ddprun doctor`, and where a job is to start (--check).
-inline constexpr std::chrono::milliseconds kDoctorLimit{5'000};
-inline constexpr std::chrono::milliseconds kCheckLimit{1'000};
+// A child that looks is waited for so long, by `ddprun doctor` and where a job is to start (--check): a node that is loaded does
+// not hang.
+inline constexpr std::chrono::milliseconds kLookLimit{5'000};
 
 struct PortAsked {
     std::uint16_t port = 0;
@@ -151,7 +151,7 @@ struct LookRequest {
     std::vector<FolderQuestion> folders;
     bool asks_name = false;
     std::optional<std::string> python;  // as it is looked for on PATH; nothing: not asked
-    std::chrono::milliseconds limit = kCheckLimit;
+    std::chrono::milliseconds limit = kLookLimit;
 };
 
 // There must be no other threads if a name or Python is asked for.

@@ -59,7 +59,6 @@ std::unique_ptr<Feature> make_node_check(FeatureInputs& inputs) {
     const bool hosts = may_host(options) && options.hosting != Hosting::if_first && options.master_ports == 1;
     if (hosts && options.master.port != 0) request.ports = {{options.master.port, true}};
     request.folders = folders_asked(options.environment, options.output.files ? options.output.log_dir : "");
-    request.limit = kCheckLimit;
     return std::make_unique<NodeCheck>(inputs.log, std::move(request));
 }
 

