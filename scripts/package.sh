@@ -93,6 +93,13 @@ if [[ -s "$build/apps/python/old_glibc.words" ]] && ! compgen -G "$build/package
     objdump -T "$build"/apps/python/programs/* "$build/apps/python/libddprun_collectives.so" | grep -E 'GLIBC_2\.(29|[3-9][0-9])' >&2
     exit 1
 fi
+most=8
+[[ ! -d "$build/prebuilt" ]] || most=20
+if [[ -n "$(find "$build/packages" -name '*.whl' -size "+${most}M")" ]]; then
+    echo "package.sh: the wheel is larger than $most MB:" >&2
+    ls -l "$build"/packages/*.whl >&2
+    exit 1
+fi
 ls -1 "$build/packages"
 [[ -n "$twice" ]] || exit 0
 

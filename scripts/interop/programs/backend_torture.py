@@ -18,7 +18,7 @@ import ddprun.torch
 
 RANKS, VICTIM, CALLS_BEFORE = 3, 1, 3
 AT_ONCE = 4  # operations
-LATE = timedelta(seconds=2)  # what the others wait for a rank that does not come
+LATE = timedelta(seconds=6)  # what the others wait for a rank that does not come
 LONG = timedelta(seconds=60)  # a hang guard
 COUNT = 1000
 

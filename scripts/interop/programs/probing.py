@@ -10,7 +10,7 @@ import threading
 from torch.distributed import PrefixStore, TCPStore
 
 PATIENCE = datetime.timedelta(seconds=60)  # a hang guard
-SHORT = datetime.timedelta(milliseconds=60)
+SHORT = datetime.timedelta(milliseconds=500)
 PROBES = {}
 
 
