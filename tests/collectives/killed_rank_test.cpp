@@ -67,7 +67,7 @@ TEST_CASE("a rank that exits without a goodbye is named", "[killed]") {
 }
 
 TEST_CASE("a rank that stays away is named by all, itself included", "[killed]") {
-    RankProcesses ranks(3, {DDPRUN_COLLECTIVE_PROGRAM, "absent", "2", "3000"});
+    RankProcesses ranks(3, {DDPRUN_COLLECTIVE_PROGRAM, "absent", "2", "6000"});
     require_error(ranks, 0, "timed_out 2");
     require_error(ranks, 1, "timed_out 2");
     ranks.close_input(2);
@@ -75,7 +75,7 @@ TEST_CASE("a rank that stays away is named by all, itself included", "[killed]")
 }
 
 TEST_CASE("a rank that is stopped is named, though it cannot answer", "[killed]") {
-    RankProcesses ranks(3, {DDPRUN_COLLECTIVE_PROGRAM, "absent", "2", "3000"});
+    RankProcesses ranks(3, {DDPRUN_COLLECTIVE_PROGRAM, "absent", "2", "6000"});
     ranks.wait_for(2, "ready", kHangGuard);
     ranks.kill(2, SIGSTOP);
     for (const int rank : {0, 1}) require_error(ranks, rank, "timed_out 2");

@@ -140,7 +140,7 @@ class Culprits(EndToEndTest):
             with tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, "result.json")
                 agents = self.agents(nnodes, 4 // nnodes, program("ddpbench"), "all_reduce", "-b", "4K", "-e", "40M", "-i",
-                                     "4K", "-n", 20, "-T", 3, flags=("--result-file", path))
+                                     "4K", "-n", 20, "-T", 10, flags=("--result-file", path))
                 own = agents[stopped * nnodes // 4]
                 pid = int(own.wait_for_line(rf"rank {stopped} of 4: pid (\d+)")[1])
                 agents[0].wait_for_line(r"^ +4096 ")

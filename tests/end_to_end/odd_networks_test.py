@@ -16,7 +16,7 @@ support.HANG_GUARD = 120.0
 PREEMPTED = 75
 UNAVAILABLE = 69
 # Longer where everything is slow.
-HEARTBEAT = 4 if os.environ.get("DDPRUN_SANITIZED") else 1
+HEARTBEAT = 4 if os.environ.get("DDPRUN_SANITIZED") else 3
 NODES = 3
 
 

@@ -56,7 +56,8 @@ under_torchrun() {
     "${run[@]}" --master_port "$(free_port)" "$program" check-all >"$output"
     require_all_ok
     # The launcher must see the job fail, and the survivors must have named the one that died.
-    if "${run[@]}" --master_port "$(free_port)" "$program" exit-quietly 1 >"$output" 2>/dev/null; then
+    # torchrun ends the others as soon as it sees one: each may say what it knows.
+    if "${run[@]}" --master_port "$(free_port)" bash -c 'trap "" TERM; exec "$0" "$@"' "$program" exit-quietly 1 >"$output" 2>/dev/null; then
         echo "torchrun: a job whose rank 1 died ended well"
         exit 1
     fi

@@ -91,7 +91,7 @@ class Report(EndToEndTest):
         # Which of two nodes speaks first can only follow what happened first while both have a CPU to speak on: on a
         # machine of its own, within 5 ms. Whoever counts rounds has one; beside other tests it may take longer.
         counted = "DDPRUN_CULPRIT_ROUNDS" in os.environ and not os.environ.get("DDPRUN_SANITIZED")
-        slower = 1 if counted else 20
+        slower = 1 if counted else 60
         seed = random.randrange(1 << 32)
         rng = random.Random(seed)
         with tempfile.TemporaryDirectory() as folder:

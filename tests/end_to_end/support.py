@@ -6,6 +6,7 @@ Usage of a test file: `TEST_FILE BIN_DIR [unittest arguments]`; see main() at th
 import contextlib
 import os
 import pty
+import random
 import re
 import select
 import signal
@@ -19,7 +20,7 @@ import unittest
 HANG_GUARD = 90.0  # seconds; generous, only against tests that would never end
 
 # Who is missing, as an agent says where another one comes 3 s after it: on a busy machine any does.
-WAITING = re.compile(r"ddprun: (joined \d+/\d+, missing |waiting for node 0: ).* of at most .*\(--join-timeout\)$")
+WAITING = re.compile(r"ddprun: (\S+: )?(joined \d+/\d+, missing |waiting for node 0: ).* of at most .*\(--join-timeout\)$")
 
 # What ddprun would take from the one who runs the tests: options, a key, a job's scheduler, another launcher's ranks.
 READ_BY_DDPRUN = re.compile(
@@ -48,11 +49,24 @@ def run_folders(logs):
     return [os.path.join(logs, name) for name in sorted(os.listdir(logs))]
 
 
+# The names by which ports were given out.
+HELD = []
+
+
 def free_port():
-    """A port nobody had a moment ago. Good enough where a job must be told one."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody has, and no other test is given while this process lives: one of those that the kernel gives to nobody."""
+    while True:
+        port = random.randrange(10000, 20000)
+        name = socket.socket(socket.AF_UNIX)
+        try:
+            name.bind(f"\0ddprun-test-port-{port}")
+            with socket.socket() as probe:
+                probe.bind(("", port))
+        except OSError:
+            name.close()
+            continue
+        HELD.append(name)
+        return port
 
 
 class Launcher:

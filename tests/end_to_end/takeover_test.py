@@ -18,7 +18,7 @@ from support import main, worker
 
 
 # Longer where everything is slow.
-HEARTBEAT = 4 if os.environ.get("DDPRUN_SANITIZED") else 1
+HEARTBEAT = 4 if os.environ.get("DDPRUN_SANITIZED") else 3
 BRIEF = ("--heartbeat", HEARTBEAT, "--grace", 2)
 
 

@@ -147,7 +147,7 @@ void run(const std::vector<std::string>& arguments) {
     const auto leaves = std::make_shared<std::atomic<bool>>(false);
     const std::string& call = arguments.at(0);
     CommunicatorOptions options;
-    if (call == "join") options.join_timeout = std::chrono::seconds(2);
+    if (call == "join") options.join_timeout = std::chrono::seconds(10);
     if (call == "join") say_ready();
     Communicator comm = call == "thread" ? made_by_thread(options) : Communicator::from_env(options);
     std::optional<Communicator> child;

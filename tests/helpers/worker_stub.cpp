@@ -186,12 +186,16 @@ void wait_for_file(const std::string& path) {
     const auto slash = path.rfind('/');
     const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
     const int watch = ::inotify_init1(IN_CLOEXEC);
-    if (watch < 0 || ::inotify_add_watch(watch, folder.c_str(), IN_CREATE | IN_MOVED_TO) < 0) {
-        refuse("cannot watch " + folder);
-    }
+    // Others may have all watches that the user may have.
+    const bool is_watched =
+        watch >= 0 && ::inotify_add_watch(watch, folder.c_str(), IN_CREATE | IN_MOVED_TO) >= 0;
     char events[4096];
-    while (::access(path.c_str(), F_OK) != 0 &&
-           (::read(watch, events, sizeof events) > 0 || errno == EINTR)) {
+    while (::access(path.c_str(), F_OK) != 0) {
+        if (!is_watched) {
+            ::usleep(10'000);  // No event tells when.
+        } else if (::read(watch, events, sizeof events) <= 0 && errno != EINTR) {
+            break;
+        }
     }
     ::close(watch);
 }

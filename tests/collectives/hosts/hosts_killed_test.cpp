@@ -63,7 +63,7 @@ TEST_CASE("processes on hosts of equal and of different sizes do all operations"
 }
 
 TEST_CASE("a rank of another host that stays away is named", "[hosts]") {
-    RankProcesses ranks(4, {DDPRUN_COLLECTIVE_PROGRAM, "absent", "3", "3000"}, hosts_of(2));
+    RankProcesses ranks(4, {DDPRUN_COLLECTIVE_PROGRAM, "absent", "3", "6000"}, hosts_of(2));
     for (const int rank : {0, 1, 2}) require_output(ranks, rank, "error timed_out 3:");
     ranks.close_input(3);
     require_output(ranks, 3, "error timed_out 3:");

@@ -77,14 +77,14 @@ TEST_CASE("an error of the device's stream is an error on all ranks") {
 
 TEST_CASE("an operation that does not end becomes an error at its deadline") {
     CommunicatorOptions options;
-    options.operation_timeout = std::chrono::seconds(2);
+    options.operation_timeout = std::chrono::seconds(5);
     expect_everywhere("hang:3", CollectiveErrorCode::timed_out, {},
                       "all ranks have come, but the operation does not end", options);
 }
 
 TEST_CASE("a call that waits inside NCCL for ever becomes an error at its deadline") {
     CommunicatorOptions options;
-    options.operation_timeout = std::chrono::seconds(2);
+    options.operation_timeout = std::chrono::seconds(5);
     expect_everywhere("stuck:3", CollectiveErrorCode::timed_out, {},
                       "all ranks have come, but the operation does not end", options);
 }
@@ -147,7 +147,7 @@ TEST_CASE("a rank that makes another call is found without waiting for the deadl
 TEST_CASE("a rank that does not come is named at the deadline") {
     const StandIn standin;
     CommunicatorOptions options;
-    options.operation_timeout = std::chrono::seconds(3);
+    options.operation_timeout = std::chrono::seconds(5);
     std::latch over(kStandInRanks);
     run_communicators(
         kStandInRanks,
@@ -166,7 +166,7 @@ TEST_CASE("a rank that does not come is named at the deadline") {
 TEST_CASE("of the peers of a group that does not end, those that exchange nothing are named") {
     const StandIn standin;
     CommunicatorOptions options;
-    options.operation_timeout = std::chrono::seconds(2);
+    options.operation_timeout = std::chrono::seconds(5);
     std::latch over(2);
     run_communicators(
         kStandInRanks,

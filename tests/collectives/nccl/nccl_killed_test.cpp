@@ -56,7 +56,7 @@ TEST_CASE("a rank that aborts ends the others") {
 TEST_CASE("survivors of a death inside NCCL name it: in the making, and while the ranks connect") {
     for (const int victim : {0, 1}) {
         // The last: NCCL itself fails on another rank, before the death is known.
-        for (const std::string faults : {"init_dies@", "connects,dies:1@", "init_error@2,init_dies:200@"}) {
+        for (const std::string faults : {"init_dies@", "connects,dies:1@", "init_error@2,init_dies:20@"}) {
             const StandIn standin(faults + std::to_string(victim));
             RankProcesses job(3, {DDPRUN_GPU_CHECK_PROGRAM, "abort", "-1"});
             for (int rank = 0; rank < 3; ++rank) {

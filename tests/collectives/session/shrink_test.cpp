@@ -305,7 +305,7 @@ TEST_CASE("who dies while the table is due does not keep the others from it", "[
     SECTION("while this rank waits") {
         run_ranks(2, [&](int who) {
             if (who == 0) {
-                const Membership made = gathering.run(member, Gathering::Clock::now() + milliseconds(2000));
+                const Membership made = gathering.run(member, Gathering::Clock::now() + milliseconds(6000));
                 expect(made.world_size() == 2, "at the deadline it looks again");
             } else {
                 MemoryStore other(data);

@@ -187,7 +187,7 @@ TEST_CASE("a subgroup is made by its members only, in their order", "[subgroup]"
 
 TEST_CASE("a subgroup names who does not come, and lists that differ", "[subgroup]") {
     CommunicatorOptions options;
-    options.join_timeout = std::chrono::seconds(3);  // in which those come that come
+    options.join_timeout = std::chrono::seconds(6);  // in which those come that come
     run_communicators(
         3,
         [&](Communicator& comm) {
@@ -267,7 +267,7 @@ TEST_CASE("who gives up a subgroup tells those that wait longer", "[subgroup]") 
     std::latch given_up(1);
     run_communicators(3, [&](Communicator& comm) {
         CommunicatorOptions options;
-        if (comm.rank() == 0) options.join_timeout = std::chrono::seconds(3);  // in which rank 1 comes
+        if (comm.rank() == 0) options.join_timeout = std::chrono::seconds(6);  // in which rank 1 comes
         if (comm.rank() == 2) given_up.wait();
         const int missing = comm.rank() == 0 ? 2 : 0;
         expect_error(Code::timed_out, {missing}, [&] { comm.subgroup({0, 1, 2}, "all", options); });

@@ -136,7 +136,7 @@ class Namespaces(DoctorOfNodesTest):
 
     def test_nodes_that_do_not_come(self):
         with NodeNetwork(3) as network:
-            report = self.examine(network, "--last-call=1", nodes=2, of=3)
+            report = self.examine(network, "--last-call=10", nodes=2, of=3)
             self.assert_all_meet(report, 2)
             self.assert_found(report, "nodes", "", "problem", "2 of 3 are there; the others have not come in time")
 
@@ -281,7 +281,7 @@ exec unshare --uts sh -c 'hostname "$1"; exec /bin/sh -c "$2"' sh "$1" "$2"
         self.assertRegex(out, r"(?m)^warning  all 3 nodes: python: no-such-python is not on PATH; ")
 
     def test_a_host_that_is_not_there(self):
-        code, out, err = self.start("gpu1,gone,gpu3", "--last-call=3", "--json")
+        code, out, err = self.start("gpu1,gone,gpu3", "--last-call=10", "--json")
         report = self.report_of(code, out, err)
         self.assertEqual(code, PROBLEM)
         self.assertIn("no route to gone", err)

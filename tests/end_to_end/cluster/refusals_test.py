@@ -111,10 +111,13 @@ class Refusals(EndToEndTest):
         self.assertIn("(from the first host of --hosts)", err)
 
     def test_folders_and_programs_that_a_variable_names(self):
-        for variables, words, *shown in (({"TMPDIR": "/none"}, (), "the folder /none/ddprun_", "TMPDIR"),
-                                         ({"DDPRUN_JOBS_DIR": "/none"}, ("--detach",), "'/none/ddprun'", "DDPRUN_JOBS_DIR"),
-                                         ({"PYTHON_EXEC": "/none/python"}, ("--python", "nodes"), "/none/python: not found (from PYTHON_EXEC)")):
-            _, _, err = self.run_job(*words, "true", cwd=self.folder, env=variables)
+        # A foreground job does without its folder.
+        for variables, words, succeeds, *shown in (
+                ({"TMPDIR": "/none"}, (), True, "the folder /none/ddprun_", "TMPDIR"),
+                ({"DDPRUN_JOBS_DIR": "/none"}, ("--detach",), False, "'/none/ddprun'", "DDPRUN_JOBS_DIR"),
+                ({"PYTHON_EXEC": "/none/python"}, ("--python", "nodes"), False, "/none/python: not found (from PYTHON_EXEC)")):
+            code, out, err = self.run_job(*words, "echo", "it runs", cwd=self.folder, env=variables)
+            self.assertEqual((code == 0, "it runs" in out), (succeeds, succeeds), err)
             for part in shown:
                 self.assertIn(part, err)
 

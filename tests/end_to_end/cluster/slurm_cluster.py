@@ -9,6 +9,8 @@ import subprocess
 import tempfile
 import time
 
+from support import free_port
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "salloc", "sbatch", "scancel", "sinfo")
 UP_WITHIN = 60  # seconds; a guard
 CONFIGURATION = """
@@ -51,11 +53,7 @@ def missing():
 
 
 def free_ports(count):
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in listeners]
-    for listener in listeners:
-        listener.close()
-    return ports
+    return [free_port() for _ in range(count)]
 
 
 class SlurmCluster:

@@ -19,7 +19,7 @@ from takeover_matrix_test import WORKER
 support.HANG_GUARD = 120.0
 PREEMPTED = 75
 UNAVAILABLE = 69
-HEARTBEAT = 4 if os.environ.get("DDPRUN_SANITIZED") else 1
+HEARTBEAT = 4 if os.environ.get("DDPRUN_SANITIZED") else 3
 NODES = 3
 NOBODY = "02:00:00:00:00:fe"  # a hardware address
 

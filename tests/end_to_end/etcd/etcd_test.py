@@ -21,7 +21,7 @@ from support import EndToEndTest, free_port, worker
 UNAVAILABLE = 69
 PREEMPTED = 75
 PREFIX = "/jobs"
-HEARTBEAT = 5 if "DDPRUN_SANITIZED" in os.environ else 1  # seconds, also how long a host's key outlives it
+HEARTBEAT = 5 if "DDPRUN_SANITIZED" in os.environ else 3  # seconds, also how long a host's key outlives it
 
 
 class Etcd:

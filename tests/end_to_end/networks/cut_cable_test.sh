@@ -17,7 +17,7 @@ if [ "$RANK" = 1 ]; then
 fi
 read -r other <"$fifo"
 # Until its agent has said that rank 1 runs, it has more time than the limit; no event shows that it has.
-sleep 1
+sleep 3
 [ "$1" != true ] || tail --pid="$other" -f /dev/null
 ip link set cable0 down
 [ "$1" = true ] || exec sleep 1000
@@ -25,14 +25,14 @@ WORKER
 for command in "sleep 1000" true; do
     status=0
     rm -f "$folder"/launcher*
-    words="--master-addr=10.77.0.1 --verbose --log-file='$folder/launcher'\$node --heartbeat=2 --grace=1 sh '$folder/cut.sh' '$folder/runs' $command"
+    words="--master-addr=10.77.0.1 --verbose --log-file='$folder/launcher'\$node --heartbeat=6 --grace=1 sh '$folder/cut.sh' '$folder/runs' $command"
     two_nodes "$words" "$words" || status=$?
     [[ $status -eq 69 ]] || fail "a cut cable, $command: exit code $status, not 69"
     expect node1 "node 0 (10.77.0.1) was lost"
     # Both nodes' processes are this machine's, so one may see what the other is about to stop.
     expect node1 ", unknown on the other node"
-    [[ $command == true ]] || expect node1 "node 0 (10.77.0.1) lost: no heartbeat for 2 s"
-    [[ $command == true ]] || expect node0 "node 1 (node1) lost: no heartbeat for 2 s"
+    [[ $command == true ]] || expect node1 "node 0 (10.77.0.1) lost: no heartbeat for 6 s"
+    [[ $command == true ]] || expect node0 "node 1 (node1) lost: no heartbeat for 6 s"
     [[ $command == true ]] || expect node0 ", unknown on node 1 (node1)"
     [[ $command == true ]] || in_this_order "$folder/launcher1" "rank 1, pid .* stopped by ddprun" \
         "$folder/launcher0" "node 1 (node1) lost"
@@ -71,12 +71,12 @@ if [ "$RANK" = 1 ]; then
 fi
 read -r word <"$1"
 # Until its agent has said that rank 1 runs, it has more time than the limit; no event shows that it has.
-sleep 1
+sleep 3
 ip link set cable0 down
 exec sleep 1000
 WORKER
 rm -f "$folder"/launcher*
-words="--verbose --log-file='$folder/launcher'\$node --heartbeat=2 --grace=3 sh '$folder/deaf.sh' '$folder/runs'"
+words="--verbose --log-file='$folder/launcher'\$node --heartbeat=6 --grace=3 sh '$folder/deaf.sh' '$folder/runs'"
 elastic="--nnodes=1:2 --master-addr=10.77.0.1"
 timeout "$hang_guard" bash "$root/scripts/two_nodes.sh" \
     "node=0; '$bin/ddprun' $elastic --node-rank=0 $words >'$folder/node0.log' 2>&1; echo \$? >'$folder/code0'" \

@@ -6,6 +6,7 @@ They run in a bare environment, in a folder that has the checkout's files and th
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,8 @@ import support
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
 FIRST, PYTHON = "README.md", "apps/python/README.md"
+BENCH, DIGITS = "apps/ddpbench/README.md", "apps/train_digits/README.md"
+TIMED_OUT = 124  # timeout's
 
 
 class Row(NamedTuple):
@@ -28,7 +31,7 @@ class Row(NamedTuple):
     says: str = ""  # what it prints, or `proof` after it
     proof: str = "true"
     code: int = 0
-    needs: str = ""  # "tools", "root" or "numpy"
+    needs: str = ""  # words of reason_against()
     why_not: Optional[str] = None
 
 
@@ -52,7 +55,37 @@ ROWS = (
     Row(PYTHON, "pip install ./apps/python", "^/.*/env/bin/ddprun\n", proof=WHICH),
     Row(PYTHON, "pip install --editable apps/python", "^/.*/env/bin/ddprun\n", proof=WHICH),
     Row(PYTHON, "python -m build", "Successfully built ddprun-.*[.]tar[.]gz and ddprun-.*[.]whl", needs="tools"),
+    Row(BENCH, "build/bin/ddprun --nproc-per-node=2 build/bin/ddpbench all_reduce", r"^# Out of bounds values : 0 OK$"),
+    Row(DIGITS, "build/bin/ddprun --nproc-per-node 4 build/bin/train_digits", "bit-equal on 4 of 4 ranks"),
 )
+
+
+class Program(NamedTuple):
+    """A program of PYTHON, by a part of it."""
+    part: str
+    ending: str = ""  # what a test has it do besides
+    command: str = "python3 program.py"
+    says: str = ""
+    needs: str = ""
+    why_not: Optional[str] = None
+
+
+MPIRUN = "mpirun.openmpi --allow-run-as-root --oversubscribe -np 2 python3 program.py"
+# A step of Slurm's on one node, by its variables.
+SRUN = ("for rank in 0 1; do SLURM_PROCID=$rank SLURM_LOCALID=$rank SLURM_NTASKS=2 SLURM_JOB_ID=$$ SLURM_STEP_ID=0 "
+        'SLURM_STEP_NODELIST=localhost python3 program.py & ranks+=" $!"; done; for rank in $ranks; do wait $rank; done')
+PROGRAMS = (
+    *(Program("numpy.full", "print(everything[0], everything[-1])", command, r"\A(0\.5 0\.5\n){2}\Z", needs) for command, needs in (
+        ("ddprun --nproc-per-node 2 program.py", "numpy"), (MPIRUN, "numpy mpirun"), (SRUN, "numpy"))),
+    Program("comm.shrink", why_not="a part of one; tests/end_to_end/python/ranks.py has it whole"),
+    Program("ddprun.spawn(", says=r"\A(hello \[0, 1, 2, 3\]\n){4}\Z"),
+    Program("ddprun.launch(", "print(job.wait(), job.status()['state'])", says="0 ended"),
+)
+
+
+def programs():
+    with open(os.path.join(ROOT, PYTHON), encoding="utf-8") as file:
+        return re.findall(r"(?ms)^```python\n(.*?)^```$", file.read())
 
 
 def commands(page):
@@ -101,10 +134,12 @@ class Pages(support.EndToEndTest):
             file.write("import os, torch\nprint('torch of rank', os.environ['RANK'])\n")
 
     def reason_against(self, row):
-        return row.why_not or {"": None, "tools": None if self.tools else f"no {', '.join(installers.NAMES)} to be had",
-                               "root": None if os.geteuid() == 0 else "only root makes network namespaces",
-                               "numpy": None if subprocess.run(["/usr/bin/python3", "-c", "import numpy"], check=False).returncode == 0 else
-                               "NumPy is not installed (Debian package python3-numpy)"}[row.needs]
+        reasons = {"tools": None if self.tools else f"no {', '.join(installers.NAMES)} to be had",
+                   "root": None if os.geteuid() == 0 else "only root makes network namespaces",
+                   "numpy": None if subprocess.run(["/usr/bin/python3", "-c", "import numpy"], check=False).returncode == 0 else
+                   "NumPy is not installed (Debian package python3-numpy)",
+                   "mpirun": None if shutil.which("mpirun.openmpi") else "mpirun is not installed (Debian package openmpi-bin)"}
+        return row.why_not or next((reasons[need] for need in row.needs.split() if reasons[need]), None)
 
     def test_each_command_does_what_the_page_says(self):
         for row in ROWS:
@@ -120,9 +155,33 @@ class Pages(support.EndToEndTest):
                 self.assertEqual(done.returncode, row.code, done.stdout)
                 self.assertRegex(done.stdout, re.compile(row.says, re.MULTILINE))
 
-    def test_no_command_is_forgotten(self):
-        for page in (FIRST, PYTHON):
+    def test_each_program_does_what_the_page_says(self):
+        env = {**self.environment, "PATH": f"{support.BIN}:{self.environment['PATH']}", "PYTHONPATH": os.path.join(ROOT, "apps", "python")}
+        folder = os.path.join(self.folder, "programs")
+        os.mkdir(folder)
+        with open(os.path.join(folder, "train.py"), "w", encoding="ascii") as file:
+            file.write("import os\nprint('rank', os.environ['RANK'])\n")
+        for program in PROGRAMS:
+            if reason := self.reason_against(program):
+                print(f"not run: {program.part} ({PYTHON}): {reason}", flush=True)
+                continue
+            with self.subTest(program=program.part, command=program.command), open(os.path.join(folder, "program.py"), "w", encoding="utf-8") as file:
+                file.write(next(text for text in programs() if program.part in text) + program.ending)
+                file.flush()
+                for _ in range(2):  # Open MPI 4.1.4 itself hangs at times when processes end.
+                    done = subprocess.run(["timeout", "--kill-after=5", str(support.HANG_GUARD), "bash", "-euc", program.command],
+                                          cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                          text=True, check=False)
+                    if done.returncode != TIMED_OUT or not program.command.startswith("mpirun"):
+                        break
+                self.assertEqual(done.returncode, 0, done.stdout)
+                self.assertRegex(done.stdout, program.says)
+
+    def test_nothing_is_forgotten(self):
+        for page in {row.page for row in ROWS}:
             self.assertEqual(sorted(command_of(row) for row in ROWS if row.page == page), sorted(commands(page)))
+        for text in programs():
+            self.assertEqual(len({program.part for program in PROGRAMS if program.part in text}), 1, text)
 
 
 if __name__ == "__main__":

@@ -228,7 +228,7 @@ def pools(limited):
 def late(path):
     """The numbers that ddprun has given, said by the program: rank 1 does not come to the second barrier."""
     rank = int(os.environ["RANK"])
-    with Communicator.connect(f"file://{path}", rank, int(os.environ["WORLD_SIZE"]), operation_timeout=1) as comm:
+    with Communicator.connect(f"file://{path}", rank, int(os.environ["WORLD_SIZE"]), operation_timeout=5) as comm:
         comm.barrier()
         if rank == 1:
             waits(rank)

@@ -118,25 +118,29 @@ TEST_CASE("etcd election: odd answers are trouble, until the deadline") {
         {FakeGateway::kSilence, where + " does not answer"},
         {FakeGateway::http("500 Internal Server Error", ""), where + " answers 500 Internal Server Error; "},
     };
+    // How a candidate fails, with more time for it where it hears of another cause: its last answer may come too late.
+    const auto patiently = [&](const std::string& cause) {
+        for (auto patience = 300ms;; patience *= 4) {
+            Candidate candidate(context, {etcd.endpoint()});
+            candidate.election.campaign(std::chrono::steady_clock::now() + patience);
+            run_until(context, [&] { return !candidate.failure.empty(); });
+            if (patience > 10s || candidate.failure.find(cause) != std::string::npos)
+                return std::pair(candidate.failure, candidate.elected);
+        }
+    };
     for (const auto& [sent, cause] : rows) {
         INFO(cause);
         etcd.oddity = [&sent = sent](const std::string&) { return sent; };
-        Candidate candidate(context, {etcd.endpoint()});
-        candidate.election.campaign(std::chrono::steady_clock::now() + 300ms);
-        run_until(context, [&] { return !candidate.failure.empty(); });
-        INFO(candidate.failure);
-        CHECK(candidate.failure.starts_with("no host was found in etcd (--rdzv-endpoint " + where +
-                                            ") within 1 s: " + cause));
-        CHECK(candidate.failure.find("--join-timeout") != std::string::npos);
-        CHECK(candidate.elected == 0);
+        const auto [failure, elected] = patiently(cause);
+        CHECK_THAT(failure,
+                   Catch::StartsWith("no host was found in etcd (--rdzv-endpoint " + where + ") within ") &&
+                       Catch::Contains(" s: " + cause) && Catch::Contains("--join-timeout"));
+        CHECK(elected == 0);
     }
     etcd.oddity = nullptr;
     etcd.write_host("none of ours", 99);
-    Candidate candidate(context, {etcd.endpoint()});
-    candidate.election.campaign(std::chrono::steady_clock::now() + 300ms);
-    run_until(context, [&] { return !candidate.failure.empty(); });
-    CHECK(candidate.failure.find("the key /jobs/run_job/host in etcd is none of ddprun's") !=
-          std::string::npos);
+    const std::string none = "the key /jobs/run_job/host in etcd is none of ddprun's";
+    CHECK_THAT(patiently(none).first, Catch::Contains(none));
 }
 
 TEST_CASE("etcd election: it can be ended while etcd is silent, and destroyed at any time") {

@@ -32,9 +32,13 @@ TEST_CASE("what a name stands for is told with and without blocking") {
     CHECK_FALSE(std::get<Addresses>(asked_without_blocking("localhost")).empty());
     CHECK_FALSE(std::get<std::string>(resolve_host("no-such-host.invalid")).empty());
     CHECK_FALSE(std::get<std::string>(asked_without_blocking("no-such-host.invalid")).empty());
-    // Whatever the name server does.
-    CHECK(std::get<std::string>(resolve_host("no-such-host.invalid", std::chrono::milliseconds(0))) ==
-          "its name server has not answered within 0 s");
+    // Whatever the name server does; now and then it has answered before anybody looks.
+    bool is_late = false;
+    for (int i = 0; i < 100 && !is_late; ++i) {
+        const auto found = resolve_host("no-such-host.invalid", std::chrono::milliseconds(0));
+        is_late = std::get<std::string>(found) == "its name server has not answered within 0 s";
+    }
+    CHECK(is_late);
 }
 
 }  // namespace ddprun

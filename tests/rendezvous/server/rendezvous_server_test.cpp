@@ -153,8 +153,9 @@ TEST_CASE("an agent that is connected but does not answer is given up, with the 
     CHECK(std::get<Welcome>(*welcome).seen_at == "127.0.0.1");
     std::uint64_t questions = 0;
     auto message = agent.hear();
-    for (; message && std::holds_alternative<Heartbeat>(*message); message = agent.hear())
-        CHECK(std::get<Heartbeat>(*message).number == ++questions);
+    // A server that is late lets the agent wait for longer, and says so.
+    for (; message && !std::holds_alternative<GivenUp>(*message); message = agent.hear())
+        if (const auto* question = std::get_if<Heartbeat>(&*message)) CHECK(question->number == ++questions);
     CHECK(questions >= 1);
     REQUIRE(message.has_value());
     CHECK(std::get<GivenUp>(*message).reason == "no heartbeat for 0.3 s");
@@ -182,11 +183,11 @@ TEST_CASE("an agent that says nothing costs no more than 16 KiB of memory") {
 TEST_CASE("a client answers heartbeats, and gives up a coordinator that is connected but silent") {
     boost::asio::io_context context;
     RendezvousServerOptions with_heartbeats = options(2);
-    with_heartbeats.coordinator.heartbeat = 1500ms;
+    with_heartbeats.coordinator.heartbeat = 6s;
     auto server = std::make_unique<RendezvousServer>(std::move(with_heartbeats));
     auto silent = listen_tcp(context.get_executor(), ListenScope::loopback, 0);
     int losses = 0;
-    boost::asio::steady_timer stays(context, 5s);  // longer than a silent one would be let
+    boost::asio::steady_timer stays(context, 10s);  // longer than a silent one would be let
     CoordinatorClientEvents events;
     events.on_message = [](const ControlMessage&) {};
     events.on_trouble = [](const std::string& cause) { FAIL(cause); };
@@ -199,11 +200,11 @@ TEST_CASE("a client answers heartbeats, and gives up a coordinator that is conne
 
     events.on_lost = [&](const CoordinatorLoss& loss) {
         CHECK(loss.kind == CoordinatorLoss::Kind::silent);
-        CHECK(loss.cause == "no heartbeat for 0.3 s");
+        CHECK(loss.cause == "no heartbeat for 3 s");
         ++losses;
     };
     std::optional<boost::asio::ip::tcp::socket> accepted;
-    const std::string welcome = encode_control(Welcome{300});
+    const std::string welcome = encode_control(Welcome{3'000});
     silent.async_accept([&](boost::system::error_code error, boost::asio::ip::tcp::socket socket) {
         REQUIRE_FALSE(error);
         accepted = std::move(socket);
@@ -234,38 +235,43 @@ TEST_CASE("a client that is not answered pauses longer and longer, and gives up 
         std::vector<CoordinatorLoss> losses;
         CoordinatorClientEvents events;
         events.on_message = [](const ControlMessage&) { FAIL("a message from a stranger"); };
-        events.on_trouble = [](const std::string& cause) { FAIL(cause); };
+        // An attempt that begins just before the deadline may not have the time.
+        std::string hurried;
+        events.on_trouble = [&](const std::string& cause) {
+            CHECK_THAT(cause, Catch::EndsWith("timed out"));
+            hurried = cause;
+        };
         events.on_lost = [&](const CoordinatorLoss& loss) {
             losses.push_back(loss);
             loss.kind == CoordinatorLoss::Kind::unreached ? stranger.close() : client->join();
         };
-        client = connect_to(context, where, hello(1, 2), events, TimePoint::clock::now() + 300ms);
+        client = connect_to(context, where, hello(1, 2), events, TimePoint::clock::now() + 1s);
         client->join();
         context.run_for(kHangGuard);
         // The pauses are 5 ms, 10, 20, … at least.
         REQUIRE(losses.size() >= 2);
-        CHECK(losses.size() <= 8);
+        CHECK(losses.size() <= 10);
         CHECK(losses.front().kind ==
               (closes ? CoordinatorLoss::Kind::stranger : CoordinatorLoss::Kind::broken));
         CHECK(losses.front().cause ==
               "what listens at " + to_string(where) +
                   (closes ? " ended the connection without an answer" : " does not answer"));
         CHECK(losses.back().kind == CoordinatorLoss::Kind::unreached);
-        CHECK(losses.back().cause == losses.front().cause);
+        CHECK(losses.back().cause == (hurried.empty() ? losses.front().cause : hurried));
     }
 }
 
 TEST_CASE("a client tries until its deadline, then gives up with the last cause") {
     boost::asio::io_context context;
-    auto acceptor = listen_tcp(context.get_executor(), ListenScope::loopback, 0);
-    const Endpoint nobody{"127.0.0.1", acceptor.local_endpoint().port()};
-    acceptor.close();
+    // Bound, so that the port is nobody else's, and nobody listens.
+    const boost::asio::ip::tcp::socket bound(context, {boost::asio::ip::address_v4::loopback(), 0});
+    const Endpoint nobody{"127.0.0.1", bound.local_endpoint().port()};
 
-    int attempts = 0;
+    std::vector<std::string> causes;
     std::string last;
     CoordinatorClientEvents events;
     events.on_message = [](const ControlMessage&) { FAIL("a message from nobody"); };
-    events.on_trouble = [&](const std::string&) { ++attempts; };
+    events.on_trouble = [&](const std::string& cause) { causes.push_back(cause); };
     events.on_lost = [&](const CoordinatorLoss& loss) {
         CHECK(loss.kind == CoordinatorLoss::Kind::unreached);
         last = loss.cause;
@@ -273,12 +279,13 @@ TEST_CASE("a client tries until its deadline, then gives up with the last cause"
     CoordinatorClient client(context.get_executor(),
                              {.coordinator = nobody,
                               .hello = hello(1, 2),
-                              .join_deadline = CoordinatorClient::TimePoint::clock::now() + 300ms},
+                              .join_deadline = CoordinatorClient::TimePoint::clock::now() + 1s},
                              events);
     client.join();
     context.run_for(kHangGuard);
-    CHECK(attempts >= 2);
-    CHECK_THAT(last, Catch::Contains("refused"));
+    REQUIRE(causes.size() >= 2);
+    CHECK_THAT(causes.front(), Catch::Contains("refused"));
+    CHECK(last == causes.back());
 }
 
 TEST_CASE("a server that dies is a lost connection, and the client can join its successor on the same port") {

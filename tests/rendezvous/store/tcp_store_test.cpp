@@ -271,7 +271,7 @@ TEST_CASE("tcp store: a server that comes late is found") {
 
 TEST_CASE("tcp store: connecting ends with the cause") {
     std::uint16_t free_port = StoreHost(ListenScope::loopback, 0).port();
-    auto refused = error_of([&] { TcpStore(local(free_port), milliseconds(500)); });
+    auto refused = error_of([&] { TcpStore(local(free_port), milliseconds(3'000)); });
     CHECK(refused.code == Errc::unreachable);
     CHECK(refused.mentions("refused"));
     CHECK(refused.mentions("127.0.0.1:" + std::to_string(free_port)));
@@ -280,7 +280,7 @@ TEST_CASE("tcp store: connecting ends with the cause") {
     CHECK(unknown.code == Errc::unreachable);
 
     ScriptedServer closes([](ScriptedServer&, int, int) {});
-    auto closed = error_of([&] { TcpStore(local(closes.port()), milliseconds(1'000)); });
+    auto closed = error_of([&] { TcpStore(local(closes.port()), milliseconds(3'000)); });
     CHECK(closed.code == Errc::unreachable);
     CHECK(closed.mentions("closes the connection"));
     CHECK(closed.mentions("the job's user"));
