@@ -207,7 +207,7 @@ std::unique_ptr<Backend> connect(Session& session, Membership membership, std::o
                                  MessengerPlace& messages, TcpBackend*& made) {
     const CommunicatorOptions& options = session.options;
     const auto across = ranks_across_hosts(membership);
-    const bool shares = across && membership.local_world_size() > 1;
+    const bool shares = across && ranks_of_host(membership).size() > 1;
     const bool wanted = session.transport == Transport::automatic;
     std::optional<ShmSegment> segment;
     if (gather && shares) {
@@ -255,23 +255,23 @@ MeetingRoom room_of(std::shared_ptr<Store> store) {
 std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, const Place& place,
                                  const CommunicatorOptions& options, Deadline deadline) {
     TcpListener listener(address, place.host.ports);
+    const std::string& host_id = place.host.host_id;
     auto news = place.life ? DeathNews::open(*place.life) : nullptr;
-    const Member self{listener.endpoint(), told_identity(place.host.host_id), place.host.sockets_per_peer,
-                      news ? news->life() : 0, place.own_numbers};
+    const Member self{listener.endpoint(),         host_id.empty() ? host_identity() : host_id,
+                      place.host.sockets_per_peer, news ? news->life() : 0,
+                      place.own_numbers,           host_id.empty() ? memory_numbers() : std::string()};
     Joined joined = join_through(
         *room.store, {place.rank, place.world_size, place.round, own_claim(host_identity())}, self, deadline);
     joined.membership.own_numbers = std::ranges::any_of(joined.membership.members, &Member::own_numbers);
     joined.membership.mesh_key = place.mesh_key;
-    const Membership apart = join_containers(joined.membership);
     if (room.rank_0_hosts) room.departure = std::make_unique<Departure>(std::move(joined.departure));
     auto session = open_session(std::move(joined.membership), std::move(listener), place.transport,
                                 place.nccl, options, deadline, {.death_news = std::move(news)});
-    const auto notice =
-        notice_of_containers(session->shares_memory ? session->lifeline->membership() : apart);
-    if (notice && place.transport == Transport::automatic) std::fputs((*notice + '\n').c_str(), stderr);
-    session->local_rank = place.local_rank >= 0 ? place.local_rank : apart.local_rank();
-    session->local_world_size =
-        place.local_world_size > 0 ? place.local_world_size : apart.local_world_size();
+    if (const auto notice = notice_of_containers(session->lifeline->membership(), session->shares_memory);
+        notice && place.transport == Transport::automatic)
+        std::fputs((*notice + '\n').c_str(), stderr);
+    if (place.local_rank >= 0) session->local_rank = place.local_rank;
+    if (place.local_world_size > 0) session->local_world_size = place.local_world_size;
     session->ports = place.host.ports;
     session->room = std::move(room);
     return session;
@@ -419,6 +419,7 @@ std::unique_ptr<Session> open_session(Membership membership, std::optional<TcpLi
     session->world_size = membership.world_size();
     session->local_rank = membership.local_rank();
     session->local_world_size = membership.local_world_size();
+    join_containers(membership);
     session->options = options;
     const PeerMesh::Operation joining = joining_until(deadline, options);
     session->transport = transport;
@@ -473,15 +474,14 @@ Endpoint master_of(const WorkerPlace& found) {
 std::unique_ptr<Session> open_session_from(const Environment& environment,
                                            const CommunicatorOptions& options) {
     WorkerPlace found;
+    Endpoint master;
     try {
         found = read_worker_place(environment);
+        master = master_of(found);
     } catch (const boost::system::system_error& error) {
         throw translated(error);
     }
-    // Slurm tells the number of local tasks only if it was asked for, and who starts ranks by hand seldom
-    // does.
-    const bool told =
-        environment.contains("LOCAL_WORLD_SIZE") || environment.contains("OMPI_COMM_WORLD_LOCAL_SIZE");
+    const bool told = found.is_local_size_told;  // who starts ranks by hand seldom does
     Place place = read_place(environment, options, found.local_rank);
     place.rank = found.rank;
     place.world_size = found.world_size;
@@ -493,7 +493,7 @@ std::unique_ptr<Session> open_session_from(const Environment& environment,
     CommunicatorOptions wanted = options;
     if (wanted.notice_after.count() == 0) wanted.notice_after = read_notice(environment);
     if (!found.meeting_file.empty()) return open_session(FileMeeting{found.meeting_file}, place, wanted);
-    return open_session(TcpMeeting{master_of(found), !found.agent_hosts_store}, place, wanted);
+    return open_session(TcpMeeting{std::move(master), !found.agent_hosts_store}, place, wanted);
 }
 
 }  // namespace ddprun::inline detail

@@ -1,95 +1,95 @@
 #include "collectives/session/host_identity.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <system_error>
 #include <vector>
 
 #include "collectives/call/call.hpp"
+#include "collectives/shm/shm_segment.hpp"
 #include "rendezvous/system/machine.hpp"
+#include "rendezvous/system/shared_memory.hpp"
 
 namespace ddprun::inline detail {
 namespace {
 
 constexpr std::string_view kProcesses = "/pid:[";
 
-// The namespace at the end, of processes or of IPC; empty where a user has given the identity.
-std::string_view namespace_of(std::string_view identity) {
-    const std::string_view last = identity.substr(std::min(identity.rfind('/'), identity.size()));
-    return last.starts_with(kProcesses) || last.starts_with(kWithinIpc) ? last : std::string_view();
-}
-
 // What the machine itself is called in an identity; empty where a user has given that.
 std::string_view boot_of(std::string_view identity) {
-    const std::string_view machine = identity.substr(0, identity.size() - namespace_of(identity).size());
+    const std::string_view machine = identity.substr(0, identity.rfind(kProcesses));
     const auto slash = machine.rfind('/');
     return machine.size() == identity.size() || slash == std::string_view::npos ? std::string_view()
                                                                                 : machine.substr(slash + 1);
 }
 
-std::string own_namespace(const char* kind) {
-    std::error_code error;
-    const auto target = std::filesystem::read_symlink(std::string("/proc/self/ns/") + kind, error);
-    return error ? fmt::format("{}:unknown", kind) : target.string();
+std::string_view processes_of(std::string_view identity) {
+    return identity.substr(identity.rfind(kProcesses));
 }
 
-// What a rank has told: its identity, and `<boot>/<IPC namespace>`, in which memory has numbers; empty where it has none.
-struct Told {
-    std::string identity;
-    std::string numbers;
+std::string own_boot() {
+    std::string boot;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+    return boot;
+}
 
-    explicit Told(const std::string& text) : identity(text) {
-        const std::string_view ipc = namespace_of(text);
-        const std::string_view before = std::string_view(text).substr(0, text.size() - ipc.size());
-        if (!ipc.starts_with(kWithinIpc) || !namespace_of(before).starts_with(kProcesses)) return;
-        identity = before;
-        if (const auto boot = boot_of(before); !boot.empty()) numbers = fmt::format("{}{}", boot, ipc);
-    }
-};
+// `ipc:[4026531839]`; empty where the system does not say.
+std::string own_namespace(const char* kind) {
+    std::error_code error;
+    return std::filesystem::read_symlink(std::string("/proc/self/ns/") + kind, error).string();
+}
 
 }  // namespace
 
 std::string host_identity() {
-    std::string boot;
-    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-    std::string identity = fmt::format("{}/{}/{}", host_name(), boot, own_namespace("pid"));
+    const std::string processes = own_namespace("pid");
+    std::string identity =
+        fmt::format("{}/{}/{}", host_name(), own_boot(), processes.empty() ? "pid:unknown" : processes);
     std::replace_if(
         identity.begin(), identity.end(), [](char c) { return c == ' ' || c == '\n'; }, '_');
     return identity;
 }
 
-std::string told_identity(const std::string& given) {
-    return given.empty() ? host_identity() + '/' + own_namespace("ipc") : given;
+std::string memory_numbers() {
+    const std::string boot = own_boot();
+    const std::string ipc = own_namespace("ipc");
+    if (boot.empty() || ipc.empty() || own_namespace("pid").empty()) return {};
+    return ShmMapping::create_by_number(1) ? fmt::format("{}/{}/{}", boot, ipc, ::geteuid()) : std::string();
 }
 
-Membership join_containers(Membership& membership) {
+void join_containers(Membership& membership) {
     struct Containers {
-        std::string first;  // identity
-        bool are_several = false;
+        std::set<std::string_view> processes;
+        int ranks = 0;
     };
-    std::map<std::string, Containers> machines;
-    Membership apart = membership;
-    for (Member& member : apart.members) {
-        const Told told(member.host);
-        member.host = told.identity;
-        Containers& all = machines.try_emplace(told.numbers, Containers{told.identity}).first->second;
-        all.are_several = all.are_several || namespace_of(told.identity) != namespace_of(all.first);
+    std::map<std::string_view, Containers> machines;
+    for (Member& member : membership.members) {
+        member.joined.clear();
+        if (member.numbers.empty() || boot_of(member.host).empty()) continue;
+        Containers& containers = machines[member.numbers];
+        containers.processes.insert(processes_of(member.host));
+        ++containers.ranks;
     }
     for (Member& member : membership.members) {
-        const Told told(member.host);
-        const Containers& all = machines.at(told.numbers);
-        const bool joins = !told.numbers.empty() && all.are_several;
-        member.host = joins ? all.first.substr(0, all.first.find('/') + 1) + told.numbers : told.identity;
+        const auto containers = machines.find(member.numbers);
+        if (containers != machines.end() && !boot_of(member.host).empty() &&
+            containers->second.processes.size() > 1 && containers->second.ranks <= kShmMaxRanks)
+            member.joined = member.numbers;
     }
-    if (!ranks_across_hosts(membership)) membership.members = apart.members;
-    return apart;
+    if (ranks_across_hosts(membership)) return;
+    for (Member& member : membership.members) member.joined.clear();
 }
 
-std::optional<std::string> notice_of_containers(const Membership& membership) {
+std::optional<std::string> notice_of_containers(Membership membership, bool joined_share) {
+    for (Member& member : membership.members) {
+        if (!joined_share) member.joined.clear();
+    }
     const std::string_view own = membership.member(membership.rank).host;
     if (boot_of(own).empty()) return std::nullopt;
     std::string places;
@@ -100,14 +100,14 @@ std::optional<std::string> notice_of_containers(const Membership& membership) {
         if (seen.empty() && ranks.front() != membership.rank) return std::nullopt;
         places += fmt::format("{}{} on {}", seen.empty() ? "" : " and ", list_of_ranks(ranks),
                               host.substr(0, host.find('/')));
-        seen.push_back(namespace_of(host));
+        seen.push_back(processes_of(host));
     }
-    if (std::ranges::all_of(seen, [&](std::string_view one) { return one == seen.front(); }))
+    if (std::ranges::all_of(seen, [&](std::string_view processes) { return processes == seen.front(); }))
         return std::nullopt;
     return fmt::format(
         "ddprun: ranks {} are in containers of one machine that do not see each other's processes, and so talk by TCP, which "
         "takes 2 to 7 times as long as shared memory; that they have where containers of one user share an IPC namespace "
-        "(--ipc=host), or a PID namespace and one DDPRUN_HOSTID",
+        "(--ipc=host) and all machines have as many ranks, or where they share a PID namespace and have one DDPRUN_HOSTID",
         places);
 }
 

@@ -1,6 +1,6 @@
 // HostIdentity: by which ranks know that they are on one host. Containers that do not see each other's processes are hosts of
-// their own, since memory is handed over by a process's number; but those that share an IPC namespace have memory with
-// numbers of its own (shared_memory.hpp), and are one.
+// their own, since memory is handed over by a process's number; but those that share an IPC namespace have memory with numbers of
+// its own (shared_memory.hpp), and are one.
 #pragma once
 
 #include <optional>
@@ -13,16 +13,16 @@ namespace ddprun::inline detail {
 // This host's: `<name>/<boot>/<namespace of its processes>`, without blanks.
 std::string host_identity();
 
-// What a rank tells the others: what a user has `given`, else its identity and behind it its IPC namespace, `/ipc:[…]`.
-std::string told_identity(const std::string& given);
+// Where memory has numbers that this process and those of its user can map: `<boot>/<IPC namespace>/<user>`, without blanks. Empty
+// where the system has none, or refuses it.
+std::string memory_numbers();
 
-// Makes one host, `<name>/<boot>/<IPC namespace>`, of a machine's containers that share such a namespace, unless hosts would
-// then have different numbers of ranks; of what all others have told, their identities. Returns what it is with each
-// container a host. Pure.
-Membership join_containers(Membership& membership);
+// Makes one host of a machine's containers whose numbers are the same, unless those would be too many ranks for one, or hosts
+// would then have different numbers of ranks. Of what members were joined before nothing stays. Pure.
+void join_containers(Membership& membership);
 
-// One line without its end, where ranks of one machine are in several such containers; of the first of those ranks, for all.
-// Pure.
-std::optional<std::string> notice_of_containers(const Membership& membership);
+// One line without its end, where ranks of one machine are in several such containers, and are not joined or the joined do not
+// share memory after all; of the first of those ranks, for all. Pure.
+std::optional<std::string> notice_of_containers(Membership membership, bool joined_share = true);
 
 }  // namespace ddprun::inline detail

@@ -15,6 +15,7 @@
 #include "collectives/liveness/lifeline.hpp"
 #include "collectives/messages/messenger.hpp"
 #include "collectives/session/bootstrap.hpp"
+#include "collectives/session/host_identity.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/wire/frame.hpp"
 #include "rendezvous/system/error.hpp"
@@ -45,6 +46,7 @@ Membership membership_of(const Session& old, const std::vector<int>& ranks, cons
         membership.own_numbers = membership.own_numbers || rank != membership.world_size();
         membership.members.push_back(whole.member(rank));
     }
+    join_containers(membership);
     return membership;
 }
 

@@ -66,7 +66,7 @@ std::shared_ptr<ShmPool> ShmSegment::pool(int rank) const {
 }
 
 std::optional<ShmSegment> ShmSegment::map(const ShmOffer* offer, const Membership& membership) {
-    const int ranks = membership.local_world_size();
+    const int ranks = ranks_of_host(membership).size();
     if (ranks > kShmMaxRanks) return std::nullopt;
     const std::size_t least = ShmLayout(ranks).size();
     const auto make = [&](std::size_t size) {

@@ -47,8 +47,9 @@ RankGroup group_of(int rank, std::vector<int> ranks) {
 }  // namespace
 
 std::string to_string(const Member& member) {
-    return fmt::format("{} {} {} {:016x}{}", to_string(member.endpoint), member.host, member.sockets,
-                       member.life, member.own_numbers ? kOwn : "");
+    return fmt::format("{} {} {} {:016x}{}{}{}", to_string(member.endpoint), member.host, member.sockets,
+                       member.life, member.numbers.empty() ? "" : " ", member.numbers,
+                       member.own_numbers ? kOwn : "");
 }
 
 std::optional<Member> parse_member(std::string_view text) {
@@ -58,10 +59,12 @@ std::optional<Member> parse_member(std::string_view text) {
     const auto lanes = whole_number(sockets, 1, kMaxLanes);
     const bool own_numbers = text.ends_with(kOwn);
     if (own_numbers) text.remove_suffix(kOwn.size());
-    const auto life = parse_hex<std::uint64_t>(text);
-    if (!endpoint || endpoint->port == 0 || host.empty() || sockets.size() != 1 || !lanes || !life)
+    const bool has_numbers = text.find(' ') != std::string_view::npos;
+    const auto life = parse_hex<std::uint64_t>(take_until(' ', text));
+    if (!endpoint || endpoint->port == 0 || host.empty() || sockets.size() != 1 || !lanes || !life ||
+        has_numbers == text.empty() || text.find(' ') != std::string_view::npos)
         return std::nullopt;
-    return Member{std::move(*endpoint), std::string(host), *lanes, *life, own_numbers};
+    return Member{std::move(*endpoint), std::string(host), *lanes, *life, own_numbers, std::string(text)};
 }
 
 int Membership::local_rank() const {
@@ -102,7 +105,7 @@ std::vector<std::vector<int>> ranks_by_host(const Membership& membership) {
     std::vector<std::vector<int>> hosts;
     for (int rank = 0; rank < membership.world_size(); ++rank) {
         const auto same_host = [&](const std::vector<int>& ranks) {
-            return membership.member(ranks.front()).host == membership.member(rank).host;
+            return membership.member(ranks.front()).shares() == membership.member(rank).shares();
         };
         const auto host = std::find_if(hosts.begin(), hosts.end(), same_host);
         host == hosts.end() ? hosts.push_back({rank}) : host->push_back(rank);
@@ -119,7 +122,8 @@ RankGroup all_ranks(const Membership& membership) {
 RankGroup ranks_of_host(const Membership& membership) {
     std::vector<int> ranks;
     for (int rank = 0; rank < membership.world_size(); ++rank) {
-        if (membership.member(rank).host == membership.member(membership.rank).host) ranks.push_back(rank);
+        if (membership.member(rank).shares() == membership.member(membership.rank).shares())
+            ranks.push_back(rank);
     }
     return group_of(membership.rank, std::move(ranks));
 }

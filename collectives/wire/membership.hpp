@@ -14,20 +14,24 @@
 
 namespace ddprun::inline detail {
 
-inline constexpr char kWithinIpc[] = "/ipc:[";  // before the IPC namespace, where a host's identity has one
-
 struct Member {
     Endpoint endpoint;  // numeric address
     std::string host;   // identity of the machine or container: equal for ranks on one host
     int sockets = 1;    // connections for each direction and neighbour that it wishes for, 1 to kMaxLanes
     std::uint64_t life = 0;    // by which its agent tells of its death (death_news.hpp); 0: by none
     bool own_numbers = false;  // its launcher has given it another rank, or another number of ranks
+    std::string numbers = {};  // in which memory has numbers, System V's, that it can map; empty: nowhere
+    // What several containers of one host are together (join_containers); nobody tells it. Empty: its host is all.
+    std::string joined = {};
+
+    // Equal for ranks that may share memory.
+    const std::string& shares() const noexcept { return joined.empty() ? host : joined; }
 
     bool operator==(const Member&) const = default;
 };
 
-// The store carries it like this: `address:port host sockets life`, without blanks in the host, and ` own` where it has
-// own numbers; the life is 16 hexadecimal digits.
+// The store carries it like this: `address:port host sockets life numbers`, without blanks in the host and the numbers, the
+// latter only where there are some, and ` own` where it has own numbers; the life is 16 hexadecimal digits.
 std::string to_string(const Member& member);
 std::optional<Member> parse_member(std::string_view text);
 
@@ -43,7 +47,7 @@ struct Membership {
     int world_size() const noexcept { return static_cast<int>(members.size()); }
     int right() const noexcept { return (rank + 1) % world_size(); }
     int left() const noexcept { return (rank + world_size() - 1) % world_size(); }
-    // This rank's number among the ranks of its host, and how many they are.
+    // This rank's number among the ranks of its host, and how many they are; containers count by themselves.
     int local_rank() const;
     int local_world_size() const;
     // Data connections for each direction between two ranks: the fewest that any rank wishes for.
@@ -51,11 +55,11 @@ struct Membership {
     // Of the same machine: those that say they are on another host, but listen on the same address, share it, too.
     bool is_within_machine(int peer) const {
         const Member& self = member(rank);
-        return member(peer).host == self.host || member(peer).endpoint.host == self.endpoint.host;
+        return member(peer).shares() == self.shares() || member(peer).endpoint.host == self.endpoint.host;
     }
-    // Whether the ranks of this one's host see each other's processes. In containers that are one host (host_identity.hpp) the
-    // number of one may be that of any process in another.
-    bool sees_processes() const { return member(rank).host.find(kWithinIpc) == std::string::npos; }
+    // Whether the ranks of this one's host see each other's processes: in containers that are one host the number of one may be
+    // that of any process in another.
+    bool sees_processes() const { return member(rank).joined.empty(); }
     const Member& member(int peer) const { return members[static_cast<std::size_t>(peer)]; }
 };
 

@@ -133,8 +133,8 @@ std::optional<ShmMapping> ShmMapping::create_by_number(std::size_t size) {
     ShmMapping mapping(OwnedDescriptor(), size);
     mapping.number_ = number;
     mapping.memory_.reset(attach(number));
-    ::shmctl(number, IPC_RMID, nullptr);
-    if (!mapping.memory_) return std::nullopt;
+    // Memory that cannot be marked to go would outlive the job.
+    if (::shmctl(number, IPC_RMID, nullptr) != 0 || !mapping.memory_) return std::nullopt;
     return mapping;
 }
 
@@ -143,7 +143,11 @@ std::optional<ShmMapping> ShmMapping::open_by_number(int number, std::size_t lea
     // As long as it is mapped the number is nobody else's; so it is looked at afterwards.
     ShmMapping mapping(OwnedDescriptor(), page_size());
     mapping.memory_.reset(attach(number));
-    if (!mapping.memory_ || ::shmctl(number, IPC_STAT, &status) != 0) return std::nullopt;
+    if (!mapping.memory_) return std::nullopt;
+    if (::shmctl(number, IPC_STAT, &status) != 0) {
+        ::shmdt(mapping.memory_.release());
+        return std::nullopt;
+    }
     mapping.memory_.get_deleter().size = status.shm_segsz;
     // The superuser gets at everybody's.
     if (status.shm_perm.cuid != ::geteuid() || status.shm_segsz < least) return std::nullopt;

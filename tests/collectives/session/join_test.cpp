@@ -13,6 +13,7 @@
 
 #include "collectives/session/claim.hpp"
 #include "collectives/session/host_identity.hpp"
+#include "collectives/shm/shm_segment.hpp"
 #include "rendezvous/store/store_host.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"
@@ -201,48 +202,57 @@ TEST_CASE("containers of one machine that cannot share memory are told so, by th
     CHECK(told(0, {"one", "two"}).empty());
     CHECK(told(0, {"mine/1", "mine/2"}).empty());
     CHECK(told(0, {a, "one"}).empty());
-    CHECK(told(0, {a, "c/boot/ipc:[1]", a}).find("ranks 0, 2 on a and 1 on c ") == 8);
     const std::string here = host_identity();
     CHECK(std::ranges::count(here, '/') == 2);
     CHECK(told(0, {here, "b" + here.substr(here.find('/'), here.rfind('/') - here.find('/')) + "/pid:[1]"}) !=
           "");
 }
 
-TEST_CASE("containers of one machine that share an IPC namespace are one host", "[join]") {
-    const auto joined = [](const std::vector<std::string>& hosts, const std::vector<std::string>& apart) {
+TEST_CASE("containers of one machine with the same numbers of memory are one host", "[join]") {
+    using Texts = std::vector<std::string>;
+    // Members as `host numbers`; where each has its memory.
+    const auto joined = [](const Texts& members) {
         Membership membership;
-        for (const std::string& host : hosts) membership.members.push_back({{"10.0.0.1", 1}, host});
-        const Membership found = join_containers(membership);
-        std::vector<std::string> result;
-        for (const Member& member : membership.members) result.push_back(member.host);
-        for (std::size_t i = 0; i < apart.size(); ++i) CHECK(found.members[i].host == apart[i]);
-        // A second time there is nothing to do.
+        for (const std::string& text : members) {
+            const auto blank = text.find(' ');
+            Member member{{"10.0.0.1", 1}, text.substr(0, blank)};
+            if (blank != std::string::npos) member.numbers = text.substr(blank + 1);
+            member.joined = "of an old one";
+            membership.members.push_back(member);
+        }
         join_containers(membership);
-        for (std::size_t i = 0; i < result.size(); ++i) CHECK(membership.members[i].host == result[i]);
-        CHECK(membership.sees_processes() == (result[0].find("ipc") == std::string::npos));
+        Texts result;
+        for (const Member& member : membership.members) result.push_back(member.shares());
+        CHECK(membership.sees_processes() == (result[0] == membership.members[0].host));
+        CHECK(membership.local_rank() == 0);
+        if (result[0] == "n") {
+            CHECK_FALSE(notice_of_containers(membership));
+            CHECK(notice_of_containers(membership, false));
+        }
         return result;
     };
-    using Texts = std::vector<std::string>;
     const std::string a = "a/boot/pid:[1]";
     const std::string b = "b/boot/pid:[2]";
-    const std::string ipc = "/ipc:[9]";
-    const std::string both = "a/boot/ipc:[9]";
-    CHECK(joined({a + ipc, b + ipc}, {a, b}) == Texts{both, both});
-    CHECK(joined({a + ipc, "far/other/pid:[1]" + ipc, b + ipc, "far/other/pid:[1]" + ipc}, {}) ==
-          Texts{both, "far/other/pid:[1]", both, "far/other/pid:[1]"});
-    // Each has its own, or they see each other's processes, under whatever names.
-    CHECK(joined({a + ipc, b + "/ipc:[8]"}, {a, b}) == Texts{a, b});
-    CHECK(joined({a + ipc, a + ipc}, {}) == Texts{a, a});
-    CHECK(joined({a + ipc, a + "/ipc:[8]"}, {}) == Texts{a, a});
-    CHECK(joined({a + ipc, "b/boot/pid:[1]" + ipc}, {}) == Texts{a, "b/boot/pid:[1]"});
-    // With 4 and 2 ranks all would talk by TCP.
+    CHECK(joined({a + " n", b + " n"}) == Texts{"n", "n"});
+    const std::string far = "far/other/pid:[1]";
+    CHECK(joined({a + " n", far + " m", b + " n", far + " m"}) == Texts{"n", far, "n", far});
+    // Each has its own, or none, or they see each other's processes, under whatever names.
+    CHECK(joined({a + " n", b + " m"}) == Texts{a, b});
+    CHECK(joined({a, b}) == Texts{a, b});
+    CHECK(joined({a + " n", a + " n"}) == Texts{a, a});
+    CHECK(joined({a + " n", a + " m"}) == Texts{a, a});
+    CHECK(joined({a + " n", "b/boot/pid:[1] n"}) == Texts{a, "b/boot/pid:[1]"});
+    // With 4 and 2 ranks all would talk by TCP; and so would 257.
     const std::string c = "c/other/pid:[3]";
-    CHECK(joined({a + ipc, a + ipc, b + ipc, b + ipc, c + ipc, c + ipc}, {}) == Texts{a, a, b, b, c, c});
+    CHECK(joined({a + " n", b + " n", a + " n", b + " n", c, c}) == Texts{a, b, a, b, c, c});
+    Texts many(kShmMaxRanks / 2 + 1, a + " n");
+    many.insert(many.end(), many.size(), b + " n");
+    CHECK(joined(many).front() == a);
     // What users have given stays.
-    CHECK(joined({"one", "x/ipc:[9]", "pid:[1]/ipc:[9]", "/pid:[2]/ipc:[9]"}, {}).at(1) == "x/ipc:[9]");
-    CHECK(joined({"", ""}, {}) == Texts{"", ""});
-    CHECK(told_identity("mine") == "mine");
-    CHECK(told_identity("").starts_with(host_identity() + "/ipc:["));
+    CHECK(joined({"one n", "two n"}) == Texts{"one", "two"});
+    const std::string numbers = memory_numbers();
+    CHECK((numbers.empty() || numbers.find("/ipc:[") != std::string::npos));
+    CHECK(numbers.find(' ') == std::string::npos);
 }
 
 TEST_CASE("ranks that disagree about their number are told, whoever comes first", "[join]") {

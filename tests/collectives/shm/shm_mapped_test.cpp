@@ -3,8 +3,6 @@
 #include "collectives/shm/shm_backend.hpp"
 
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <random>
 #include <vector>
 
@@ -25,14 +23,12 @@ struct Shared {
     const ShmBackend& backend;
 };
 
-void run_shared(int world_size, const std::function<void(const Shared&)>& body,
-                const std::string& host = {}) {
+void run_shared(int world_size, const std::function<void(const Shared&)>& body) {
     const auto data = std::make_shared<MemoryStoreData>();
     run_ranks(world_size, [&](int rank) {
-        Place place{rank, world_size, -1, -1, 0, Transport::automatic};
-        place.host.host_id = host;
         auto session =
-            open_session(std::make_shared<MemoryStore>(data), "127.0.0.1", place, CommunicatorOptions{});
+            open_session(std::make_shared<MemoryStore>(data), "127.0.0.1",
+                         {rank, world_size, -1, -1, 0, Transport::automatic}, CommunicatorOptions{});
         const auto& backend = dynamic_cast<const ShmBackend&>(session->executor->backend());
         Communicator comm(std::move(session));
         body({comm, backend});
@@ -256,45 +252,6 @@ TEST_CASE("buffers of the communicator reduce without stages, to the same bits a
                             {Operation::all_reduce, DataType::u32, ReduceOp::bxor, -1, 100'000});
         });
     }
-}
-
-TEST_CASE("ranks that do not see each other's processes share memory with a number", "[shm][pool]") {
-    if (!ShmMapping::create_by_number(page_size())) {
-        WARN("skipped: the system refuses System V's memory");
-        return;
-    }
-    constexpr std::size_t kCount = 200'000;
-    const auto work = [](Communicator& comm, std::span<float> data) {
-        const auto mine = input<float>(1, comm.rank(), kCount);
-        std::copy(mine.begin(), mine.end(), data.begin());
-        comm.all_reduce(data, ReduceOp::sum);
-        const auto expected = reduced<float>(1, comm.world_size(), 0, kCount, ReduceOp::sum);
-        expect(same<float>(data, expected), "sum");
-        // Nobody may take it out of another's memory: a process's number means nothing there.
-        const int n = comm.world_size();
-        std::vector<float> got(kCount);
-        Work recv = comm.start_recv_tagged(got.data(), kCount * sizeof(float), (comm.rank() + 1) % n, 5);
-        comm.send_tagged(data.data(), kCount * sizeof(float), (comm.rank() + n - 1) % n, 5);
-        recv.wait();
-        expect(same<float>(got, expected), "message");
-    };
-    const auto body = [&](const Shared& shared) {
-        std::ifstream file("/proc/self/maps");
-        const std::string maps{std::istreambuf_iterator<char>(file), {}};
-        expect(maps.find("/SYSV") != std::string::npos, "is mapped");
-        expect(maps.find("memfd:ddprun-collectives") == std::string::npos, "no other one is");
-        std::vector<float> ordinary(kCount);
-        work(shared.comm, ordinary);
-        const auto mapped = shared.comm.allocate<float>(kCount);
-        work(shared.comm, mapped.span());
-        expect(shared.backend.direct_operations() == 1, "without stages, in the pools");
-        auto part = shared.comm.split(shared.comm.rank() / 2, 0);
-        if (part->world_size() > 1) work(*part, ordinary);
-    };
-    run_shared(3, body, "one/boot/ipc:[1]");
-    std::ifstream file("/proc/self/maps");
-    const std::string maps{std::istreambuf_iterator<char>(file), {}};
-    CHECK(maps.find("/SYSV") == std::string::npos);
 }
 
 TEST_CASE("memory from the communicator and other memory work together", "[shm][pool]") {

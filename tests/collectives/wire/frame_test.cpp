@@ -159,8 +159,10 @@ TEST_CASE("what is no table of that many members is refused", "[membership]") {
     const std::string life = " 00000000000000ff";
     REQUIRE(parse_member("10.0.0.1:4000 host 1" + life)->life == 255);
     for (const bool own : {false, true}) {
-        const Member member{{"10.0.0.1", 4000}, "host", 1, 255, own};
-        REQUIRE(parse_member(to_string(member)) == member);
+        for (const char* numbers : {"", "boot/ipc:[1]/0"}) {
+            const Member member{{"10.0.0.1", 4000}, "host", 1, 255, own, numbers};
+            REQUIRE(parse_member(to_string(member)) == member);
+        }
     }
     for (const char* text : {"10.0.0.1:4000", "10.0.0.1:4000 host", "10.0.0.1:0 host 1",
                              "10.0.0.1:99999 host 1", "10.0.0.1:4000 host 0", "10.0.0.1:4000 host 5",
@@ -168,9 +170,10 @@ TEST_CASE("what is no table of that many members is refused", "[membership]") {
         INFO(text);
         REQUIRE_FALSE(parse_member(text + life).has_value());
     }
-    for (const char* text : {"", " ", " 0", " 0000000000000ff", " 00000000000000ff ", "  0000000000000ff",
-                             " 000000000000000ff", " 0x000000000000ff", " 00000000000000-1",
-                             " 00000000000000ff own ", " 00000000000000ff  own", " own"}) {
+    for (const char* text :
+         {"", " ", " 0", " 0000000000000ff", " 00000000000000ff ", "  0000000000000ff", " 000000000000000ff",
+          " 0x000000000000ff", " 00000000000000-1", " 00000000000000ff own ", " 00000000000000ff  own",
+          " own", " 00000000000000ff a b"}) {
         INFO(text);
         REQUIRE_FALSE(parse_member("10.0.0.1:4000 host 1" + std::string(text)).has_value());
     }

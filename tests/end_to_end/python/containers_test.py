@@ -13,7 +13,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import support
 
 SOURCES = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "apps", "python"))
-PROGRAM = """import sys
+PROGRAM = """import ctypes, os, sys
 from ddprun.collectives import Communicator
 with Communicator.connect(sys.argv[1], int(sys.argv[2]), 4) as comm:
     comm.all_reduce(total := memoryview(bytearray(8)).cast("q"))
@@ -22,6 +22,16 @@ with Communicator.connect(sys.argv[1], int(sys.argv[2]), 4) as comm:
     comm.send_tagged(bytes([comm.rank]) * len(got), (comm.rank + 2) % 4, 7)
     work.wait()
     assert set(got) == {(comm.rank + 2) % 4}
+    part = comm.split(comm.rank % 2)  # one rank of each container
+    for one in (comm, part):
+        for data in (bytearray(1 << 20), comm.allocate(1 << 20)):
+            numbers = (ctypes.c_longlong * (1 << 17)).from_buffer(data)
+            numbers[-1] = comm.rank + 1
+            one.all_reduce(numbers)
+            assert numbers[-1] == (10 if one is comm else 4 + 2 * (comm.rank % 2))
+    # Each container has devices of its own.
+    assert (comm.local_world_size, part.local_world_size) == ((4, 2) if "DDPRUN_HOSTID" in os.environ else (2, 1))
+    part.finalize()
     with open("/proc/self/maps") as file: maps = file.read()
     sys.stdout.write(f"{comm.rank} {[name for name in ('ddprun-collectives', 'SYSV') if name in maps]}\\n")
 """
@@ -38,8 +48,9 @@ with Communicator.connect(sys.argv[1], int(sys.argv[2]), 4) as comm:
     except CollectiveError as error:
         sys.stdout.write(f"{comm.rank} {error.code} {list(error.ranks)} {time.monotonic() - since:.3f}\\n")
 """
-# Containers as they are with --ipc=host, and as they are without.
-CONTAINER = ("--pid", "--fork", "--mount-proc")
+# Containers as they are with --ipc=host, and as they are without. Both have the same numbers of processes, and the same addresses
+# within: who takes a message out of the memory of a process of that number takes his own.
+CONTAINER = ("--pid", "--fork", "--mount-proc", "setarch", "-R")
 CLOSED = ("--ipc", *CONTAINER, "sh", "-ec", 'mount -t tmpfs none /dev/shm; exec "$@"', "sh")
 RANKS = "hostname $1; for rank in $2; do \"$3\" -c \"$4\" \"$5\" $rank & done; wait"
 
