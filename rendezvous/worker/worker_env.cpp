@@ -27,6 +27,11 @@ constexpr PlaceNames kTorchNames{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORL
 constexpr PlaceNames kOpenMpiNames{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                                    "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
 constexpr PlaceNames kPmiNames{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
+// What others than Hydra call these two.
+constexpr std::pair<std::string_view, std::string_view> kPmiLocals[] = {
+    {"PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"},
+    {"PALS_LOCAL_RANKID", "PMI_LOCAL_SIZE"},
+    {"FLUX_TASK_LOCAL_ID", "PMI_LOCAL_SIZE"}};
 constexpr PlaceNames kSlurmNames{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"};
 
 [[noreturn]] void fail_variable(std::string_view name, const std::string& value,
@@ -55,13 +60,14 @@ std::string text_of(const Environment& environment, std::string_view name) {
 }
 
 // A step of Slurm may have PMI's variables and its own, alike, and its own name a meeting place; those of a batch script are not
-// its mpirun's.
+// its mpirun's. Hydra tells all its tasks a local number, which srun tells none.
 bool is_place_of_pmi(const Environment& environment) {
     const auto differ = [&](std::string_view one, std::string_view other) {
         return text_of(environment, one) != text_of(environment, other);
     };
     return find_variable(environment, kPmiNames.world_size) != nullptr &&
-           (differ(kPmiNames.rank, kSlurmNames.rank) || differ(kPmiNames.world_size, kSlurmNames.world_size));
+           (find_variable(environment, kPmiNames.local_rank) != nullptr ||
+            differ(kPmiNames.rank, kSlurmNames.rank) || differ(kPmiNames.world_size, kSlurmNames.world_size));
 }
 
 // WORLD_SIZE alone is no sign of a launcher: people export it and take the rank from mpirun or srun.
@@ -81,8 +87,19 @@ void read_ranks(const Environment& environment, const PlaceNames& names, WorkerP
     place.rank = read_number(names.rank, rank, 0);
     if (place.rank >= place.world_size)
         fail_variable(names.rank, rank, fmt::format("below {}={}", names.world_size, *world_size));
-    place.local_world_size = read_optional_number(environment, names.local_world_size, 1, 1);
-    place.local_rank = read_optional_number(environment, names.local_rank, 0, 0);
+    PlaceNames found = names;
+    for (const auto& [local_rank, local_size] : kPmiLocals) {
+        const bool is_other =
+            names.rank == kPmiNames.rank && find_variable(environment, found.local_rank) == nullptr;
+        if (!is_other || find_variable(environment, local_rank) == nullptr) continue;
+        found.local_rank = local_rank;
+        found.local_world_size = local_size;
+    }
+    const std::string* local_size = find_variable(environment, found.local_world_size);
+    // Slurm tells the number of local tasks only if it was asked for.
+    place.is_local_size_told = local_size != nullptr && names.rank != kSlurmNames.rank;
+    place.local_world_size = read_optional_number(environment, found.local_world_size, 1, 1);
+    place.local_rank = read_optional_number(environment, found.local_rank, 0, 0);
 }
 
 // The ports of jobs without MASTER_PORT, below those that the kernel gives to anybody.
@@ -120,7 +137,9 @@ void find_master(const Environment& environment, const PlaceNames& names, Worker
                 place.meeting_file = fmt::format("{}/ddprun-{}", folder, job);
         } else if (const auto number = whole_number<std::uint32_t>(job, 1)) {
             place.mpirun_addresses = addresses_of_mpirun(text(kMpirunUri));
-            if (!place.mpirun_addresses.empty()) place.master_port = port_of_job(*number);
+            // The upper half is that of an mpirun, the lower counts its jobs.
+            if (!place.mpirun_addresses.empty())
+                place.master_port = port_of_job((*number >> 16U) * std::uint64_t{31} + (*number & 0xffffU));
         }
     } else if (names.rank == kSlurmNames.rank) {
         const std::string host = first_host(text("SLURM_STEP_NODELIST"));

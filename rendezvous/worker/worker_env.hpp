@@ -25,6 +25,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun::inline base {
 
@@ -74,6 +75,7 @@ struct WorkerPlace {
     int world_size = 1;
     int local_rank = 0;
     int local_world_size = 1;
+    bool is_local_size_told = false;
     std::string master_addr;
     std::uint16_t master_port = 0;
     bool agent_hosts_store = false;  // else rank 0 must host the store at master_addr:master_port

@@ -1,6 +1,7 @@
 #include "rendezvous/worker/worker_env.hpp"
 
 #include <cstdlib>
+#include <set>
 
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/worker/mpirun_machine.hpp"
@@ -133,7 +134,15 @@ TEST_CASE("ranks of mpirun and srun whom nobody has told a meeting place find on
     CHECK_THROWS_WITH(read_worker_place(mpirun), Contains("MASTER_ADDR is not set"));
     mpirun["OMPI_MCA_orte_hnp_uri"] = "1938096129.0;tcp://10.0.2.15,192.168.1.4:36347;tcp6://[fd00::2]:55765";
     CHECK(read_worker_place(mpirun).mpirun_addresses == std::vector<std::string>{"10.0.2.15", "192.168.1.4"});
-    CHECK(read_worker_place(mpirun).master_port == 10000 + 1938096129 % 20000);
+    std::set<std::uint16_t> ports;
+    constexpr unsigned kJobs = 2000;
+    for (unsigned job = 0; job < kJobs; ++job) {
+        mpirun["PMIX_NAMESPACE"] = std::to_string((job / 4 + 29573) * 65536U + job % 4 + 1);
+        ports.insert(read_worker_place(mpirun).master_port);
+    }
+    CHECK(ports.size() == kJobs);
+    CHECK(*ports.begin() >= 10000);
+    CHECK(*ports.rbegin() < 30000);
     mpirun["PMIX_NAMESPACE"] = "no number";
     CHECK_THROWS_WITH(read_worker_place(mpirun), Contains("MASTER_ADDR is not set"));
 
@@ -265,6 +274,10 @@ TEST_CASE("Open MPI and Slurm tell the place in their own words") {
         CHECK(read_worker_place(step).master_addr == "gpu01");
         mpich.insert({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}});
         CHECK(read_worker_place(mpich).rank == 1);
+        mpich["SLURM_PROCID"] = "1";  // by chance
+        mpich["SLURM_NTASKS"] = "3";
+        CHECK(read_worker_place(mpich).local_world_size == 2);
+        mpich["SLURM_NTASKS"] = "8";
         mpich.erase("PMI_SIZE");
         CHECK(read_worker_place(mpich).world_size == 8);
     }
@@ -353,6 +366,21 @@ TEST_CASE("what a task launcher told the agent is made true of each worker") {
 
     const Environment true_of_it = {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"PMI_FD", "12"}};
     CHECK(*find_variable(worker_environment(true_of_it, example()), "PMI_FD") == "12");
+}
+
+TEST_CASE("others than Hydra call PMI's local numbers otherwise") {
+    Environment pmi = {{"PMI_RANK", "1"}, {"PMI_SIZE", "8"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "7"}};
+    CHECK(read_worker_place(pmi).local_rank == 0);
+    CHECK_FALSE(read_worker_place(pmi).is_local_size_told);
+    pmi["FLUX_TASK_LOCAL_ID"] = "3";
+    CHECK(read_worker_place(pmi).local_rank == 3);
+    pmi["PALS_LOCAL_RANKID"] = "2";
+    CHECK(read_worker_place(pmi).local_rank == 2);
+    pmi["PMI_LOCAL_RANK"] = "1";
+    pmi["PMI_LOCAL_SIZE"] = "4";
+    CHECK(read_worker_place(pmi).local_rank == 1);
+    CHECK(read_worker_place(pmi).local_world_size == 4);
+    CHECK(read_worker_place(pmi).is_local_size_told);
 }
 
 TEST_CASE("mpirun's machine is the address most like one of this machine's") {
