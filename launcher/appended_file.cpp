@@ -34,7 +34,9 @@ std::optional<std::string> AppendedFile::append(std::string line) {
 std::variant<AppendedFile, std::string> open_appended_file(const std::string& flag, const std::string& path) {
     // A FIFO that nobody reads is refused, and one that is full loses lines.
     auto file = open_own_file(path, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY, 0600);
-    const auto owner = file ? std::nullopt : foreign_owner(path);
+    const bool refused = !file && (file.error() == std::errc::operation_not_permitted ||
+                                   file.error() == std::errc::permission_denied);
+    const auto owner = refused ? foreign_owner(path) : std::nullopt;
     if (owner) return fmt::format("{} '{}': it belongs to another user (uid {})", flag, path, *owner);
     if (!file) return fmt::format("{} '{}': cannot be opened: {}", flag, path, file.error().message());
     return AppendedFile(flag, path, above_standard_streams(*std::move(file)));

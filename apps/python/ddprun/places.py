@@ -31,7 +31,8 @@ def first(paths: Iterable[str]) -> Optional[str]:
     for path in paths:
         with contextlib.suppress(OSError):
             found = os.stat(path)
-            if stat.S_ISREG(found.st_mode) and _is_ours(found) and _is_ours(os.stat(os.path.dirname(os.path.realpath(path)))):
+            folders = {os.path.dirname(one) for one in (os.path.abspath(path), os.path.realpath(path))}
+            if stat.S_ISREG(found.st_mode) and _is_ours(found) and all(_is_ours(os.stat(folder)) for folder in folders):
                 return path
     return None
 

@@ -14,7 +14,7 @@ from habits_test import HABITS, HabitsTest
 from support import program
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
-SOURCES = ("apps/cli", "apps/ddprun", "apps/ddpctl", "launcher", "rendezvous")
+SOURCES = ("apps/cli", "apps/ddprun", "apps/ddpctl", "launcher", "rendezvous", "collectives")
 # Options of other programs, which our lines name with these, and of examples.
 OTHERS = set("--shm-size --ipc --ulimit --cpus --memory --gpus --gres --mem --ntasks-per-node --gpus-per-node --map-by --tasks-per-node "
              "--rs_per_host --tasks_per_rs --ppn --local-rank --local_rank --args --log --port --name".split())
@@ -117,6 +117,16 @@ class Named(unittest.TestCase):
                 if flag not in flags | OTHERS:
                     lacking.append((name, flag, literal[:80]))
         self.assertEqual(lacking, [])
+
+    def test_every_limit_that_a_text_names_is_there(self):
+        text = "\n".join(literal for _, literal in literals())
+        settings = {name for names in re.findall(r"sysctl ((?:[a-z]+(?:\.[a-z_-]+)+[, ]*)+)", text) for name in re.findall(r"[a-z._-]+", names)}
+        self.assertGreater(len(settings), 4)
+        self.assertEqual([name for name in settings if not os.path.exists("/proc/sys/" + name.replace(".", "/"))], [])
+        limits = set(re.findall(r"ulimit (-[A-Za-z]+)", text))
+        self.assertGreater(len(limits), 6)
+        for limit in limits:
+            subprocess.run(["bash", "-c", f"ulimit {limit}"], capture_output=True, check=True)
 
 
 if __name__ == "__main__":
