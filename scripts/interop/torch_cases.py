@@ -174,6 +174,7 @@ def backend_of_the_wheel(results, setting):
 FIRST_USE = """
 import time, torch.distributed as dist
 began = time.perf_counter()
+import ddprun.torch
 dist.init_process_group("ddprun", store=dist.HashStore(), rank=0, world_size=1)
 print(f"{time.perf_counter() - began:.2f} s")
 """
