@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 usage() {
     cat <<'USAGE'
 usage: scripts/arm.sh [--short] [--only NAMES] [--build-only] [--no-build]
-  --short       the tests that take little time under qemu, for CI
+  --short       the tests that take little time under qemu
   --only NAMES  these tests (an extended regular expression of whole names)
   --build-only  builds what is to be tested and gets the system for it, and ends
   --no-build    with what build-arm64 has

@@ -284,6 +284,20 @@ void require_valid_place(const Place& place, const CommunicatorOptions& options)
     require_valid(options);
 }
 
+// The ranks of an mpirun meet on its machine, since all of them are told which one that is.
+Endpoint master_of(const WorkerPlace& found) {
+    if (found.mpirun_addresses.empty()) return {found.master_addr, found.master_port};
+    std::vector<std::string> own;
+    for (const LocalAddress& local : local_addresses()) own.push_back(local.address);
+    const MpirunMachine machine = find_mpirun(found.mpirun_addresses, own);
+    if (found.rank == 0 && !machine.is_this)
+        refuse("join",
+               fmt::format("mpirun runs at {}, on another machine than rank 0 ({}), so set MASTER_ADDR and "
+                           "MASTER_PORT (mpirun -x MASTER_ADDR=HOST, the one of rank 0)",
+                           machine.address, kMpirunUri));
+    return {machine.address, found.master_port};
+}
+
 }  // namespace
 
 void require_valid(const CommunicatorOptions& options) {
@@ -452,24 +466,6 @@ std::unique_ptr<Session> open_session_alone(const std::optional<NcclSettings>& n
     if (!nccl) session->messenger = make_in_process<Messenger>(MessengerPlace{}, options.operation_timeout);
     return session;
 }
-
-namespace {
-
-// The ranks of an mpirun meet on its machine, since all of them are told which one that is.
-Endpoint master_of(const WorkerPlace& found) {
-    if (found.mpirun_addresses.empty()) return {found.master_addr, found.master_port};
-    std::vector<std::string> own;
-    for (const LocalAddress& local : local_addresses()) own.push_back(local.address);
-    const MpirunMachine machine = find_mpirun(found.mpirun_addresses, own);
-    if (found.rank == 0 && !machine.is_this)
-        refuse("join",
-               fmt::format("mpirun runs at {}, on another machine than rank 0 ({}), so set MASTER_ADDR and "
-                           "MASTER_PORT (mpirun -x MASTER_ADDR=HOST, the one of rank 0)",
-                           machine.address, kMpirunUri));
-    return {machine.address, found.master_port};
-}
-
-}  // namespace
 
 std::unique_ptr<Session> open_session_from(const Environment& environment,
                                            const CommunicatorOptions& options) {

@@ -188,16 +188,42 @@ bool concerns_name_only(const error_code& error) {
     return std::find(kErrors.begin(), kErrors.end(), error.value()) != kErrors.end();
 }
 
-}  // namespace
-
-namespace {
-
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
     std::string replaced;
     std::size_t at = 0;
     for (std::size_t found; (found = text.find(from, at)) != text.npos; at = found + from.size())
         replaced.append(text, at, found - at).append(to);
     text = replaced.append(text, at);
+}
+
+// Returns the owners of what the name leads through behind a folder where everybody may make names, link by link, as far as it is
+// there; nothing where there is no such folder.
+std::optional<std::vector<uid_t>> owners_behind_open_folder(const fs::path& path) {
+    std::vector<uid_t> owners;
+    std::vector<fs::path> ahead;  // the next one last
+    const auto add = [&ahead](const fs::path& parts) {
+        const std::vector<fs::path> all(parts.begin(), parts.end());
+        ahead.insert(ahead.end(), all.rbegin(), all.rend());
+    };
+    add(fs::path(".") / path);
+    bool is_open = false;
+    fs::path reached;
+    for (int links = 0; !ahead.empty() && links <= kMaxLinks;) {
+        const fs::path part = reached / ahead.back();
+        ahead.pop_back();
+        struct stat info {};
+        if (::lstat(part.c_str(), &info) != 0) break;
+        if (is_open) owners.push_back(info.st_uid);
+        if (S_ISLNK(info.st_mode)) {
+            error_code unknown;
+            add(fs::read_symlink(part, unknown));
+            ++links;
+        } else {
+            is_open = is_open || (S_ISDIR(info.st_mode) && (info.st_mode & S_IWOTH) != 0);
+            reached = part;
+        }
+    }
+    return is_open ? std::optional(owners) : std::nullopt;
 }
 
 }  // namespace
@@ -240,40 +266,6 @@ boost::system::result<std::string> read_small_file(const fs::path& path, std::si
         if (count == 0) return bytes;
     }
 }
-
-namespace {
-
-// Returns the owners of what the name leads through behind a folder where everybody may make names, link by link, as far as it is
-// there; nothing where there is no such folder.
-std::optional<std::vector<uid_t>> owners_behind_open_folder(const fs::path& path) {
-    std::vector<uid_t> owners;
-    std::vector<fs::path> ahead;  // the next one last
-    const auto add = [&ahead](const fs::path& parts) {
-        const std::vector<fs::path> all(parts.begin(), parts.end());
-        ahead.insert(ahead.end(), all.rbegin(), all.rend());
-    };
-    add(fs::path(".") / path);
-    bool is_open = false;
-    fs::path reached;
-    for (int links = 0; !ahead.empty() && links <= kMaxLinks;) {
-        const fs::path part = reached / ahead.back();
-        ahead.pop_back();
-        struct stat info {};
-        if (::lstat(part.c_str(), &info) != 0) break;
-        if (is_open) owners.push_back(info.st_uid);
-        if (S_ISLNK(info.st_mode)) {
-            error_code unknown;
-            add(fs::read_symlink(part, unknown));
-            ++links;
-        } else {
-            is_open = is_open || (S_ISDIR(info.st_mode) && (info.st_mode & S_IWOTH) != 0);
-            reached = part;
-        }
-    }
-    return is_open ? std::optional(owners) : std::nullopt;
-}
-
-}  // namespace
 
 std::vector<uid_t> owners_of(const fs::path& path) {
     std::vector<uid_t> owners;

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 #include <algorithm>
+#include <array>
 
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/system/error.hpp"
@@ -26,12 +27,12 @@ struct PlaceNames {
 constexpr PlaceNames kTorchNames{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
 constexpr PlaceNames kOpenMpiNames{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                                    "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
-constexpr PlaceNames kPmiNames{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
-// What others than Hydra call these two.
-constexpr std::pair<std::string_view, std::string_view> kPmiLocals[] = {
-    {"PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"},
-    {"PALS_LOCAL_RANKID", "PMI_LOCAL_SIZE"},
-    {"FLUX_TASK_LOCAL_ID", "PMI_LOCAL_SIZE"}};
+// Hydra's, and what others that set PMI's two call the local ones.
+constexpr std::array<PlaceNames, 4> kPmiNames{
+    {{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+     {"PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"},
+     {"PMI_RANK", "PMI_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"},
+     {"PMI_RANK", "PMI_SIZE", "FLUX_TASK_LOCAL_ID", ""}}};
 constexpr PlaceNames kSlurmNames{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"};
 
 [[noreturn]] void fail_variable(std::string_view name, const std::string& value,
@@ -60,23 +61,31 @@ std::string text_of(const Environment& environment, std::string_view name) {
 }
 
 // A step of Slurm may have PMI's variables and its own, alike, and its own name a meeting place; those of a batch script are not
-// its mpirun's. Hydra tells all its tasks a local number, which srun tells none.
-bool is_place_of_pmi(const Environment& environment) {
+// its mpirun's. Hydra's local number is set on all its ranks, and by srun on none.
+const PlaceNames* find_pmi(const Environment& environment) {
+    const PlaceNames& first = kPmiNames.front();
+    if (find_variable(environment, first.rank) == nullptr ||
+        find_variable(environment, first.world_size) == nullptr)
+        return nullptr;
+    const auto told = std::ranges::find_if(kPmiNames, [&](const PlaceNames& names) {
+        return find_variable(environment, names.local_rank) != nullptr;
+    });
     const auto differ = [&](std::string_view one, std::string_view other) {
         return text_of(environment, one) != text_of(environment, other);
     };
-    return find_variable(environment, kPmiNames.world_size) != nullptr &&
-           (find_variable(environment, kPmiNames.local_rank) != nullptr ||
-            differ(kPmiNames.rank, kSlurmNames.rank) || differ(kPmiNames.world_size, kSlurmNames.world_size));
+    const bool is_step = told != kPmiNames.begin() && !differ(first.rank, kSlurmNames.rank) &&
+                         !differ(first.world_size, kSlurmNames.world_size);
+    if (is_step) return nullptr;
+    return told != kPmiNames.end() ? &*told : &first;
 }
 
 // WORLD_SIZE alone is no sign of a launcher: people export it and take the rank from mpirun or srun.
 const PlaceNames* find_launcher(const Environment& environment) {
-    for (const PlaceNames* names : {&kTorchNames, &kOpenMpiNames, &kPmiNames, &kSlurmNames}) {
-        if (names == &kPmiNames && !is_place_of_pmi(environment)) continue;
+    for (const PlaceNames* names : {&kTorchNames, &kOpenMpiNames}) {
         if (find_variable(environment, names->rank) != nullptr) return names;
     }
-    return nullptr;
+    if (const PlaceNames* names = find_pmi(environment)) return names;
+    return find_variable(environment, kSlurmNames.rank) != nullptr ? &kSlurmNames : nullptr;
 }
 
 void read_ranks(const Environment& environment, const PlaceNames& names, WorkerPlace& place) {
@@ -87,19 +96,11 @@ void read_ranks(const Environment& environment, const PlaceNames& names, WorkerP
     place.rank = read_number(names.rank, rank, 0);
     if (place.rank >= place.world_size)
         fail_variable(names.rank, rank, fmt::format("below {}={}", names.world_size, *world_size));
-    PlaceNames found = names;
-    for (const auto& [local_rank, local_size] : kPmiLocals) {
-        const bool is_other =
-            names.rank == kPmiNames.rank && find_variable(environment, found.local_rank) == nullptr;
-        if (!is_other || find_variable(environment, local_rank) == nullptr) continue;
-        found.local_rank = local_rank;
-        found.local_world_size = local_size;
-    }
-    const std::string* local_size = find_variable(environment, found.local_world_size);
     // Slurm tells the number of local tasks only if it was asked for.
-    place.is_local_size_told = local_size != nullptr && names.rank != kSlurmNames.rank;
-    place.local_world_size = read_optional_number(environment, found.local_world_size, 1, 1);
-    place.local_rank = read_optional_number(environment, found.local_rank, 0, 0);
+    place.is_local_size_told =
+        find_variable(environment, names.local_world_size) != nullptr && &names != &kSlurmNames;
+    place.local_world_size = read_optional_number(environment, names.local_world_size, 1, 1);
+    place.local_rank = read_optional_number(environment, names.local_rank, 0, 0);
 }
 
 // The ports of jobs without MASTER_PORT, below those that the kernel gives to anybody.

