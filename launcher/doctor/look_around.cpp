@@ -166,7 +166,7 @@ Surroundings look_around(const LookRequest& request) {
     if (request.asks_name) name.emplace(ask_name(request.host));
     if (request.python)
         python.emplace(ask_python(exec_candidates(*request.python, path_of(request.environment))));
-    const Deadline deadline = std::chrono::steady_clock::now() + request.limit;
+    const Deadline deadline = std::chrono::steady_clock::now() + kLookLimit;
 
     look_at_system(seen);
     seen.host = request.host;

@@ -134,8 +134,8 @@ struct FolderQuestion {
     bool may_be_made = false;  // where the folder is not there, the nearest one above it counts
 };
 
-// A child that looks is waited for so long, by `ddprun doctor` and where a job is to start (--check): a node that is loaded does
-// not hang.
+// kLookLimit is how long children that look are waited for, by `ddprun doctor` and where a job is to start (--check): longer than a
+// busy node takes.
 inline constexpr std::chrono::milliseconds kLookLimit{5'000};
 
 struct PortAsked {
@@ -151,7 +151,6 @@ struct LookRequest {
     std::vector<FolderQuestion> folders;
     bool asks_name = false;
     std::optional<std::string> python;  // as it is looked for on PATH; nothing: not asked
-    std::chrono::milliseconds limit = kLookLimit;
 };
 
 // There must be no other threads if a name or Python is asked for.
