@@ -243,7 +243,7 @@ class SilentNameServer(EndToEndTest):
     def test_a_join_ends_by_its_own_time(self):
         for number in (0, 1):
             code, _, err = self.run_job("--nnodes=2", f"--node-rank={number}", "--master-addr=gpu01.cluster",
-                                        "--join-timeout=1", "true", prefix=self.prefix)
+                                        "--master-port", free_port(), "--join-timeout=1", "true", prefix=self.prefix)
             self.assertEqual(code, UNREACHED, err)
             self.assertIn("--join-timeout", err)
         self.assertIn("cannot resolve gpu01.cluster: its name server has not answered within", err)
