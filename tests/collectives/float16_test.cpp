@@ -47,27 +47,28 @@ float to_float(std::uint32_t bits) {
 
 TEMPLATE_TEST_CASE("all 65,536 values are converted to float as the format defines, and back to themselves",
                    "[float16]", Float16, BFloat16) {
+    // An assertion for each would take longer than all the conversions.
+    std::vector<std::uint32_t> wrong;
     for (std::uint32_t bits = 0; bits < 65'536; ++bits) {
-        CAPTURE(bits);
         const float expected = meaning(bits, Format<TestType>::exponent, Format<TestType>::fraction);
         const float actual = to_float<TestType>(bits);
         const std::uint16_t back = TestType(actual).bits;
-        if (std::isnan(expected)) {
-            REQUIRE(std::isnan(actual));
-            REQUIRE(std::signbit(actual) == ((bits & 0x8000U) != 0));
-            REQUIRE(back == (bits | (1U << (Format<TestType>::fraction - 1))));
-        } else {
-            REQUIRE(std::bit_cast<std::uint32_t>(actual) == std::bit_cast<std::uint32_t>(expected));
-            REQUIRE(back == bits);
-        }
+        const bool is_right =
+            std::isnan(expected)
+                ? std::isnan(actual) && std::signbit(actual) == ((bits & 0x8000U) != 0) &&
+                      back == (bits | (1U << (Format<TestType>::fraction - 1)))
+                : std::bit_cast<std::uint32_t>(actual) == std::bit_cast<std::uint32_t>(expected) &&
+                      back == bits;
+        if (!is_right) wrong.push_back(bits);
     }
+    REQUIRE(wrong == std::vector<std::uint32_t>{});
 }
 
 // Between every two neighbours: the middle goes to the even one, and what is next to it to the nearer one.
 TEMPLATE_TEST_CASE("floats are rounded to the nearest value, ties to even", "[float16]", Float16, BFloat16) {
     const float inf = std::numeric_limits<float>::infinity();
+    std::vector<std::uint32_t> wrong;
     for (std::uint32_t low = 0; low < Format<TestType>::infinity; ++low) {
-        CAPTURE(low);
         const std::uint32_t high = low + 1;
         // What the next larger value would be, where that is infinity.
         const double below = to_float<TestType>(low);
@@ -77,11 +78,13 @@ TEMPLATE_TEST_CASE("floats are rounded to the nearest value, ties to even", "[fl
         const auto middle = static_cast<float>((below + above) / 2);
         for (const std::uint32_t sign : {0U, 0x8000U}) {
             const float s = sign == 0 ? 1.0F : -1.0F;
-            REQUIRE(TestType(s * middle).bits == ((low % 2 == 0 ? low : high) | sign));
-            REQUIRE(TestType(s * std::nextafter(middle, 0.0F)).bits == (low | sign));
-            REQUIRE(TestType(s * std::nextafter(middle, inf)).bits == (high | sign));
+            const bool is_right = TestType(s * middle).bits == ((low % 2 == 0 ? low : high) | sign) &&
+                                  TestType(s * std::nextafter(middle, 0.0F)).bits == (low | sign) &&
+                                  TestType(s * std::nextafter(middle, inf)).bits == (high | sign);
+            if (!is_right) wrong.push_back(low | sign);
         }
     }
+    REQUIRE(wrong == std::vector<std::uint32_t>{});
 }
 
 TEMPLATE_TEST_CASE("what is too large becomes infinity, what is too small zero", "[float16]", Float16,
