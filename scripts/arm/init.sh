@@ -21,7 +21,11 @@ if [ $$ -eq 1 ]; then
     printf 'root:x:0:\nnogroup:x:65534:\n' >/etc/group
     printf '127.0.0.1 localhost arm\n::1 localhost\n' >/etc/hosts
     ip link set lo up
+    insmod /modules/inet_diag.ko
+    insmod /modules/tcp_diag.ko
     ln -sf /proc/self/fd /dev/fd
+    ln -sf fd/1 /dev/stdout
+    ln -sf fd/2 /dev/stderr
     printf '::sysinit:/init\n' >/etc/inittab
     exec /bin/busybox init
 fi
@@ -32,8 +36,8 @@ while read -r name command; do
     echo "=== begin $name"
     start=$(date +%s)
     status=0
-    # shellcheck disable=SC2086  # Words.
-    timeout -s KILL 1800 $command </dev/null >/run/log 2>&1 || status=$?
+    # For its quotes.
+    eval "timeout -s KILL 1800 $command" </dev/null >/run/log 2>&1 || status=$?
     cat /run/log
     echo
     echo "=== end $name $status $(($(date +%s) - start))"

@@ -14,6 +14,7 @@ from results import Results
 
 DEBIAN = PyTorch("1.13", "/usr/bin")
 OLDER = "torch==2.9.1"  # the oldest that the backend is for, as its last patch is
+MADE = os.path.join(ROOT, "build", "interop")
 HANG_GUARD = 240.0  # seconds for one job; Python's imports are slow on a loaded machine
 
 
@@ -73,6 +74,7 @@ class Jobs:
 def read_words():
     parser = argparse.ArgumentParser(prog="scripts/interop.sh", description=__doc__)
     parser.add_argument("--all", action="store_true", help="also the backend, Accelerate, Lightning, Transformers and JAX, which pip installs")
+    parser.add_argument("--prepare", action="store_true", help="only make what pip installs for these jobs, and exit")
     parser.add_argument("--secret", action="store_true", help="only the jobs of several agents, with DDPRUN_SECRET set")
     parser.add_argument("--only", metavar="TEXT", default="", help="only the jobs whose title has this text; see --list")
     parser.add_argument("--list", action="store_true", help="print the titles of the jobs and exit")
@@ -109,20 +111,34 @@ def run(job, title, results):
         results.note(title, f"the suite itself: {error!r}")
 
 
+def prepare(available, older, needs, with_older):
+    """The jobs find it all made; where one of them cannot have it, that job says so once more."""
+    reasons = [reason for need in dict.fromkeys(needs) if (reason := available.reason_against(need))]
+    if with_older:
+        try:
+            older.make()
+        except environment.Unavailable as error:
+            reasons.append(str(error))
+    print(*reasons, sep="\n", end="")
+    return 1 if reasons else 0
+
+
 def main():
     words = read_words()
     support.BIN, support.HANG_GUARD = os.path.abspath(words.bin), HANG_GUARD
     results = Results()
     jobs = Jobs(words.secret)
-    made = environment.Environment(os.path.join(ROOT, "build", "interop"))
+    made, older = environment.Environment(MADE), environment.Environment(f"{MADE}-older", OLDER)
     current = PyTorch("current", os.path.dirname(made.python))
     jobs.of_torch(DEBIAN, needs=None)
     jobs.of_torch(current, needs="torch")
     jobs.of_current_alone(current)
     if words.all:
-        jobs.of_the_backend(current, environment.Environment(os.path.join(ROOT, "build", "interop-older"), OLDER))
+        jobs.of_the_backend(current, older)
         jobs.of_frameworks(current)
     available = Available(made)
+    if words.prepare:
+        return prepare(available, older, [need for _, need, _ in jobs.found], words.all)
     begin = time.monotonic()
     for title, need, job in jobs.found:
         if words.only not in title:
