@@ -64,19 +64,21 @@ cmake --build "$build" --target ddprun_packages
 rm -rf "$build/packages"
 mkdir "$build/packages"
 rm -rf "$build/prebuilt"
+backend_for() {
+    local python
+    for python in "${pythons[@]}"; do
+        PYTHONPATH=apps/python "$1" -B -m ddprun.torch build "$build/prebuilt" ${python:+--python "$python"} "@$build/apps/python/old_glibc.words"
+    done
+}
 for release in ${prebuilt[@]+"${prebuilt[@]}"}; do
     PYTHONPATH=scripts/interop python3 -B - "$build/torch/$release" "torch==$release" <<'PYTHON'
 import sys
 from environment import Environment
 Environment(*sys.argv[1:]).make()
 PYTHON
-    torches+=("$build/torch/$release/venv/bin/python3")
+    backend_for "$build/torch/$release/venv/bin/python3"
 done
-for torch in ${torches[@]+"${torches[@]}"}; do
-    for python in "${pythons[@]}"; do
-        PYTHONPATH=apps/python "$torch" -B -m ddprun.torch build "$build/prebuilt" ${python:+--python "$python"} "@$build/apps/python/old_glibc.words"
-    done
-done
+for torch in ${torches[@]+"${torches[@]}"}; do backend_for "$torch"; done
 [[ ! -d "$build/prebuilt" ]] || find "$build/prebuilt" -name '*.so' -exec strip {} +
 (cd "$build" && cpack >packages/cpack.log) || { cat "$build/packages/cpack.log" >&2; exit 1; }
 rm -rf "$build/packages/_CPack_Packages" "$build/packages/cpack.log"

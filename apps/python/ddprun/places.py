@@ -1,7 +1,8 @@
 """Where the package's programs and its library are: as installed with it, or in the build of the checkout that it lies in.
 
 The package's folder is resolved once, through every link. Beside it only what is its own is looked at: what the installer has noted
-(RECORD), or the checkout's build; and of that, no file that somebody else could have put there, or could put there later.
+(RECORD), or the checkout's build; and of that, no file that somebody else could have put there, or could put there later. Where the
+package itself is such (all of it is another user's, or everybody's to write), its programs are as good as its Python.
 """
 
 import contextlib
@@ -9,6 +10,7 @@ import glob
 import os
 import shutil
 import stat
+import sys
 from typing import Iterable, Optional
 
 PACKAGE = os.path.dirname(os.path.realpath(__file__))
@@ -22,18 +24,24 @@ def checkout() -> Optional[str]:
 
 
 def _is_ours(found: os.stat_result) -> bool:
-    """Whether it is root's, this user's or the package's installer's, and not everybody's to write."""
-    return found.st_uid in (0, os.geteuid(), os.stat(PACKAGE).st_uid) and not found.st_mode & stat.S_IWOTH
+    """Whether it is root's, this user's or the package's installer's, and everybody's to write only if the package is."""
+    package = os.stat(PACKAGE)
+    return found.st_uid in (0, os.geteuid(), package.st_uid) and not found.st_mode & ~package.st_mode & stat.S_IWOTH
 
 
 def first(paths: Iterable[str]) -> Optional[str]:
-    """The first that is a file of ours, in a folder of ours: what has been looked at is what is used."""
+    """The first that is a file of ours, in a folder of ours: what has been looked at is what is used. One line says which is not."""
     for path in paths:
         with contextlib.suppress(OSError):
             found = os.stat(path)
+            if not stat.S_ISREG(found.st_mode):
+                continue
             folders = {os.path.dirname(one) for one in (os.path.abspath(path), os.path.realpath(path))}
-            if stat.S_ISREG(found.st_mode) and _is_ours(found) and all(_is_ours(os.stat(folder)) for folder in folders):
+            if _is_ours(found) and all(_is_ours(os.stat(folder)) for folder in folders):
                 return path
+            if os.environ.get("LOCAL_RANK", "0") == "0":
+                print(f"ddprun: {path} is not used: it, or its folder, is another user's or everybody's to write (chown, chmod o-w)",
+                      file=sys.stderr, flush=True)
     return None
 
 

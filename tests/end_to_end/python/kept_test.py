@@ -218,7 +218,7 @@ class Kept(support.EndToEndTest):
                     os.symlink(os.path.join(self.folder, "target"), self.cached())
                 word, elsewhere, lines = self.load()
                 self.assertEqual((word, elsewhere), ("made", os.path.join(self.tmp, f"ddprun-{USER}", name)))
-                self.assertRegex(lines[0], f"^ddprun: the extension for this torch is kept in {self.tmp}/ddprun-{USER}: .*{self.cached()}")
+                self.assertRegex(lines[-1], f"^ddprun: the extension for this torch is kept in {self.tmp}/ddprun-{USER}: .*{self.cached()}")
                 self.assert_private(os.path.dirname(elsewhere))
         # That one, too, may be somebody else's; then each process has its own, which goes with it.
         os.rename(os.path.dirname(elsewhere), os.path.join(self.folder, "moved"))
@@ -238,11 +238,15 @@ class Kept(support.EndToEndTest):
     def test_a_home_that_cannot_be_written(self):
         closed = os.path.join(self.folder, "closed")
         os.mkdir(closed, 0o755)
+        # Where nothing is made, nothing is kept.
+        with self.start(XDG_CACHE_HOME=closed, PATH="/nowhere", CXX="") as process:
+            _, err = process.communicate(timeout=support.HANG_GUARD)
+        self.assertEqual(("no C++ compiler" in err, "is kept in" in err), (True, False), err)
         for home in ({"XDG_CACHE_HOME": closed}, {"XDG_CACHE_HOME": "", "HOME": closed}, {"XDG_CACHE_HOME": "", "HOME": "/"}, {"XDG_CACHE_HOME": "", "HOME": "nowhere"}):
             with self.subTest(**home):
                 word, place, lines = self.load(**home)
                 self.assertEqual((word, os.path.dirname(place)), ("made", os.path.join(self.tmp, f"ddprun-{USER}")))
-                self.assertIn("this user has no home" if home.get("HOME") == "nowhere" else "Permission denied", lines[0])
+                self.assertIn("this user has no home" if home.get("HOME") == "nowhere" else "Permission denied", lines[-1])
 
     def mounted(self, path, options):
         """In a namespace of its own, a file system at `path`."""
@@ -275,10 +279,21 @@ class Kept(support.EndToEndTest):
                 out, _ = process.communicate(timeout=support.HANG_GUARD)
         self.assertEqual(out, f"made {place}\n")
 
+    def test_its_command_says_how_it_is_used(self):
+        def ended(*words):
+            done = subprocess.run([PYTHON, "-m", "ddprun.torch", *words], env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, timeout=support.HANG_GUARD, cwd=self.folder, check=False)
+            return done.returncode, done.stdout.startswith("usage: "), done.stderr.startswith("usage: ")
+
+        self.assertEqual(ended("--help"), (0, True, False))
+        for wrong in ((), ("make",), ("build", "--python"), ("build", "--python", "python3")):
+            self.assertEqual(ended(*wrong), (2, False, True), wrong)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["cache", "tmp"])
+
     def test_without_a_compiler_one_line_says_which_command_makes_it(self):
         with self.start(PATH="/nowhere", CXX="") as process:
             _, err = process.communicate(timeout=support.HANG_GUARD)
-        self.assertRegex(err.splitlines()[-1], f"there is no extension for torch 2.15.0 in this package, and no C\\+\\+ compiler .* make it by "
+        self.assertRegex(err.splitlines()[-1], "there is no extension for torch 2.15.0 and this Python in this package, and no C\\+\\+ compiler .* make it by "
                          f"`{PYTHON} -m ddprun.torch build`, which writes {self.cached()}/torch-2.15.0-")
 
 

@@ -107,6 +107,9 @@ class Places(support.EndToEndTest):
             os.chown(path, NOBODY, NOBODY)
         self.assertIn("FileNotFoundError", self.place("program('ddprun')", PYTHONPATH=site))
         self.assertEqual(self.place("library()", PYTHONPATH=site), LIBRARY)
+        said = self.said("-c", "import ddprun.places as places; places.library()", PYTHONPATH=site)
+        self.assertRegex(said, f"^ddprun: {library} is not used: .*another user's or everybody's to write.*$")
+        self.assertEqual(self.said("-c", "import ddprun.places as places; places.library()", PYTHONPATH=site, LOCAL_RANK="1"), "")
         for path in (program, library):
             os.chown(path, 0, 0)
             os.chmod(path, 0o757)
@@ -119,7 +122,15 @@ class Places(support.EndToEndTest):
         self.assertEqual(self.place("library()", PYTHONPATH=site), LIBRARY)
         for path in (program, library):
             os.chmod(os.path.dirname(path), 0o755)
-        # Where all of the package is another user's, its programs are as good as its Python.
+        # Where all of the package is everybody's (a umask of 000), or another user's, its programs are as good as its Python.
+        for at, folders, files in os.walk(os.path.join(self.folder, "env")):
+            for name in (*folders, *files):
+                os.chmod(os.path.join(at, name), 0o777)
+        self.assertEqual(self.place("program('ddprun')", PYTHONPATH=site), program)
+        self.assertEqual(self.place("library()", PYTHONPATH=site), library)
+        for at, folders, files in os.walk(os.path.join(self.folder, "env")):
+            for name in (*folders, *files):
+                os.chmod(os.path.join(at, name), 0o755)
         for at, folders, files in os.walk(os.path.join(self.folder, "env")):
             for name in (*folders, *files):
                 os.chown(os.path.join(at, name), NOBODY, NOBODY)

@@ -67,7 +67,11 @@ def _create(options, _backend_options):
         os.environ.setdefault("DDP_DISABLE_COMM_MEM", "0")
     if not extension.cache_info().currsize:
         with late.making(options.store, options.group_rank):
-            extension()
+            try:
+                extension()
+            except RuntimeError as error:
+                # The sentence says all; where in here it comes from would drown it.
+                raise RuntimeError(str(error)) from None
     ranks, reconfigured = list(options.global_ranks_in_group), getattr(options, "enable_reconfigure", False)
 
     def make(parent, numbers, limit=options.timeout):

@@ -18,17 +18,20 @@ def _keep(folder):
 
 def _put(folder, python, linked):
     target = os.path.join(folder, build.tag(build.python_of(python)[1]), f"{build.NAME}.so")
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    with build.made(folder, python, linked) as made:
+    with build.made(None, python, linked) as made:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
         shutil.move(made, target)
     return target
 
 
 def main(words):
-    if not words or words[0] != "build":
+    if words in (["-h"], ["--help"], ["build", "--help"]):
+        print(f"{USAGE}\n{__doc__}")
+        return 0
+    folder, *linked = words[1:] or [None]
+    if words[:1] != ["build"] or (folder or "").startswith("-"):
         print(USAGE, file=sys.stderr)
         return 2
-    folder, *linked = words[1:] or [None]
     python = None
     if linked[:1] == ["--python"] and len(linked) > 1:
         _, python, *linked = linked

@@ -84,6 +84,18 @@ def compiler():
     return next(filter(None, map(shutil.which, [os.environ.get("CXX", ""), "g++", "clang++", "c++"])), None)
 
 
+def _missing():
+    """What it takes to make the extension and is not here; None where all is."""
+    header = os.path.join(python_of()[0], "Python.h")
+    return "C++ compiler (CXX, g++, clang++, c++)" if compiler() is None else None if os.path.exists(header) else header
+
+
+def _inside():
+    """Which ones the package has, for a sentence."""
+    shipped_ones = sorted(os.path.basename(os.path.dirname(path)) for path in glob.glob(os.path.join(_HERE, "prebuilt", "*", f"{NAME}.so")))
+    return f" (it has {', '.join(shipped_ones)})" if shipped_ones else ""
+
+
 def _tree(folder):
     """Lays out below `folder` what the sources include, as the source tree has it; gives it back."""
     for path, what in (("apps/python/ddprun/torch/extension", _SOURCES), ("collectives/ddprun_collectives.h", _header())):
@@ -146,9 +158,10 @@ def _ensured(folder):
     name = kept_name()
     if (found := folder.opened(name)) is not None:
         return found
-    if compiler() is None or not os.path.exists(os.path.join(python_of()[0], "Python.h")):
-        raise RuntimeError(f"ddprun: there is no extension for torch {torch.__version__} in this package, and no C++ compiler or no "
-                           f"Python.h here to make it; where both are, make it by `{COMMAND}`, which writes {os.path.join(folder.path, name)}")
+    if missing := _missing():
+        raise RuntimeError(f"ddprun: there is no extension for torch {torch.__version__} and this Python in this package{_inside()}, and no {missing} here to "
+                           f"make it (Debian: apt install g++ python3-dev); where there is one, make it by `{COMMAND}`, which writes "
+                           f"{os.path.join(folder.path, name)}")
     with folder.alone(name, COMPILE_LIMIT):
         if (found := folder.opened(name)) is not None:
             return found

@@ -149,9 +149,10 @@ def in_a_folder(action, for_once):
             try:
                 path = place()
                 with contextlib.closing(Folder(path)) as folder:
+                    had = action(folder)
                     if refusals:
                         say(f"the extension for this torch is kept in {path}: {refusals[-1]}; {HINT}")
-                    return action(folder)
+                    return had
             except Unfit as error:
                 refusals.append(str(error))
             except OSError as error:

@@ -60,7 +60,7 @@ class Group final : public Collectives {
 #endif
 
 #ifdef C10D_BACKEND_HAS_HOOKS
-    bool supportsAbortHooks() const override { return true; }
+    bool supportsAbortHooks() const { return true; }  // likewise, after the hooks
     void registerAbortHook(int64_t id, c10d::AbortHook hook) override { hooks_->add(id, std::move(hook)); }
     void unregisterAbortHook(int64_t id) override { hooks_->remove(id); }
 #endif
