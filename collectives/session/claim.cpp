@@ -34,6 +34,13 @@ std::optional<std::string> start_of(const std::string& pid) {
     return lives ? std::optional(word) : std::nullopt;
 }
 
+// Says it to people, to whom boots, namespaces and clock ticks mean nothing.
+std::string brief(const std::string& claim) {
+    const auto words = split_at(claim, ' ');
+    if (words.size() != kWords) return claim;
+    return fmt::format("pid {} on {}", words[kPid], words[kHost].substr(0, words[kHost].find('/')));
+}
+
 }  // namespace
 
 std::string own_claim(const std::string& host) {
@@ -57,11 +64,13 @@ void claim_rank(Store& store, const std::string& key, int rank, const std::strin
     std::string holder = store.compare_set(key, "", own);
     if (is_of_dead(holder, own)) holder = store.compare_set(key, holder, own);
     if (holder == own) return;
+    // Containers of one name may differ in nothing else.
+    const bool differ = brief(holder) != brief(own);
     throw CollectiveError(
         CollectiveErrorCode::system,
         fmt::format("join: rank {} is taken already, by {}; this is {}. Two processes have the same rank, or "
                     "the store is left over from another job",
-                    rank, holder, own),
+                    rank, differ ? brief(holder) : holder, differ ? brief(own) : own),
         {rank}, "join");
 }
 

@@ -117,6 +117,12 @@ void refuse(const fs::path& folder, const std::string& why) {
                      shown(folder), why, kJobsVariable));
 }
 
+// Whoever follows the advice needs to know that ddpctl goes by the variable, too.
+void fail_making(const std::string& what) {
+    fail_errno(errno, fmt::format("cannot make {} ({} may name another folder, here and for ddpctl)", what,
+                                  kJobsVariable));
+}
+
 fs::path usual_folder(const JobsPlace& place) { return place.shared / fmt::format("ddprun-{}", place.uid); }
 
 std::vector<fs::path> folders_in(const fs::path& folder) {
@@ -149,7 +155,7 @@ fs::path folder_beside(const JobsPlace& place) {
 
 fs::path make_beside(const JobsPlace& place) {
     std::string folder = usual_folder(place).string() + "-XXXXXX";
-    if (::mkdtemp(folder.data()) == nullptr) fail_errno(errno, "cannot make " + shown(folder));
+    if (::mkdtemp(folder.data()) == nullptr) fail_making(shown(folder));
     return folder;
 }
 
@@ -231,8 +237,7 @@ fs::path find_jobs_folder(const JobsPlace& place) {
 fs::path make_jobs_folder(const JobsPlace& place) {
     fs::path folder = find_jobs_folder(place);
     if (folder.empty()) return make_beside(place);
-    if (::mkdir(folder.c_str(), kPrivate) != 0 && errno != EEXIST)
-        fail_errno(errno, fmt::format("cannot make {} (see {})", shown(folder), kJobsVariable));
+    if (::mkdir(folder.c_str(), kPrivate) != 0 && errno != EEXIST) fail_making(shown(folder));
     is_private_folder(folder);
     return folder;
 }
@@ -252,7 +257,7 @@ bool is_private_folder(const fs::path& folder) {
 
 fs::path make_starting_folder(const fs::path& jobs) {
     std::string name = (jobs / kStartingPrefix).string() + "XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) fail_errno(errno, "cannot make a folder in " + shown(jobs));
+    if (::mkdtemp(name.data()) == nullptr) fail_making("a folder in " + shown(jobs));
     return name;
 }
 

@@ -8,6 +8,7 @@
 #include <boost/json.hpp>
 #include <cerrno>
 #include <csignal>
+#include <vector>
 
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/control_wire.hpp"
@@ -173,16 +174,30 @@ constexpr Known kKnown[] = {
     {{"unhandled cuda error", ""}, kAskNccl, &HintFacts::nccl_is_quiet},
 };
 
-// True if one line has all of the texts in it.
+// Returns the first line that has all of the texts in it; empty: none has.
+std::string_view line_with(const Failure& failure, const std::array<std::string_view, 2>& texts) {
+    std::vector<const std::string*> all = {&failure.error_message, &failure.traceback};
+    for (const std::string& line : failure.last_lines) all.push_back(&line);
+    for (const std::string* words : all) {
+        for (const std::string_view line : lines_of(*words)) {
+            if (line.find(texts[0]) != line.npos && line.find(texts[1]) != line.npos) return line;
+        }
+    }
+    return {};
+}
+
 bool says(const Failure& failure, const std::array<std::string_view, 2>& texts) {
-    const auto in = [&texts](const std::string& words) {
-        const auto lines = lines_of(words);
-        return std::any_of(lines.begin(), lines.end(), [&texts](std::string_view line) {
-            return line.find(texts[0]) != line.npos && line.find(texts[1]) != line.npos;
-        });
-    };
-    return in(failure.error_message) || in(failure.traceback) ||
-           std::any_of(failure.last_lines.begin(), failure.last_lines.end(), in);
+    return !line_with(failure, texts).empty();
+}
+
+// Our package for Python says there itself what is to be done.
+// A traceback shows the line that raises it as well, with an f-string's gaps.
+constexpr std::string_view kOurs = "RuntimeError: ddprun: ";
+constexpr std::string_view kNoExtension = "RuntimeError: ddprun: there is no extension for torch";
+
+std::string extension_hint(const Failure& failure) {
+    const std::string_view line = line_with(failure, {kNoExtension, ""});
+    return line.empty() ? "" : bounded(line.substr(line.find(kNoExtension) + kOurs.size()));
 }
 
 // A bus error means that a page could not be had: the mapped file ends before it, or there is no memory for it.
@@ -311,6 +326,7 @@ std::optional<Room> shared_memory_room() {
 
 std::string failure_hint(const Failure& failure, const HintFacts& facts) {
     if (failure.kind != Failure::Kind::worker_failed) return {};
+    if (std::string hint = extension_hint(failure); !hint.empty()) return hint;
     for (const Known& known : kKnown) {
         if (says(failure, known.texts) && (known.holds == nullptr || facts.*known.holds))
             return known.hint == kBusError ? bus_error_hint(facts.shared_memory) : std::string(known.hint);

@@ -357,6 +357,9 @@ TEST_CASE("launch: the interpreter is named for Python programs") {
     facts.python = "/v/bin/python3";
     CHECK(launched({"train.py"}, facts).interpreter == "/v/bin/python3");
     CHECK(launched({"train"}, facts).interpreter.empty());
+    facts.python_of_words = "/usr/bin/python3 (python3 on PATH), but …";
+    CHECK(launched({"python3", "train.py"}, facts).interpreter == facts.python_of_words);
+    facts.python_of_words.clear();
     facts.python = "/usr/bin/python3";
     facts.other_venv = true;
     CHECK(launched({"-m", "train"}, facts).interpreter ==

@@ -55,9 +55,10 @@ void add_machine(const CommandLine& line, const NodeFacts& facts, std::vector<La
     }
     values.push_back(
         {"CPUs", std::to_string(facts.hardware.usable_cpus), "affinity and quota of this process"});
+    const bool is_on_path = !facts.python_of_words.empty() || !python_exec_of(facts);
     if (!line.interpreter.empty())
         values.push_back({"Python", line.interpreter,
-                          !python_exec_of(facts)                      ? "PATH"
+                          is_on_path                                  ? "PATH"
                           : python_exec_of(facts) == facts.own_python ? "the launcher's own environment"
                                                                       : "PYTHON_EXEC"});
 }

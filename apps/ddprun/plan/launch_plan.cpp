@@ -348,6 +348,8 @@ std::string meant_program(const CommandLine& line, const NodeFacts& facts) {
         return std::find(all.begin(), all.end(), word) != all.end();
     };
     if (!line.valueless.empty()) return meant(line.valueless + "=" + name);
+    if (is_python(name) && name.find('/') == name.npos)
+        return facts.python_instead.empty() ? "" : meant(facts.python_instead);
     if (name.find_first_not_of("0123456789") == name.npos) return meant("--nproc-per-node " + name);
     const std::string option = "--" + name.substr(0, name.find('='));
     CommandLine unused;
@@ -361,18 +363,21 @@ std::string meant_program(const CommandLine& line, const NodeFacts& facts) {
     if (line.program.size() > 1 && is_one_of(name, "run launch start exec"))
         return meant("ddprun " + line.program[1]);
     const bool is_path = name.find('/') != name.npos;
+    // Python needs no folder in front of a script, the system does.
+    const auto written = [&](const std::string& file) {
+        const bool is_whole = is_path || (file.ends_with(".py") && !line.no_python);
+        return is_whole ? file : "./" + file;
+    };
+    const std::string folder = name.substr(0, name.rfind('/') + 1);
     std::vector<std::string> near;
     for (const std::string& file : facts.neighbours) {
-        if (is_path) {
-            near.push_back(name.substr(0, name.rfind('/') + 1) + file);
-        } else {
-            near.push_back(file.ends_with(".py") ? file : "./" + file);
-            if (file == name) return meant(near.back());
-        }
-        if (near.back() == name + ".py") return meant(near.back());
+        near.push_back(written(folder + file));
+        if ((file == name && !is_path) || folder + file == name + ".py") return meant(near.back());
     }
-    const std::string word = is_path || name.ends_with(".py") ? name : "./" + name;
-    return did_you_mean(name, {"doctor"}, did_you_mean(word, near));
+    const bool is_nearly_python =
+        !facts.python_instead.empty() && !did_you_mean(name, {"python", "python3"}).empty();
+    const std::string otherwise = is_nearly_python ? meant(facts.python_instead) : "";
+    return did_you_mean(name, {"doctor"}, did_you_mean(written(name), near, otherwise));
 }
 
 }  // namespace
@@ -432,7 +437,7 @@ CommandLine resolve_launch(const CommandLine& line, const NodeFacts& facts) {
         options.timer_place = facts.variable(kTimerFileVariable).value_or("");
     options.entry_name = program.entry_name;
     const bool by_python = program.kind == ProgramKind::by_python;
-    if (by_python) options.interpreter = interpreter_text(facts);
+    options.interpreter = by_python ? interpreter_text(facts) : facts.python_of_words;
     options.start = facts.start;
     options.start_unix_s = facts.start_unix_s;
     options.on_failure = on_failure_of(line, facts);

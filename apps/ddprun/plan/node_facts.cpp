@@ -77,6 +77,20 @@ std::string missing_script(const std::vector<std::string>& words) {
     return is_script && !std::filesystem::exists(*script, ignored) ? *script : "";
 }
 
+// Compares the Python that the user's own words name with the launcher's, for those whom it fails.
+void add_named_python(const CommandLine& line, NodeFacts& facts) {
+    const std::string name = line.program.empty() ? "" : line.program.front();
+    if (name.empty() || name.find('/') != name.npos) return;
+    const auto path = facts.variable("PATH");
+    const bool is_there = !find_executable(name, path).empty();
+    // What a wrapper starts may be in a container.
+    if (is_there && (!is_python(name) || !line.wraps.empty())) return;
+    std::string own = facts.own_python.empty() ? own_python() : facts.own_python;
+    if (own.empty()) own = line.starters_python;
+    (is_there ? facts.python_of_words : facts.python_instead) =
+        is_there ? python_of_words(name, own, path) : python_to_write(own, path);
+}
+
 // Says whether choose_program() may put Python in front of a program.
 bool may_run_by_python(const CommandLine& line, const NodeFacts& facts) {
     if (line.run_path || line.module || line.python) return true;
@@ -164,6 +178,7 @@ NodeFacts find_node_facts(const CommandLine& line) {
         const std::string venv = facts.variable("VIRTUAL_ENV").value_or("");
         facts.other_venv = !venv.empty() && !facts.python.empty() && !is_of_venv(facts.python, venv);
     }
+    if (!line.module && !line.run_path && !line.python) add_named_python(line, facts);
     // What a wrapper starts may be in a container.
     for (auto& [name, file] : facts.files) {
         file.is_missing = file.is_missing && line.wraps.empty();

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/plan/program.hpp"
 #include "launcher/process/child_exec.hpp"
 #include "launcher/start/remote_shell.hpp"
 
@@ -86,6 +87,11 @@ bool is_environment(const fs::path& folder, const std::string& python) {
            has_our_package(python);
 }
 
+bool lie_together(const std::string& one, const std::string& other) {
+    std::error_code unknown;
+    return fs::equivalent(fs::path(one).parent_path(), fs::path(other).parent_path(), unknown);
+}
+
 }  // namespace
 
 std::string python_beside(const std::string& program) {
@@ -99,9 +105,12 @@ std::string python_beside(const std::string& program) {
 std::string own_python() {
     const std::string file = own_program();
     const auto* called = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+    if (called == nullptr) return python_beside(file);
     std::error_code unknown;
     // A script's first line that names this launcher has the script's name there.
-    const bool is_ours = called != nullptr && !file.empty() && fs::equivalent(called, file, unknown);
+    bool is_ours = !file.empty() && fs::equivalent(called, file, unknown);
+    // Where /proc does not tell the file, this name is all there is; a relative one may be from another folder.
+    if (file.empty() && fs::path(called).is_absolute()) is_ours = look_at_program(called, called).is_binary;
     return python_beside(is_ours ? called : file);
 }
 
@@ -109,13 +118,24 @@ std::string other_python_on_path(const std::string& own, const Environment& envi
     const std::string* path = find_variable(environment, "PATH");
     const std::string on_path =
         find_executable("python3", path == nullptr ? std::nullopt : std::optional(*path));
-    std::error_code unknown;
-    const auto folder_of = [](const std::string& file) { return fs::path(file).parent_path(); };
-    if (on_path.empty() || fs::equivalent(folder_of(own), folder_of(on_path), unknown)) return {};
+    if (on_path.empty() || lie_together(own, on_path)) return {};
     return fmt::format(
         "Python is {}, of the environment that this launcher lies in, and not PATH's {}; "
         "PYTHON_EXEC={} takes that one",
         own, on_path, on_path);
+}
+
+std::string python_to_write(const std::string& own, const std::optional<std::string>& path) {
+    const std::string on_path = find_executable("python3", path);
+    const bool is_own = own.empty() || lie_together(own, on_path);
+    return !on_path.empty() && is_own ? "python3" : own;
+}
+
+std::string python_of_words(const std::string& name, const std::string& own,
+                            const std::optional<std::string>& path) {
+    const std::string taken = find_executable(name, path);
+    if (own.empty() || taken.empty() || lie_together(own, taken)) return {};
+    return fmt::format("{} ({} on PATH), but this launcher's environment has {}", taken, name, own);
 }
 
 }  // namespace ddprun::inline app

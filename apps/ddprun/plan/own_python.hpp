@@ -1,6 +1,7 @@
 // The Python of the environment that this launcher lies in, as torchrun runs that of its own.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "rendezvous/worker/worker_env.hpp"
@@ -19,5 +20,13 @@ std::string own_python();
 
 // Says in a line that PATH has another python3 than `own`; empty: it has the same, or none.
 std::string other_python_on_path(const std::string& own, const Environment& environment);
+
+// Returns what the user can write for Python: `own`, unless that is what python3 means by `path`, or there is none; empty: there is
+// no Python.
+std::string python_to_write(const std::string& own, const std::optional<std::string>& path);
+
+// Says which Python the user's word `name` means by `path` where that is not `own`; empty: it is, or one of them is not there.
+std::string python_of_words(const std::string& name, const std::string& own,
+                            const std::optional<std::string>& path);
 
 }  // namespace ddprun::inline app

@@ -176,8 +176,17 @@ TEST_CASE("the place of a process that has ended is free, and no other", "[join]
         CHECK(store.get(kKey, Milliseconds(0)) == own);
         // It has it already.
         claim_rank(*one, kKey, 1, own);
-        const std::string other = changed(own, "this/host", "other/host");
-        expect_error(CollectiveErrorCode::system, {1}, [&] { claim_rank(*one, kKey, 1, other); });
+        const auto refusal = [&](const std::string& other) {
+            return std::string(expect_error(CollectiveErrorCode::system, {1}, [&] {
+                                   claim_rank(*one, kKey, 1, other);
+                               }).what());
+        };
+        const std::string pid = "pid " + std::to_string(::getpid());
+        CHECK_THAT(refusal(changed(own, "this/host", "other/host")),
+                   Catch::Contains("by " + pid + " on this; this is " + pid + " on other. "));
+        // Nothing else may differ.
+        const std::string twin = changed(own, "this/host", "this/other");
+        CHECK_THAT(refusal(twin), Catch::Contains("by " + own + "; this is " + twin + ". "));
         CHECK(store.get(kKey, Milliseconds(0)) == own);
     }
 }

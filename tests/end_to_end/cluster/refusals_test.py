@@ -114,7 +114,7 @@ class Refusals(EndToEndTest):
         # A foreground job does without its folder.
         for variables, words, succeeds, *shown in (
                 ({"TMPDIR": "/none"}, (), True, "the folder /none/ddprun_", "TMPDIR"),
-                ({"DDPRUN_JOBS_DIR": "/none"}, ("--detach",), False, "'/none/ddprun'", "DDPRUN_JOBS_DIR"),
+                ({"DDPRUN_JOBS_DIR": "/none"}, ("--detach",), False, "'/none/ddprun'", "DDPRUN_JOBS_DIR may name another folder"),
                 ({"PYTHON_EXEC": "/none/python"}, ("--python", "nodes"), False, "/none/python: not found (from PYTHON_EXEC)")):
             code, out, err = self.run_job(*words, "echo", "it runs", cwd=self.folder, env=variables)
             self.assertEqual((code == 0, "it runs" in out), (succeeds, succeeds), err)

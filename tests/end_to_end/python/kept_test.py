@@ -293,7 +293,7 @@ class Kept(support.EndToEndTest):
     def test_without_a_compiler_one_line_says_which_command_makes_it(self):
         with self.start(PATH="/nowhere", CXX="") as process:
             _, err = process.communicate(timeout=support.HANG_GUARD)
-        self.assertRegex(err.splitlines()[-1], "there is no extension for torch 2.15.0 and this Python in this package, and no C\\+\\+ compiler .* make it by "
+        self.assertRegex(err.splitlines()[-1], "^RuntimeError: ddprun: there is no extension for torch 2.15.0 and this Python in this package, and no C\\+\\+ compiler .* make it by "
                          f"`{PYTHON} -m ddprun.torch build`, which writes {self.cached()}/torch-2.15.0-")
 
 

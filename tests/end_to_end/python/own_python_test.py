@@ -48,7 +48,7 @@ class OwnPython(support.EndToEndTest):
         return path
 
     def run_as(self, file, *words, env=None):
-        done = subprocess.run([file, *words, self.who], env={**self.environment, **BARE_PATH, **(env or {})}, text=True,
+        done = subprocess.run([file, *words, self.who], env={**self.environment, **BARE_PATH, **(env or {})}, text=True, cwd=self.folder,
                               capture_output=True, timeout=support.HANG_GUARD)
         return done.returncode, done.stdout.strip(), done.stderr
 
@@ -71,6 +71,27 @@ class OwnPython(support.EndToEndTest):
                     self.assertIn("PATH's /usr/bin/python3", err)
             on_path = {"PATH": folder + ":/usr/bin:/bin"}
             self.assertEqual(self.assert_runs(name, os.path.join(folder, "ddprun"), env=on_path), "")
+
+    def test_the_users_word_for_another_python_is_compared_where_it_fails(self):
+        folder = self.environment_of("venv", "pyvenv.cfg", ["ddprun"])
+        with open(self.who, "w", encoding="ascii") as file:
+            file.write("import no_such_module_of_anybody\n")
+        launcher, hint = os.path.join(folder, "ddprun"), "hint: the interpreter is /usr/bin/python3 (python3 on PATH), but this " \
+            f"launcher's environment has {folder}/python3\n"
+        self.assertIn(hint, self.run_as(launcher, "python3")[2])
+        for words, path in ((("python3",), folder + ":/usr/bin:/bin"), (("/usr/bin/python3",), "/usr/bin:/bin")):
+            self.assertNotIn("hint", self.run_as(launcher, *words, env={"PATH": path})[2])
+        for name in ("python", "pyton3"):
+            code, _, err = self.run_as(launcher, name, env={"PATH": self.folder})
+            self.assertEqual((code, err), (127, f"ddprun: {name}: not found on PATH; did you mean {folder}/python3?\n"))
+
+    def test_without_proc_the_name_that_it_was_started_by_leads_there(self):
+        folder = self.environment_of("venv", "pyvenv.cfg", ["ddprun"])
+        isolated = ["unshare", "--mount", *(["--user", "--map-root-user"] if os.geteuid() != 0 else [])]
+        if subprocess.run([*isolated, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no namespace of its own here")
+        without = [*isolated, "sh", "-ec", 'mount -t tmpfs none /proc; exec "$@"', "sh"]
+        self.assert_runs("venv", *without, os.path.join(folder, "ddprun"))
 
     def test_the_users_word_is_stronger(self):
         folder = self.environment_of("venv", "pyvenv.cfg", ["ddprun"])

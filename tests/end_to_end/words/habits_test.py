@@ -164,9 +164,22 @@ class Programs(HabitsTest):
         self.assert_one_line(NOT_FOUND, "train_not_there.py: no such file", "--nproc-per-node", 8, "train_not_there.py")
         self.assert_one_line(NOT_FOUND, "no-python: not found (from PYTHON_EXEC)", "train.py", env={"PYTHON_EXEC": "no-python"})
         self.assert_one_line(NOT_FOUND, "python3: not_there.py: no such file", "--nproc-per-node", 8, "python3", "-u", "not_there.py")
+        self.assert_one_line(NOT_FOUND, "train.py: not found on PATH; did you mean ./train.py?", "--no-python", "train.py")
+        self.assert_one_line(NOT_FOUND, "train: not found on PATH; did you mean ./train.py?", "--no-python", "train")
         self.assert_one_line(NOT_FOUND, "no-gdb: not found on PATH", "--wrap", "0:no-gdb --args", "train.py")
         self.assert_one_line(USAGE, "the program's name is empty", "--nproc-per-node", 2, "", "train.py")
         self.assert_one_line(1, "no such file", "--exit-codes=one", "train_not_there.py")
+
+    def test_a_python_that_is_not_there_is_told_the_one_that_is(self):
+        on_path = os.path.join(self.folder, "bin")
+        os.mkdir(on_path)
+        for told in ("", "; did you mean python3?"):
+            for name in ("python", "pyton3", "python3.99"):
+                code, _, err = self.said(name, "train.py", env={"PATH": on_path})
+                self.assertEqual((code, err), (NOT_FOUND, f"ddprun: {name}: not found on PATH{told}"))
+            if not told:
+                os.symlink(sys.executable, os.path.join(on_path, "python3"))
+        self.assertEqual(self.said("python3", "nope.py", env={"PATH": on_path})[2], "ddprun: python3: nope.py: no such file")
 
     def test_what_cannot_be_executed_is_one_line(self):
         self.file("plain", "#!/bin/sh\n")

@@ -79,6 +79,7 @@ TEST_CASE("a folder has its name only when the job has begun") {
     CHECK_THROWS_AS(publish_job_folder(make_starting_folder(jobs.path()), "none-1f"), Error);
     remove_starting_folder(folder);
     CHECK_FALSE(fs::exists(folder));
+    CHECK_THROWS_WITH(make_starting_folder(jobs.path() / "missing"), Catch::Contains(kJobsVariable));
 }
 
 TEST_CASE("jobs run, have ended or are lost") {

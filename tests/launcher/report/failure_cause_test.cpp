@@ -217,6 +217,21 @@ TEST_CASE("hints: a missing module names the interpreter, if there is one") {
     CHECK_FALSE(failure_hint(recorded, {.interpreter = "/usr/bin/python3", .shared_memory = {}}).empty());
 }
 
+TEST_CASE("hints: a missing extension's own advice is passed on") {
+    const std::string advice =
+        "there is no extension for torch 2.9.0 and Python 3.13 in this package, and no C++ compiler";
+    CHECK(hint_for("RuntimeError: ddprun: " + advice, 0, "/usr/bin/python3") == advice);
+    Failure recorded;
+    recorded.error_message = "RuntimeError: ddprun: " + advice;
+    CHECK(failure_hint(recorded, {}) == advice);
+    Failure printed;
+    printed.last_lines = {
+        R"(    raise RuntimeError(f"ddprun: there is no extension for torch {torch.__version__} and ")",
+        "RuntimeError: ddprun: " + advice};
+    CHECK(failure_hint(printed, {}) == advice);
+    CHECK(hint_for("pip: " + advice).empty());
+}
+
 TEST_CASE("hints: of a bus error only what /dev/shm shows is said as a fact") {
     Failure failure;
     failure.signal = SIGBUS;

@@ -92,8 +92,9 @@ def _missing():
 
 def _inside():
     """Which ones the package has, for a sentence."""
-    shipped_ones = sorted(os.path.basename(os.path.dirname(path)) for path in glob.glob(os.path.join(_HERE, "prebuilt", "*", f"{NAME}.so")))
-    return f" (it has {', '.join(shipped_ones)})" if shipped_ones else ""
+    tags = [path.split(os.sep)[-2].split("-") for path in glob.glob(os.path.join(_HERE, "prebuilt", "*", f"{NAME}.so"))]
+    torches, pythons = ({"-".join(tag[begin:end]) for tag in tags} for begin, end in ((1, 2), (2, 4)))
+    return f" (the package has those for torch {', '.join(sorted(torches))} with {', '.join(sorted(pythons))})" if tags else ""
 
 
 def _tree(folder):
@@ -159,9 +160,9 @@ def _ensured(folder):
     if (found := folder.opened(name)) is not None:
         return found
     if missing := _missing():
-        raise RuntimeError(f"ddprun: there is no extension for torch {torch.__version__} and this Python in this package{_inside()}, and no {missing} here to "
+        raise RuntimeError(f"ddprun: there is no extension for torch {torch.__version__} and this Python in this package, and no {missing} here to "
                            f"make it (Debian: apt install g++ python3-dev); where there is one, make it by `{COMMAND}`, which writes "
-                           f"{os.path.join(folder.path, name)}")
+                           f"{os.path.join(folder.path, name)}{_inside()}")
     with folder.alone(name, COMPILE_LIMIT):
         if (found := folder.opened(name)) is not None:
             return found
