@@ -153,10 +153,10 @@ done <<<"$chosen" >"$image/tests"
 (cd "$image" && find . | cpio -o -H newc --quiet | gzip -1) >"$system/initramfs"
 rm -rf "$image"
 
-# Far more than it takes; it guards against a system that hangs.
+# Far more than it takes; it guards against a system that hangs. In this process group, since who ends this ends the system.
 most_seconds=5400
 status=0
-timeout "$most_seconds" qemu-system-aarch64 -M virt -cpu max,pauth-impdef=on -smp 2 -m 4G -nographic -nic none -no-reboot \
+timeout --foreground "$most_seconds" qemu-system-aarch64 -M virt -cpu max,pauth-impdef=on -smp 2 -m 4G -nographic -nic none -no-reboot \
     -kernel "$system/kernel" -initrd "$system/initramfs" -append "console=ttyAMA0 quiet loglevel=1 panic=-1" </dev/null |
     stdbuf -oL tr -d '\r' | tee "$system/log" || status=$?
 [[ "$status" -eq 0 ]] || echo "arm.sh: qemu ended with exit code $status"
