@@ -248,6 +248,12 @@ class Kept(support.EndToEndTest):
                 self.assertEqual((word, os.path.dirname(place)), ("made", os.path.join(self.tmp, f"ddprun-{USER}")))
                 self.assertIn("this user has no home" if home.get("HOME") == "nowhere" else "Permission denied", lines[-1])
 
+    def test_a_folder_that_anybody_could_move_away_keeps_nothing(self):
+        os.chmod(self.cache, 0o777)
+        word, place, lines = self.load()
+        self.assertEqual((word, os.path.dirname(place)), ("made", os.path.join(self.tmp, f"ddprun-{self.user or os.geteuid()}")))
+        self.assertIn(f"others can rename {self.cached()}", lines[-1])
+
     def mounted(self, path, options):
         """In a namespace of its own, a file system at `path`."""
         return ["unshare", "--mount", "sh", "-ec", f"mount -t tmpfs -o {options} none {path}; exec \"$@\"", "sh"]

@@ -1,7 +1,7 @@
 """Where an extension that was made is kept: in a folder of this user alone, opened once, whose files are asked by descriptors.
 
-What is loaded here is executed, so that neither the folder nor the file may be anybody else's, whatever the umask and whoever has the
-folder above. Where the cache cannot have it, a folder in TMPDIR does.
+What is loaded here is executed, so that neither the folder nor the file may be anybody else's, or anybody else's to move away, whatever
+the umask. Where the cache cannot have it, a folder in TMPDIR does.
 """
 
 import contextlib
@@ -44,6 +44,10 @@ class Folder:
         _make(path)
         self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
+            # Its name is used, too: nobody else may move it away.
+            above = os.stat("..", dir_fd=self.descriptor)
+            if above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX:
+                raise Unfit(f"others can rename {path}")
             if os.fstat(self.descriptor).st_uid == os.geteuid():
                 os.fchmod(self.descriptor, 0o700)
             _check(self.descriptor, path)
