@@ -5,6 +5,7 @@ behind, and a failure is reported with the rank and the traceback of the first.
 """
 
 import ctypes
+import fcntl
 import functools
 import json
 import multiprocessing.spawn
@@ -55,6 +56,9 @@ class Spawned(Handle):
         del preparation["authkey"]
         payload = pickle.dumps((preparation, _picklable(fn, args)))
         self._folder = tempfile.TemporaryDirectory(prefix="ddprun-spawn-")
+        # What clears old files out of /tmp leaves a locked folder alone (tmpfiles.d(5)); a restart reads it days later.
+        self._held = os.open(self._folder.name, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(self._held, fcntl.LOCK_SH)
         self._result = os.path.join(self._folder.name, "result.json")
         path = os.path.join(self._folder.name, "call")
         with open(path, "wb") as file:
@@ -90,6 +94,8 @@ class Spawned(Handle):
     def __del__(self) -> None:
         if hasattr(self, "process"):
             self.kill()
+        if hasattr(self, "_held"):
+            os.close(self._held)
 
 
 def spawn(fn: Callable[..., Any], args: Tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, *,

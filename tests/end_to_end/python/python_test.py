@@ -96,6 +96,19 @@ class Package(support.EndToEndTest):
                            "print(process.returncode is not None)")
         self.assertEqual(done.stdout, "True\n")
 
+    def test_what_a_spawn_reads_again_is_held_against_the_cleaner_of_tmp(self):
+        self.environment["TMPDIR"] = self.enterContext(tempfile.TemporaryDirectory())
+        done = self.python("-c", "import ddprun, fcntl, glob, os, time\n"
+                           "held = lambda: set(glob.glob(os.path.join(os.environ['TMPDIR'], 'ddprun-spawn-*')))\n"
+                           "later = ddprun.spawn(time.sleep, (), 1, join=False)\n"
+                           "folder, = held()\n"
+                           "try: fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+                           "except BlockingIOError: print('held')\n"
+                           "later.join()\n"
+                           "del later\n"
+                           "print(held())")
+        self.assertEqual(done.stdout, "held\nset()\n")
+
     def test_nothing_is_left_of_a_spawn_whose_caller_is_killed(self):
         with subprocess.Popen([PYTHON, "-c", "import ddprun, ranks; ddprun.spawn(ranks.waits, (), 2)"], env=self.environment,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as caller:
