@@ -129,10 +129,13 @@ DDP_EXAMPLE = os.path.join(ROOT, "apps", "examples", "train_ddprun.py")
 DEBUGGED = os.path.join(ROOT, "scripts", "interop", "programs", "backend_debugged.py")
 
 
-def said_by(words, **more):
+PACKING_LIMIT = 900.0  # seconds; a hang guard: what compiles and packs has other tests beside it
+
+
+def said_by(words, limit=None, **more):
     """Whether it has ended with 0, and what it has said."""
     done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-                          timeout=support.HANG_GUARD, **more)
+                          timeout=limit or support.HANG_GUARD, **more)
     return done.returncode == 0, done.stdout
 
 
@@ -152,7 +155,7 @@ def backend_of_the_wheel(results, setting):
         return
     with Folder() as folder:
         python = os.path.join(setting.pytorch.folder, "python3")
-        right, text = said_by([os.path.join(ROOT, "scripts", "package.sh"), "--build", build, "--torch", python])
+        right, text = said_by([os.path.join(ROOT, "scripts", "package.sh"), "--build", build, "--torch", python], PACKING_LIMIT)
         wheels = glob.glob(os.path.join(build, "packages", "*.whl"))
         if right and wheels:
             right, text = said_by([python, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", folder, *wheels])
