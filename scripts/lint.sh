@@ -25,7 +25,7 @@ cmake --preset clang >/dev/null
 
 # joined FOLDERS TARGET: the joined sources of the targets that match. Not the fuzzer's: clang-check takes its flags for
 # those of a link, and CI compiles it.
-joined() { find $1 -path "*/CMakeFiles/$2.dir/Unity/unity_*" ! -path '*_fuzz.dir/*' | sort; }
+joined() { find $1 -path "*/CMakeFiles/$2.dir/Unity/unity_*.cxx" ! -path '*_fuzz.dir/*' | sort; }
 
 # look COMMAND…: at each source of the standard input. How many warnings system headers have is nobody's business.
 look() { xargs -r -n 1 -P "$(nproc)" "$@" 2> >(grep -v ' warnings\? generated' >&2); }
