@@ -44,7 +44,7 @@ long shm_test
 short message_test BIN/message_test $(without "messages of every size*" "a started receive*" "what runs out*")
 long message_test
 short rendezvous_test BIN/rendezvous_test $(without "a client*" "a hundred*" "a job*" "whatever the network*" "likewise*" \
-    "simulated networks*" "whoever dies*" "nodes that come*")
+    "simulated networks*" "whoever dies*" "whoever claims*" "nodes that come*")
 long rendezvous_test
 short launcher_test BIN/launcher_test $(without "limit timer*" "how 100*" "two sockets*" "*NUMA*" "the caches*" "unbound*" \
     "only the CPUs*" "exclusive*" "CPUs, memory*")
