@@ -10,7 +10,7 @@ usage: scripts/setup.sh [--for build|test|bench|arm|ci] [--list]
   --for test    also what the tests need: Catch2, PyTorch's own store client, Open MPI, network namespaces
   --for bench   also the launchers and tools that ddprun is measured against
   --for arm     what aarch64 is built and tested with on another machine, beside what the build needs: Debian's multiarch
-  --for ci      all of build, test, bench and arm, and the second compiler, the formatter, the linter and the fuzzer
+  --for ci      all of build, test and bench, and the second compiler, the formatter, the linter and the fuzzer
   --list        only print the packages, one a line, with the reason
 USAGE
 }
@@ -94,7 +94,7 @@ case "$purpose" in
     test) wanted="$build_packages"$'\n'"$test_packages" ;;
     bench) wanted="$build_packages"$'\n'"$test_packages"$'\n'"$bench_packages" ;;
     arm) wanted="$build_packages"$'\n'"$arm_packages" ;;
-    ci) wanted="$build_packages"$'\n'"$test_packages"$'\n'"$bench_packages"$'\n'"$arm_packages"$'\n'"$ci_packages" ;;
+    ci) wanted="$build_packages"$'\n'"$test_packages"$'\n'"$bench_packages"$'\n'"$ci_packages" ;;
     *) echo "setup.sh: --for '$purpose' is none of build, test, bench, arm, ci" >&2; exit 2 ;;
 esac
 
@@ -113,7 +113,6 @@ missing=()
 while IFS= read -r line; do
     [[ "$line" =~ ^([^:]*(:arm64)?):(.*)$ ]]
     package="${BASH_REMATCH[1]}" reason="${BASH_REMATCH[3]}"
-    [[ " ${missing[*]} " != *" $package "* ]] || continue  # in two of the lists
     status="$(dpkg-query -W -f='${db:Status-Status} ' "$package" 2>/dev/null || true)"
     if [[ " $status" != *" installed "* ]]; then
         missing+=("$package")
