@@ -51,11 +51,12 @@ else()
   # of it, of libstdc++ too.
   target_compile_options(ddprun_options INTERFACE -ffunction-sections -fdata-sections)
   target_link_options(ddprun_options INTERFACE -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,-z,relro,-z,now)
-  # What is shipped has Debian's guards, and no path of whoever built it: the same sources give the same bytes anywhere.
+  # What is shipped has Debian's guards, and no path of whoever built it: the same sources give the same bytes anywhere, also where
+  # ccache has made paths relative to the folder of the build.
   include(CheckCXXCompilerFlag)
   check_cxx_compiler_flag(-fcf-protection DDPRUN_HAS_CET)
   set(guards -fstack-protector-strong -D_GLIBCXX_ASSERTIONS -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
-             -ffile-prefix-map=${PROJECT_BINARY_DIR}=build -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
+             -ffile-prefix-map=../=./ -ffile-prefix-map=${PROJECT_BINARY_DIR}=build -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
   if(DDPRUN_HAS_CET)
     list(APPEND guards -fcf-protection)
   endif()
