@@ -32,8 +32,7 @@ done
 without() { printf "'"; printf '~"%s"' "$@"; printf "'"; }
 
 # The tests, one a line: whether they are of the short list, of the long one or of both; the name; what runs, where that is no
-# program of this name. The short list leaves out what computes or waits for seconds on the machine that emulates, and
-# one case that finds a fault there (LifeTable::take_death() and a slot that is used twice meanwhile: "whoever claims…").
+# program of this name. The short list leaves out what computes or waits for seconds on the machine that emulates.
 tests="\
 short store_test BIN/store_test 'wire:*,store state:*,store host:*,file store:*'
 long store_test
@@ -45,7 +44,7 @@ long shm_test
 short message_test BIN/message_test $(without "messages of every size*" "a started receive*" "what runs out*")
 long message_test
 short rendezvous_test BIN/rendezvous_test $(without "a client*" "a hundred*" "a job*" "whatever the network*" "likewise*" \
-    "simulated networks*" "whoever dies*" "whoever claims*" "nodes that come*")
+    "simulated networks*" "whoever dies*" "nodes that come*")
 long rendezvous_test
 short launcher_test BIN/launcher_test $(without "limit timer*" "how 100*" "two sockets*" "*NUMA*" "the caches*" "unbound*" \
     "only the CPUs*" "exclusive*" "CPUs, memory*")

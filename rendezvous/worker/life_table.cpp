@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/split.hpp"
@@ -18,11 +19,18 @@ constexpr std::size_t kLine = 128;
 
 struct alignas(kLine) Slot {
     // The number of the thread that holds it, 0 if nobody does; FUTEX_OWNER_DIED from the kernel,
-    // FUTEX_WAITERS from the agent.
+    // FUTEX_WAITERS and kTaking from the agent.
     std::atomic<std::uint32_t> word;
     std::atomic<std::uint32_t> wakeups;
     std::atomic<std::uint64_t> life;
 };
+
+// The number of no thread, for the instants in which the agent takes a death: nobody claims the slot, so that the life that
+// is read is the one that has ended, whatever the slot was used for before.
+constexpr std::uint32_t kTaking = FUTEX_TID_MASK;
+// A claim waits so often for so long, since an agent can be stopped in those instants.
+constexpr std::chrono::milliseconds kTakingWait{10};
+constexpr int kMostTakingWaits = 100;
 
 bool is_dead(std::uint32_t value) { return (value & FUTEX_OWNER_DIED) != 0; }
 
@@ -75,7 +83,12 @@ std::optional<LifeTable> LifeTable::open(const LifeSlot& slot) {
 bool LifeTable::claim(int slot, std::uint64_t life) {
     Slot& own = layout().slot(slot);
     std::uint32_t value = own.word.load();
+    int waits = 0;
     do {
+        for (; (value & FUTEX_TID_MASK) == kTaking && waits < kMostTakingWaits; ++waits) {
+            futex_wait_for(own.word, value, kTakingWait);
+            value = own.word.load();
+        }
         if ((value & FUTEX_TID_MASK) != 0) return false;
     } while (!own.word.compare_exchange_weak(
         value, static_cast<std::uint32_t>(::gettid()) | (value & FUTEX_WAITERS)));
@@ -105,14 +118,13 @@ std::optional<std::uint64_t> LifeTable::take_death(int slot) {
     Slot& dead = layout().slot(slot);
     std::uint32_t value = dead.word.load();
     if (!is_dead(value)) return std::nullopt;
-    std::uint64_t life = dead.life.load();
-    // Another process of the worker may claim it meanwhile, and name a life that has not ended.
-    while (!dead.word.compare_exchange_weak(value, value & FUTEX_WAITERS)) {
+    while (!dead.word.compare_exchange_weak(value, kTaking | (value & FUTEX_WAITERS))) {
         if (!is_dead(value)) return std::nullopt;
     }
-    const std::uint64_t taken = life;
-    dead.life.compare_exchange_strong(life, 0);
-    return taken;
+    const std::uint64_t life = dead.life.exchange(0);
+    dead.word.fetch_and(FUTEX_WAITERS);
+    futex_wake_all(dead.word);
+    return life;
 }
 
 // wake_watcher() takes the bit away after `stop` was set: either this thread sees `stop`, or the kernel sees

@@ -284,6 +284,67 @@ TEST_CASE("the bit of waiters lets neither ShmLifeline nor LifeTable's watcher s
                    });
 }
 
+// A slot of LifeTable, of whose holders the odd ones die and the even ones leave. A death is taken as the source
+// does it, or by a look at the life before the word changes.
+struct Slot {
+    static constexpr std::uint64_t kDied = 2, kHeld = 4, kTaking = 8;
+    Atomic word{kDied};
+    Atomic life{1};
+
+    void claim(std::uint64_t of) {
+        std::uint64_t value = word.load();
+        do {
+            while (value == kTaking) {
+                futex_wait(word, value);
+                value = word.load();
+            }
+        } while (!word.compare_exchange_strong(value, kHeld));
+        life.store(of);
+    }
+    void leave() {
+        life.store(0);
+        word.fetch_and(kWaiters);
+    }
+    // 0: there is no death.
+    std::uint64_t take_death(bool holds) {
+        std::uint64_t value = word.load();
+        if (value != kDied) return 0;
+        const std::uint64_t looked_at = life.load();
+        while (!word.compare_exchange_strong(value, holds ? kTaking : 0)) {
+            if (value != kDied) return 0;
+        }
+        if (!holds) return looked_at;
+        const std::uint64_t ended = life.exchange(0);
+        word.fetch_and(kWaiters);
+        futex_wake_all(word);
+        return ended;
+    }
+};
+
+TEST_CASE("LifeTable reports none who has left, however often a slot is used while a death is taken",
+          "[protocol]") {
+    for (const char* statement :
+         {"compare_exchange_weak(value, kTaking", "life.exchange(", "word.fetch_and("})
+        source_order({kLifeTable, "LifeTable::take_death(", statement});
+    const auto take = [](bool holds) {
+        return explore([=](World& world) {
+            auto slot = std::make_shared<Slot>();
+            world.thread([=, &world] {
+                const std::uint64_t life = slot->take_death(holds);
+                world.require(life == 0 || life % 2 == 1, "one who has left");
+            });
+            world.thread([=] {
+                slot->claim(2);
+                slot->leave();
+                slot->claim(3);
+                slot->word.store(Slot::kDied);
+            });
+        });
+    };
+    CHECK(take(true).fault == "");
+    CHECK(take(false).fault != "");
+}
+
 TEST_CASE("of two that sleep on one word with a bit of waiters one may sleep through a reason",
           "[protocol]") {
     // So each of ShmLifeline's words has one sleeper only.
