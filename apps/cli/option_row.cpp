@@ -34,19 +34,38 @@ const OptionRow& row_named(const std::string& name, const std::vector<OptionGrou
     throw BadValue("no such option" + did_you_mean(flag.substr(2), names));
 }
 
-// Throws BadValue for a name that is no option's, for several values where there can be one, and for a `$`, which only the option
-// itself may fill in.
-const OptionRow& row_of(const ConfigEntry& entry, const std::vector<OptionGroup>& groups) try {
+// Makes `$` of `$$`, and throws BadValue for any other one: only an option itself may fill it in.
+std::string literal_text(const std::string& text, const OptionRow& row) {
+    std::string literal;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        literal += text[at];
+        if (text[at] == '$' && text.compare(++at, 1, "$") != 0)
+            throw BadValue(fmt::format(
+                "{}: nothing fills in a $ in a file; write what it stands for, $$ for a $ itself, or give {} on the "
+                "command line, where the shell does",
+                text, long_name(row)));
+    }
+    return literal;
+}
+
+// Throws BadValue for a name that is no option's, and for several values where there can be one.
+const OptionRow& row_of(const ConfigEntry& entry, const std::vector<OptionGroup>& groups) {
     const OptionRow& row = row_named(entry.name, groups);
     if (entry.texts.size() > 1 && !row.has(kRepeated)) throw BadValue("takes one value, and no list");
-    const auto has_sign = [](const std::string& text) { return text.find('$') != text.npos; };
-    const auto sign = std::find_if(entry.texts.begin(), entry.texts.end(), has_sign);
-    if (sign != entry.texts.end() && !row.has(kTemplate))
-        throw BadValue(fmt::format(
-            "{}: nothing fills in a $ in a file; write what it stands for, or give {} on the command "
-            "line, where the shell does",
-            *sign, long_name(row)));
     return row;
+}
+
+// Adds what an entry says.
+void add_entry(ConfigEntry entry, const std::string& path, const std::vector<OptionGroup>& groups,
+               ConfigValues& values) try {
+    const OptionRow& row = row_of(entry, groups);
+    if (entry.texts.empty()) return;
+    if (!row.has(kTemplate)) {
+        for (std::string& text : entry.texts) text = literal_text(text, row);
+    }
+    ToldValue& value = values[long_name(row)];
+    if (!value.texts.empty()) throw BadValue("is said twice, under another of its names, too");
+    value = {std::move(entry.texts), {OptionSource::config_file, fmt::format("{}:{}", path, entry.line)}};
 } catch (const BadValue& bad) {
     throw BadValue(fmt::format("{}: {}: {}", entry.place, entry.name, bad.what()));
 }
@@ -56,15 +75,8 @@ ConfigValues read_config_file(const std::string& path, const std::vector<OptionG
     const auto bytes = files.read(path, kMaxConfigFile);
     if (!bytes) throw BadValue("cannot be read: " + why_untold(bytes.error(), kMaxConfigFile));
     ConfigValues values;
-    for (ConfigEntry& entry : parse_config(edited_text(*bytes))) {
-        const OptionRow& row = row_of(entry, groups);
-        if (entry.texts.empty()) continue;
-        ToldValue& value = values[long_name(row)];
-        if (!value.texts.empty())
-            throw BadValue(fmt::format("{}: {}: is said twice, under another of its names, too", entry.place,
-                                       entry.name));
-        value = {std::move(entry.texts), {OptionSource::config_file, fmt::format("{}:{}", path, entry.line)}};
-    }
+    for (ConfigEntry& entry : parse_config(edited_text(*bytes)))
+        add_entry(std::move(entry), path, groups, values);
     return values;
 }
 

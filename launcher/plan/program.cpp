@@ -1,9 +1,6 @@
 #include "launcher/plan/program.hpp"
 
 #include <fmt/core.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -71,30 +68,11 @@ std::optional<ProgramFault> fault_of(const FirstLine& line, bool is_nobodys) {
                 "its first line names '{}' and a carriage return, which the system takes for a part of the name{}",
                 harmless_line(line.words.back()), kCarriageReturnRemedy),
             kExitNotExecutable};
-    std::error_code ignored;
-    if (std::filesystem::exists(line.words.front(), ignored)) return std::nullopt;
-    return ProgramFault{fmt::format("its interpreter {}, which its first line names, does not exist",
-                                    harmless_line(line.words.front())),
+    const auto missing = missing_fault(line.words.front());
+    if (!missing) return std::nullopt;
+    return ProgramFault{fmt::format("its interpreter {}, which its first line names: {}",
+                                    harmless_line(line.words.front()), missing->text),
                         kExitNotExecutable};
-}
-
-// The same for a name to which no file belongs that can be executed.
-ProgramFault fault_without_file(const std::string& name) {
-    std::error_code ignored;
-    if (std::filesystem::is_directory(name, ignored))
-        return {"it is a directory, without a __main__.py", kExitNotExecutable};
-    if (name.find('/') == name.npos) return {"not found on PATH", kExitNotFound};
-    if (!std::filesystem::exists(name, ignored)) return {"no such file", kExitNotFound};
-    struct stat info {};
-    struct statvfs mount {};
-    const bool is_file = ::stat(name.c_str(), &info) == 0 && S_ISREG(info.st_mode);
-    if (!is_file) return {"it is no file that can be executed", kExitNotExecutable};
-    if ((info.st_mode & S_IXUSR) != 0 && ::statvfs(name.c_str(), &mount) == 0 &&
-        (mount.f_flag & ST_NOEXEC) != 0)
-        return {"its file system is mounted noexec: put it elsewhere", kExitNotExecutable};
-    if (info.st_uid != ::geteuid() && ::geteuid() != 0)
-        return {"it is not executable, and only its owner can make it so", kExitNotExecutable};
-    return {"it is not executable; chmod +x makes it so", kExitNotExecutable};
 }
 
 }  // namespace
@@ -117,20 +95,27 @@ ProgramFile look_at_program(const std::string& name, const std::string& executab
     const bool is_command = name.find('/') == name.npos && !executable.empty();
     const std::filesystem::path file = is_command ? executable : name;
     std::error_code ignored;
+    ProgramFile found;
     // Python takes -, and -c behind --, for something else than a path.
-    ProgramFile found{.is_missing = !name.starts_with('-') && !std::filesystem::exists(name, ignored)};
-    if (executable.empty()) found.fault = fault_without_file(name);
-    if (std::filesystem::is_directory(file, ignored))
+    if (!name.starts_with('-')) found.unreadable = reading_fault(name);
+    if (executable.empty()) found.fault = execution_fault(name);
+    if (std::filesystem::is_directory(file, ignored)) {
         found.is_for_python = std::filesystem::is_regular_file(file / "__main__.py", ignored);
+        if (found.fault && !found.unreadable) found.fault->text += ", without a __main__.py";
+    }
     if (!std::filesystem::is_regular_file(file, ignored)) return found;
     const std::string beginning = beginning_of(file);
     found.is_binary = is_binary(beginning);
     const FirstLine line = first_line_of(beginning);
     const std::vector<std::string> words = words_of(line);
     if (executable.empty()) {
-        found.is_for_python =
-            beginning.starts_with(kZip) ||
-            (!found.is_binary && !names_other_interpreter(words) && !file.string().ends_with(".sh"));
+        const std::string by_ending = runner_by_ending(name);
+        const bool is_others =
+            line.words.empty() ? !by_ending.empty() && !is_python(by_ending) : names_other_interpreter(words);
+        found.is_for_python = beginning.starts_with(kZip) || (!found.is_binary && !is_others);
+        std::string runner;
+        for (const std::string& word : words) runner += (runner.empty() ? "" : " ") + word;
+        found.fault = execution_fault(name, runner);
         return found;
     }
     found.starts_launcher = names_launcher(words);
@@ -222,11 +207,11 @@ std::variant<Program, std::string> choose_program(const ProgramRequest& request)
     program.substitutes_all = request.substitutes_all;
     const bool is_script = by_python && (request.run_path || !request.module);
     // Another one in Python's place may find it in a container.
-    if (is_script && request.file.is_missing && request.file.python_path.empty() &&
+    if (is_script && request.file.unreadable && request.file.python_path.empty() &&
         runs_python({python_name(request.python_exec)})) {
         program.argv = {request.program.find('/') == std::string::npos ? "./" + request.program
                                                                        : request.program};
-        program.fault = {"no such file", kExitNotFound};
+        program.fault = request.file.unreadable;
         return program;
     }
     program.fault = by_python ? std::nullopt : request.file.fault;

@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/program_fault.hpp"
+
 namespace ddprun::inline launch {
 
 // What is said where a script's lines, or the words in one, end as Windows has it.
@@ -21,15 +23,9 @@ enum class ProgramKind {
     other,      // scripts, shells and wrappers, which start who knows what, and what cannot be looked into
 };
 
-// A ProgramFault says why a program cannot be started.
-struct ProgramFault {
-    std::string text;   // behind its name: "no such file"
-    int exit_code = 0;  // as a shell would have it
-};
-
 // ProgramFile is what lies where a program's name leads.
 struct ProgramFile {
-    bool is_missing = false;            // nothing, if the name is a path
+    std::optional<ProgramFault> unreadable;  // why nobody could read it, if the name is a path
     std::optional<ProgramFault> fault;  // if it were executed as it is; without a look for the architecture
     bool is_for_python = false;         // nothing but Python could run it
     bool is_binary = false;             // the system runs it by itself
@@ -50,7 +46,8 @@ ProgramKind kind_of(const std::vector<std::string>& words, const ProgramFile& fi
 // Looks at what the user called `name`. `executable` is the file that execvp would take for it; empty: none. Reads the
 // beginning of the file. It is for Python, as torchrun would run it, where nothing else could:
 //   a folder with __main__.py, a zip archive (without a first line of its own for the system),
-//   a file that cannot be executed, unless that is a binary, has a name in .sh, or its first line names another interpreter ("#!/bin/sh"),
+//   a file that cannot be executed, unless that is a binary, or another interpreter's by its first line ("#!/bin/sh"), or without one by
+//   the ending of its name (runner_by_ending),
 //   a script whose first line names this launcher ("#!/usr/bin/env -S ddprun"), which would start itself without end, and
 //   a Python script with Windows line ends, of which the system finds no interpreter.
 ProgramFile look_at_program(const std::string& name, const std::string& executable);
@@ -84,7 +81,7 @@ struct Program {
 //   --no-python                PROGRAM ...
 //   a name in .py, --python, or what is for Python
 //                              python -u PROGRAM ...
-//   anything else              PROGRAM ..., and a script that is not there: nobody can start that
+//   anything else              PROGRAM ..., and a script that cannot be read: nobody can start that
 // The first that holds counts, where python is python_name(), looked for on PATH.
 std::variant<Program, std::string> choose_program(const ProgramRequest& request);
 

@@ -35,7 +35,8 @@ std::vector<std::string> program_words(const std::vector<std::string>& words);
 struct ProgramInput {
     std::string
         word;  // by which the command names it; empty: Python or a shell without a file reads its standard input
-    int descriptor = 0;  // of this process
+    int descriptor = 0;    // of this process
+    bool in_text = false;  // one of the commands of a shell's text (bash -c) reads it; that may never be run
 };
 
 // descriptor_named gives the descriptor that a word stands for: -, /dev/stdin, /dev/fd/63.

@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <pthread.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,11 +13,13 @@
 #include <csignal>
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "launcher/first_line.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/process/descriptors.hpp"
+#include "launcher/program_fault.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
@@ -232,13 +232,9 @@ std::string existing(const std::vector<std::string>& paths) {
 
 // Says why the system may not execute a file that is there.
 std::string why_denied(const std::string& file) {
-    struct stat entry {};
-    struct statvfs mount {};
-    if (::stat(file.c_str(), &entry) != 0) return "permission denied (to one of its folders)";
-    if (S_ISDIR(entry.st_mode)) return "it is a directory";
-    if (::statvfs(file.c_str(), &mount) == 0 && (mount.f_flag & ST_NOEXEC) != 0)
-        return "permission denied (its file system is mounted noexec: put it elsewhere)";
-    if (::access(file.c_str(), X_OK) != 0) return "permission denied (it is not executable: chmod +x)";
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(file, ignored) || ::access(file.c_str(), X_OK) != 0)
+        return execution_fault(file).text;
     const std::string runner = runner_of(beginning_of(file));
     return runner.empty() ? "permission denied (by the system's security module?)"
                           : "permission denied (its interpreter " + harmless_line(runner) + ")";
@@ -282,16 +278,18 @@ StartFailure exec_failure(const WorkerSpec& spec, const std::vector<std::string>
     const auto failure = [&name, error_number](const std::string& why, int exit_code = kExitNotExecutable) {
         return StartFailure{error_number, "cannot start '" + name + "': " + why, exit_code};
     };
-    const bool searched = name.find('/') == std::string::npos;
+    const auto not_there = [&] {
+        const ProgramFault fault = execution_fault(name);
+        return failure(fault.text, fault.exit_code);
+    };
     const std::string file = existing(candidates);
     switch (error_number) {
-        case ENOENT:
-            if (!file.empty()) return failure(why_no_interpreter(file));
-            return failure(searched ? "not found on PATH" : "no such file", kExitNotFound);
+        case ENOENT: return file.empty() ? not_there() : failure(why_no_interpreter(file));
         case EACCES: return failure(why_denied(file.empty() ? name : file));
         case ENOEXEC: return failure("it is a binary, but not for this kind of machine");
         case E2BIG: return failure(why_too_long(spec));
         case ETXTBSY: return failure("it is being written by another process (lsof names it)");
+        case ELOOP: return not_there();
         default: return failure(std::strerror(error_number) + limit_remedy(error_number));
     }
 }

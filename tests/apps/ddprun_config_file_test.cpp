@@ -108,6 +108,9 @@ TEST_CASE("options: what a configuration file may not say") {
         {"restart-on = [1, 2]\n", "line 1, column 1: restart-on: takes one value, and no list"},
         {"grace = 1\n shutdown-timeout = 2\n", "line 2, column 2: shutdown-timeout: is said twice"},
         {"log-dir = \"$HOME/x\"\n", "line 1, column 1: log-dir: $HOME/x: nothing fills in a $ in a file"},
+        {"env = \"A=p$$w$x\"\n", "line 1, column 1: env: A=p$$w$x: nothing fills in a $ in a file"},
+        {"env = \"A=$\"\n",
+         "line 1, column 1: env: A=$: nothing fills in a $ in a file; write what it stands for, $$"},
         {"# ours\n{\"nnodes\": 2}\n", "line 2, column 1: no TOML: "},
     };
     for (const auto& row : rows) {
@@ -123,11 +126,11 @@ TEST_CASE("options: what a configuration file may not say") {
 
 TEST_CASE("options: the configuration file is TOML") {
     const ConfigText config(
-        "rdzv-id = \"job#7\"  # the job's\nenv = \"A=p#w\"\nmaster-port = 29_500\nlog-dir = 'C:\\x'\n"
+        "rdzv-id = \"job#7\"  # the job's\nenv = \"A=p#w$$\"\nmaster-port = 29_500\nlog-dir = 'C:\\x'\n"
         "wrap = [\n  \"0:gdb\",  # one\n  '''1:a b'''\n]\nprefix = true\nmin-uptime = 0.5\n");
     const CommandLine line = parse_command_line({config.flag(), "p"}, {});
     CHECK(line.run_id == "job#7");
-    CHECK(line.variables == Variables{{"A", "p#w"}});
+    CHECK(line.variables == Variables{{"A", "p#w$"}});
     CHECK(line.master_port == 29500);
     CHECK(line.output.log_dir == "C:\\x");
     CHECK(line.wraps.size() == 2);

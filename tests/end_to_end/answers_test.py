@@ -181,10 +181,11 @@ class OnFailure(Answers):
     def test_a_program_that_cannot_be_run_is_refused_before_anything_starts(self):
         plain = os.path.join(self.folder, "plain")
         open(plain, "w", encoding="ascii").close()
-        for name in (plain, self.folder, "no-such-program", "./no-such-program"):
+        for name, why in ((plain, "it is not executable; chmod +x makes it so"), (self.folder, "it is a directory"),
+                          ("no-such-program", "not found on PATH"), ("./no-such-program", "no such file")):
             code, out, err = self.run_job("--on-failure", name, *worker("say", "started"))
             self.assertEqual((code, out), (2, ""))
-            self.assertEqual(err, f"ddprun: --on-failure {name}: no such file, or not executable")
+            self.assertEqual(err, f"ddprun: --on-failure {name}: {why}")
 
     def test_exclude_leaves_that_node_out(self):
         judge = self.judge("echo exclude 1\n")

@@ -70,7 +70,7 @@ class Programs(FoundElsewhere):
         job = self.file("job", "#!/no/such/\x1b[31mshell -e\n", 0o755)
         code, _, err = self.run_job("--nproc-per-node=1", job)
         self.assertEqual(code, 126)
-        self.assertIn("its interpreter /no/such/shell, which its first line names, does not exist", err)
+        self.assertIn("its interpreter /no/such/shell, which its first line names: no such file", err)
         self.assertNotIn("\x1b", err)
 
     def test_a_carriage_return_in_the_first_line_is_said_before_any_worker(self):

@@ -209,7 +209,7 @@ namespace {
 // The first of several hosts that a blank has parted from the others is all that --hosts gets.
 void check_hosts_together(const CommandLine& line) {
     const std::string& hosts = line.start.hosts;
-    if (hosts.empty() || !line.typed.contains("--hosts")) return;
+    if (hosts.find_first_not_of(", ") == hosts.npos || !line.typed.contains("--hosts")) return;
     // gpu01 and u@gpu[02-03]:8 are of one kind.
     const auto kind_of_host = [](std::string_view name) {
         std::string kind;

@@ -317,13 +317,6 @@ std::optional<std::int64_t> scheduler_end_of(const CommandLine& line, const Node
     throw UsageError(fmt::format("--warn-before {}: {}", line.times.warn_text, why));
 }
 
-// Tried before anything starts: a failure at night is too late to hear of a typing error.
-std::string on_failure_of(const CommandLine& line, const NodeFacts& facts) {
-    if (!line.on_failure.empty() && facts.on_failure.empty())
-        throw UsageError(fmt::format("--on-failure {}: no such file, or not executable", line.on_failure));
-    return facts.on_failure;
-}
-
 // Ranks are checked on one node only. Of more nodes another one may have more workers, and the number of all workers is known
 // when the round begins (RoundWorkers).
 void check_ranks(const LaunchOptions& options) {
@@ -371,7 +364,9 @@ std::string meant_program(const CommandLine& line, const NodeFacts& facts) {
     const std::string folder = name.substr(0, name.rfind('/') + 1);
     std::vector<std::string> near;
     for (const std::string& file : facts.neighbours) {
-        near.push_back(written(folder + file));
+        std::string other = written(folder + file);
+        if (other == name) continue;  // a link that leads nowhere
+        near.push_back(std::move(other));
         if ((file == name && !is_path) || folder + file == name + ".py") return meant(near.back());
     }
     const bool is_nearly_python =
@@ -383,22 +378,27 @@ std::string meant_program(const CommandLine& line, const NodeFacts& facts) {
 }  // namespace
 
 std::optional<ProgramFault> program_fault(const CommandLine& line, const NodeFacts& facts) {
-    std::vector<std::vector<std::string>> further;
-    for (const NodeProgram& one : line.further_programs) further.push_back(one.words);
-    for (const auto* commands : {&line.rank_programs, &line.wraps}) {
-        for (const RankCommand& one : *commands) further.push_back(one.words);
-    }
+    std::vector<std::pair<std::string, Words>> further;  // with the flags that name them
+    for (const NodeProgram& one : line.further_programs) further.emplace_back("", one.words);
+    for (const RankCommand& one : line.rank_programs) further.emplace_back("--program ", one.words);
+    for (const RankCommand& one : line.wraps) further.emplace_back("--wrap ", one.words);
     Program program = program_of(line.program, line, facts);
     if (program.fault && program.fault->exit_code == kExitNotFound)
         program.fault->text += meant_program(line, facts);
-    for (auto words = further.begin(); !program.fault && words != further.end(); ++words)
-        program = program_of(*words, line, facts);
-    if (!program.fault && program.kind == ProgramKind::by_python && facts.python.empty())
-        return ProgramFault{program.argv.front() + (facts.variable("PYTHON_EXEC").value_or("").empty()
-                                                        ? ": not found on PATH; PYTHON_EXEC names another one"
-                                                        : ": not found (from PYTHON_EXEC)"),
-                            kExitNotFound};
-    if (program.fault) program.fault->text = fmt::format("{}: {}", program.entry_name, program.fault->text);
+    std::string flag;
+    for (auto one = further.begin(); !program.fault && one != further.end(); ++one) {
+        program = program_of(one->second, line, facts);
+        flag = one->first;
+    }
+    if (!program.fault && program.kind == ProgramKind::by_python && facts.python_fault) {
+        const bool is_said = !facts.variable("PYTHON_EXEC").value_or("").empty();
+        return ProgramFault{fmt::format("{}: {}{}", program.argv.front(), facts.python_fault->text,
+                                        is_said ? " (from PYTHON_EXEC)" : "; PYTHON_EXEC names another one"),
+                            facts.python_fault->exit_code};
+    }
+    if (program.fault)
+        program.fault->text =
+            as_said(line, fmt::format("{}{}: {}", flag, program.entry_name, program.fault->text));
     return program.fault;
 }
 
@@ -440,7 +440,7 @@ CommandLine resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.interpreter = by_python ? interpreter_text(facts) : facts.python_of_words;
     options.start = facts.start;
     options.start_unix_s = facts.start_unix_s;
-    options.on_failure = on_failure_of(line, facts);
+    options.on_failure = facts.on_failure;
     options.times.scheduler_end_unix_ms = scheduler_end_of(line, facts);
     if (by_python && !is_module(line)) options.python_script = program.entry_name;
     options.hangup_ignored = facts.hangup_ignored;

@@ -66,15 +66,35 @@ std::vector<std::string> names_beside(const std::filesystem::path& program) {
     return names;
 }
 
-// Returns the script that the user's own words give to Python, where it is not there.
-std::string missing_script(const std::vector<std::string>& words) {
-    if (!runs_python(words)) return "";
+// Says why Python cannot read the script that the user's own words give to it.
+std::optional<ProgramFault> script_fault(const std::vector<std::string>& words) {
+    if (!runs_python(words)) return std::nullopt;
     const auto script = std::find_if(words.begin() + 1, words.end(),
                                      [](const std::string& word) { return !word.starts_with('-'); });
-    std::error_code ignored;
     const bool is_script =
         script != words.end() && script->ends_with(".py") && script->find(' ') == std::string::npos;
-    return is_script && !std::filesystem::exists(*script, ignored) ? *script : "";
+    auto fault = is_script ? reading_fault(*script) : std::nullopt;
+    if (fault) fault->text = fmt::format("{}: {}", *script, fault->text);
+    return fault;
+}
+
+std::string find_judge(const CommandLine& line, const std::optional<std::string>& path) {
+    if (line.on_failure.empty()) return {};
+    std::string found = find_executable(line.on_failure, path);
+    // Tried before anything starts: a failure at night is too late to hear of a typing error.
+    if (found.empty())
+        throw UsageError(
+            fmt::format("--on-failure {}: {}", line.on_failure, execution_fault(line.on_failure).text));
+    return found;
+}
+
+// Says why no Python is found by this name; a folder is one of a virtual environment, mostly.
+ProgramFault python_fault(const std::string& name) {
+    ProgramFault fault = execution_fault(name);
+    const std::string within = name + "/bin/python3";
+    if (!find_executable(within, std::nullopt).empty())
+        fault.text += fmt::format("; did you mean {}?", within);
+    return fault;
 }
 
 // Compares the Python that the user's own words name with the launcher's, for those whom it fails.
@@ -156,7 +176,7 @@ NodeFacts find_node_facts(const CommandLine& line) {
     if (line.nnodes == 1) facts.rank_order = {};
     facts.hardware = find_hardware(line, facts.environment);
     const auto path = facts.variable("PATH");
-    if (!line.on_failure.empty()) facts.on_failure = find_executable(line.on_failure, path);
+    facts.on_failure = find_judge(line, path);
     facts.hangup_ignored = is_ignored(SIGHUP);
     facts.terminal_stop_ignored = is_ignored(SIGTSTP);
     facts.fresh_id = fresh_id();
@@ -165,8 +185,7 @@ NodeFacts find_node_facts(const CommandLine& line) {
         facts.files[name] = look_at_program(name, find_executable(name, path));
     if (line.read_program && descriptor_named(line.program.front()))
         facts.files[line.program.front()] = {.is_for_python = true};
-    if (const std::string script = missing_script(line.program); !script.empty())
-        facts.files[line.program.front()].fault = {script + ": no such file", kExitNotFound};
+    if (const auto fault = script_fault(line.program)) facts.files[line.program.front()].fault = fault;
     if (may_run_by_python(line, facts)) {
         facts.own_python = own_python();
         if (facts.own_python.empty()) facts.own_python = line.starters_python;
@@ -174,15 +193,16 @@ NodeFacts find_node_facts(const CommandLine& line) {
         // Who calls torchrun expects no other one.
         if (!is_said && !facts.own_python.empty() && !line.like_torchrun)
             facts.other_python = other_python_on_path(facts.own_python, facts.environment);
-        facts.python = find_executable(python_name(python_exec_of(facts)), path);
+        const std::string python = python_name(python_exec_of(facts));
+        facts.python = find_executable(python, path);
+        if (facts.python.empty()) facts.python_fault = python_fault(python);
         const std::string venv = facts.variable("VIRTUAL_ENV").value_or("");
         facts.other_venv = !venv.empty() && !facts.python.empty() && !is_of_venv(facts.python, venv);
     }
     if (!line.module && !line.run_path && !line.python) add_named_python(line, facts);
     // What a wrapper starts may be in a container.
     for (auto& [name, file] : facts.files) {
-        file.is_missing = file.is_missing && line.wraps.empty();
-        if (!line.wraps.empty()) file.fault.reset();
+        if (!line.wraps.empty()) file.unreadable = file.fault = std::nullopt;
     }
     for (const Wrap& wrap : line.wraps) {
         const std::string& name = wrap.words.front();

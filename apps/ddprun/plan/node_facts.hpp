@@ -36,10 +36,11 @@ struct NodeFacts {
     bool stdin_is_terminal = false;
     std::map<std::string, ProgramFile> files;  // by the names of the programs
     std::vector<std::string> neighbours;       // what lies where the first of them should, if it does not
-    std::string own_python;      // the python3 of the environment that this launcher, or its starter, lies in
-    std::string other_python;    // says that PATH has another one
-    std::string python;          // the file that runs Python programs; empty: not found
-    std::string python_instead;  // what can be written for a first program that is not found; or empty
+    std::string own_python;    // the python3 of the environment that this launcher, or its starter, lies in
+    std::string other_python;  // says that PATH has another one
+    std::string python;        // the file that runs Python programs; empty: not found
+    std::optional<ProgramFault> python_fault;  // why not
+    std::string python_instead;   // what can be written for a first program that is not found; or empty
     std::string python_of_words;  // says that the first program is another Python than the launcher's own
     std::string on_failure;       // the file that --on-failure names, as found on PATH
     bool other_venv = false;      // VIRTUAL_ENV is set, and that file is not of it

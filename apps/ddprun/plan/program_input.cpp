@@ -52,7 +52,8 @@ std::vector<std::vector<std::string>> further_words(const CommandLine& line) {
 
 void refuse_further(const CommandLine& line) {
     for (const auto& words : further_words(line)) {
-        if (program_input(words))
+        const auto input = program_input(words);
+        if (input && !input->in_text)
             throw UsageError(fmt::format(
                 "{}: its program is read from standard input, which only PROGRAM can be; put it into a file",
                 harmless_line(words.front())));
@@ -99,11 +100,14 @@ void check_text(const CommandLine& line, const std::string& text, const std::str
 
 void take(CommandLine& line, const ProgramInput& input) {
     const std::string name = name_of(input, line);
-    if (::isatty(input.descriptor) != 0)
+    const bool is_terminal = ::isatty(input.descriptor) != 0;
+    if (is_terminal && input.in_text) return;
+    if (is_terminal)
         throw UsageError(fmt::format(
             "{}: its program is to be read from standard input, which is a terminal; give a file, or --tty 0",
             name));
     std::string text = read_all(line, input.descriptor, name);
+    if (text.empty() && input.in_text) return;
     check_text(line, text, name);
     name_standard_input(line.program, input);
     name_standard_input(line.start.program_words, input);

@@ -115,7 +115,7 @@ class Refusals(EndToEndTest):
         for variables, words, succeeds, *shown in (
                 ({"TMPDIR": "/none"}, (), True, "the folder /none/ddprun_", "TMPDIR"),
                 ({"DDPRUN_JOBS_DIR": "/none"}, ("--detach",), False, "'/none/ddprun'", "DDPRUN_JOBS_DIR may name another folder"),
-                ({"PYTHON_EXEC": "/none/python"}, ("--python", "nodes"), False, "/none/python: not found (from PYTHON_EXEC)")):
+                ({"PYTHON_EXEC": "/none/python"}, ("--python", "nodes"), False, "/none/python: no such file (from PYTHON_EXEC)")):
             code, out, err = self.run_job(*words, "echo", "it runs", cwd=self.folder, env=variables)
             self.assertEqual((code == 0, "it runs" in out), (succeeds, succeeds), err)
             for part in shown:

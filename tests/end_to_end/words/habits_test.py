@@ -63,7 +63,7 @@ HABITS = (
     ("--hosts gpu01 gpu02", "hosts stand in one word, like gpu01,gpu02"), ("--hosts u@n1:8 n2:8", "like u@n1:8,n2:8"),
     ("--hosts 10.0.0.1 10.0.0.2", "like 10.0.0.1,10.0.0.2"), ("--hosts gpu[01-03] gpu07", "like gpu[01-03],gpu07"),
     ("--hosts a, b", "like a,b"), ("--hosts a,", "a name is missing"), ("--hosts a,,b", "a name is missing"),
-    ("--hosts ,a", "a name is missing"), ("—nproc-per-node=2", "type --nproc-per-node=2"),
+    ("--hosts ,a", "a name is missing"), ("--hosts ,", "a name is missing"), ("—nproc-per-node=2", "type --nproc-per-node=2"),
     ("–nproc-per-node=2", "type --nproc-per-node=2"), ("–-nproc-per-node=2", "type --nproc-per-node=2"),
     ("−m", "type -m"), ("--nproc‑per‑node=2", "type --nproc-per-node=2"), ("“--nproc-per-node=2”", "type --nproc-per-node=2"),
     ("--nproc-per-node\u00a02", "type --nproc-per-node 2"), ("--env “A=B”", "type A=B"), ("“train.py”", "type train.py"))
@@ -162,11 +162,13 @@ class Programs(HabitsTest):
                             (["true", ":", "--nproc-per-node", "1", "./nope"], "./nope: no such file")):
             self.assert_one_line(NOT_FOUND, told, *words)
         self.assert_one_line(NOT_FOUND, "train_not_there.py: no such file", "--nproc-per-node", 8, "train_not_there.py")
-        self.assert_one_line(NOT_FOUND, "no-python: not found (from PYTHON_EXEC)", "train.py", env={"PYTHON_EXEC": "no-python"})
+        self.assert_one_line(NOT_FOUND, "no-python: not found on PATH (from PYTHON_EXEC)", "train.py", env={"PYTHON_EXEC": "no-python"})
         self.assert_one_line(NOT_FOUND, "python3: not_there.py: no such file", "--nproc-per-node", 8, "python3", "-u", "not_there.py")
-        self.assert_one_line(NOT_FOUND, "train.py: not found on PATH; did you mean ./train.py?", "--no-python", "train.py")
+        self.assert_one_line(NOT_EXECUTABLE, "not executable here, and no first line (#!) names what runs it; type python3 train.py",
+                             "--no-python", "train.py")
         self.assert_one_line(NOT_FOUND, "train: not found on PATH; did you mean ./train.py?", "--no-python", "train")
-        self.assert_one_line(NOT_FOUND, "no-gdb: not found on PATH", "--wrap", "0:no-gdb --args", "train.py")
+        self.assert_one_line(NOT_FOUND, "--wrap no-gdb: not found on PATH", "--wrap", "0:no-gdb --args", "train.py")
+        self.assert_one_line(NOT_FOUND, "--wrap no-gdb: not found on PATH (from DDPRUN_WRAP)", "train.py", env={"DDPRUN_WRAP": "0:no-gdb"})
         self.assert_one_line(USAGE, "the program's name is empty", "--nproc-per-node", 2, "", "train.py")
         self.assert_one_line(1, "no such file", "--exit-codes=one", "train_not_there.py")
 
@@ -180,6 +182,40 @@ class Programs(HabitsTest):
             if not told:
                 os.symlink(sys.executable, os.path.join(on_path, "python3"))
         self.assertEqual(self.said("python3", "nope.py", env={"PATH": on_path})[2], "ddprun: python3: nope.py: no such file")
+
+    def test_what_may_not_be_looked_at_is_not_said_to_be_missing(self):
+        os.mkdir(os.path.join(self.folder, "closed"))
+        self.file("closed/train.py", SCRIPT)
+        self.file("closed/train", "#!/bin/sh\n", 0o755)
+        os.symlink("gone.py", os.path.join(self.folder, "link.py"))
+        os.chmod(self.folder, 0o755)
+        # Whoever is root may enter every folder.
+        prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
+        os.chmod(os.path.join(self.folder, "closed"), 0)
+        self.addCleanup(os.chmod, os.path.join(self.folder, "closed"), 0o755)
+        for words, named in ((("closed/train.py",), "closed"), (("./closed/train",), "./closed"), (("python3", "closed/train.py"), "closed"),
+                             (("--on-failure", "closed/train", "train.py"), "closed")):
+            self.assert_one_line(USAGE if words[0] == "--on-failure" else NOT_EXECUTABLE,
+                                 f"train{'.py' if words[-1] == 'closed/train.py' else ''}: permission denied: the folder {named} may not be entered",
+                                 *words, env={"HOME": "/"}, prefix=prefix)
+        self.assert_one_line(NOT_EXECUTABLE, "train.py is no folder", "./train.py/x")
+        code, _, err = self.said("link.py")
+        self.assertEqual((code, err), (NOT_FOUND, "ddprun: link.py: it is a link to gone.py, which is not there"))
+
+    def test_a_folder_for_python_is_one_line(self):
+        os.makedirs(os.path.join(self.folder, "venv", "bin"))
+        self.assert_one_line(NOT_EXECUTABLE, "venv: it is a directory (from PYTHON_EXEC)", "train.py", env={"PYTHON_EXEC": "venv"})
+        os.symlink(sys.executable, os.path.join(self.folder, "venv", "bin", "python3"))
+        self.assert_one_line(NOT_EXECUTABLE, "did you mean ./venv/bin/python3? (from PYTHON_EXEC)", "train.py", env={"PYTHON_EXEC": "./venv"})
+
+    def test_a_script_of_another_language_is_not_pythons(self):
+        self.file("run.bash", "echo ran\n")
+        for name, runs in (("./run.bash", "type bash ./run.bash"), ("run.bash", "type bash run.bash")):
+            self.assert_one_line(NOT_EXECUTABLE, runs, name)
+        self.assertEqual(self.said("bash", "run.bash")[:2], (0, "ran"), "what was advised works")
+        for ending, runner in (("pl", "perl"), ("R", "Rscript"), ("js", "node")):
+            self.file(f"x.{ending}", "print(1)\n")
+            self.assert_one_line(NOT_EXECUTABLE, f"no first line (#!) names what runs it; type {runner} ./x.{ending}", f"./x.{ending}")
 
     def test_what_cannot_be_executed_is_one_line(self):
         self.file("plain", "#!/bin/sh\n")

@@ -46,6 +46,14 @@ class ReadProgram(support.EndToEndTest):
             with self.subTest(words):
                 self.assertEqual(self.run_with(SHELL, *words), (0, RANKS, ""))
 
+    def test_a_command_of_a_shells_text_reads_it(self):
+        for words in (("bash", "-c", "true && python3 -"), ("sh", "-c", "A=B; exec python3 -u -"), ("bash", "-c", "python3 - | cat")):
+            with self.subTest(words):
+                self.assertEqual(self.run_with(PYTHON, *words), (0, RANKS, ""))
+        self.assertEqual(self.run_with("", "bash", "-c", "true && python3 -"), (0, [], ""), "it may never be run")
+        text = "bash -c 'cat > rank$RANK; wc -c < rank$RANK'"
+        self.assertEqual(self.run_with("12", "sh", "-c", text), (0, ["0", "2"], ""), "data is rank 0's")
+
     def test_arguments_are_the_programs(self):
         text = "import sys\nprint('rank', len(sys.argv), sys.argv[1:])\n"
         for words in (("-", "a", "b"), ("python3", "-", "a", "b")):

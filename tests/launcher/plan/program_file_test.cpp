@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "rendezvous/job/exit_status.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 
@@ -24,7 +25,11 @@ TEST_CASE("what lies there is for Python where nothing else could run it") {
     write_program(at("package/__main__.py"), "");
     write_program(at("script"), "print(1)\n");
     write_program(at("empty"), "");
-    write_program(at("python"), "#!/usr/bin/env python3\nprint(1)\n");
+    for (const char* name : {"x.sh", "x.bash", "x.pl", "x.R", "x.js", "x.py", "x.txt"})
+        write_program(at(name), "print(1)\n");
+    for (const char* name : {"python", "py.sh"})
+        write_program(at(name), "#!/usr/bin/env python3\nprint(1)\n");
+    write_program(at("sh.py"), "#!/bin/sh\n");
     write_program(at("shell"), "#!/bin/sh\npython=3\n");
     write_program(at("binary"),
                   "\x7f"
@@ -35,9 +40,13 @@ TEST_CASE("what lies there is for Python where nothing else could run it") {
         const char* name;
         bool not_executable, executable;
     } rows[] = {
-        {"package", true, true}, {"folder", false, false},  {"script", true, false},  {"empty", true, false},
-        {"python", true, false}, {"shell", false, false},   {"binary", false, false}, {"zip", true, true},
-        {"zipapp", true, false}, {"nothing", false, false},
+        {"package", true, true},   {"folder", false, false}, {"script", true, false},
+        {"empty", true, false},    {"python", true, false},  {"shell", false, false},
+        {"binary", false, false},  {"zip", true, true},      {"zipapp", true, false},
+        {"nothing", false, false}, {"x.sh", false, false},   {"x.bash", false, false},
+        {"x.pl", false, false},    {"x.R", false, false},    {"x.js", false, false},
+        {"x.py", true, false},     {"x.txt", true, false},   {"py.sh", true, false},
+        {"sh.py", false, false},
     };
     for (const auto& row : rows) {
         CAPTURE(row.name);
@@ -105,21 +114,22 @@ TEST_CASE("what cannot be executed has a reason and a shell's code, as far as a 
         return file.fault ? std::to_string(file.fault->exit_code) + " " + file.fault->text : "none";
     };
     CHECK(fault(at("fine"), at("fine")) == "none");
-    CHECK(fault(at("fine"), "") == "126 it is not executable; chmod +x makes it so");
+    CHECK(fault(at("fine"), "") ==
+          "126 it is not executable; chmod +x makes it so; or type /bin/sh " + at("fine"));
     CHECK(fault(at("odd"), at("odd")) ==
-          "126 its interpreter /no/such/sh, which its first line names, does not exist");
+          "126 its interpreter /no/such/sh, which its first line names: no such file");
     CHECK_THAT(fault(at("windows"), at("windows")),
                Catch::StartsWith("126 its first line names '/bin/sh' and a carriage return, "));
     CHECK_THAT(fault(at("folder"), ""), Catch::StartsWith("126 it is a directory"));
     CHECK(fault(at("nothing"), "") == "127 no such file");
     CHECK(fault("no-such-file-here", "") == "127 not found on PATH");
-    CHECK(look_at_program(at("nothing"), "").is_missing);
+    CHECK(look_at_program(at("nothing"), "").unreadable);
     for (const std::string& name : {at("fine"), at("folder"), std::string("-"), std::string("-c")})
-        CHECK_FALSE(look_at_program(name, "").is_missing);
+        CHECK_FALSE(look_at_program(name, "").unreadable);
     const auto chosen = [&](const ProgramRequest& request) {
         return std::get<Program>(choose_program(request));
     };
-    const ProgramFile missing{.is_missing = true};
+    const ProgramFile missing{.unreadable = ProgramFault{"no such file", kExitNotFound}};
     CHECK(chosen({.program = "t.py", .file = missing}).argv == std::vector<std::string>{"./t.py"});
     CHECK(chosen({.program = "t.py", .file = missing}).fault->text == "no such file");
     CHECK_FALSE(chosen({.program = "pkg.t.py", .module = true, .file = missing}).fault);

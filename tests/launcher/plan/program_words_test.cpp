@@ -62,13 +62,18 @@ TEST_CASE("whose program is read from a descriptor") {
                 {{"perl5.36"}, ""},
                 {{"/opt/julia-1.10/bin/julia"}, ""},
                 {{"nsys", "profile", "-o", "./rep", "python3", "-"}, "-"},
-                {{"nice", "bash"}, ""}};
+                {{"nice", "bash"}, ""},
+                {{"bash", "-c", "cd x && python3 -"}, "-"},
+                {{"sh", "-ec", "ulimit -c 0; A=B exec python3 -u - | tee log"}, "-"},
+                {{"nice", "bash", "-c", "cat x | wc || bash -c 'true && python3'"}, ""}};
     for (const auto& [words, word, descriptor] : rows) {
         CAPTURE(words);
         const auto input = program_input(words);
         REQUIRE(input);
         CHECK(input->word == word);
         CHECK(input->descriptor == descriptor);
+        // A text's commands stand between blanks.
+        CHECK(input->in_text == (words.back().find(' ') != std::string::npos));
     }
     for (const Words& words : {Words{"train.py", "-"},
                                {"cat", "-"},
@@ -78,6 +83,13 @@ TEST_CASE("whose program is read from a descriptor") {
                                {"python3", "--version"},
                                {"bash", "--help"},
                                {"bash", "-c", "cat", "-"},
+                               {"bash", "-c", "cat x | python3 -"},
+                               {"bash", "-c", "python3 - < x.py"},
+                               {"bash", "-c", "python3 - <<E\nprint(1)\nE"},
+                               {"bash", "-c", "echo $(python3 -)"},
+                               {"bash", "-c", "cd x && python3 train.py -"},
+                               {"bash", "-c", "echo 'x"},
+                               {"bash", "-c"},
                                {"bash", "run.sh"},
                                {"numactl", "-s"},
                                {"nice", "./train", "--shell", "bash"},

@@ -73,6 +73,15 @@ TEST_CASE("a program that does not exist: 127, its name, and nothing left") {
     CHECK(by_name.exit_code == kExitNotFound);
     CHECK(by_name.text == "cannot start 'no-such-program-anywhere': not found on PATH");
     CHECK(start_failure(program({""})).exit_code == kExitNotFound);
+    TemporaryFolder folder;
+    const std::string dangling = folder.path() / "dangling";
+    std::filesystem::create_symlink("gone", dangling);
+    StartFailure by_link = start_failure(program({dangling}));
+    CHECK(by_link.exit_code == kExitNotFound);
+    CHECK(contains(by_link.text, "it is a link to gone, which is not there"));
+    StartFailure below_file = start_failure(program({folder.file("plain", "") + "/x"}));
+    CHECK(below_file.exit_code == kExitNotExecutable);
+    CHECK(contains(below_file.text, "plain is no folder"));
     CHECK(has_no_children());
 }
 
@@ -81,7 +90,7 @@ TEST_CASE("a file that cannot be executed: 126 and why") {
     StartFailure denied = start_failure(program({folder.file("plain", "echo hi\n")}));
     CHECK(denied.exit_code == kExitNotExecutable);
     CHECK(denied.error_number == EACCES);
-    CHECK(contains(denied.text, "permission denied (it is not executable: chmod +x)"));
+    CHECK(contains(denied.text, "it is not executable; chmod +x makes it so"));
     StartFailure directory = start_failure(program({folder.path().string()}));
     CHECK(directory.exit_code == kExitNotExecutable);
     CHECK(contains(directory.text, "it is a directory"));
