@@ -3,12 +3,12 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 
 #include "apps/ddpbench/bench_options.hpp"
 #include "apps/ddpbench/benchmark.hpp"
 #include "rendezvous/system/own_process.hpp"
+#include "rendezvous/system/small_file.hpp"
 
 namespace {
 
@@ -23,12 +23,12 @@ int conclude(const BenchOptions& options, const Communicator& communicator,
     std::fputs(table_foot(totals).c_str(), stdout);
     std::fflush(stdout);
     if (!options.json_file.empty()) {
-        std::ofstream file(options.json_file);
-        file << bench_json(std::string(options.operation->name),
-                           communicator.backend() == BackendChoice::nccl ? "nccl" : "cpu",
-                           communicator.world_size(), rows);
-        if (!file.flush()) {
-            std::fprintf(stderr, "ddpbench: -J '%s' cannot be written\n", options.json_file.c_str());
+        const std::string json = bench_json(std::string(options.operation->name),
+                                            communicator.backend() == BackendChoice::nccl ? "nccl" : "cpu",
+                                            communicator.world_size(), rows);
+        if (const auto error = replace_file(options.json_file, json)) {
+            std::fprintf(stderr, "ddpbench: -J '%s' cannot be written: %s\n", options.json_file.c_str(),
+                         error.message().c_str());
             return kFailed;
         }
     }

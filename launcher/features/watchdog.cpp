@@ -76,8 +76,8 @@ AtPlace look_at_place(const std::string& path) {
 bool is_at(const std::string& path, const OwnedDescriptor& pipe) {
     struct stat own {};
     struct stat there {};
-    return ::fstat(pipe.get(), &own) == 0 && S_ISFIFO(own.st_mode) && ::lstat(path.c_str(), &there) == 0 &&
-           own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+    return ::fstat(pipe.get(), &own) == 0 && S_ISFIFO(own.st_mode) && own.st_uid == ::geteuid() &&
+           ::lstat(path.c_str(), &there) == 0 && own.st_dev == there.st_dev && own.st_ino == there.st_ino;
 }
 
 using Clock = std::chrono::steady_clock;

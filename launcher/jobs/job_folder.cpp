@@ -243,15 +243,20 @@ fs::path make_jobs_folder(const JobsPlace& place) {
 }
 
 bool is_private_folder(const fs::path& folder) {
-    struct stat info {};
-    if (::lstat(folder.c_str(), &info) != 0) {
-        if (errno == ENOENT) return false;
-        fail_errno(errno, "cannot look at " + shown(folder));
-    }
+    const OwnedDescriptor held(::open(folder.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    struct stat info {
+    }, above{};
+    if (!held && errno == ENOENT) return false;
+    if (!held || ::fstat(held.get(), &info) != 0) fail_errno(errno, "cannot look at " + shown(folder));
     if (S_ISLNK(info.st_mode)) refuse(folder, "it is a symbolic link");
     if (!S_ISDIR(info.st_mode)) refuse(folder, "it is no folder");
     if (info.st_uid != ::geteuid()) refuse(folder, fmt::format("it belongs to uid {}", info.st_uid));
     if ((info.st_mode & kOthers) != 0) refuse(folder, "others than its owner have permissions for it");
+    // Its name is used, too. A group with its owner's number is that user's alone.
+    if (::fstatat(held.get(), "..", &above, 0) != 0) fail_errno(errno, "cannot look above " + shown(folder));
+    const mode_t writers = S_IWOTH | (above.st_gid != above.st_uid ? S_IWGRP : 0);
+    if ((above.st_mode & writers) != 0 && (above.st_mode & S_ISVTX) == 0)
+        refuse(folder, "others can rename it, and put another one there");
     return true;
 }
 

@@ -104,7 +104,8 @@ std::filesystem::path find_jobs_folder(const JobsPlace& place);
 // folder, no symbolic link, owned by the effective user, without any permission for others.
 std::filesystem::path make_jobs_folder(const JobsPlace& place);
 
-// Says whether it is there; false if there is none. Throws Error if it is not ours alone.
+// Says whether it is there; false if there is none. Throws Error if it is not ours alone, or is where others can give its name to
+// another one.
 bool is_private_folder(const std::filesystem::path& folder);
 
 // This many of the jobs that have ended are kept, the newest.

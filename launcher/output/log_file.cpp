@@ -33,6 +33,10 @@ std::string run_folder_name(const PathFacts& facts) {
     return fmt::format("{}_node{}_{}", id.substr(0, kMaxSharedId), facts.node_rank, as_path_part(facts.host));
 }
 
+// At umask 0 others would put their names where a worker's error file is to be.
+constexpr mode_t kFolderMode = 0775;
+constexpr mode_t kFileMode = 0664;
+
 // In a place of the user's own choice it is the umask that says for whom the folder is.
 std::string make_unique(const std::string& start, bool is_private) {
     std::string path = start + "_XXXXXX";
@@ -41,7 +45,7 @@ std::string make_unique(const std::string& start, bool is_private) {
     // mkdir alone asks the umask without a change of it, which other threads would see.
     const std::string probe = path + "/x";
     struct stat made {};
-    if (::mkdir(probe.c_str(), 0777) != 0 || ::stat(probe.c_str(), &made) != 0) refuse(errno, probe);
+    if (::mkdir(probe.c_str(), kFolderMode) != 0 || ::stat(probe.c_str(), &made) != 0) refuse(errno, probe);
     ::rmdir(probe.c_str());
     if (::chmod(path.c_str(), made.st_mode & 07777) != 0) refuse(errno, path);
     return path;
@@ -109,11 +113,16 @@ void LogFolder::create_base(const PathFacts& facts) {
 }
 
 void LogFolder::create(const std::string& path) {
-    if (::mkdir(path.c_str(), 0777) == 0) {
+    struct stat own {
+    }, there{};
+    if (::mkdir(path.c_str(), kFolderMode) == 0) {
         created_.push_back(path);
-    } else if (errno != EEXIST) {
-        refuse(errno, path);
+        return;
     }
+    if (errno != EEXIST) refuse(errno, path);
+    // A group that may write here may have made it. Some network file systems have another number for this user.
+    const bool is_known = ::stat(job_.c_str(), &own) == 0 && ::lstat(path.c_str(), &there) == 0;
+    if (!is_known || !S_ISDIR(there.st_mode) || there.st_uid != own.st_uid) refuse(EEXIST, path);
 }
 
 std::string temporary_folder(const Environment& environment) {
@@ -170,7 +179,8 @@ class InPlace {
 
 LogFile::LogFile(std::string path, std::uint64_t limit, WriteFunction write)
     : path_(std::move(path)), limit_(limit), write_(std::move(write)) {
-    fd_.reset(::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
+    fd_.reset(
+        ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, kFileMode));
     if (!fd_) error_number_ = errno;
 }
 

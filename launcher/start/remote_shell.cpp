@@ -109,6 +109,23 @@ constexpr std::string_view kShipping =
     R"sh(head -c {0} >"$d/ddprun"&&[ "$(wc -c <"$d/ddprun")" -eq {0} ]&&)sh"
     R"sh(exec "$d/ddprun" {1} {2} "$d")sh";
 
+// A file of the launcher's name may be anybody's there, so that the shell holds it open, looks at what it holds, and runs that. It
+// walks to it as owners_of() does, too: nobody else may have chosen which of root's files it is. $s says of the way so far: o, others
+// may make names there; x, the folder is another's. The folder and the file itself are no other's anywhere. $z has root's files where
+// the user namespace lacks root.
+//
+// The relay is not put in the shell's place: only by how it ends the shell knows whether it is of this build. A signal to both ends
+// neither before the agent has ended.
+constexpr std::string_view kOwn =
+    R"sh(z=0;while read a b;do [ "$a" = 0 ]&&{{ z=0;break;}};z=65534;done</proc/self/uid_map;)sh"
+    R"sh(ours(){{ case $3 in "")return 1;;0|$u{0})k=;;$z)k=$s;;*)k=x;;esac;}};)sh"
+    R"sh(own(){{ q=$p r= s= n=;while [ "$q" ];do c=${{q%%/*}};case $q in */*)q=${{q#*/}};;*)q=;;esac;)sh"
+    R"sh([ "$c" ]||continue;set -- $(ls -ldn "$r/$c");ours "$@"||return 1;[ "$k" ]&&[ "$s" ]&&return 1;)sh"
+    R"sh(case $1 in l*)n=x$n;[ ${{#n}} -lt 40 ]||return 1;t=$(readlink "$r/$c");)sh"
+    R"sh(case $t in /*)r=;;esac;q=$t${{q:+/$q}};continue;;d*)r=$r/$c;[ "$k" ]&&s=x;[ -z "$k" ]&&[ "$s" ]&&s=o;)sh"
+    R"sh(case $1 in d???????w*)s=o;;d????w*)[ "$3" = "$4" ]||s=o;;esac;;esac;done;)sh"
+    R"sh([ "$k" ]||[ "$s" = x ]&&return 1;set -- $(ls -Lldn /proc/$$/fd/9);ours "$@"&&[ -z "$k" ];}};)sh";
+
 }  // namespace
 
 std::string shell_quoted(std::string_view text) {
@@ -124,15 +141,14 @@ std::string shell_quoted(std::string_view text) {
 }
 
 std::string bootstrap_line(const BootstrapRequest& request) {
-    // A file of that name may be anybody's there. The relay is not put in the shell's place: only by how it ends the shell knows whether it is of this build. A signal
-    // to both ends neither before the agent has ended.
     std::string owners;
     for (const std::uint32_t owner : request.owners) owners += fmt::format("|{}", owner);
     const std::string script = fmt::format(
-        R"sh(trap : INT TERM;p={};u=$(id -u);own(){{ for f in "$p" "${{p%/*}}/";do set -- $(ls -Lldn "$f");)sh"
-        R"sh(case $3 in 0|$u{});;*)return 1;;esac;done;}};[ -x "$p" ]&&own 2>/dev/null||p=ddprun;)sh"
-        R"sh("$p" {} {};c=$?;case $c in 2|{}|126|127);;*)exit $c;;esac;echo {};{})sh",
-        shell_quoted(request.file), owners, kRelayFlag, request.identity, kExitOtherBuild, kNeedLine,
+        R"sh(trap : INT TERM;p={};u=$(id -u);{})sh"
+        R"sh([ -f "$p" ]&&[ -r "$p" ]&&[ -x "$p" ]&&exec 9<"$p"&&own 2>/dev/null&&p=/proc/$$/fd/9||p=ddprun;)sh"
+        R"sh((exec 9<&-;exec "$p" {} {});c=$?;exec 9<&-;case $c in 2|{}|126|127);;*)exit $c;;esac;echo {};{})sh",
+        shell_quoted(request.file), fmt::format(kOwn, owners), kRelayFlag, request.identity, kExitOtherBuild,
+        kNeedLine,
         request.ships ? fmt::format(kShipping, request.size, kRelayFlag, request.identity) : "exit 0");
     return "exec /bin/sh -c " + shell_quoted(script);
 }

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <climits>
 #include <cstdio>
+#include <sstream>
 #include <utility>
 
 #include "rendezvous/system/error.hpp"
@@ -108,6 +109,34 @@ bool same_file(const struct stat& a, const struct stat& b) {
 
 bool is_ours_or_roots(const struct stat& info) { return info.st_uid == ::geteuid() || info.st_uid == 0; }
 
+// The kernel shows this one for all that a user namespace does not know.
+constexpr uid_t kUnknownUser = 65534;
+constexpr std::size_t kMaxUserMap = 64 * 1024;
+
+// Says whether this user namespace has root in it: the first numbers in the map's lines are users of the namespace.
+bool knows_root() {
+    const auto map = read_small_file("/proc/self/uid_map", kMaxUserMap);
+    if (!map) return true;
+    std::istringstream lines(*map);
+    uid_t first = 0, outside = 0, count = 0;
+    while (lines >> first >> outside >> count)
+        if (first == 0) return true;
+    return false;
+}
+
+// Root's own files are an unknown user's where the namespace lacks him.
+bool may_be_roots(uid_t owner) { return owner == 0 || (owner == kUnknownUser && !knows_root()); }
+
+// Says whether somebody else than this user and root may make names in the folder. A group is one of others but where it has its
+// owner's number, as the private group of a user has who works with umask 002: who is in a group cannot be asked at a bound cost, and
+// what is taken for open by mistake only has the owners looked at of what lies behind.
+bool is_open_folder(const struct stat& info) {
+    if (!S_ISDIR(info.st_mode)) return false;
+    const bool is_others = info.st_uid != ::geteuid() && !may_be_roots(info.st_uid);
+    const bool is_groups = (info.st_mode & S_IWGRP) != 0 && info.st_gid != info.st_uid;
+    return is_others || is_groups || (info.st_mode & S_IWOTH) != 0;
+}
+
 fs::path folder_of(const fs::path& path) {
     return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
@@ -135,6 +164,13 @@ bool may_take_name(const fs::path& path, const struct stat& info) {
            folder.st_uid == ::geteuid() || (folder.st_mode & S_ISVTX) == 0;
 }
 
+// What stands in a folder for everybody is read by whoever has it.
+bool may_be_for_another(const fs::path& path, const struct stat& info) {
+    struct stat folder {};
+    return !is_ours_or_roots(info) && ::stat(folder_of(path).c_str(), &folder) == 0 &&
+           (folder.st_mode & S_IWOTH) != 0;
+}
+
 boost::system::result<Target> target_at(const fs::path& path) {
     struct stat info {};
     if (::lstat(path.c_str(), &info) != 0) {
@@ -148,6 +184,8 @@ boost::system::result<Target> target_at(const fs::path& path) {
         return Target{.path = path};
     }
     if (::access(path.c_str(), W_OK) != 0) return last_error();
+    const bool is_replaced = S_ISREG(info.st_mode) && may_take_name(path, info);
+    if (!is_replaced && may_be_for_another(path, info)) return system_error(EPERM);
     if (!S_ISREG(info.st_mode)) return Target{.path = path, .kind = Target::Kind::written_through};
     return Target{.path = path, .old = info};
 }
@@ -196,7 +234,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text = replaced.append(text, at);
 }
 
-// Returns the owners of what the name leads through behind a folder where everybody may make names, link by link, as far as it is
+// Returns the owners of what the name leads through behind a folder where others may make names, link by link, as far as it is
 // there; nothing where there is no such folder.
 std::optional<std::vector<uid_t>> owners_behind_open_folder(const fs::path& path) {
     std::vector<uid_t> owners;
@@ -219,7 +257,7 @@ std::optional<std::vector<uid_t>> owners_behind_open_folder(const fs::path& path
             add(fs::read_symlink(part, unknown));
             ++links;
         } else {
-            is_open = is_open || (S_ISDIR(info.st_mode) && (info.st_mode & S_IWOTH) != 0);
+            is_open = is_open || is_open_folder(info);
             reached = part;
         }
     }
@@ -267,53 +305,54 @@ boost::system::result<std::string> read_small_file(const fs::path& path, std::si
     }
 }
 
-std::vector<uid_t> owners_of(const fs::path& path) {
+namespace {
+
+// Returns who has the file, a link by its name, and their folder.
+std::vector<uid_t> owners_at(const fs::path& path) {
     std::vector<uid_t> owners;
     struct stat info {};
     if (::lstat(path.c_str(), &info) == 0) owners.push_back(info.st_uid);
     for (const fs::path& part : {path, folder_of(path)})
         if (::stat(part.c_str(), &info) == 0) owners.push_back(info.st_uid);
+    return owners;
+}
+
+}  // namespace
+
+std::vector<uid_t> owners_of(const fs::path& path) {
+    std::vector<uid_t> owners = owners_at(path);
     if (const auto way = owners_behind_open_folder(path))
         owners.insert(owners.end(), way->begin(), way->end());
     return owners;
 }
 
 std::optional<uid_t> foreign_owner(const fs::path& path, const std::vector<uid_t>& trusted) {
-    for (const uid_t owner : owners_of(path)) {
-        const bool is_trusted = owner == ::geteuid() || owner == 0 ||
-                                std::find(trusted.begin(), trusted.end(), owner) != trusted.end();
-        if (!is_trusted) return owner;
-    }
+    const auto is_foreign = [&trusted](uid_t owner) {
+        return owner != ::geteuid() && owner != 0 &&
+               std::find(trusted.begin(), trusted.end(), owner) == trusted.end();
+    };
+    // Where others may make names, an unknown user is one of them rather than root.
+    const std::vector<uid_t> way = owners_behind_open_folder(path).value_or(std::vector<uid_t>());
+    for (const uid_t owner : way)
+        if (is_foreign(owner)) return owner;
+    for (const uid_t owner : owners_at(path))
+        if (is_foreign(owner) && !may_be_roots(owner)) return owner;
     return std::nullopt;
 }
 
 bool is_in_open_folder(const fs::path& path) {
-    struct stat info {
-    }, folder{};
-    const bool is_there = ::stat(path.c_str(), &info) == 0;
-    if (is_there && S_ISDIR(info.st_mode)) return false;
-    if (owners_behind_open_folder(path)) return true;
-    if (!is_there) return false;
-    // Behind a link of one's own lies a folder that may be anybody's.
     error_code unknown;
-    const fs::path file = fs::canonical(path, unknown);
-    const auto is_others = [&folder](const fs::path& one) {
-        return ::stat(folder_of(one).c_str(), &folder) == 0 && !is_ours_or_roots(folder);
-    };
-    return is_others(path) || (!unknown && is_others(file));
+    return !fs::is_directory(path, unknown) && owners_behind_open_folder(path);
 }
 
 boost::system::result<OwnedDescriptor> open_own_file(const fs::path& path, int flags, unsigned mode) {
-    struct stat info {
-    }, folder{};
+    struct stat info {};
     const bool is_link = ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
     if (is_link && !is_ours_or_roots(info)) return system_error(EPERM);
     // A link that takes the name of what was none is not followed.
     OwnedDescriptor file(::open(path.c_str(), flags | O_CLOEXEC | (is_link ? 0 : O_NOFOLLOW), mode));
     if (!file || ::fstat(file.get(), &info) != 0) return last_error();
-    const bool may_be_anybodys =
-        ::stat(folder_of(path).c_str(), &folder) == 0 && (folder.st_mode & S_IWOTH) != 0;
-    if (may_be_anybodys && !is_ours_or_roots(info)) return system_error(EPERM);
+    if (may_be_for_another(path, info)) return system_error(EPERM);
     return file;
 }
 

@@ -30,22 +30,25 @@ std::string edited_text(std::string text);
 // have put there is replaced itself. A file without permission to write is refused. Where a writable file cannot be
 // replaced (its folder belongs to somebody else, it is a mount) it is written over, and stays as open as it is. What
 // this process has as its stdout or stderr (/dev/stdout), whatever that is, is written behind what is there, and what
-// is no regular file (a FIFO that has a reader) as it is; a reader who takes nothing is waited for. Leaves nothing
-// behind when it fails.
+// is no regular file (a FIFO that has a reader) as it is; a reader who takes nothing is waited for. Nothing is written
+// into what another user has where everybody may make names, as in /tmp (EPERM). Leaves nothing behind when it fails.
 boost::system::error_code replace_file(const std::filesystem::path& path, std::string_view bytes);
 
 // --- in whose hand a name is: what another user has made, or may change, is not this user's, whatever it is called
 
-// Returns who has the file, a link by its name, and their folder; and behind a folder like /tmp all that the name leads through:
-// whoever has a part of that can lead it elsewhere later. None that is not there.
+// Returns who has the file, a link by its name, and their folder; and behind a folder where others may make names, like /tmp, one of a
+// group or another user's, all that the name leads through: whoever has a part of that can lead it elsewhere later. None that is not
+// there.
 std::vector<uid_t> owners_of(const std::filesystem::path& path);
 
 // Returns the first of these that is neither this user, nor root, nor one of the `trusted`. What is executed, entered, or read as a
-// record of this user's own has none.
+// record of this user's own has none. Where this user namespace lacks root, as in some containers, what the system shows as an
+// unknown user's (65534) may be root's, but behind a folder where others may make names.
 std::optional<uid_t> foreign_owner(const std::filesystem::path& path, const std::vector<uid_t>& trusted = {});
 
 // Says whether a name leads to a file, not a folder, that is or may come to be where somebody else than this user and root may make
-// names: in or below /tmp, or in a folder that is another user's.
+// names: in or below /tmp, a folder that a group writes to, or one that is another user's. The group of a user alone, which has that
+// user's number, is none.
 bool is_in_open_folder(const std::filesystem::path& path);
 
 // Opens a file to write behind what is in it, close-on-exec. It fails with EPERM for another user's link, and for another user's file

@@ -55,6 +55,10 @@ TEST_CASE("start: hosts become nodes in their order, with the first one's name f
     CHECK(options.terms.least == 2);
 }
 
+TEST_CASE("start: nobody's files are used on hosts only where they are used here", "[start]") {
+    CHECK(start_of({"--hosts=a,b"}).plan.owners.empty());
+}
+
 TEST_CASE("start: hosts without a worker are refused by the words that name them", "[start]") {
     CHECK(start_refused({"--hosts=node1:0"}) ==
           "--hosts node1:0: nothing would run; write node1:8 for eight workers there");

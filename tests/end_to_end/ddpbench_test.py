@@ -35,6 +35,23 @@ class Ddpbench(EndToEndTest):
                 self.assertEqual(len(rows), 3 * (8 * 6 + 6 * 4 if operation in REDUCTIONS else 10))
                 self.assertIn("# Out of bounds values : 0 OK", out)
 
+    def test_its_json_is_not_written_behind_another_users_link(self):
+        if os.geteuid() != 0:
+            self.skipTest("skipped: needs root, to make another user's link")
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o1777)
+            kept, path = os.path.join(folder, "kept"), os.path.join(folder, "rows.json")
+            with open(kept, "w", encoding="utf-8") as file:
+                file.write("kept")
+            os.symlink(kept, path)
+            os.lchown(path, 61234, 61234)
+            code, _, err = self.bench(1, "all_reduce", "-b", "1K", "-e", "1K", "-n", "2", "-J", path)
+            self.assertEqual((code, err), (0, ""))
+            with open(kept, encoding="utf-8") as file:
+                self.assertEqual(file.read(), "kept")
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(json.load(file)["ranks"], 1)
+
     def test_sendrecv_alone_is_refused(self):
         code, _, err = self.bench(1, "sendrecv", "-e", "1K", "-b", "1K")
         self.assertEqual(code, 2)

@@ -1,12 +1,15 @@
 #include "rendezvous/system/small_file.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 #include <thread>
 
 #include "rendezvous/system/error.hpp"
@@ -322,6 +325,113 @@ TEST_CASE("where everybody may make names, who has a part of the way may lead it
     // One that leads to itself has an end.
     fs::create_symlink("round", shared / "round");
     CHECK_FALSE(foreign_owner(shared / "round"));
+}
+
+TEST_CASE("whoever may make names in a folder on the way may have led it here") {
+    if (::geteuid() != 0) {
+        WARN("skipped: needs root, to make another user's files");
+        return;
+    }
+    constexpr uid_t kOther = 61234;
+    struct Row {
+        mode_t mode;
+        uid_t owner, group;
+        bool is_open;
+    };
+    const Row rows[] = {
+        {0755, 0, 0, false},     {0755, 0, kOther, false}, {0775, 0, 0, false},
+        {0775, 0, kOther, true}, {02775, 0, kOther, true}, {01777, 0, 0, true},
+        {0757, 0, 0, true},      {0755, kOther, 0, true},  {0700, kOther, kOther, true},
+    };
+    TemporaryFolder folder;
+    const fs::path before = fs::current_path();
+    fs::current_path(folder.path());  // Names from here on have no way through /tmp.
+    fs::create_directories("own");
+    folder.file("own/file", "");
+    fs::create_directories("way");
+    fs::create_directory_symlink("../own", "way/theirs");
+    fs::create_directory_symlink("../own", "way/ours");
+    REQUIRE(::lchown("way/theirs", kOther, kOther) == 0);
+    for (const Row& row : rows) {
+        INFO("mode " << std::oct << row.mode << ", owner " << std::dec << row.owner << ':' << row.group);
+        REQUIRE(::chown("way", row.owner, row.group) == 0);
+        REQUIRE(::chmod("way", row.mode) == 0);
+        CHECK(is_in_open_folder("way/theirs/file") == row.is_open);
+        CHECK(foreign_owner("way/theirs/file").has_value() == row.is_open);
+        CHECK_FALSE(foreign_owner("way/ours/file"));
+    }
+    fs::current_path(before);
+}
+
+TEST_CASE("an unknown user is root where a user namespace lacks him, but not where others may make names") {
+    if (::geteuid() != 0) {
+        WARN("skipped: needs root, to make another user's files");
+        return;
+    }
+    constexpr uid_t kUser = 61234;
+    constexpr uid_t kUnknown = 65534;
+    TemporaryFolder folder;
+    REQUIRE(::chmod(folder.path().c_str(), 01777) == 0);
+    const fs::path roots = folder.file("roots", "");
+    CHECK_FALSE(foreign_owner(roots));
+    const fs::path nobodys = folder.file("nobodys", "");
+    REQUIRE(::chown(nobodys.c_str(), kUnknown, kUnknown) == 0);
+    CHECK(foreign_owner(nobodys) == kUnknown);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const bool is_user = ::setresuid(kUser, kUser, kUser) == 0 && ::prctl(PR_SET_DUMPABLE, 1) == 0;
+        if (!is_user || ::unshare(CLONE_NEWUSER) != 0) ::_exit(2);
+        std::ofstream("/proc/self/uid_map") << kUser << ' ' << kUser << " 1\n";
+        if (::geteuid() != kUser) ::_exit(2);
+        ::_exit(!foreign_owner("/proc/self/status") && !foreign_owner("/etc/passwd") &&
+                        !is_in_open_folder("/etc/passwd") && foreign_owner(roots) == kUnknown
+                    ? 0
+                    : 1);
+    }
+    const int code = code_of_child(child);
+    if (code == 2) WARN("skipped: no user namespaces here");
+    CHECK((code == 0 || code == 2));
+}
+
+TEST_CASE("nothing is written into what another user has where all may make names") {
+    if (::geteuid() != 0) {
+        WARN("skipped: needs root, to make another user's files");
+        return;
+    }
+    constexpr uid_t kStranger = 65533;
+    struct Row {
+        mode_t folder_mode;
+        uid_t writer;
+        bool is_pipe, may_write;
+    };
+    const Row rows[] = {
+        {01777, kNobody, false, false}, {01777, kNobody, true, false}, {01777, 0, true, false},
+        {01777, 0, false, true},        {0755, kNobody, false, true},  {0755, kNobody, true, true},
+    };
+    for (const Row& row : rows) {
+        INFO("folder " << std::oct << row.folder_mode << std::dec << ", writer " << row.writer << ", pipe "
+                       << row.is_pipe);
+        TemporaryFolder folder;
+        const fs::path path = folder.path() / "result.json";
+        if (row.is_pipe) {
+            REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+        } else {
+            folder.file("result.json", "kept");
+        }
+        REQUIRE(::chmod(path.c_str(), 0666) == 0);
+        REQUIRE(::chown(path.c_str(), kStranger, kStranger) == 0);
+        REQUIRE(::chmod(folder.path().c_str(), row.folder_mode) == 0);
+        const OwnedDescriptor reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+        const pid_t child = ::fork();
+        if (child == 0) {
+            if (::setresuid(row.writer, row.writer, row.writer) != 0) ::_exit(2);
+            const bool tried = !try_replace(path);
+            const bool written = !replace_file(path, "new");
+            ::_exit(tried != written ? 3 : written ? 0 : 1);
+        }
+        CHECK(code_of_child(child) == (row.may_write ? 0 : 1));
+        if (!row.is_pipe) CHECK(content(path) == (row.may_write ? "new" : "kept"));
+    }
 }
 
 TEST_CASE("nothing is written behind another user's link, or into his file where all may make names") {

@@ -14,9 +14,8 @@ namespace ddprun::inline app {
 struct StarterFacts {
     Environment environment;
     std::string directory;
-    std::string python;  // own_python()
-    std::set<std::uint32_t> owners = {
-        65534};  // StartPlan's; that one has the files of users that a host does not know
+    std::string python;                   // own_python()
+    std::set<std::uint32_t> owners;       // StartPlan's
     std::set<std::uint32_t> word_owners;  // StartPlan's
     std::string host_name;
     std::set<std::string> addresses;  // of this machine

@@ -249,10 +249,20 @@ class Kept(support.EndToEndTest):
                 self.assertIn("this user has no home" if home.get("HOME") == "nowhere" else "Permission denied", lines[-1])
 
     def test_a_folder_that_anybody_could_move_away_keeps_nothing(self):
-        os.chmod(self.cache, 0o777)
-        word, place, lines = self.load()
-        self.assertEqual((word, os.path.dirname(place)), ("made", os.path.join(self.tmp, f"ddprun-{self.user or os.geteuid()}")))
-        self.assertIn(f"others can rename {self.cached()}", lines[-1])
+        for mode, group in ((0o777, -1), (0o775, STRANGER)):
+            if group == -1 or os.geteuid() == 0:
+                os.chown(self.cache, -1, group)
+                os.chmod(self.cache, mode)
+                word, place, lines = self.load()
+                self.assertEqual((word, os.path.dirname(place)), ("made", os.path.join(self.tmp, f"ddprun-{self.user or os.geteuid()}")))
+                self.assertIn(f"others can rename {self.cached()}", lines[-1])
+
+    @unittest.skipUnless(os.geteuid() == 0, "skipped: only root gives files to a user")
+    def test_a_cache_that_the_private_group_of_its_user_may_write_to_keeps_it(self):
+        os.chown(self.cache, USER, USER)
+        os.chmod(self.cache, 0o775)
+        word, place, _ = self.load()
+        self.assertEqual((word, os.path.dirname(place)), ("made", self.cached()))
 
     def mounted(self, path, options):
         """In a namespace of its own, a file system at `path`."""

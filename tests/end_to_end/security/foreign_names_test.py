@@ -15,7 +15,7 @@ import support
 from start_test import StartTest
 from support import free_port, program
 
-USER, OTHER = 61234, 61235
+USER, OTHER, NOBODY = 61234, 61235, 65534
 
 # Takes names of the claim to host: of that user and run id, listening or not.
 SQUATTER = r"""
@@ -149,6 +149,56 @@ class OthersNames(StartTest):
         path = self.others("theirs", "print('theirs')")
         code, out, err = self.run_start("--hosts", "a,b", "--grace=1", "/usr/bin/python3", "theirs", cwd=self.shared)
         self.assertEqual((code, out), (0, "theirs\ntheirs"), f"{path}: {err}")
+
+    def test_another_hosts_nobody_is_another_user(self):
+        with open(os.path.join(self.shared, "run"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\necho mine\n")
+        os.chmod(file.name, 0o755)
+        rsh = self.script("nobody", f'[ "$1" = b ] && chown {NOBODY} {file.name}\nexec /bin/sh -c "$2"')
+        code, out, err = self.run_start("--hosts", "a,b", "--grace=1", file.name, rsh=rsh, cwd="/")
+        self.assertEqual((code, out), (71, ""), err)
+        self.assertRegex(err, f"[ab]: {file.name} belongs to another user there .uid {NOBODY}., and is not used")
+        # Where it is so here, too, the user has chosen it.
+        code, out, err = self.run_start("--hosts", "a,b", "--grace=1", file.name, rsh=rsh, cwd="/")
+        self.assertEqual((code, out), (0, "mine\nmine"), err)
+
+    def bootstrapped(self, change, who=(), shell="/bin/sh"):
+        """What comes of a job on a host that has been changed so; the launcher is there as /mnt/way/bin/ddprun, something else of
+        root's as /mnt/else/ddprun. Says so by a line "planted" where that was run."""
+        launcher = "/mnt/way/bin/ddprun"
+        begin = f"""mount -t tmpfs -o mode=0755 none /mnt; mkdir -p /mnt/way/bin /mnt/else; cp {program("ddprun")} {launcher}
+            printf '#!/bin/sh\ntouch /mnt/planted\nexit 127\n' >/mnt/else/ddprun; chmod 755 /mnt/else/ddprun
+            {" ".join(who)} "$0" "$@"; code=$?; [ -e /mnt/planted ] && echo planted; exit $code"""
+        rsh = self.script("changed", f'cd /mnt/way && {change}; cd /; PATH=/usr/bin:/bin; exec {shell} -c "$2"')
+        os.chmod(rsh, 0o755)
+        os.chmod(self.folder, 0o1777)
+        done = subprocess.run(["unshare", "-m", "sh", "-c", begin, launcher, "--rsh", rsh, "--master-addr=127.0.0.1", "--no-ship",
+                               "--hosts", "b", "/bin/echo", "here"], text=True, capture_output=True, env=self.environment, cwd="/",
+                              timeout=support.HANG_GUARD, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_another_hosts_ddprun_is_not_run_where_somebody_else_can_have_led_to_it(self):
+        if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("skipped: no mount namespaces here")
+        lead = f"mv bin away && ln -s ../else bin && chown -h {OTHER} bin"
+        for change in (f"mv bin/ddprun away && ln -s /mnt/else/ddprun bin/ddprun && chown -h {OTHER} bin/ddprun && chmod 1777 bin",
+                       f"chmod 1777 . && {lead}", f"chgrp {OTHER} . && chmod 775 . && {lead}", f"chown {OTHER} . && {lead}",
+                       f"chown {OTHER} bin", f"chown {NOBODY} bin/ddprun"):
+            with self.subTest(change):
+                code, out, err = self.bootstrapped(change)
+                self.assertEqual((code, out), (71, ""), err)
+                self.assertIn("--no-ship", err)
+        for change in (":", "chmod 1777 .", "chmod 775 . bin", f"mv bin away && ln -s away bin && chown -h {OTHER} bin",
+                       "mv bin away && ln -s /mnt/way/away bin && chmod 1777 ."):
+            with self.subTest(change):
+                self.assertEqual(self.bootstrapped(change), (0, "here\n", ""))
+
+    def test_another_host_whose_namespace_lacks_root_has_roots_files(self):
+        lacking = ("unshare", "-U", "--map-current-user")
+        if subprocess.run([*self.as_user(USER), *lacking, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("skipped: no user namespaces here")
+        done = self.bootstrapped(":", self.as_user(USER), " ".join(lacking) + " /bin/sh")
+        self.assertEqual(done, (0, "here\n", ""))
 
     def test_another_hosts_ddprun_is_not_run(self):
         """The host has something else by the launcher's name, so the launcher is sent there."""

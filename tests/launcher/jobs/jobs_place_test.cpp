@@ -86,6 +86,27 @@ TEST_CASE("the jobs folder is made for its owner alone, and another kind is refu
                Catch::Contains("cannot make"));
 }
 
+TEST_CASE("where others can rename the jobs folder, it is none") {
+    TemporaryFolder folder;
+    const JobsPlace place = place_of(folder);
+    const auto is_refused_under = [&](mode_t mode, gid_t group) {
+        REQUIRE(::chown(folder.path().c_str(), ::geteuid(), group) == 0);
+        REQUIRE(::chmod(folder.path().c_str(), mode) == 0);
+        const std::string refusal = refusal_of(place);
+        CHECK((refusal.empty() || refusal.find("others can rename it") != std::string::npos));
+        return !refusal.empty();
+    };
+    CHECK_FALSE(is_refused_under(01777, ::getegid()));
+    CHECK(is_refused_under(0777, ::getegid()));
+    if (::geteuid() != 0) {
+        WARN("skipped: needs root, to give a folder to a group");
+        return;
+    }
+    CHECK_FALSE(is_refused_under(0775, 0));
+    CHECK(is_refused_under(0775, kNobody));
+    CHECK_FALSE(is_refused_under(0755, kNobody));
+}
+
 TEST_CASE("where somebody else has taken the name, jobs are in another folder that is found again") {
     TemporaryFolder folder;
     const JobsPlace place = place_of(folder);

@@ -231,7 +231,21 @@ TEST_CASE("the run's folder is for whom the umask says where the user has named 
     };
     CHECK(mode_under(022, logs.path()) == 0755);
     CHECK(mode_under(007, logs.path()) == 0770);
+    CHECK(mode_under(000, logs.path()) == 0775);
     CHECK(mode_under(022, "") == 0700);
+}
+
+TEST_CASE("what somebody else has put in the place of a round's folder is not entered") {
+    TemporaryFolder logs, victims;
+    LogFolder folder(plan_of({.log_dir = logs.path()}), "/tmp");
+    folder.round({0, "job", "a"}, 0);
+    std::filesystem::create_directory_symlink(victims.path(), folder.run() + "/attempt_1");
+    CHECK_THROWS_WITH(folder.round({0, "job", "a"}, 1), Catch::Contains("--log-dir"));
+    const std::string own = folder.round({0, "job", "a"}, 2);
+    CHECK(folder.round({0, "job", "a"}, 2) == own);
+    std::filesystem::create_directory_symlink(victims.path(), own + "/0");
+    CHECK_THROWS_WITH(folder.worker(own, 0), Catch::Contains("--log-dir"));
+    CHECK(std::filesystem::is_empty(victims.path()));
 }
 
 TEST_CASE("without logs there is one folder for the error files, gone at the end if none was written") {

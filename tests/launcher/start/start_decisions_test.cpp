@@ -132,7 +132,7 @@ TEST_CASE("a shell's word is quoted whatever is in it", "[start]") {
     CHECK(line.starts_with("exec /bin/sh -c '"));
     CHECK(line.find("head -c 77") != std::string::npos);
     CHECK(bootstrap_line({"/ddprun", "1.0-ff", 77, false}).find("head") == std::string::npos);
-    CHECK(bootstrap_line({"/ddprun", "1.0-ff", 77, false, {0, 7}}).find("in 0|$u|0|7);;") !=
+    CHECK(bootstrap_line({"/ddprun", "1.0-ff", 77, false, {0, 7}}).find("0|$u|0|7)k=;;") !=
           std::string::npos);
     // A shell of csh's kind would take one for a word of its history.
     CHECK(line.find('!') == std::string::npos);

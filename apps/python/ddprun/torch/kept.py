@@ -44,9 +44,10 @@ class Folder:
         _make(path)
         self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            # Its name is used, too: nobody else may move it away.
+            # Its name is used, too: nobody else may move it away. A group with its owner's number is that user's alone.
             above = os.stat("..", dir_fd=self.descriptor)
-            if above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX:
+            writers = stat.S_IWOTH | (stat.S_IWGRP if above.st_gid != above.st_uid else 0)
+            if above.st_mode & writers and not above.st_mode & stat.S_ISVTX:
                 raise Unfit(f"others can rename {path}")
             if os.fstat(self.descriptor).st_uid == os.geteuid():
                 os.fchmod(self.descriptor, 0o700)
