@@ -39,6 +39,12 @@ std::string make_job_id(const std::string& run_id) {
     return fmt::format("{}-{}", run_id, hex_text(random_bytes<16>("the job's id")));
 }
 
+// Its own number tells this agent from others of the same name and pid.
+std::uint64_t own_nonce() {
+    static const auto nonce = random_number<std::uint64_t>("the agent's own number");
+    return nonce;
+}
+
 // These are for an agent whose host is elected in etcd.
 ElectionOptions election_options_of(const LaunchOptions& options) {
     const int least = options.elasticity.min_nodes.value_or(options.nnodes);
@@ -48,6 +54,7 @@ ElectionOptions election_options_of(const LaunchOptions& options) {
                        .nodes = fmt::format("{}:{}", least, options.nnodes),
                        .host = host_name(),
                        .pid = ::getpid(),
+                       .nonce = own_nonce(),
                        .version = DDPRUN_VERSION,
                        .started = utc_text(unix_time_now_ms())},
             .port = options.master.port,
@@ -72,7 +79,7 @@ std::vector<std::string> own_addresses(const LaunchOptions& options) {
 }
 
 RendezvousLinkOptions link_options_of(LaunchOptions& options, Hello hello) {
-    const auto join_deadline = std::chrono::steady_clock::now() + options.join_timeout;
+    const auto join_deadline = std::chrono::steady_clock::now() + options.join_timeout - options.join_spent;
     std::optional<PortSearchOptions> search;
     if (options.master_ports > 1)
         search = {
@@ -276,6 +283,7 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
         .role = options.role,
         .host = host_name(),
         .pid = ::getpid(),
+        .nonce = own_nonce(),
         .wants_rank_ends = wants_rank_ends,
         .command = describe_command(options.command, options.program_words, masked_words(options.command)),
         .allow_different = options.allow_different,
@@ -308,6 +316,7 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
         .nnodes = options.nnodes,
         .elasticity = options.elasticity,
         .join_timeout = options.join_timeout,
+        .join_spent = options.join_spent,
         .heartbeat = options.nnodes > 1 ? options.heartbeat : std::chrono::milliseconds(0),
         .restarts = options.restarts,
         .jitter_seed = static_cast<unsigned>(::getpid()),

@@ -121,6 +121,7 @@ struct LaunchOptions {
     std::string run_id = "none";
     std::string role = "default";
     std::chrono::milliseconds join_timeout = kDefaultJoinTimeout;
+    std::chrono::milliseconds join_spent{0};     // of it, on names, before there was an agent
     std::chrono::milliseconds heartbeat{5'000};  // how long a node may be silent; node 0's counts
     std::chrono::milliseconds grace_period{30'000};
     std::chrono::milliseconds lost_grace{5'000};  // once the coordinator is lost; no longer than the other

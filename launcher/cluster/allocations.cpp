@@ -16,10 +16,10 @@ namespace {
 constexpr int kMaxGpus = 10'000'000;
 
 // Counts the nodes of all components of a heterogeneous job; each of them has variables of its own.
-std::optional<long> nodes_of_components(const ClusterView& view, int components) {
+std::optional<long> nodes_of_components(const ClusterView& view, FamilyFacts& facts, int components) {
     long sum = 0;
     for (int i = 0; i < components; ++i) {
-        const auto nodes = number_of(view, fmt::format("SLURM_JOB_NUM_NODES_HET_GROUP_{}", i), 1);
+        const auto nodes = take_number(view, facts, fmt::format("SLURM_JOB_NUM_NODES_HET_GROUP_{}", i), 1);
         if (!nodes || sum > static_cast<long>(kMaxListedHosts)) return std::nullopt;
         sum += *nodes;
     }
@@ -27,10 +27,10 @@ std::optional<long> nodes_of_components(const ClusterView& view, int components)
 }
 
 void claim_job_nodes(const ClusterView& view, FamilyFacts& facts) {
-    const int components = slurm_components(view);
+    const int components = slurm_components(view, facts);
     if (components > 1) {
         // The other variables may be the first component's.
-        if (const auto sum = nodes_of_components(view, components))
+        if (const auto sum = nodes_of_components(view, facts, components))
             return claim(facts, Fact::nnodes, std::to_string(*sum), "SLURM_JOB_NUM_NODES_HET_GROUP_*");
         facts.ways_out[Fact::nnodes] = fmt::format(
             "the job has {} components by SLURM_HET_SIZE, of which SLURM_JOB_NUM_NODES_HET_GROUP_* are not "
@@ -107,6 +107,7 @@ std::string slots_conflict(const ClusterView& view, const FamilyFacts& facts) {
     constexpr const char* kCount = "LSB_DJOB_NUMPROC";
     long sum = 0;
     for (const ListedHost& host : facts.hosts) sum += host.slots;
+    if (auto wrong = wrong_number(view, kCount, 1); !wrong.empty()) return wrong;
     const auto count = number_of(view, kCount, 1);
     if (!count || facts.hosts.empty() || sum == *count) return {};
     return fmt::format("{}={}, but {} has {} slots", kCount, *count, facts.hosts_source, sum);
@@ -125,7 +126,7 @@ FamilyFacts facts_of(const ClusterView& view, const HostFileNames& names, std::v
     facts.hosts_source = names.file;
     claim_listed_hosts(view, facts);
     const std::string* path = text_of(view, names.file);
-    const auto count = names.count.empty() ? std::nullopt : number_of(view, names.count, 1);
+    const auto count = take_number(view, facts, names.count, 1);
     if (count) {
         claim(facts, Fact::nnodes, std::to_string(*count), std::string(names.count));
         facts.rivals[Fact::nnodes] = {std::to_string(*count), std::string(names.count), Belief::assumed};
@@ -224,7 +225,9 @@ void claim_slurm_identity(const ClusterView& view, FamilyFacts& facts, bool with
     claim(facts, Fact::job_id, std::move(id), source);
 }
 
-int slurm_components(const ClusterView& view) { return number_of(view, "SLURM_HET_SIZE", 1).value_or(1); }
+int slurm_components(const ClusterView& view, FamilyFacts& facts) {
+    return take_number(view, facts, "SLURM_HET_SIZE", 1).value_or(1);
+}
 
 void claim_slurm_limits(const ClusterView& view, FamilyFacts& facts) {
     claim_told(view, facts, Fact::deadline, "SLURM_JOB_END_TIME");
@@ -235,7 +238,7 @@ std::optional<FamilyFacts> read_slurm_job(const ClusterView& view) {
     const auto list = first_of(view, {"SLURM_JOB_NODELIST", "SLURM_NODELIST"});
     // A shell of salloc in front of several components has none of the rest.
     const bool is_job =
-        list || slurm_components(view) > 1 || first_of(view, {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"});
+        list || first_of(view, {"SLURM_HET_SIZE", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"}).has_value();
     if (!is_job) return std::nullopt;
     FamilyFacts facts;
     if (list) read_slurm_hosts(view, facts, list->name, "SLURM_TASKS_PER_NODE");
@@ -323,8 +326,12 @@ std::optional<FamilyFacts> read_host_file(const ClusterView& view, const HostFil
 
 std::optional<FamilyFacts> read_pbs(const ClusterView& view) {
     auto facts = read_host_file(view, kPbs);
-    if (!is_pbs_task(view)) return facts;
-    if (!facts) facts.emplace();
+    const bool is_task = is_pbs_task(view);
+    if (!facts && is_task) facts.emplace();
+    for (const char* variable : {"PBS_NODENUM", "PBS_TASKNUM"}) {
+        if (facts) refuse_wrong_number(view, *facts, variable, 0);
+    }
+    if (!is_task) return facts;
     claim_number(view, *facts, Fact::node_rank, "PBS_NODENUM", 0);
     const auto sign = first_of(view, {"PBS_TASKNUM", "PBS_NODENUM"});
     const std::string way_out =
@@ -346,7 +353,6 @@ std::optional<FamilyFacts> read_sge(const ClusterView& view) {
     const std::string* file = named_file(view, kSge.file);
     FamilyFacts facts =
         facts_of(view, kSge, file != nullptr ? read_queue_lines(*file) : std::vector<ListedHost>{});
-    refuse(facts, wrong_number(view, kSge.count, 1));
     refuse(facts, count_conflict(kSge.count, number_of(view, kSge.count, 1), kSge.file, facts.hosts));
     return facts;
 }

@@ -41,12 +41,13 @@ std::vector<Found> find_families(const ClusterView& view, const std::string& sch
     return found;
 }
 
-// The first that fits this machine and itself; the first of all where none does.
+// The first that fits this machine and itself, as far as it can be read; the first of all where none does.
 const Found* choose_launcher(const std::vector<Found>& found) {
     const Found* first = nullptr;
     for (const Found& one : found) {
         if (one.family->belief != Belief::task_launcher) continue;
-        if (one.facts.fits && one.facts.conflict.empty()) return &one;
+        const bool may_be_stale = !one.facts.conflict.empty() && !one.facts.is_malformed;
+        if (one.facts.fits && !may_be_stale) return &one;
         if (first == nullptr) first = &one;
     }
     return first;

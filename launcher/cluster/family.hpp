@@ -79,6 +79,8 @@ struct FamilyFacts {
     std::optional<Tasks> tasks;
     bool fits = true;      // no sign that these variables came down from another machine
     std::string conflict;  // in one line: what of it contradicts itself or this machine
+    // The conflict is a variable that holds no such number: nobody else's word stands for it.
+    bool is_malformed = false;
     // They say how the user can tell what the family cannot, and stand behind "… is not told".
     std::map<Fact, std::string> ways_out;
     std::string start_others;  // for an allocation: by which words ddprun is started on all of its hosts

@@ -61,11 +61,11 @@ std::string job_of_pod(const ClusterView& view, int index) {
 }
 
 // Reads RANK and WORLD_SIZE of a process, which a launcher of processes has started.
-Tasks read_processes(const ClusterView& view, int size, std::optional<int> rank) {
+Tasks read_processes(const ClusterView& view, FamilyFacts& facts, int size, std::optional<int> rank) {
     Tasks tasks{.count = size,
                 .task = rank,
-                .local_task = number_of(view, "LOCAL_RANK", 0),
-                .local_count = number_of(view, "LOCAL_WORLD_SIZE", 1),
+                .local_task = take_number(view, facts, "LOCAL_RANK", 0),
+                .local_count = take_number(view, facts, "LOCAL_WORLD_SIZE", 1),
                 .nodes = {},
                 .evidence = fmt::format("WORLD_SIZE={}", size),
                 .one_per_node = "without LOCAL_RANK and LOCAL_WORLD_SIZE"};
@@ -73,11 +73,17 @@ Tasks read_processes(const ClusterView& view, int size, std::optional<int> rank)
     return tasks;
 }
 
+bool tells_nodes(const ClusterView& view) {
+    return text_of(view, "NODE_RANK") != nullptr && text_of(view, "LOCAL_WORLD_SIZE") != nullptr &&
+           text_of(view, "LOCAL_RANK") == nullptr;
+}
+
 // MosaicML counts processes in WORLD_SIZE and nodes in NODE_RANK, and starts one process on each node.
 bool claim_nodes_of_processes(const ClusterView& view, FamilyFacts& facts, int size) {
-    const auto node = number_of(view, "NODE_RANK", 0);
-    const auto each = number_of(view, "LOCAL_WORLD_SIZE", 1);
-    if (!node || !each || size % *each != 0 || text_of(view, "LOCAL_RANK") != nullptr) return false;
+    if (!tells_nodes(view)) return false;
+    const auto node = take_number(view, facts, "NODE_RANK", 0);
+    const auto each = take_number(view, facts, "LOCAL_WORLD_SIZE", 1);
+    if (!node || !each || size % *each != 0) return false;
     claim(facts, Fact::nnodes, std::to_string(size / *each), "WORLD_SIZE");
     claim_number(view, facts, Fact::node_rank, "NODE_RANK", 0);
     claim_number(view, facts, Fact::workers, "LOCAL_WORLD_SIZE", 1);
@@ -89,7 +95,7 @@ bool claim_nodes_of_processes(const ClusterView& view, FamilyFacts& facts, int s
 std::optional<FamilyFacts> read_told(const ClusterView& view, const ToldNames& names) {
     const auto nodes = number_of(view, names.nodes, 1);
     const bool is_listed = names.nodes.empty() && text_of(view, names.list) != nullptr;
-    if (!nodes && !number_of(view, names.number, 0) && !is_listed) return std::nullopt;
+    if (!first_of(view, {names.nodes, names.number}) && !is_listed) return std::nullopt;
     FamilyFacts facts;
     claim_number(view, facts, Fact::nnodes, names.nodes, 1);
     claim_number(view, facts, Fact::node_rank, names.number, 0);
@@ -135,11 +141,13 @@ std::optional<FamilyFacts> read_lepton(const ClusterView& view) {
 std::optional<FamilyFacts> read_tpu(const ClusterView& view) {
     if (text_of(view, "TPU_WORKER_HOSTNAMES") == nullptr) return std::nullopt;
     auto facts = read_told(view, {.nodes = {}, .number = "TPU_WORKER_ID", .list = "TPU_WORKER_HOSTNAMES"});
-    const auto slices = number_of(view, "MEGASCALE_NUM_SLICES", 2);
-    if (facts && slices && facts->conflict.empty())
-        facts->conflict = fmt::format(
-            "MEGASCALE_NUM_SLICES={}, and TPU_WORKER_ID counts the machines of one slice, so give --nnodes, --node-rank and --master-addr",
-            *slices);
+    const auto slices = take_number(view, *facts, "MEGASCALE_NUM_SLICES", 1);
+    if (slices && *slices > 1)
+        refuse(
+            *facts,
+            fmt::format(
+                "MEGASCALE_NUM_SLICES={}, and TPU_WORKER_ID counts the machines of one slice, so give --nnodes, --node-rank and --master-addr",
+                *slices));
     return facts;
 }
 
@@ -150,7 +158,7 @@ std::optional<FamilyFacts> read_aws_batch(const ClusterView& view) {
                                   .address = "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"});
     if (!facts) return facts;
     const auto index = number_of(view, "AWS_BATCH_JOB_NODE_INDEX", 0);
-    const int main = number_of(view, "AWS_BATCH_JOB_MAIN_NODE_INDEX", 0).value_or(0);
+    const int main = take_number(view, *facts, "AWS_BATCH_JOB_MAIN_NODE_INDEX", 0).value_or(0);
     if (index) {
         const int rank = *index == main ? 0 : *index < main ? *index + 1 : *index;
         if (rank != *index)
@@ -174,12 +182,13 @@ std::optional<FamilyFacts> read_aws_batch(const ClusterView& view) {
 // Azure ML sets LOCAL_RANK if it starts a process for each GPU; then the bare variables say the rest.
 std::optional<FamilyFacts> read_azure_ml(const ClusterView& view) {
     const bool is_here = first_of(view, {"AZUREML_EXPERIMENT_ID", "AZUREML_RUN_ID"}).has_value();
-    if (!is_here || !number_of(view, "NODE_RANK", 0) || first_of(view, {"LOCAL_RANK"})) return std::nullopt;
+    if (!is_here || !first_of(view, {"NODE_RANK"}) || first_of(view, {"LOCAL_RANK"})) return std::nullopt;
     FamilyFacts facts;
     claim_number(view, facts, Fact::node_rank, "NODE_RANK", 0);
     claim_number(view, facts, Fact::nnodes, "AZUREML_NODE_COUNT", 1);
-    claim_told(view, facts, Fact::master_addr, "MASTER_ADDR");
-    claim_port(view, facts, "MASTER_PORT");
+    refuse_wrong_number(view, facts, "NODE_RANK", 0);
+    refuse_wrong_number(view, facts, "AZUREML_NODE_COUNT", 1);
+    claim_master(view, facts);
     claim_host_of_place(view, facts, "AZ_BATCH_MASTER_NODE");
     claim_told(view, facts, Fact::job_id, "AZUREML_RUN_ID", "azureml-");
     facts.ways_out[Fact::nnodes] = "Azure ML tells this node's number only, so give --nnodes";
@@ -206,7 +215,7 @@ std::optional<FamilyFacts> read_volcano(const ClusterView& view) {
     claim_number(view, facts, Fact::node_rank, index->name, 0);
     facts.ways_out[Fact::node_rank] = lack_of(view, index->name, "no whole number") + ", so give --node-rank";
     const std::string count = list.substr(0, list.size() - kHostsSuffix.size()) + "_NUM";
-    refuse(facts, count_conflict(count, number_of(view, count, 1), list, facts.hosts));
+    refuse(facts, count_conflict(count, take_number(view, facts, count, 1), list, facts.hosts));
     const std::string& first = facts.hosts.front().name;
     claim(facts, Fact::job_id, "volcano-" + first.substr(0, first.find('.')), list);
     return facts;
@@ -214,10 +223,9 @@ std::optional<FamilyFacts> read_volcano(const ClusterView& view) {
 
 // A pod is told its own index, and not how many pods there are.
 std::optional<FamilyFacts> read_indexed_pod(const ClusterView& view) {
-    const auto index = number_of(view, "JOB_COMPLETION_INDEX", 0);
     if (text_of(view, "JOB_COMPLETION_INDEX") == nullptr) return std::nullopt;
     FamilyFacts facts;
-    refuse(facts, wrong_number(view, "JOB_COMPLETION_INDEX", 0));
+    const auto index = take_number(view, facts, "JOB_COMPLETION_INDEX", 0);
     if (!index) return facts;
     facts.ways_out[Fact::nnodes] = fmt::format(
         "JOB_COMPLETION_INDEX={} tells this pod its index only, so give --nnodes; where each pod is a job of its own, --standalone",
@@ -226,8 +234,7 @@ std::optional<FamilyFacts> read_indexed_pod(const ClusterView& view) {
         "JOB_COMPLETION_INDEX={} tells this pod its index only; a pod of an indexed Job is known to others where its template has "
         "a subdomain and a headless service; with these, or with --master-addr, they meet",
         *index);
-    claim_told(view, facts, Fact::master_addr, "MASTER_ADDR");
-    claim_port(view, facts, "MASTER_PORT");
+    claim_master(view, facts);
     const std::string job = job_of_pod(view, *index);
     const std::string* set = text_of(view, "JOBSET_NAME");
     const std::string* group = text_of(view, "REPLICATED_JOB_NAME");
@@ -251,19 +258,21 @@ std::optional<FamilyFacts> read_indexed_pod(const ClusterView& view) {
 
 // WORLD_SIZE and RANK count processes for torchrun's kind, and nodes for Kubeflow's.
 std::optional<FamilyFacts> read_bare_master(const ClusterView& view) {
-    const auto size = number_of(view, "WORLD_SIZE", 1);
-    const auto rank = number_of(view, "RANK", 0);
-    if (!size || *size == 1) return std::nullopt;
+    const std::string* told = text_of(view, "WORLD_SIZE");
+    if (told == nullptr || *told == "1" || (!first_of(view, {"RANK"}) && !tells_nodes(view)))
+        return std::nullopt;
     FamilyFacts facts;
+    const auto size = take_number(view, facts, "WORLD_SIZE", 1);
+    const auto rank = take_number(view, facts, "RANK", 0);
+    if (!size) return facts;
     const bool has_nodes = claim_nodes_of_processes(view, facts, *size);
-    if (!has_nodes && !rank) return std::nullopt;
     claim_master(view, facts);
     facts.ways_out[Fact::master_addr] = "MASTER_ADDR is not set, so give --master-addr";
     if (rank && *rank >= *size)
         facts.conflict = fmt::format("RANK={} is not below WORLD_SIZE={}", *rank, *size);
     if (has_nodes) return facts;
     if (first_of(view, {"LOCAL_RANK", "LOCAL_WORLD_SIZE"})) {
-        facts.tasks = read_processes(view, *size, rank);
+        facts.tasks = read_processes(view, facts, *size, rank);
     } else if (first_of(view, {"KUBERNETES_SERVICE_HOST", "NPROC_PER_NODE"})) {
         claim_number(view, facts, Fact::nnodes, "WORLD_SIZE", 1);
         claim_number(view, facts, Fact::node_rank, "RANK", 0);
@@ -278,9 +287,11 @@ std::optional<FamilyFacts> read_bare_master(const ClusterView& view) {
 
 // A process is a node in a pod, unless it has been given some of the devices only.
 std::optional<FamilyFacts> read_jax(const ClusterView& view) {
-    const auto count = number_of(view, "JAX_NUM_PROCESSES", 1);
-    if (!count || *count == 1) return std::nullopt;
+    const std::string* told = text_of(view, "JAX_NUM_PROCESSES");
+    if (told == nullptr || *told == "1") return std::nullopt;
     FamilyFacts facts;
+    const auto count = take_number(view, facts, "JAX_NUM_PROCESSES", 1);
+    if (!count) return facts;
     // JAX itself listens at the port that stands there.
     claim_host_of_place(view, facts, "JAX_COORDINATOR_ADDRESS");
     facts.ways_out[Fact::nnodes] = fmt::format(
@@ -378,11 +389,11 @@ void add_pool(const boost::json::object& cluster, std::string_view pool, std::ve
 std::optional<std::size_t> place_of(const boost::json::object& cluster, const boost::json::object& task) {
     const boost::json::value* type = task.if_contains("type");
     const boost::json::value* index = task.if_contains("index");
-    if (type == nullptr || !type->is_string() || index == nullptr || !index->is_int64()) return std::nullopt;
+    const bool is_told = type != nullptr && type->is_string() && index != nullptr && index->is_int64();
+    if (!is_told || index->get_int64() < 0) return std::nullopt;
     std::vector<ListedHost> before;
     for (const std::string_view pool : kNodePools) {
-        if (type->get_string() == pool)
-            return before.size() + static_cast<std::size_t>(std::max<std::int64_t>(index->get_int64(), 0));
+        if (type->get_string() == pool) return before.size() + static_cast<std::size_t>(index->get_int64());
         add_pool(cluster, pool, before);
     }
     return std::nullopt;

@@ -8,7 +8,6 @@
 
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/job/failure.hpp"
-#include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline launch {
@@ -87,14 +86,22 @@ void refuse(FamilyFacts& facts, std::string conflict) {
     if (facts.conflict.empty()) facts.conflict = std::move(conflict);
 }
 
-void claim_port(const ClusterView& view, FamilyFacts& facts, std::string_view variable) {
-    if (const std::string* port = text_of(view, variable); port != nullptr && parse_port(*port))
-        claim(facts, Fact::master_port, *port, variable);
+void refuse_wrong_number(const ClusterView& view, FamilyFacts& facts, std::string_view variable, int lowest) {
+    std::string wrong = wrong_number(view, variable, lowest);
+    if (wrong.empty() || !facts.conflict.empty()) return;
+    facts.conflict = std::move(wrong);
+    facts.is_malformed = true;
+}
+
+std::optional<int> take_number(const ClusterView& view, FamilyFacts& facts, std::string_view variable,
+                               int lowest) {
+    refuse_wrong_number(view, facts, variable, lowest);
+    return number_of(view, variable, lowest);
 }
 
 void claim_master(const ClusterView& view, FamilyFacts& facts) {
     claim_told(view, facts, Fact::master_addr, "MASTER_ADDR");
-    claim_port(view, facts, "MASTER_PORT");
+    claim_told(view, facts, Fact::master_port, "MASTER_PORT");
 }
 
 bool take_host_list(const ClusterView& view, FamilyFacts& facts, std::string_view variable) {

@@ -48,8 +48,11 @@ void claim_number(const ClusterView& view, FamilyFacts& facts, Fact fact, std::s
                   int lowest);
 // refuse notes the conflict, if the text says one and no other was noted before.
 void refuse(FamilyFacts& facts, std::string conflict);
-void claim_port(const ClusterView& view, FamilyFacts& facts, std::string_view variable);
-// MASTER_ADDR and MASTER_PORT.
+// refuse_wrong_number notes a variable that is set, but to no such number, likewise; take_number reads the number as well.
+void refuse_wrong_number(const ClusterView& view, FamilyFacts& facts, std::string_view variable, int lowest);
+std::optional<int> take_number(const ClusterView& view, FamilyFacts& facts, std::string_view variable,
+                               int lowest);
+// Claims MASTER_ADDR and MASTER_PORT; what is no port is refused where it is used.
 void claim_master(const ClusterView& view, FamilyFacts& facts);
 
 // Takes the hosts that the variable lists; one that is set and lists none becomes a conflict. Returns whether there are any.
@@ -81,7 +84,7 @@ void read_slurm_hosts(const ClusterView& view, FamilyFacts& facts, const std::st
 // Claims the job, perhaps its step, and how often it was requeued: "slurm-4711.0-r1".
 void claim_slurm_identity(const ClusterView& view, FamilyFacts& facts, bool with_step);
 // Returns 2 and more for a heterogeneous job.
-int slurm_components(const ClusterView& view);
+int slurm_components(const ClusterView& view, FamilyFacts& facts);
 // Claims when the job has to end, and the GPUs that it has here.
 void claim_slurm_limits(const ClusterView& view, FamilyFacts& facts);
 

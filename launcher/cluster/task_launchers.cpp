@@ -75,13 +75,12 @@ void claim_step_place(const ClusterView& view, FamilyFacts& facts) {
     claim_told(view, facts, Fact::own_name, "SLURMD_NODENAME");
     facts.fits = name == nullptr || is_own_name(view, *name);
     const auto names = names_of(facts.hosts);
-    const auto number = number_of(view, "SLURM_NODEID", 0);
+    const auto number = take_number(view, facts, "SLURM_NODEID", 0);
     if (number) {
         claim(facts, Fact::node_rank, std::to_string(*number), "SLURM_NODEID");
     } else if (const auto place = name != nullptr ? position_of(*name, names) : std::nullopt) {
         claim(facts, Fact::node_rank, std::to_string(*place), "SLURMD_NODENAME");
     }
-    refuse(facts, wrong_number(view, "SLURM_NODEID", 0));
     const auto position = own_position(view, names);
     if (number && position && *position != *number)
         facts.conflict = fmt::format(
@@ -99,16 +98,24 @@ void check_step_counts(const ClusterView& view, FamilyFacts& facts, int tasks) {
                                      sum, kStepTasks, tasks);
 }
 
-Tasks read_step_tasks(const ClusterView& view, const FamilyFacts& facts, std::optional<int> nodes) {
-    const auto tasks = number_of(view, kStepTasks, 1);
+// A number that is none of the tasks becomes a conflict.
+void check_task(Tasks& tasks, std::string_view variable, FamilyFacts& facts) {
+    if (!tasks.task || *tasks.task < tasks.count) return;
+    refuse(facts, fmt::format("{}={} is not below {}", variable, *tasks.task, tasks.evidence));
+    tasks.task.reset();
+}
+
+Tasks read_step_tasks(const ClusterView& view, FamilyFacts& facts, std::optional<int> nodes) {
+    const auto tasks = take_number(view, facts, kStepTasks, 1);
     Tasks read{.count = tasks.value_or(nodes.value_or(1)),
-               .task = number_of(view, "SLURM_PROCID", 0),
-               .local_task = number_of(view, "SLURM_LOCALID", 0),
+               .task = take_number(view, facts, "SLURM_PROCID", 0),
+               .local_task = take_number(view, facts, "SLURM_LOCALID", 0),
                .local_count = {},
                .nodes = nodes,
                .evidence = {},
                .one_per_node = "srun --ntasks-per-node=1"};
     read.evidence = fmt::format("{}={}", tasks ? kStepTasks : kStepNodes, read.count);
+    if (tasks) check_task(read, "SLURM_PROCID", facts);
     const auto number = number_of(view, "SLURM_NODEID", 0);
     if (number && static_cast<std::size_t>(*number) < facts.hosts.size())
         read.local_count = facts.hosts[static_cast<std::size_t>(*number)].slots;
@@ -119,7 +126,7 @@ Tasks read_step_tasks(const ClusterView& view, const FamilyFacts& facts, std::op
 
 // srun starts the components of a heterogeneous job in one step, and each may know of itself only.
 void check_components(const ClusterView& view, FamilyFacts& facts) {
-    const int components = slurm_components(view);
+    const int components = slurm_components(view, facts);
     if (components < 2) return;
     std::vector<std::string> all;
     for (int i = 0; i < components && all.size() <= kMaxListedHosts; ++i) {
@@ -138,23 +145,21 @@ void check_components(const ClusterView& view, FamilyFacts& facts) {
 }  // namespace
 
 std::optional<FamilyFacts> read_tasks(const ClusterView& view, const TaskNames& names) {
-    const auto size = number_of(view, names.size, 1);
-    const auto told_nodes = number_of(view, names.nodes, 1);
-    if (!size && !told_nodes) return std::nullopt;
+    if (!first_of(view, {names.size, names.nodes})) return std::nullopt;
     FamilyFacts facts;
+    const auto size = take_number(view, facts, names.size, 1);
+    const auto told_nodes = take_number(view, facts, names.nodes, 1);
+    refuse_wrong_number(view, facts, names.node_rank, 0);
+    if (!size && !told_nodes) return facts;
     Tasks tasks{.count = size ? *size : *told_nodes,
-                .task = number_of(view, names.rank, 0),
-                .local_task = number_of(view, names.local_rank, 0),
-                .local_count = number_of(view, names.local_size, 1),
+                .task = take_number(view, facts, names.rank, 0),
+                .local_task = take_number(view, facts, names.local_rank, 0),
+                .local_count = take_number(view, facts, names.local_size, 1),
                 .nodes = {},
                 .evidence = fmt::format("{}={}", size ? names.size : names.nodes, size ? *size : *told_nodes),
                 .one_per_node = std::string(names.one_per_node)};
     if (tasks.count == 1) tasks.local_count = 1;
-    if (tasks.task && *tasks.task >= tasks.count) {
-        facts.conflict = fmt::format("{}={} is not below {}", names.rank, *tasks.task, tasks.evidence);
-        tasks.task.reset();
-    }
-    refuse(facts, wrong_number(view, names.rank, 0));
+    check_task(tasks, names.rank, facts);
     if (const auto nodes = nodes_of_tasks(view, names, tasks.count, tasks.local_count)) {
         facts.claims[Fact::nnodes] = *nodes;
         tasks.nodes = std::stoi(nodes->value);
@@ -179,6 +184,8 @@ std::optional<FamilyFacts> read_pals(const ClusterView& view) {
     if (auto facts = read_tasks(view, kPals)) return facts;
     // A task that was started without PMI has a number, and is not told of how many.
     FamilyFacts facts;
+    for (const std::string_view number : {kPals.rank, kPals.node_rank})
+        refuse_wrong_number(view, facts, number, 0);
     claim_number(view, facts, Fact::node_rank, kPals.node_rank, 0);
     facts.ways_out[Fact::nnodes] =
         "PMI_SIZE is not set, so give --nnodes and --master-addr, or --standalone for a job of its own in each task";
@@ -187,9 +194,9 @@ std::optional<FamilyFacts> read_pals(const ClusterView& view) {
 
 std::optional<FamilyFacts> read_open_mpi(const ClusterView& view) {
     auto facts = read_tasks(view, kOpenMpi);
-    if (!facts) return facts;
+    if (!facts || !facts->tasks) return facts;
     // This node has one task, and others may have more.
-    const auto nodes = number_of(view, "OMPI_MCA_orte_num_nodes", 1);
+    const auto nodes = take_number(view, *facts, "OMPI_MCA_orte_num_nodes", 1);
     Tasks& tasks = *facts->tasks;
     if (nodes && tasks.local_count == 1 && *nodes < tasks.count) {
         tasks.nodes = *nodes;
@@ -238,7 +245,7 @@ std::optional<FamilyFacts> read_slurm_step(const ClusterView& view) {
     if (is_shell_step(view)) return std::nullopt;
     auto nodes = number_of(view, kStepNodes, 1);
     const auto tasks = number_of(view, kStepTasks, 1);
-    if (!tasks && !first_of(view, {kStepNodes, kStepList})) return std::nullopt;
+    if (!first_of(view, {kStepTasks, kStepNodes, kStepList})) return std::nullopt;
     FamilyFacts facts;
     claim_number(view, facts, Fact::nnodes, kStepNodes, 1);
     read_slurm_hosts(view, facts, kStepList, kStepCounts);
@@ -248,16 +255,15 @@ std::optional<FamilyFacts> read_slurm_step(const ClusterView& view) {
         nodes = nodes.value_or(static_cast<int>(facts.hosts.size()));
         claim_listed(facts);
     }
-    refuse(facts, wrong_number(view, kStepNodes, 1));
+    refuse_wrong_number(view, facts, kStepNodes, 1);
     if (facts.conflict.empty()) claim_step_place(view, facts);
     if (facts.conflict.empty() && tasks) check_step_counts(view, facts, *tasks);
     facts.tasks = read_step_tasks(view, facts, nodes);
     if (facts.conflict.empty()) check_components(view, facts);
     // "12000-12003" of --resv-ports.
-    if (const std::string* ports = text_of(view, "SLURM_STEP_RESV_PORTS")) {
-        if (const auto port = parse_port(ports->substr(0, ports->find_first_of("-,"))))
-            claim(facts, Fact::master_port, std::to_string(*port), "SLURM_STEP_RESV_PORTS");
-    }
+    if (const std::string* ports = text_of(view, "SLURM_STEP_RESV_PORTS"))
+        claim(facts, Fact::master_port, ports->substr(0, ports->find_first_of("-,")),
+              "SLURM_STEP_RESV_PORTS");
     claim_slurm_identity(view, facts, true);
     claim_slurm_limits(view, facts);
     facts.ways_out[Fact::master_addr] =
@@ -267,9 +273,10 @@ std::optional<FamilyFacts> read_slurm_step(const ClusterView& view) {
 
 // LSF_PM_TASKID counts from 1.
 std::optional<FamilyFacts> read_blaunch(const ClusterView& view) {
-    const auto task = number_of(view, "LSF_PM_TASKID", 1);
-    if (!task) return std::nullopt;
+    if (text_of(view, "LSF_PM_TASKID") == nullptr) return std::nullopt;
     FamilyFacts facts;
+    const auto task = take_number(view, facts, "LSF_PM_TASKID", 1);
+    if (!task) return facts;
     facts.hosts = read_lsf_hosts(view, facts.hosts_source);
     const int nodes = static_cast<int>(facts.hosts.size());
     Tasks tasks{.count = std::max(nodes, *task),

@@ -60,6 +60,8 @@ struct Hello {
     std::string role = "default";
     std::string host;
     std::int64_t pid = 0;
+    // Drawn by the agent, once: in containers several may have one name and one pid.
+    std::uint64_t nonce = 0;
     bool wants_rank_ends = false;   // send RankEnds before Finish (for --result-file)
     JobCommand command;             // the same on all nodes that have workers of one role …
     bool allow_different = false;   // … unless this one allows others
@@ -81,7 +83,7 @@ struct Hello {
 };
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (version, run_id, node_rank, nnodes, min_nodes, local_world_size, role, host, pid,
-                       wants_rank_ends, command, allow_different, reached_at, traits, grace_ms,
+                       nonce, wants_rank_ends, command, allow_different, reached_at, traits, grace_ms,
                        meeting_address, meeting_port, following, seeks_port, list_position, list_size,
                        addresses, rank_order, unfit))
 constexpr std::size_t limit_of(Of<&Hello::host>) { return kMaxHostText; }

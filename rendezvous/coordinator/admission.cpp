@@ -64,7 +64,7 @@ std::optional<Refused> reason_to_refuse(const Hello& newcomer, const JobTerms& t
 }
 
 bool is_same_agent(const Hello& one, const Hello& other) {
-    return one.host == other.host && one.pid == other.pid;
+    return one.host == other.host && one.pid == other.pid && one.nonce == other.nonce;
 }
 
 Company company_of(const Hello& newcomer, const std::optional<Hello>& own, const JobNode* holder,
@@ -150,7 +150,7 @@ bool can_be_true(const ControlMessage& message, const JobNode& from) {
 namespace {
 
 std::string key_of_node(const Hello& hello) {
-    return hello.node_rank == kUnnumbered ? fmt::format("{} {}", hello.host, hello.pid)
+    return hello.node_rank == kUnnumbered ? fmt::format("{} {} {}", hello.host, hello.pid, hello.nonce)
                                           : std::to_string(hello.node_rank);
 }
 

@@ -24,7 +24,8 @@ struct CoordinatorOptions {
     int nnodes = 1;
     Elasticity elasticity;
     std::chrono::milliseconds join_timeout = kDefaultJoinTimeout;
-    std::chrono::milliseconds heartbeat{0};  // the limit of silence; 0: silence is no sign of a loss
+    std::chrono::milliseconds join_spent{0};  // so much of it was over when the coordinator began
+    std::chrono::milliseconds heartbeat{0};   // the limit of silence; 0: silence is no sign of a loss
     RestartOptions restarts;
     unsigned jitter_seed = 0;  // of the pauses between rounds
     std::optional<ExitWaitOptions> exit_wait;

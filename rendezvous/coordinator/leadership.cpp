@@ -33,7 +33,9 @@ std::string meeting_address(const JobNode& node, const JobNodes& nodes) {
 
 const Member* listed(const Hello& agent, const MemberList& list) {
     for (const Member& member : list.members) {
-        if (member.host == agent.host && member.pid == agent.pid) return &member;
+        const bool is_it =
+            member.host == agent.host && member.pid == agent.pid && member.nonce == agent.nonce;
+        if (is_it) return &member;
     }
     return nullptr;
 }
@@ -278,7 +280,7 @@ MemberList Leadership::member_list(const Roster& roster, const RoundHistory& his
     const auto add = [&](const JobNode& node) {
         if (list.members.size() == kMaxMembersListed) return;
         list.members.push_back({node.hello.node_rank, node.place, node.hello.host, node.hello.pid,
-                                node.hello.local_world_size, meeting_address(node, nodes),
+                                node.hello.nonce, node.hello.local_world_size, meeting_address(node, nodes),
                                 node.hello.meeting_port});
     };
     if (host) add(nodes.at(*host));

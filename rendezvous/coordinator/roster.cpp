@@ -9,8 +9,8 @@
 namespace ddprun::inline job {
 namespace {
 
-std::tuple<std::string, std::int64_t, int> newcomer_of(const Hello& hello) {
-    return {hello.host, hello.pid, hello.node_rank};
+std::tuple<std::string, std::int64_t, std::uint64_t, int> newcomer_of(const Hello& hello) {
+    return {hello.host, hello.pid, hello.nonce, hello.node_rank};
 }
 
 void name_missing(Waiting& status, const CoordinatorOptions& options, const JobNodes& nodes,
@@ -31,7 +31,7 @@ void name_missing(Waiting& status, const CoordinatorOptions& options, const JobN
 Roster::Roster(SharedOptions options, TimePoint now)
     : options_(std::move(options)),
       is_seated_(options_->predecessor.has_value()),
-      join_deadline_(now + options_->join_timeout) {}
+      join_deadline_(now + options_->join_timeout - options_->join_spent) {}
 
 const JobNode* Roster::find(ConnectionId connection) const {
     const auto entry = nodes_by_connection_.find(connection);
@@ -336,6 +336,7 @@ std::vector<Roster::ConnectionId> Roster::take_over(const std::vector<FollowerSe
         node.hello.node_rank = node.key = member.group_rank;
         node.hello.host = member.host;
         node.hello.pid = member.pid;
+        node.hello.nonce = member.nonce;
         node.hello.local_world_size = member.local_world_size;
         node.place = member.place;
         node.connected = false;

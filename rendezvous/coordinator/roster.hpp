@@ -131,7 +131,7 @@ class Roster {
     std::vector<ConnectionId> take_over(const std::vector<FollowerSeat>& seats, const MemberList& list);
 
   private:
-    using Newcomer = std::tuple<std::string, std::int64_t, int>;
+    using Newcomer = std::tuple<std::string, std::int64_t, std::uint64_t, int>;
     const JobNode* holder_of(int number) const;
 
     SharedOptions options_;

@@ -204,7 +204,7 @@ std::optional<HostRecord> read_host_record(std::string_view json) {
 
 bool is_one_of(const HostRecord& record, const MemberList& list, const std::vector<int>& group_ranks) {
     return std::any_of(list.members.begin(), list.members.end(), [&](const Member& one) {
-        return one.host == record.host && one.pid == record.pid &&
+        return one.host == record.host && one.pid == record.pid && one.nonce == record.nonce &&
                std::find(group_ranks.begin(), group_ranks.end(), one.group_rank) != group_ranks.end();
     });
 }

@@ -86,10 +86,11 @@ struct HostRecord {
     std::string nodes;  // how many the job has, as --nnodes does
     std::string host;   // the name of its machine
     int pid = 0;
-    std::string version;  // of ddprun
-    std::string started;  // when it was elected, for people
+    std::uint64_t nonce = 0;  // Hello's
+    std::string version;      // of ddprun
+    std::string started;      // when it was elected, for people
 };
-BOOST_DESCRIBE_STRUCT(HostRecord, (), (endpoint, run_id, nodes, host, pid, version, started))
+BOOST_DESCRIBE_STRUCT(HostRecord, (), (endpoint, run_id, nodes, host, pid, nonce, version, started))
 
 // A job's key where its host is named: below the prefix, apart from those of all other run ids.
 std::string host_key(const std::string& prefix, const std::string& run_id);

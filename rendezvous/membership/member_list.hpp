@@ -30,12 +30,13 @@ struct Member {
     int group_rank = 0;
     int place = 0;  // see Seating
     std::string host;
-    std::int64_t pid = 0;  // of its agent
+    std::int64_t pid = 0;     // of its agent, …
+    std::uint64_t nonce = 0;  // … as is this (Hello's)
     int local_world_size = 1;
     std::string address;  // where it would host the coordinator
     int port = 0;         // 0: nowhere
 };
-BOOST_DESCRIBE_STRUCT(Member, (), (group_rank, place, host, pid, local_world_size, address, port))
+BOOST_DESCRIBE_STRUCT(Member, (), (group_rank, place, host, pid, nonce, local_world_size, address, port))
 constexpr std::size_t limit_of(Of<&Member::host>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Member::address>) { return kMaxHostText; }
 constexpr NumberRange range_of(Of<&Member::group_rank>) { return kNodeRange; }

@@ -3,14 +3,17 @@
 #include <array>
 #include <string_view>
 
+#include "rendezvous/system/split.hpp"
+
 namespace ddprun::inline base {
 namespace {
 
 // The names by which one launcher tells a task its place; empty: it does not tell that.
 struct TaskPlaceNames {
     std::string_view rank, size, local_rank, local_size;
+    std::string_view ways = {};  // by which its own library takes part, between blanks; empty: MPI's
 };
-constexpr std::array<TaskPlaceNames, 11> kTaskPlaces{{
+constexpr std::array<TaskPlaceNames, 14> kTaskPlaces{{
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {"", "", "OMPI_COMM_WORLD_NODE_RANK", ""},
@@ -19,15 +22,20 @@ constexpr std::array<TaskPlaceNames, 11> kTaskPlaces{{
     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
     {"PMIX_RANK", "", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"},
     {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
+    {"MVP_COMM_WORLD_RANK", "MVP_COMM_WORLD_SIZE", "MVP_COMM_WORLD_LOCAL_RANK", "MVP_COMM_WORLD_LOCAL_SIZE"},
     {"PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"},
+    {"ALPS_APP_PE", "", "", ""},
     {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE"},
-    {"HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"},
     {"FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", ""},
+    {"HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
+     "HOROVOD_GLOO_RENDEZVOUS_ADDR HOROVOD_GLOO_RENDEZVOUS_PORT"},
+    {"JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "", "", "JAX_COORDINATOR_ADDRESS JAX_LOCAL_DEVICE_IDS"},
 }};
 
-constexpr std::array<const char*, 9> kWaysIn = {
-    "PMI_FD",           "PMI_PORT",          "PMI_ID",           "PMIX_NAMESPACE",  "PMIX_SERVER_URI",
-    "PMIX_SERVER_URI2", "PMIX_SERVER_URI21", "PMIX_SERVER_URI3", "PMIX_SERVER_URI4"};
+// Behind PMIX_SERVER_URI stand versions of its library.
+constexpr std::string_view kMpiWays =
+    "PMI_FD PMI_PORT PMI_ID PMI_CONTROL_PORT PALS_APINFO PMIX_NAMESPACE PMIX_SERVER_URI PMIX_SERVER_URI2 "
+    "PMIX_SERVER_URI21 PMIX_SERVER_URI3 PMIX_SERVER_URI4 PMIX_SERVER_URI41 PMIX_SERVER_URI51";
 
 // Returns whether what was told is true.
 bool correct(std::map<std::string, std::string>& environment, std::string_view name, int number) {
@@ -39,19 +47,21 @@ bool correct(std::map<std::string, std::string>& environment, std::string_view n
     return was_true;
 }
 
+void close(std::map<std::string, std::string>& environment, std::string_view ways) {
+    for (const std::string_view way : split_at(ways, ' ')) environment.erase(std::string(way));
+}
+
 }  // namespace
 
 void correct_task_variables(std::map<std::string, std::string>& environment, const TaskPlace& place) {
-    bool is_task = true;
     for (const TaskPlaceNames& names : kTaskPlaces) {
         const bool has_place = correct(environment, names.rank, place.rank);
         const bool has_size = correct(environment, names.size, place.size);
-        is_task = is_task && has_place && (has_size || names.rank.empty());
         correct(environment, names.local_rank, place.local_rank);
         correct(environment, names.local_size, place.local_size);
+        const bool is_task = has_place && (has_size || names.rank.empty());
+        if (!is_task) close(environment, names.ways.empty() ? kMpiWays : names.ways);
     }
-    if (is_task) return;
-    for (const char* way : kWaysIn) environment.erase(way);
 }
 
 }  // namespace ddprun::inline base

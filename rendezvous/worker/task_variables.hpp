@@ -8,8 +8,8 @@
 namespace ddprun::inline base {
 
 // Gives a worker its own place by the names of all launchers that have told one; those that are not set stay so. Where what was told
-// is not true of the worker, the ways by which MPI's library would take part in that place go: two processes in one would wait for each
-// other.
+// is not true of the worker, the ways by which MPI's library, Horovod or JAX would take part in that place go: two processes in one would
+// wait for each other.
 struct TaskPlace {
     int rank, size, local_rank, local_size;
 };

@@ -101,6 +101,9 @@ void read_ranks(const Environment& environment, const PlaceNames& names, WorkerP
         find_variable(environment, names.local_world_size) != nullptr && &names != &kSlurmNames;
     place.local_world_size = read_optional_number(environment, names.local_world_size, 1, 1);
     place.local_rank = read_optional_number(environment, names.local_rank, 0, 0);
+    if (place.is_local_size_told && place.local_rank >= place.local_world_size)
+        fail_variable(names.local_rank, std::to_string(place.local_rank),
+                      fmt::format("below {}={}", names.local_world_size, place.local_world_size));
 }
 
 // The ports of jobs without MASTER_PORT, below those that the kernel gives to anybody.

@@ -286,6 +286,11 @@ TEST_CASE("adapted task: torchrun's variables of the launcher's") {
     const Environment bare = {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "8"}, {"WORLD_SIZE", "4"},
                               {"RANK", "3"},        {"LOCAL_RANK", "1"},  {"LOCAL_WORLD_SIZE", "2"}};
     CHECK(task_variables(planned({"--adapt"}, bare)).at("MASTER_ADDR") == "h");
+    Environment beyond = bare;
+    beyond["MASTER_PORT"] = "99999";
+    CHECK_THAT(plan_refusal([&] { task_variables(planned({"--adapt"}, beyond)); }),
+               Catch::Contains("MASTER_PORT=99999: "));
+    CHECK(task_variables(planned({"--adapt", "--master-port=9"}, beyond)).at("MASTER_PORT") == "9");
     CHECK_THAT(plan_refusal([&] { task_variables(planned({"--adapt"}, {})); }),
                Catch::Contains("no process launcher"));
     CHECK_THAT(plan_refusal([&] {

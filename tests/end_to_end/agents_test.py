@@ -6,6 +6,7 @@ import re
 import select
 import signal
 import socket
+import subprocess
 import tempfile
 import threading
 
@@ -42,6 +43,18 @@ class Joining(AgentsTest):
                 ids |= set(re.findall(r"^DDPRUN_RUN_ID=(.+)$", out, re.MULTILINE))
                 base += counts[rank]
             self.assertEqual(len(ids), 1, "the job's id is one on all nodes")
+
+    def test_agents_of_one_name_and_one_pid_as_in_containers(self):
+        container = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+        tried = subprocess.run([*container, "true"], capture_output=True, text=True, check=False)
+        if tried.returncode != 0:
+            self.skipTest(f"skipped: no PID namespaces here: {tried.stderr.strip()}")
+        c10d = ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{free_port()}", "--rdzv-id", "job")
+        for agents in ([self.agent(node, *worker("print-env"), prefix=container) for node in (1, 0)],
+                       [self.launch("--nnodes", 2, *c10d, *worker("print-env"), prefix=container) for _ in range(2)]):
+            for agent in agents:
+                self.assertEqual(agent.wait(), 0, agent.err())
+            self.assertEqual({rank for agent in agents for rank in re.findall(r"^RANK=(\d+)$", agent.out(), re.MULTILINE)}, {"0", "1"})
 
     def ranks_by(self, order, places):
         """The first rank of each node, of three with 1, 2 and 3 workers; and what the agents say of it."""

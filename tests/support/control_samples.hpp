@@ -40,7 +40,8 @@ inline MemberList sample_members() {
     MemberList list{
         .epoch = 2, .round = 5, .job_id = "none-ab12", .size = 3, .host_rank = 1, .heartbeat_ms = 5000};
     list.grace_ms = 30'000;
-    list.members = {{1, 2, "gpu01", 99, 8, "10.0.0.1", 29500}, {0, 0, "gpu00", 98, 4, "10.0.0.7", 0}};
+    list.members = {{1, 2, "gpu01", 99, 1, 8, "10.0.0.1", 29500},
+                    {0, 0, "gpu00", 98, 0xffff'ffff'ffff'fffe, 4, "10.0.0.7", 0}};
     list.restart_count = 1;
     list.resizes = 2;
     list.restarts = {{0, "rank 1 failed", 1'700'000'000'000}};
@@ -48,22 +49,30 @@ inline MemberList sample_members() {
     return list;
 }
 
-inline std::vector<ControlMessage> sample_messages() {
-    Hello hello{
-        .version = DDPRUN_VERSION, .run_id = "none", .node_rank = 1, .nnodes = 2, .local_world_size = 8};
+inline Hello sample_hello() {
+    Hello hello{.version = DDPRUN_VERSION,
+                .run_id = "none",
+                .node_rank = 1,
+                .nnodes = 2,
+                .local_world_size = 8,
+                .host = "gpu01",
+                .pid = 4711,
+                .nonce = 0xffff'ffff'ffff'fffe};
     hello.command = describe_command({"train.py", "--lr", "0.1"});
     hello.allow_different = true;
     hello.reached_at = "10.0.0.1";
     hello.traits = {{"NCCL_DEBUG", "INFO"}, {"the executable", "/bin/train", true}};
-    hello.host = "gpu01";
     hello.list_position = 7;
     hello.list_size = 9;
     hello.rank_order = "s0.s4.gpu07";
     hello.unfit = "folder /tmp: is full; make room";
     hello.addresses = {"10.0.0.2", "fd00::2"};
-    hello.pid = 4711;
     hello.following = Following{
         .last = sample_members(), .group_rank = 2, .claim = 3, .cause = sample_failure(), .dead = {0}};
+    return hello;
+}
+
+inline std::vector<ControlMessage> sample_messages() {
     RoundReady ready{
         .round = 2, .job_id = "none-ab12", .group_rank = 1, .group_world_size = 2, .base_rank = 8};
     ready.world_size = 16;
@@ -81,7 +90,7 @@ inline std::vector<ControlMessage> sample_messages() {
     finish.resizes = {{1, "a node (gpu02) has come", 1'700'000'000'000}};
     finish.unknown_nodes = {"node 1 (gpu07)"};
     finish.unknown_node_count = 3;
-    return {hello,
+    return {sample_hello(),
             WorkersSucceeded{2},
             WorkerFailed{2, sample_failure()},
             WorkerDying{2, 12, 0xffff'ffff'ffff'fffe, true},

@@ -234,6 +234,7 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
     LauncherLog& log = call.log();
     refuse_endless_start(call.environment());
     LaunchOptions options = resolve_launch(line, facts);
+    options.join_spent = facts.join_spent;
     if (is_doctors_job(line.program)) options.entry_name = "ddprun doctor";
     call.features()->launch_known(options, line);
     if (line.dry_run) {

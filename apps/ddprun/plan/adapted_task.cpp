@@ -39,7 +39,8 @@ std::string meeting_place(const ClusterPlan& plan) {
 }
 
 std::string meeting_port(const ClusterPlan& plan) {
-    if (const Claim* port = chosen(plan.table, Fact::master_port)) return port->value;
+    if (const auto told = derived_port(plan.table)) return std::to_string(*told);
+    if (const Claim* said = chosen(plan.table, Fact::master_port)) return said->value;
     const Claim* id = chosen(plan.table, Fact::job_id);
     return id != nullptr
                ? std::to_string(port_of_job(id->value, plan.line.port_range.value_or(kDerivedPortRange)))

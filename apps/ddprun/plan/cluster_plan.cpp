@@ -127,8 +127,7 @@ bool take_nodes(CommandLine& line, const ClusterTable& table) {
     }
     if (!nodes && !rank && !address) return false;
     if (address && !line.master_port) {
-        const Grammar<std::uint16_t> grammar = parsed_by(parse_port, "must be a port");
-        line.master_port = derived<std::uint16_t>(table, Fact::master_port, grammar);
+        line.master_port = derived_port(table);
         line.port_derived = line.master_port && chosen(table, Fact::master_port)->belief == Belief::assumed;
     }
     if (const auto id = derived<std::string>(table, Fact::job_id, any_text)) line.run_id = run_id_of(*id);
@@ -202,6 +201,11 @@ Belief belief_of(const OptionOrigin& origin) {
     if (origin.source == OptionSource::command_line) return Belief::command_line;
     if (origin.source == OptionSource::config_file) return Belief::config_file;
     return origin.name.starts_with("PET_") ? Belief::torchrun_variable : Belief::own_variable;
+}
+
+std::optional<std::uint16_t> derived_port(const ClusterTable& table) {
+    const auto port = derived<int>(table, Fact::master_port, number(1, 65535));
+    return port ? std::optional(static_cast<std::uint16_t>(*port)) : std::nullopt;
 }
 
 ClusterTable table_of(const CommandLine& line, const ClusterView& view) {

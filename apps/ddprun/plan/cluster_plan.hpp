@@ -18,6 +18,9 @@ Belief belief_of(const OptionOrigin& origin);
 // Collects what is told of each value, refused or not.
 ClusterTable table_of(const CommandLine& line, const ClusterView& view);
 
+// Returns the port that the environment tells; nothing where the user has said one, or nobody has. Throws UsageError.
+std::optional<std::uint16_t> derived_port(const ClusterTable& table);
+
 // Throws UsageError where the environment speaks of several nodes or tasks, and no job can be made of that.
 ClusterPlan plan_cluster(CommandLine line, ClusterTable table);
 ClusterPlan plan_cluster(CommandLine line, const ClusterView& view);

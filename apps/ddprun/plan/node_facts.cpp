@@ -215,9 +215,13 @@ NodeFacts find_node_facts(const CommandLine& line) {
     const bool asks_for_master = line.master_addr && may_host;
     if (asks_for_master || !line.local_addr.empty() || !line.networks.empty())
         facts.addresses = local_addresses();
-    const auto patience = std::min<std::chrono::milliseconds>(line.join_timeout, kResolverTimeout);
+    using Milliseconds = std::chrono::milliseconds;
+    // The nodes meet in the rest of the time, whether the name is known or not.
+    const auto patience = std::min<Milliseconds>(line.join_timeout / 2, kResolverTimeout);
+    const auto asked = std::chrono::steady_clock::now();
     if (!line.local_addr.empty()) facts.local = resolve_host(line.local_addr, patience);
     if (asks_for_master) facts.master = resolve_host(*line.master_addr, patience);
+    facts.join_spent = std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - asked);
     return facts;
 }
 

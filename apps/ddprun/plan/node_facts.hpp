@@ -31,8 +31,9 @@ struct NodeFacts {
     std::optional<std::variant<std::vector<std::string>, std::string>> master;
     // The addresses behind --local-addr, if it is given, or why there are none.
     std::optional<std::variant<std::vector<std::string>, std::string>> local;
-    RankOrder rank_order;  // as --rank-order has it
-    std::string fresh_id;  // of no other launch
+    std::chrono::milliseconds join_spent{0};  // of --join-timeout, on these two
+    RankOrder rank_order;                     // as --rank-order has it
+    std::string fresh_id;                     // of no other launch
     bool stdin_is_terminal = false;
     std::map<std::string, ProgramFile> files;  // by the names of the programs
     std::vector<std::string> neighbours;       // what lies where the first of them should, if it does not
@@ -54,8 +55,8 @@ std::optional<std::string> python_exec_of(const NodeFacts& facts);
 // Says whether this process was entered with the signal ignored.
 bool is_ignored(int signal);
 
-// Reads the machine and the files that options name (UsageError); on node 0 resolves --master-addr, which may take as long
-// as the resolver's limits.
+// Reads the machine and the files that options name (UsageError); on node 0 resolves --master-addr, which may take the
+// resolver's limit, or half of --join-timeout.
 NodeFacts find_node_facts(const CommandLine& line);
 
 // The files are those that the environment names: small ones, each read once. Throws system_error where the machine does

@@ -10,6 +10,7 @@ import support
 from support import EndToEndTest
 
 STEP = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2", "SLURM_NODEID": "0", "SLURM_STEP_NODELIST": "n1,n2"}
+BARE = {"MASTER_ADDR": "localhost", "RANK": "0", "WORLD_SIZE": "2", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
 POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
 
 # Variables, and what the one line has to show.
@@ -37,6 +38,11 @@ VARIABLES = (
     ({"SM_HOSTS": '["a"', "SM_CURRENT_HOST": "a"}, 'SM_HOSTS=["a" is no list'),
     ({"SM_HOSTS": '["a","b"]', "SM_CURRENT_HOST": "c"}, "SM_CURRENT_HOST=c is none of its hosts"),
     ({**POD, "JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": "x", "JAX_COORDINATOR_ADDRESS": "a:1"}, "JAX_PROCESS_ID=x is no whole number"),
+    ({"FLUX_JOB_SIZE": "x"}, "FLUX_JOB_SIZE=x is no whole number"),
+    ({"RANK": "0", "WORLD_SIZE": "x"}, "WORLD_SIZE=x is no whole number"),
+    ({**BARE, "MASTER_PORT": "99999"}, "MASTER_PORT=99999: must be a whole number from 1 to 65535"),
+    ({**BARE, "MASTER_PORT": "0"}, "MASTER_PORT=0: must be a whole number from 1 to 65535"),
+    ({**STEP, "SLURM_STEP_RESV_PORTS": "x-y"}, "SLURM_STEP_RESV_PORTS=x: must be a whole number from 1 to 65535"),
     ({"PMI_RANK": "x", "PMI_SIZE": "2"}, "PMI_RANK=x is no whole number"),
     ({"PMI_RANK": "3", "PMI_SIZE": "2"}, "PMI_RANK=3 is not below PMI_SIZE=2"),
     ({"MASTER_ADDR": "a b", "RANK": "0", "WORLD_SIZE": "2"}, "MASTER_ADDR: 'a b'"),

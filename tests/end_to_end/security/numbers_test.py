@@ -85,7 +85,7 @@ class FalseNode(NumbersTest):
         connection.sendall(MAGIC)
         node = Conversation(connection)
         node.say({"type": "hello", "version": version, "run_id": "none", "node_rank": 1, "nnodes": 2, "min_nodes": 0,
-                  "local_world_size": 1, "role": "default", "host": "liar", "pid": 4711, "wants_rank_ends": False,
+                  "local_world_size": 1, "role": "default", "host": "liar", "pid": 4711, "nonce": 7, "wants_rank_ends": False,
                   "command": {"text": "", "digest": 0, "whole": 0}, "allow_different": True, "reached_at": "", "traits": [], "grace_ms": 0,
                   "meeting_address": "", "meeting_port": 0, "following": None, "seeks_port": False, "list_position": -1,
                   "list_size": 0, "addresses": [], "rank_order": "", "unfit": ""})

@@ -212,4 +212,20 @@ TEST_CASE("other nodes are shown no secrets of the command, whose digest is of a
     CHECK(hello_of(options, false).command.digest != said.digest);
 }
 
+TEST_CASE("an agent draws one number, by which it is the host's own and known again") {
+    const LaunchOptions options;
+    const Hello said = hello_of(options, true);
+    CHECK(said.nonce != 0);
+    CHECK(is_same_agent(said, *server_options_of(options).coordinator.own_agent));
+    Hello other = said;
+    ++other.nonce;
+    CHECK_FALSE(is_same_agent(said, other));
+}
+
+TEST_CASE("the coordinator is told how much of the join timeout names have taken") {
+    LaunchOptions options;
+    options.join_spent = std::chrono::seconds(2);
+    CHECK(server_options_of(options).coordinator.join_spent == options.join_spent);
+}
+
 }  // namespace ddprun

@@ -1,5 +1,7 @@
 #include "launcher/cluster/cluster_table.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <fstream>
 #include <set>
@@ -161,21 +163,105 @@ TEST_CASE("cluster: the line about what was derived") {
     CHECK(rivals_text(table, Fact::node_rank).empty());
 }
 
-TEST_CASE("cluster: a value that is no number is passed over, or refused where nothing else is there") {
-    for (const char* wrong : {"", " ", "two", "2x", "-2", "0", "2.0", "99999999999999"}) {
-        CAPTURE(wrong);
-        const auto table_of = [](const Environment& environment) {
-            return derive_cluster(
-                {.environment = environment, .host_name = "h", .addresses = {}, .files = {}}, {});
-        };
-        CHECK(table_of({{"SLURM_STEP_NUM_TASKS", wrong}}).refusal.empty());
-        CHECK(table_of({{"OMPI_COMM_WORLD_SIZE", wrong}, {"PMI_SIZE", wrong}}).refusal.empty());
-        // The next launcher's word counts then.
-        CHECK_THAT(table_of({{"OMPI_COMM_WORLD_SIZE", wrong}, {"SLURM_STEP_NUM_TASKS", "2"}}).refusal,
-                   Catch::Contains("SLURM_STEP_NUM_TASKS=2"));
-        CHECK_THAT(table_of({{"LWS_GROUP_SIZE", wrong}, {"LWS_WORKER_INDEX", "0"}}).refusal,
-                   Catch::Contains("--nnodes"));
+namespace {
+
+ClusterTable table_of(const Environment& environment) {
+    return derive_cluster({.environment = environment, .host_name = "h", .addresses = {}, .files = {}}, {});
+}
+
+// What is there beside a variable for it to be read.
+struct NumberRow {
+    const char* variable;
+    Environment beside = {};
+    int lowest = 0;
+};
+
+const Environment kStep = {{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_STEP_NUM_NODES", "2"}};
+const Environment kMpi = {{"OMPI_COMM_WORLD_SIZE", "2"}};
+const Environment kPals = {{"PALS_RANKID", "0"}, {"PMI_SIZE", "2"}};
+const Environment kProcesses = {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}};
+const Environment kMosaic = {{"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "2"}, {"NODE_RANK", "0"}};
+const Environment kComponents = {{"SLURM_HET_SIZE", "2"}, {"SLURM_JOB_NUM_NODES_HET_GROUP_0", "1"}};
+const Environment kAzure = {{"AZUREML_RUN_ID", "7"}, {"NODE_RANK", "0"}, {"AZUREML_NODE_COUNT", "2"}};
+
+const NumberRow kNumberRows[] = {
+    {"SLURM_STEP_NUM_TASKS", {}, 1},
+    {"SLURM_STEP_NUM_NODES", {}, 1},
+    {"SLURM_PROCID", kStep},
+    {"SLURM_LOCALID", kStep},
+    {"SLURM_NODEID", kStep},
+    {"SLURM_HET_SIZE", {}, 1},
+    {"SLURM_HET_SIZE", kStep, 1},
+    {"SLURM_JOB_NUM_NODES_HET_GROUP_1", kComponents, 1},
+    {"SLURM_JOB_NUM_NODES", {}, 1},
+    {"OMPI_COMM_WORLD_SIZE", {}, 1},
+    {"OMPI_COMM_WORLD_RANK", kMpi},
+    {"OMPI_COMM_WORLD_LOCAL_SIZE", kMpi, 1},
+    {"OMPI_COMM_WORLD_LOCAL_RANK", kMpi},
+    {"OMPI_MCA_orte_num_nodes", kMpi, 1},
+    {"PMI_SIZE", {}, 1},
+    {"PMI_SIZE", {{"PALS_RANKID", "0"}}, 1},
+    {"PALS_RANKID", kPals},
+    {"PALS_NODEID", kPals},
+    {"PMI_LOCAL_SIZE", kPals, 1},
+    {"PALS_LOCAL_RANKID", kPals},
+    {"MPI_LOCALNRANKS", {{"PMI_SIZE", "2"}}, 1},
+    {"MV2_COMM_WORLD_SIZE", {}, 1},
+    {"JSM_NAMESPACE_SIZE", {}, 1},
+    {"HOROVOD_SIZE", {}, 1},
+    {"HOROVOD_CROSS_SIZE", {{"HOROVOD_SIZE", "2"}}, 1},
+    {"HOROVOD_CROSS_RANK", {{"HOROVOD_SIZE", "2"}}},
+    {"FLUX_JOB_SIZE", {}, 1},
+    {"FLUX_JOB_NNODES", {{"FLUX_JOB_SIZE", "2"}}, 1},
+    {"FLUX_TASK_RANK", {{"FLUX_JOB_SIZE", "2"}}},
+    {"LSF_PM_TASKID", {}, 1},
+    {"LWS_GROUP_SIZE", {}, 1},
+    {"LWS_GROUP_SIZE", {{"LWS_WORKER_INDEX", "0"}}, 1},
+    {"LWS_WORKER_INDEX", {{"LWS_GROUP_SIZE", "2"}}},
+    {"AWS_BATCH_JOB_MAIN_NODE_INDEX", {{"AWS_BATCH_JOB_NUM_NODES", "2"}}},
+    {"MEGASCALE_NUM_SLICES", {{"TPU_WORKER_HOSTNAMES", "a,b"}}, 1},
+    {"NODE_RANK", kAzure},
+    {"AZUREML_NODE_COUNT", kAzure, 1},
+    {"VC_WORKER_NUM", {{"VC_TASK_INDEX", "0"}, {"VC_WORKER_HOSTS", "a,b"}}, 1},
+    {"JOB_COMPLETION_INDEX", {}},
+    {"WORLD_SIZE", {{"RANK", "0"}}, 1},
+    {"WORLD_SIZE", kMosaic, 1},
+    {"NODE_RANK", kMosaic},
+    {"LOCAL_WORLD_SIZE", kMosaic, 1},
+    {"RANK", {{"WORLD_SIZE", "2"}}},
+    {"LOCAL_RANK", kProcesses},
+    {"LOCAL_WORLD_SIZE", kProcesses, 1},
+    {"JAX_NUM_PROCESSES", {}, 1},
+    {"PBS_NODENUM", {{"PBS_JOBID", "7"}}},
+    {"LSB_DJOB_NUMPROC", {{"LSB_JOBID", "7"}, {"LSB_HOSTS", "h h"}}, 1},
+};
+
+}  // namespace
+
+TEST_CASE("cluster: what is set to no such number is refused by its name, and is never a job of one") {
+    for (const NumberRow& row : kNumberRows) {
+        for (const std::string wrong : {" ", "two", "2x", "-2", "0", "2.0", "99999999999999"}) {
+            if (wrong == "0" && row.lowest == 0) continue;
+            Environment environment = row.beside;
+            environment[row.variable] = wrong;
+            INFO(row.variable << "='" << wrong << "'");
+            const std::string refusal = table_of(environment).refusal;
+            CHECK_THAT(refusal,
+                       Catch::Contains(fmt::format("{}={} is no whole number", row.variable, wrong)));
+            CHECK(refusal.find('\n') == std::string::npos);
+        }
     }
+    // One that is empty is not set.
+    for (const char* variable :
+         {"SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "LWS_GROUP_SIZE"})
+        CHECK(table_of({{variable, ""}}).refusal.empty());
+    // WORLD_SIZE alone speaks of no place.
+    CHECK(table_of({{"WORLD_SIZE", "x"}}).refusal.empty());
+    CHECK_THAT(table_of({{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "2"}}).refusal,
+               Catch::Contains("SLURM_PROCID=2 is not below SLURM_STEP_NUM_TASKS=2"));
+    // The next launcher's word, which may be that there is one task, does not stand for it.
+    CHECK_THAT(table_of({{"OMPI_COMM_WORLD_SIZE", "x"}, {"SLURM_STEP_NUM_TASKS", "1"}}).refusal,
+               Catch::Contains("OMPI_COMM_WORLD_SIZE=x"));
 }
 
 TEST_CASE("cluster: --scheduler by name looks at that one only") {

@@ -125,7 +125,7 @@ TEST_CASE("an agent's first message fits the frame that is heard of one who is n
     hello.rank_order = std::string(kMaxRankOrderText, 'o');
     Following& following = hello.following.emplace();
     following.last.size = static_cast<int>(kMaxMembersListed);
-    following.last.members.assign(kMaxMembersListed, {63, 63, host, 4'194'304, 4096, address, 65'535});
+    following.last.members.assign(kMaxMembersListed, {63, 63, host, 4'194'304, ~0ULL, 4096, address, 65'535});
     for (auto* list : {&following.last.restarts, &following.last.resize_list})
         list->assign(kMaxRestartsCarried, {1000, std::string(kMaxReasonText, 'r'), 1'800'000'000'000});
     following.dead.assign(kMaxMembersListed, 63);

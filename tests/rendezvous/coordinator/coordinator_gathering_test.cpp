@@ -292,6 +292,18 @@ TEST_CASE("the join timeout ends the job with the same facts") {
     CHECK(late[0].exit_code == kExitUnavailable);
 }
 
+TEST_CASE("what of the join timeout was over before the coordinator began is not waited again") {
+    Coordinator coordinator(
+        CoordinatorOptions{
+            .version = "1", .job_id = "job", .nnodes = 2, .join_timeout = 6s, .join_spent = 2s},
+        kStart);
+    coordinator.receive(1, hello(0, 2), kStart);
+    CHECK(of_type<Refused>(coordinator.tick(kStart + 3s)).empty());
+    const auto refused = of_type<Refused>(coordinator.tick(kStart + 4s));
+    REQUIRE(refused.size() == 1);
+    CHECK_THAT(refused[0].reason, Catch::Contains(" after 6 s; "));
+}
+
 TEST_CASE("a newcomer without a number hears that the job runs without him, not that it is over") {
     Coordinator coordinator = make(2);
     coordinator.receive(1, hello(0, 2), kStart);
@@ -321,6 +333,31 @@ TEST_CASE("an agent that comes again takes its own place, another one does not")
     CHECK(ready.back().to == 2);
     // Also of who was refused before it came, though the round begins at once.
     CHECK(of_type<PeerRefused>(ready).size() == 1);
+}
+
+// In containers, each of which calls its first process 1 and itself localhost.
+TEST_CASE(
+    "agents of one name and one pid are as many as have drawn a number, and each of them may come again") {
+    const auto contained = [](std::uint64_t nonce, int node_rank) {
+        Hello one = hello(node_rank, 3);
+        one.host = "localhost";
+        one.pid = 1;
+        one.nonce = nonce;
+        return one;
+    };
+    for (const bool numbered : {false, true}) {
+        CAPTURE(numbered);
+        const auto agent = [&](int node) {
+            return contained(100 + static_cast<std::uint64_t>(node), numbered ? node : kUnnumbered);
+        };
+        Coordinator coordinator = make_with_own_agent(agent(0));
+        coordinator.receive(1, agent(0), kStart);
+        CHECK(coordinator.receive(2, agent(1), kStart).empty());
+        const auto again = coordinator.receive(3, agent(1), kStart);
+        CHECK(of_type<GivenUp>(again).size() == 1);
+        CHECK(of_type<RoundReady>(coordinator.receive(4, agent(2), kStart)).size() == 3);
+        if (numbered) CHECK(of_type<Refused>(coordinator.receive(5, contained(7, 1), kStart)).size() == 1);
+    }
 }
 
 TEST_CASE("a refusal is the last word, also behind a welcome or a question of the same moment") {

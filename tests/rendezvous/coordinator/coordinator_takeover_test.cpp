@@ -23,7 +23,7 @@ MemberList list_of(int nodes) {
                     .heartbeat_ms = 600};
     for (int rank = 0; rank < std::min(nodes, static_cast<int>(kMaxMembersListed)); ++rank)
         list.members.push_back(
-            {rank, rank, "gpu" + std::to_string(rank), 100 + rank, 1, "10.0.0.1", 29500 + rank});
+            {rank, rank, "gpu" + std::to_string(rank), 100 + rank, 0, 1, "10.0.0.1", 29500 + rank});
     return list;
 }
 

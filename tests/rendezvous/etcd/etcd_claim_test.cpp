@@ -20,7 +20,7 @@ MemberList last_round() {
     return list;
 }
 
-std::string key_of_gone() { return to_json({to_string(kThere), "job", "2", "gone", 7, "1", "before"}); }
+std::string key_of_gone() { return to_json({to_string(kThere), "job", "2", "gone", 7, 0, "1", "before"}); }
 
 std::string json_of_round(int epoch, int round) {
     return R"({"job_id":"j1","epoch":)" + std::to_string(epoch) + R"(,"round":)" + std::to_string(round) +

@@ -34,7 +34,7 @@ TEST_CASE("etcd election: where the host's key goes, the next one hosts") {
     boost::asio::io_context context;
     FakeGateway etcd(context);
     Candidate candidate(context, {etcd.endpoint()});
-    etcd.write_host(to_json({to_string(kThere), "job", "2", "gone", 7, "1", "before"}), 99);
+    etcd.write_host(to_json({to_string(kThere), "job", "2", "gone", 7, 0, "1", "before"}), 99);
     candidate.election.campaign(late());
     run_until(context, [&] { return etcd.asked["/v3/watch"] == 1; });
     run_until(context, [&] { return candidate.hosts == std::vector{kThere}; });
@@ -60,7 +60,7 @@ TEST_CASE("etcd election: a host whose lease has run out writes its key again, o
     CHECK(host.elected == 1);
     CHECK(host.hosts.empty());
     etcd.end_lease(etcd.host().lease);
-    etcd.write_host(to_json({to_string(kThere), "job", "2", "other", 7, "1", "later"}), 99);
+    etcd.write_host(to_json({to_string(kThere), "job", "2", "other", 7, 0, "1", "later"}), 99);
     run_until(context, [&] { return host.hosts == std::vector{kThere}; });
 }
 
@@ -167,7 +167,7 @@ TEST_CASE(
     FakeGateway etcd(context);
     Candidate candidate(context, {etcd.endpoint()});
     SECTION("news that are none") {
-        etcd.write_host(to_json({to_string(kThere), "job", "2", "gone", 7, "1", "before"}), 99);
+        etcd.write_host(to_json({to_string(kThere), "job", "2", "gone", 7, 0, "1", "before"}), 99);
         etcd.oddity = [](const std::string& path) {
             return path == "/v3/watch" ? FakeGateway::http("200 OK", R"({"result":{"events":[]}})"
                                                                      "\n")

@@ -97,7 +97,7 @@ TEST_CASE("etcd: its own words, and whether to ask again") {
 }
 
 TEST_CASE("etcd: what the key says of the host") {
-    const HostRecord record{"10.0.0.1:4711", "job \"7\"", "2:4", "gpu06", 17, "0.1.0", "now"};
+    const HostRecord record{"10.0.0.1:4711", "job \"7\"", "2:4", "gpu06", 17, 5, "0.1.0", "now"};
     const auto read = read_host_record(to_json(record));
     CHECK((read && *read == record));
     CHECK(endpoint_of(*read) == Endpoint{"10.0.0.1", 4711});
@@ -111,6 +111,12 @@ TEST_CASE("etcd: what the key says of the host") {
     }
     for (const char* text : {"", "hello", "{}", "[]", R"({"endpoint":"10.0.0.1:4711"})"})
         CHECK(!read_host_record(text));
+    MemberList list;
+    list.members = {{.group_rank = 1, .host = record.host, .pid = record.pid, .nonce = record.nonce}};
+    CHECK(is_one_of(record, list, {1}));
+    // Another agent of that name and pid.
+    ++list.members[0].nonce;
+    CHECK_FALSE(is_one_of(record, list, {1}));
     CHECK(host_key("/jobs", "a") == "/jobs/run_a/host");
     CHECK(host_key("/jobs", "a") != host_key("/jobs", "ab"));
 }

@@ -11,6 +11,7 @@ using namespace std::chrono_literals;
 TakeoverWorld::TakeoverWorld(unsigned seed, Decider decider)
     : random_(seed),
       machines_(pick(2, 6)),
+      are_alike_(seed % 2 == 1),
       by_etcd_(decider == Decider::etcd),
       network_(random_, machines_),
       register_(machines_) {
@@ -29,11 +30,12 @@ TakeoverWorld::TakeoverWorld(unsigned seed, Decider decider)
 Hello TakeoverWorld::hello_of(const SimulatedAgent& agent) const {
     Hello one = hello(kUnnumbered, machines_);
     one.min_nodes = min_nodes_;
-    one.host = "gpu" + std::to_string(agent.where.machine);
-    one.pid = 100 + agent.where.life;
-    one.grace_ms = static_cast<int>(kSimulatedLostGrace.count());
-    one.meeting_address = one.host;
+    one.meeting_address = "gpu" + std::to_string(agent.where.machine);
     one.meeting_port = port_of(agent.where);
+    one.host = are_alike_ ? "localhost" : one.meeting_address;
+    one.pid = are_alike_ ? 1 : 100 + agent.where.life;
+    one.nonce = are_alike_ ? static_cast<std::uint64_t>(one.meeting_port) : 0;
+    one.grace_ms = static_cast<int>(kSimulatedLostGrace.count());
     return one;
 }
 

@@ -93,6 +93,7 @@ class TakeoverWorld {
 
     std::mt19937 random_;
     int machines_;
+    bool are_alike_;  // agents of one name and one pid, as in containers
     bool by_etcd_;
     SimulatedNetwork network_;
     SimulatedRegister register_;

@@ -320,6 +320,7 @@ TEST_CASE("a wrong value is named with its variable") {
         {"RANK", "1 "},         {"RANK", "99999999999"},
         {"WORLD_SIZE", "0"},    {"WORLD_SIZE", "1.5"},
         {"LOCAL_RANK", "a"},    {"LOCAL_WORLD_SIZE", "0"},
+        {"LOCAL_RANK", "-1"},   {"LOCAL_RANK", "4"},
         {"MASTER_PORT", "0"},   {"MASTER_PORT", "65536"},
         {"MASTER_PORT", ""},    {"MASTER_ADDR", ""},
         {"MASTER_ADDR", "a b"}, {"TORCHELASTIC_RESTART_COUNT", "-2"},
@@ -366,6 +367,40 @@ TEST_CASE("what a task launcher told the agent is made true of each worker") {
 
     const Environment true_of_it = {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"PMI_FD", "12"}};
     CHECK(*find_variable(worker_environment(true_of_it, example()), "PMI_FD") == "12");
+}
+
+TEST_CASE("the ways into a place that is another's go, and those of other launchers stay") {
+    const std::string jax = "JAX_COORDINATOR_ADDRESS", horovod = "HOROVOD_GLOO_RENDEZVOUS_ADDR",
+                      mpi = "PMI_ID";
+    struct Row {
+        Environment told;
+        std::string rank, way, others_way;
+    };
+    const Row rows[] = {
+        {{{"JAX_PROCESS_ID", "1"}, {"JAX_NUM_PROCESSES", "8"}}, "JAX_PROCESS_ID", jax, mpi},
+        {{{"JAX_PROCESS_ID", "5"}, {"JAX_NUM_PROCESSES", "4"}},
+         "JAX_PROCESS_ID",
+         "JAX_LOCAL_DEVICE_IDS",
+         mpi},
+        {{{"HOROVOD_RANK", "1"}, {"HOROVOD_SIZE", "8"}}, "HOROVOD_RANK", horovod, jax},
+        {{{"ALPS_APP_PE", "1"}}, "ALPS_APP_PE", "PMI_CONTROL_PORT", horovod},
+        {{{"PALS_RANKID", "1"}}, "PALS_RANKID", "PALS_APINFO", jax},
+        {{{"MVP_COMM_WORLD_RANK", "1"}}, "MVP_COMM_WORLD_RANK", mpi, jax},
+        {{{"PMIX_RANK", "1"}}, "PMIX_RANK", "PMIX_SERVER_URI41", jax},
+        {{{"PMIX_RANK", "1"}}, "PMIX_RANK", "PMIX_SERVER_URI51", jax},
+        {{{"JAX_PROCESS_ID", "5"}, {"JAX_NUM_PROCESSES", "8"}}, "JAX_PROCESS_ID", "none", jax},
+        {{{"LOCAL_RANK", "7"}}, "RANK", "none", jax},
+    };
+    for (const Row& row : rows) {
+        INFO(row.rank << " and " << row.way);
+        Environment told = row.told;
+        for (const std::string& way : {row.way, row.others_way}) told[way] = "x";
+        told.erase("none");
+        const Environment worker = worker_environment(told, example());
+        CHECK(worker.at(row.rank) == "5");
+        CHECK_FALSE(worker.contains(row.way));
+        CHECK(worker.at(row.others_way) == "x");
+    }
 }
 
 TEST_CASE("others than Hydra call PMI's local numbers otherwise") {
