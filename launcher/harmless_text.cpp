@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 constexpr std::string_view kCut = "...";
+constexpr std::size_t kLongestSecret = 4096;
 constexpr std::string_view kTab = "    ";
 constexpr char kEscape = '\x1b';
 constexpr char kBell = '\a';
@@ -97,10 +98,9 @@ std::string_view last_state(std::string_view line) {
 }
 
 std::string harmless_line(std::string_view line, std::size_t limit) {
-    std::string shown, masked;
-    if (has_address(line)) line = masked = masked_addresses(line);
-    // A line may be of any length, and no more of it than this can matter.
-    while (!line.empty() && shown.size() <= limit) {
+    std::string shown;
+    // A line may be of any length, and no more of it than this can matter: a password's end is not far.
+    while (!line.empty() && (shown.size() <= limit || shown.size() - limit <= kLongestSecret)) {
         if (line[0] == kEscape) {
             if (const std::size_t size = escape_sequence(line); size != 0) {
                 line.remove_prefix(size);
@@ -120,6 +120,7 @@ std::string harmless_line(std::string_view line, std::size_t limit) {
         }
         line.remove_prefix(size);
     }
+    shown = masked_text(shown);
     if (shown.size() <= limit) return shown;
     return std::string(head_of(shown, limit - std::min(limit, kCut.size()))) + std::string(kCut);
 }
@@ -142,7 +143,7 @@ std::string valid_utf8(std::string_view text) {
 
 std::string cut_middle(std::string_view text, std::size_t limit) {
     check(limit >= 64, "a limit that leaves no room for the note");
-    const std::string valid = valid_utf8(has_address(text) ? masked_addresses(text) : std::string(text));
+    const std::string valid = valid_utf8(masked_text(text));
     if (valid.size() <= limit) return valid;
     const auto note = [](std::size_t bytes) { return fmt::format("\n... {} bytes left out ...\n", bytes); };
     const std::size_t room = limit - note(valid.size()).size();

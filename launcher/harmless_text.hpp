@@ -19,7 +19,8 @@ std::string_view last_state(std::string_view line);
 
 // Returns one line that moves no cursor, changes no colour and hides nothing: escape sequences are left out, a tab becomes
 // blanks, and any other control character (C0, C1, bidirectional, line and paragraph separators) becomes '?'. Also a
-// carriage return: a stranger's value in a sentence of ours must not take away what stands before it.
+// carriage return: a stranger's value in a sentence of ours must not take away what stands before it. What is secret is masked
+// (masked_text), here and in cut_middle().
 std::string harmless_line(std::string_view line, std::size_t limit = kMaxShownLine);
 
 // The same of a line that a program wrote, whose carriage returns leave only what they did not overwrite

@@ -1,5 +1,4 @@
-// What is nobody's to see, in whatever is stored or shown: one table of the names of variables and arguments whose values are
-// secret, and the forms by which a value is known to be one. Pure.
+// What is nobody's to see, in whatever is stored or shown: the forms by which a value is known to be secret. Pure.
 #pragma once
 
 #include <string>
@@ -11,20 +10,16 @@ namespace ddprun::inline launch {
 // It stands in place of a secret.
 inline constexpr std::string_view kNotShown = "(not shown)";
 
-// True if the value of a variable or an argument of this name is secret: DB_PASS, HF_TOKEN, PGPASSWORD, DATABASE_URL, --api-key, in
-// letters of either case. A name that ends with FILE, PATH or DIR says where something is, and is none.
-bool is_secret_name(std::string_view name);
-
-// Returns the text without the passwords in its addresses (scheme://user:password@host), for what programs print, whose other words mean
-// anything. has_address() says whether there are any, of which most texts have none.
-bool has_address(std::string_view text);
-std::string masked_addresses(std::string_view text);
-
-// Returns the text without the passwords in its addresses, without the values of secret names in it
-// (NAME=value, --name value), and without tokens that their beginnings tell.
+// Returns the text without
+// - the values of secret names (is_secret_name) in it: NAME=value, NAME: value, --name value, also in quotes, in JSON, in lists, in
+//   headers, in connection strings and in addresses,
+// - the passwords, and the tokens in place of a user, of addresses (scheme://user:password@host) and of -u user:password,
+// - tokens and private keys that their beginnings tell.
+// A text without any is itself, and one that is masked already, too. Its cost grows with its length.
 std::string masked_text(std::string_view text);
 
-// The same of the words of a command, of which one may be the name and the next its value.
+// The same of the words of a command, of which one may be the name and the next its value. A value that begins with a word reaches to
+// that word's end, so that blanks within hide nothing; and where the value of --env has no equals sign, all behind the name is masked.
 std::vector<std::string> masked_words(std::vector<std::string> words);
 
 }  // namespace ddprun::inline launch

@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "apps/cli/config_file.hpp"
+#include "launcher/secret_text.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -148,7 +149,9 @@ void set_row(const OptionRow& row, const ToldValue& given, const std::string& ho
             if (is_torchruns && !whole_number<int>(text)) throw BadValue("must be 1 or 0");
             row.set(row.has(kPath) ? at_home(text, home) : text);
         } catch (const BadValue& bad) {
-            throw UsageError(fmt::format("{} {}: {}{}", shown, text, bad.what(), origin_text(given.origin)));
+            const bool is_variable = row.metavar.ends_with("NAME=VALUE");
+            const std::string said = is_variable ? masked_words({first_name(row), text}).back() : text;
+            throw UsageError(fmt::format("{} {}: {}{}", shown, said, bad.what(), origin_text(given.origin)));
         } catch (const UsageError& error) {
             const std::string name = long_name(row);
             const std::string said = as_said(error.what(), {{name, shown}}, {{name, given.origin}});

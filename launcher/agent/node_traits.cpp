@@ -12,6 +12,7 @@
 
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/child_exec.hpp"
+#include "launcher/secret_name.hpp"
 #include "launcher/secret_text.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -113,7 +114,8 @@ std::vector<NodeTrait> traits_of(const Environment& environment) {
 }
 
 std::string variable_trait(std::string_view name, const std::string& value) {
-    if (is_secret_name(name)) return fmt::format("(digest {})", digest_of(value));
+    if (is_secret_name(name) || masked_text(value) != value)
+        return fmt::format("(digest {})", digest_of(value));
     if (value.size() <= kWholeValue) return value;
     return fmt::format("{}… (digest {})", cut_text(value, kBeginningSent), digest_of(value));
 }

@@ -168,8 +168,7 @@ std::string row_line(const EventOrigin& origin, const EventTime& time, const New
 
 json::string event_text(std::string_view text) {
     // Cut before it is made valid, too, so that no work is done for what is left out.
-    return json::string(
-        cut_text(valid_utf8(masked_addresses(text.substr(0, 2 * kMaxEventText))), kMaxEventText));
+    return json::string(cut_text(valid_utf8(masked_text(text.substr(0, 2 * kMaxEventText))), kMaxEventText));
 }
 
 std::string status_event_line(const EventOrigin& origin, const EventTime& time, const StatusEvent& event) {

@@ -15,6 +15,7 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "launcher/process/process_table.hpp"
+#include "launcher/secret_name.hpp"
 #include "launcher/secret_text.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/system/error.hpp"

@@ -326,9 +326,7 @@ constexpr std::pair<std::string_view, int> kNothing[] = {
     {"rank", -1}, {"local_rank", -1}, {"witness", -1}, {"pid", 0}, {"signal", 0}};
 
 struct ResultRules : JsonRules {
-    static std::string text(const std::string& text, std::size_t) {
-        return valid_utf8(masked_addresses(text));
-    }
+    static std::string text(const std::string& text, std::size_t) { return valid_utf8(masked_text(text)); }
 
     // Nothing is known of a lost rank.
     template <std::same_as<std::vector<RankEnd>> T>

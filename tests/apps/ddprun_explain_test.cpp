@@ -211,6 +211,8 @@ TEST_CASE("explain: what workers have over the inherited environment") {
 TEST_CASE("explain: a change's text shows no secret and moves no cursor") {
     CHECK(to_text({"A", "b\x1b[2Jc", ""}) == "A=bc");
     CHECK(to_text({"MY_TOKEN", "hidden", ""}) == "MY_TOKEN=(not shown)");
+    CHECK(to_text({"OPTIONS", "--token hidden", ""}) == "OPTIONS=--token (not shown)");
+    CHECK(to_text({"KEY", "a hidden", ""}) == "KEY=(not shown)");
     CHECK(to_text({"A", std::nullopt, ""}) == "A is taken out");
     CHECK(changes_between({{"A", "1"}, {"B", "2"}}, {{"B", "3"}, {"C", ""}}) ==
           std::vector<EnvironmentChange>{{"A", std::nullopt, ""}, {"B", "3", ""}, {"C", "", ""}});
@@ -223,7 +225,7 @@ TEST_CASE("explain: a change's text shows no secret and moves no cursor") {
 
 TEST_CASE("explain: an option shows no secret, and a program's words are its own") {
     CHECK(shown_option_value("--env", "MY_TOKEN=a=b") == "MY_TOKEN=(not shown)");
-    CHECK(shown_option_value("--env", "A=MY_TOKEN=b") == "A=MY_TOKEN=b");
+    CHECK(shown_option_value("--env", "A=MY_TOKEN=b") == "A=MY_TOKEN=(not shown)");
     CHECK(shown_option_value("--env-rank", "local=0:API_KEY=k") == "local=0:API_KEY=(not shown)");
     CHECK(shown_option_value("--env-rank", "0:A=k") == "0:A=k");
 }

@@ -27,6 +27,7 @@
 #include "launcher/process/signal_delivery.hpp"
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/report/failure_cause.hpp"
+#include "launcher/secret_text.hpp"
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/coordinator/job_options.hpp"
@@ -221,7 +222,8 @@ void show_lines(Text text) {
         const std::string shown = harmless_line(line);
         must(is_harmless(shown), "a line that is not harmless");
         must(shown.size() <= kMaxShownLine + 3, "a shown line that is too long");
-        must(harmless_line(shown, kMaxShownLine + 3) == shown,
+        // Where it has been cut a name or a value may look like another one.
+        must(shown.size() + 3 > kMaxShownLine || harmless_line(shown) == shown,
              "a harmless line is another one the second time");
         fit_to_columns(line, 10);
     }
@@ -353,6 +355,16 @@ void read_path_templates(Text text) {
     must(!names_node_rank(with_node_rank(text, 7)), "a node's number is still to be filled in");
 }
 
+// Of users and workers: a word of a command in each line.
+void mask_texts(Text text) {
+    const std::string masked = masked_text(text);
+    must(masked_text(masked) == masked, "a masked text is another one the second time");
+    std::vector<std::string> words;
+    for (const Text line : split_at(text, '\n')) words.emplace_back(line);
+    words = masked_words(std::move(words));
+    must(masked_words(words) == words, "masked words are others the second time");
+}
+
 using Reader = void (*)(Text);
 constexpr Reader kReaders[] = {read_endpoints,    read_networks,       read_host_list,      read_durations,
                                read_sizes,        read_code_ranges,    read_rank_sets,      read_shell_words,
@@ -360,7 +372,7 @@ constexpr Reader kReaders[] = {read_endpoints,    read_networks,       read_host
                                read_error_files,  read_signatures,     show_lines,          split_lines,
                                read_environments, read_processes,      read_kernel_files,   read_etcd_answers,
                                read_records,      read_control_lines,  read_guardian_words, read_clusters,
-                               read_start_texts,  read_timers,         read_path_templates};
+                               read_start_texts,  read_timers,         read_path_templates, mask_texts};
 
 }  // namespace
 }  // namespace ddprun

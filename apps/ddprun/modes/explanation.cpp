@@ -254,9 +254,11 @@ namespace {
 
 namespace json = boost::json;
 
+std::string shown_text(const std::string& text) { return valid_utf8(masked_text(text)); }
+
 // Texts are of users and schedulers. A member is null where it is empty.
 struct ExplanationRules : JsonRules {
-    static std::string text(const std::string& text, std::size_t) { return valid_utf8(text); }
+    static std::string text(const std::string& text, std::size_t) { return shown_text(text); }
 
     template <class T>
     requires std::same_as<T, std::string> || std::same_as<T, CpuList>
@@ -278,12 +280,12 @@ json::value explained(const T& value) {
 }
 
 json::value text_or_null(const std::string& text) {
-    return text.empty() ? json::value(nullptr) : json::value(valid_utf8(text));
+    return text.empty() ? json::value(nullptr) : json::value(shown_text(text));
 }
 
 json::object claim_json(const Claim& claim) {
-    return {{"value", valid_utf8(claim.value)},
-            {"source", valid_utf8(claim.source)},
+    return {{"value", shown_text(claim.value)},
+            {"source", shown_text(claim.source)},
             {"belief", belief_text(claim.belief)}};
 }
 

@@ -165,8 +165,9 @@ std::vector<EnvironmentChange> take_common(std::vector<std::vector<EnvironmentCh
 }
 
 std::string shown_value(const EnvironmentChange& change) {
-    if (is_secret_name(change.name)) return std::string(kNotShown);
-    return masked_text(change.value.value_or(""));
+    const std::string name = change.name + "=";
+    const std::string shown = masked_words({name + change.value.value_or("")}).front();
+    return shown.starts_with(name) ? shown.substr(name.size()) : std::string(kNotShown);
 }
 
 std::string to_text(const EnvironmentChange& change) {

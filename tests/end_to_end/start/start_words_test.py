@@ -90,6 +90,8 @@ class StartRefuses(StartTest):
                 (("--hosts", "a:2,b:2", "--include", "c"), "--include c: 'c' is none of the hosts"),
                 (("--include", "a"), "--include a: no hosts are named here"),
                 (("--env", "A"), "--env A: must be NAME=VALUE"),
+                (("--env", "API_KEY x"), "--env API_KEY(not shown): must be NAME=VALUE"),
+                (("--env-rank", "0:API_KEY x"), "--env-rank 0:API_KEY(not shown): must be NAME=VALUE"),
                 (("--env-rank", "A=1"), "--env-rank A=1: must be RANKS:NAME=VALUE")):
             with self.subTest(words=words):
                 self.assertIn(text, self.refused(*words))

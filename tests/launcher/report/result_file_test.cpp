@@ -115,11 +115,12 @@ TEST_CASE("result: the whole truth as JSON") {
     CHECK(json::parse(text) == expected);
 }
 
-TEST_CASE("result: no text has the password of an address in it") {
+TEST_CASE("result: no text has a secret in it") {
     JobResult result = killed_job();
     result.message = "no route to redis://:secret@cache:6379/0";
     result.first_failure->error_message = "db://me:secret@host";
-    result.first_failure->last_lines = {"amqp://a:secret@b"};
+    result.first_failure->last_lines = {"amqp://a:secret@b", "login with password=secret",
+                                        "HF_TOKEN='secret'"};
     const std::string text = to_json(result);
     CHECK(text.find("secret") == std::string::npos);
     CHECK(text.find("redis://:(not shown)@cache:6379/0") != std::string::npos);

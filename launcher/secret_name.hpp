@@ -1,0 +1,40 @@
+// Names whose values are nobody's to see: the one table of them. Pure.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ddprun::inline launch {
+
+// True if the value of a variable or an argument of this name is secret: DB_PASS, HF_TOKEN, PGPASSWORD, DATABASE_URL, --api-key, apiKey,
+// in letters of either case. A name that ends with FILE, PATH, TYPE or the like says something about one, and is none; nor are the
+// tokens and keys of texts (max_tokens, sort_key).
+bool is_secret_name(std::string_view name);
+
+// What is looked at of a longer name: its end.
+inline constexpr std::size_t kLongestName = 199;
+
+// The name in capitals, with _ between its words: API_KEY of --api-key, apiKey and Api.Key.
+std::string plain_name(std::string_view name);
+
+// A table of texts, and what is asked of one.
+template <std::size_t size>
+using TextTable = std::array<std::string_view, size>;
+
+template <class List, class Holds>
+bool has_any(const List& list, const Holds& holds) {
+    return std::any_of(list.begin(), list.end(), holds);
+}
+
+template <class List>
+bool is_among(const List& list, std::string_view word) {
+    return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+inline bool is_letter_or_digit(char letter) { return std::isalnum(static_cast<unsigned char>(letter)) != 0; }
+
+}  // namespace ddprun::inline launch
