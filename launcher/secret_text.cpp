@@ -82,7 +82,7 @@ bool names_secret(const Naming& naming, std::string_view value) {
     if (plain == "PWD") return naming.before == ';' || value.find_first_of("/~.$") != 0;
     if (plain == "KEY") return naming.is_flag() || naming.is_in_query() || name == plain;
     if (plain == "SIG") return naming.is_in_query();
-    // argparse says "argument --token: expected one argument".
+    // argparse says "argument NAME: expected one argument".
     if (naming.form == Form::colon && naming.is_flag() && naming.is_spaced) return false;
     // An image's name has a colon, and so has the launcher's own complaint about its option.
     if (plain == "AUTH" && naming.form == Form::colon) return naming.is_spaced || naming.is_quoted;

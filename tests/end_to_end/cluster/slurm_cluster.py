@@ -12,7 +12,7 @@ import time
 from support import free_port
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "salloc", "sbatch", "scancel", "sinfo")
-UP_WITHIN = 60  # seconds; a guard
+UP_WITHIN = 180  # seconds; a guard
 CONFIGURATION = """
 ClusterName=ddprun
 SlurmctldHost={host}(127.0.0.1)
