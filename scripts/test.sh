@@ -26,7 +26,7 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 case "$preset" in
-    release) folder=build at_once=4 ;;
+    release) folder=build at_once=6 ;;
     asan | tsan) folder="build-$preset" at_once=2 ;;
     *) echo "test.sh: --preset '$preset' is none of release, asan, tsan" >&2; exit 2 ;;
 esac

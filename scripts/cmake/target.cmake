@@ -149,9 +149,9 @@ set(DDPRUN_TEST_CASES "")
 if(DDPRUN_SANITIZE)
   set(DDPRUN_TEST_CASES "~[types],* - float")
 endif()
-# Of the places that test.sh has for each processor, four or under sanitizers two, what a test of several ranks that compute
+# Of the places that test.sh has for each processor, six or under sanitizers two, what a test of several ranks that compute
 # takes: as many as one processor has.
-set(DDPRUN_COMPUTING 4)
+set(DDPRUN_COMPUTING 6)
 if(DDPRUN_SANITIZE)
   set(DDPRUN_COMPUTING 2)
 endif()
