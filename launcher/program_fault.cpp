@@ -44,22 +44,23 @@ std::string obstacle_on(const fs::path& path, int error, int links = kMostLinks)
     return path.parent_path().string();
 }
 
-std::string shown(const std::string& path) { return harmless_line(path.empty() ? "." : path); }
+std::string shown_path(const std::string& path) { return harmless_line(path.empty() ? "." : path); }
 
 // A shell ends with 127 where nothing is there, and with 126 for all else.
 ProgramFault fault_of_error(const std::string& path, int error) {
     switch (error) {
         case ENOENT: {
             const std::string target = link_target(path);
-            return {target.empty() ? "no such file"
-                                   : fmt::format("it is a link to {}, which is not there", shown(target)),
+            return {target.empty()
+                        ? "no such file"
+                        : fmt::format("it is a link to {}, which is not there", shown_path(target)),
                     kExitNotFound};
         }
         case EACCES:
             return {fmt::format("permission denied: the folder {} may not be entered",
-                                shown(obstacle_on(path, error))),
+                                shown_path(obstacle_on(path, error))),
                     kExitNotExecutable};
-        case ENOTDIR: return {shown(obstacle_on(path, error)) + " is no folder", kExitNotExecutable};
+        case ENOTDIR: return {shown_path(obstacle_on(path, error)) + " is no folder", kExitNotExecutable};
         case ELOOP: return {"its links lead in a circle", kExitNotExecutable};
         case ENAMETOOLONG: return {"its name is longer than the system takes", kExitNotExecutable};
         default: return {std::generic_category().message(error), kExitNotExecutable};
@@ -87,8 +88,9 @@ std::optional<ProgramFault> reading_fault(const std::string& path) {
 
 ProgramFault fault_of(const UnfitFile& file) {
     const bool is_plain = file.name.find_first_of(" \t\n'\"\\$`&|;<>()*?[]#~!") == file.name.npos;
-    const std::string name = is_plain ? shown(file.name) : "FILE";
-    const std::string typed = file.runner.empty() ? "" : fmt::format("type {} {}", shown(file.runner), name);
+    const std::string name = is_plain ? shown_path(file.name) : "FILE";
+    const std::string typed =
+        file.runner.empty() ? "" : fmt::format("type {} {}", shown_path(file.runner), name);
     std::string text =
         is_bare(file.name) ? "not found on PATH, and not executable here" : "it is not executable";
     std::string remedy = typed;
