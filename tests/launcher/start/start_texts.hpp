@@ -52,11 +52,20 @@ inline void read_hosts(Text text) {
     }
 }
 
+// Returns what a reader of frames makes of a message that is sent.
+inline std::string body_of(std::string_view frame) {
+    FrameReader frames(frame.size());
+    frames.push(frame);
+    const auto body = frames.next();
+    must(body.has_value(), "a frame that is none");
+    return std::string(*body);
+}
+
 inline void read_start_messages(Text text) {
     if (const auto up = parse_up(text))
-        must(parse_up(frame_of(*up).substr(4)).has_value(), "a message up cannot be sent again");
+        must(parse_up(body_of(frame_of(*up))).has_value(), "a message up cannot be sent again");
     if (const auto down = parse_down(text))
-        must(parse_down(frame_of(*down).substr(4)).has_value(), "a message down cannot be sent again");
+        must(parse_down(body_of(frame_of(*down))).has_value(), "a message down cannot be sent again");
     FrameReader frames(kMaxFrameUp);
     frames.push(text);
     while (const auto body = frames.next()) parse_up(*body);
