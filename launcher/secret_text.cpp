@@ -18,12 +18,14 @@ constexpr std::size_t kShortestToken = 16;
 constexpr std::size_t kRandomPart = 12, kLongPart = 16;
 
 // Nobody's password, and what follows the name of one in a sentence.
-constexpr TextTable<31> kNoSecrets = {
-    "none",     "null",     "nil",     "true",  "false", "yes",    "no",   "on",     "off",   "auto", "any",
-    "required", "optional", "is",      "and",   "or",    "to",     "must", "not",    "needs", "has",  "was",
-    "for",      "with",     "without", "token", "key",   "tokens", "auth", "failed", "cannot"};
+constexpr TextTable<32> kNoSecrets = {
+    "none", "null",     "nil",      "true",    "false", "yes", "no",     "on",   "off",    "auto",  "any",
+    "ok",   "required", "optional", "is",      "and",   "or",  "to",     "must", "not",    "needs", "has",
+    "was",  "for",      "with",     "without", "token", "key", "tokens", "auth", "failed", "cannot"};
 // Two words are the value then.
 constexpr TextTable<6> kSchemes = {"BEARER", "BASIC", "TOKEN", "DIGEST", "APIKEY", "NEGOTIATE"};
+// What computes a value in a line of Python begins so, as tracebacks show them.
+constexpr TextTable<7> kCodeBeginnings = {"(", "<", "self.", "cls.", "os.", "args.", "config."};
 // Options whose value is NAME:password; curl's and its like.
 constexpr TextTable<4> kUserFlags = {"-u", "-U", "--user", "--proxy-user"};
 
@@ -39,6 +41,7 @@ bool is_quote(char letter) { return letter == '"' || letter == '\''; }
 bool is_of_name(char letter) {
     return is_letter_or_digit(letter) || letter == '_' || letter == '-' || letter == '.';
 }
+constexpr std::string_view kOfIdentifiers = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
 bool is_number(std::string_view text) { return text.find_first_not_of("0123456789") == text.npos; }
 
 bool is_token(std::string_view word) {
@@ -65,9 +68,10 @@ enum class Form { equals, colon, flag, argument };
 struct Naming {
     std::string_view name;
     Form form = Form::argument;
-    char before = ' ';       // the name
-    bool is_quoted = false;  // the name
-    bool is_spaced = false;  // a blank is before the value
+    char before = ' ';         // the name
+    bool is_quoted = false;    // the name
+    bool is_spaced = false;    // a blank is before the value
+    bool is_compared = false;  // == is
 
     bool is_flag() const { return name.starts_with('-'); }
     bool is_in_query() const { return before == '?' || before == '&'; }
@@ -90,6 +94,17 @@ bool names_secret(const Naming& naming, std::string_view value) {
         return !value.ends_with(": ") || !std::all_of(value.begin(), value.end() - 2, is_letter_or_digit);
     if (plain == "AUTH") return true;
     return is_secret_name(name) || (plain == "BEARER" && naming.form == Form::flag);
+}
+
+// Says whether the value of NAME=value, up to the line's end, is no text but computes one.
+bool is_code(const Naming& naming, std::string_view value) {
+    if (naming.form != Form::equals || naming.is_in_query()) return false;
+    const bool is_known =
+        has_any(kCodeBeginnings, [value](std::string_view one) { return value.starts_with(one); });
+    const auto end = std::min(value.find_first_not_of(kOfIdentifiers), value.size() - 1);
+    const bool is_call =
+        naming.is_spaced && end > 0 && value[end] == '(' && value.find(')', end) != value.npos;
+    return naming.is_compared || is_known || is_call;
 }
 
 // A shell says "HF_TOKEN: unbound variable", a parser "unexpected token: end of file".
@@ -126,6 +141,13 @@ std::size_t begin_of_secret(const Naming& naming, std::string_view text) {
     for (char& letter : lower) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
     const bool is_scheme = naming.form != Form::flag && is_among(kSchemes, plain_name(word));
     if (is_word && !is_scheme && is_among(kNoSecrets, lower)) return text.npos;
+    // Of language models: a token's number, a rate.
+    const bool is_told = naming.form == Form::equals || naming.form == Form::colon;
+    const bool is_of_program = is_told && !naming.is_in_query() && !naming.is_flag() &&
+                               std::islower(static_cast<unsigned char>(naming.name.front())) != 0;
+    if (is_of_program && word.find_first_not_of("0123456789.") == word.npos &&
+        plain_name(naming.name).find("TOKEN") != std::string::npos)
+        return text.npos;
     const bool is_sentence =
         naming.form == Form::colon && begins_sentence(naming, word, text.substr(word.size()));
     return is_sentence || !names_secret(naming, near.substr(0, word.size() + 1)) ? text.npos : 0;
@@ -278,6 +300,7 @@ class Masking {
             begin = end + 1;
         } else if (char_at(sign) == '=' || (char_at(sign) == ':' && char_at(sign + 1) == '=')) {
             naming.form = Form::equals;
+            naming.is_compared = char_at(sign) == '=' && char_at(sign + 1) == '=';
             begin = std::min(text_.find_first_not_of(":=>", sign), text_.size());
         } else if (char_at(sign) == ':' && (sign == begin || naming.is_quoted) && char_at(sign + 1) != ':' &&
                    !text_.substr(sign).starts_with(kAddressMark)) {
@@ -305,6 +328,7 @@ class Masking {
         // That is known by itself, and has several lines.
         if (text_.substr(content).starts_with(kPrivateKey)) return {};
         if (is_open(text_[value]) && !is_letter_or_digit(text_[content])) return {};
+        if (content == value && is_code(naming, text_.substr(value, eol - value))) return {};
         const auto secret = begin_of_secret(naming, text_.substr(content, eol - content));
         if (secret == text_.npos) return {};
         if (is_member(naming, value)) return {value, std::min(text_.find('<', value), eol)};

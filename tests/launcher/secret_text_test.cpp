@@ -260,6 +260,23 @@ TEST_CASE("what is no secret stays readable") {
     }
 }
 
+TEST_CASE("a line of a program stays readable, but for a text in quotes") {
+    for (const char* line :
+         {"    if token == self.eos_token_id:", "client = Client(api_key=os.environ[\"API_KEY\"])",
+          "secret = load_secret(\"db\")", "get(url, auth=(user, password))", "passing `token=<your_token>`.",
+          "ValueError: token: 50257 out of range", "tokens/s=3400 token_acc=0.7", "INFO auth: ok",
+          "KeyError: 'token_type_ids'", "def __init__(self, password=None, token=None):",
+          "session_key = derive(secret_bytes)", "self.token = args.token"}) {
+        CAPTURE(line);
+        CHECK(masked_text(line) == line);
+    }
+    CHECK(masked_text("assert token == 'abc'") == "assert token == '(not shown)'");
+    CHECK(masked_text("Client(password=\"abc\")") == "Client(password=\"(not shown)\")");
+    CHECK(masked_text("password = ab(c") == "password = (not shown)");
+    CHECK(masked_text("MY_TOKEN=123456") == "MY_TOKEN=(not shown)");
+    CHECK(masked_text("https://x/?token=123456&n=1") == "https://x/?token=(not shown)&n=1");
+}
+
 TEST_CASE("any text is masked once, and at a cost that grows with its length") {
     std::mt19937 random(7);
     const char* pieces[] = {"token=",      "password: ",
@@ -274,6 +291,9 @@ TEST_CASE("any text is masked once, and at a cost that grows with its length") {
                             ":",           "=",
                             ";Pwd=",       "Cookie: ",
                             "?key=",       "&",
+                            "== ",         "self.",
+                            "f(",          ")",
+                            "token: ",     "17",
                             "...",         "none",
                             "-----BEGIN",  " PRIVATE KEY-----",
                             "-----END",    "hf_abcdefgh12345678"};
