@@ -34,8 +34,8 @@ std::string run_folder_name(const PathFacts& facts) {
 }
 
 // At umask 0 others would put their names where a worker's error file is to be.
-constexpr mode_t kFolderMode = 0775;
-constexpr mode_t kFileMode = 0664;
+constexpr mode_t kLogFolderMode = 0775;
+constexpr mode_t kLogFileMode = 0664;
 
 // In a place of the user's own choice it is the umask that says for whom the folder is.
 std::string make_unique(const std::string& start, bool is_private) {
@@ -45,7 +45,8 @@ std::string make_unique(const std::string& start, bool is_private) {
     // mkdir alone asks the umask without a change of it, which other threads would see.
     const std::string probe = path + "/x";
     struct stat made {};
-    if (::mkdir(probe.c_str(), kFolderMode) != 0 || ::stat(probe.c_str(), &made) != 0) refuse(errno, probe);
+    if (::mkdir(probe.c_str(), kLogFolderMode) != 0 || ::stat(probe.c_str(), &made) != 0)
+        refuse(errno, probe);
     ::rmdir(probe.c_str());
     if (::chmod(path.c_str(), made.st_mode & 07777) != 0) refuse(errno, path);
     return path;
@@ -115,7 +116,7 @@ void LogFolder::create_base(const PathFacts& facts) {
 void LogFolder::create(const std::string& path) {
     struct stat own {
     }, there{};
-    if (::mkdir(path.c_str(), kFolderMode) == 0) {
+    if (::mkdir(path.c_str(), kLogFolderMode) == 0) {
         created_.push_back(path);
         return;
     }
@@ -180,7 +181,7 @@ class InPlace {
 LogFile::LogFile(std::string path, std::uint64_t limit, WriteFunction write)
     : path_(std::move(path)), limit_(limit), write_(std::move(write)) {
     fd_.reset(
-        ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, kFileMode));
+        ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, kLogFileMode));
     if (!fd_) error_number_ = errno;
 }
 
