@@ -29,7 +29,11 @@ target_compile_definitions(ddprun_options INTERFACE DDPRUN_VERSION="${PROJECT_VE
 target_link_libraries(ddprun_options INTERFACE Threads::Threads)
 
 set(is_test $<BOOL:$<TARGET_PROPERTY:DDPRUN_IS_TEST>>)
+# No path of whoever builds is in what is built: the same sources give the same bytes anywhere, also where ccache has made paths
+# relative to the folder of the build, and it knows what another clone has compiled.
+set(nameless -ffile-prefix-map=../=./ -ffile-prefix-map=${PROJECT_BINARY_DIR}=build -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
 if(DDPRUN_SANITIZE)
+  target_compile_options(ddprun_options INTERFACE $<BUILD_INTERFACE:${nameless}>)
   # What is undefined in the tests' own sources is no fault of ddprun's, and to look for it takes a third of their build.
   target_compile_options(ddprun_options INTERFACE -fsanitize=${DDPRUN_SANITIZE} $<${is_test}:-fno-sanitize=undefined>
                                                   -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -51,12 +55,10 @@ else()
   # of it, of libstdc++ too.
   target_compile_options(ddprun_options INTERFACE -ffunction-sections -fdata-sections)
   target_link_options(ddprun_options INTERFACE -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,-z,relro,-z,now)
-  # What is shipped has Debian's guards, and no path of whoever built it: the same sources give the same bytes anywhere, also where
-  # ccache has made paths relative to the folder of the build.
+  # What is shipped has Debian's guards.
   include(CheckCXXCompilerFlag)
   check_cxx_compiler_flag(-fcf-protection DDPRUN_HAS_CET)
-  set(guards -fstack-protector-strong -D_GLIBCXX_ASSERTIONS -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
-             -ffile-prefix-map=../=./ -ffile-prefix-map=${PROJECT_BINARY_DIR}=build -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
+  set(guards -fstack-protector-strong -D_GLIBCXX_ASSERTIONS -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 ${nameless})
   if(DDPRUN_HAS_CET)
     list(APPEND guards -fcf-protection)
   endif()
