@@ -12,11 +12,11 @@ struct ProgramFault {
     int exit_code = 0;  // as a shell would have it: kExitNotFound only where nothing is there
 };
 
-// missing_fault says why nothing is found by this path: nothing is there, a link leads nowhere, a folder may not be entered (which
-// one). Nothing: there is something.
+// missing_fault says why nothing is found by this path: nothing is there, a link leads nowhere, or a folder, which is named,
+// may not be entered. It returns none where something is there.
 std::optional<ProgramFault> missing_fault(const std::string& path);
 
-// reading_fault says the same, or why this user cannot read what is there, or enter it if it is a folder.
+// reading_fault says what missing_fault() does, or why this user cannot read what is there, or enter it if it is a folder.
 std::optional<ProgramFault> reading_fault(const std::string& path);
 
 // An UnfitFile is one that is there, but cannot be executed.
@@ -29,7 +29,7 @@ struct UnfitFile {
     bool is_read_only = false;   // the same
 };
 
-// fault_of says what can be done about it, and nothing that would not help. Pure.
+// fault_of says what can be done about such a file, and nothing that would not help. Pure.
 ProgramFault fault_of(const UnfitFile& file);
 
 // runner_by_ending gives the interpreter that files of such a name are for: "perl" for x.pl; or empty.

@@ -10,18 +10,18 @@
 
 namespace ddprun::inline launch {
 
-// True if the value of a variable or an argument of this name is secret: DB_PASS, HF_TOKEN, PGPASSWORD, DATABASE_URL, --api-key, apiKey,
-// in letters of either case. A name that ends with FILE, PATH, TYPE or the like says something about one, and is none; nor are the
+// is_secret_name: the value of a variable or an argument of this name is secret. DB_PASS, HF_TOKEN, PGPASSWORD, DATABASE_URL,
+// --api-key and apiKey are such names, in letters of either case. A name that ends with FILE, PATH, TYPE or the like says something about one, and is none; nor are the
 // tokens and keys of texts (max_tokens, sort_key).
 bool is_secret_name(std::string_view name);
 
-// What is looked at of a longer name: its end.
+// kLongestName: of a longer name only so much of its end is looked at.
 inline constexpr std::size_t kLongestName = 199;
 
-// The name in capitals, with _ between its words: API_KEY of --api-key, apiKey and Api.Key.
+// plain_name: the name in capitals, with _ between its words: API_KEY of --api-key, apiKey and Api.Key.
 std::string plain_name(std::string_view name);
 
-// A table of texts, and what is asked of one.
+// TextTable: texts, and below what is asked of them.
 template <std::size_t size>
 using TextTable = std::array<std::string_view, size>;
 

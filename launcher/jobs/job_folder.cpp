@@ -253,12 +253,11 @@ bool is_private_folder(const fs::path& folder) {
     if (!S_ISDIR(info.st_mode)) refuse(folder, "it is no folder");
     if (info.st_uid != ::geteuid()) refuse(folder, fmt::format("it belongs to uid {}", info.st_uid));
     if ((info.st_mode & kOthers) != 0) refuse(folder, "others than its owner have permissions for it");
-    // Its name is used, too. A group with its owner's number is that user's alone.
+    // The folder's name is used, too.
     const OwnedDescriptor parent(::openat(held.get(), "..", O_PATH | O_CLOEXEC));
     if (!parent || ::fstat(parent.get(), &above) != 0)
         fail_errno(errno, "cannot look above " + shown(folder));
-    const mode_t writers = S_IWOTH | (above.st_gid != above.st_uid ? S_IWGRP : 0);
-    if ((above.st_mode & writers) != 0 && (above.st_mode & S_ISVTX) == 0)
+    if (others_may_write(above) && (above.st_mode & S_ISVTX) == 0)
         refuse(folder, "others can rename it, and put another one there");
     return true;
 }

@@ -190,6 +190,26 @@ bool reads_its_input(std::string_view name) {
     return contains(kReaders, without_version(without_folders(name)));
 }
 
+// Where a text has redirections, substitutions or lines, its words alone do not tell who reads what.
+std::optional<ProgramInput> input_of_text(const std::string& text) {
+    const auto split = split_shell_words(text);
+    const auto* words = std::get_if<std::vector<std::string>>(&split);
+    if (words == nullptr || text.find_first_of("<(`\n") != text.npos) return std::nullopt;
+    std::vector<std::vector<std::string>> commands{{"env"}};
+    for (std::string word : *words) {
+        if (word == "|") commands.push_back({"true"});  // what is behind a pipe reads that
+        const bool ends = word == "&&" || word == "||" || word.ends_with(';');
+        if (ends) word.erase(word.find_last_not_of(";&|") + 1);
+        if (!word.empty() && word != "|" && word != "exec") commands.back().push_back(word);
+        if (ends) commands.push_back({"env"});
+    }
+    for (const auto& command : commands) {
+        const auto input = command.size() > 1 ? program_input(command) : std::nullopt;
+        if (input && input->descriptor == 0) return ProgramInput{.word = input->word, .in_text = true};
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 std::string_view without_folders(std::string_view name) { return name.substr(name.rfind('/') + 1); }
@@ -254,30 +274,6 @@ std::optional<int> descriptor_named(const std::string& word) {
     }
     return std::nullopt;
 }
-
-namespace {
-
-// Where a text has redirections, substitutions or lines, its words alone do not tell who reads what.
-std::optional<ProgramInput> input_of_text(const std::string& text) {
-    const auto split = split_shell_words(text);
-    const auto* words = std::get_if<std::vector<std::string>>(&split);
-    if (words == nullptr || text.find_first_of("<(`\n") != text.npos) return std::nullopt;
-    std::vector<std::vector<std::string>> commands{{"env"}};
-    for (std::string word : *words) {
-        if (word == "|") commands.push_back({"true"});  // what is behind a pipe reads that
-        const bool ends = word == "&&" || word == "||" || word.ends_with(';');
-        if (ends) word.erase(word.find_last_not_of(";&|") + 1);
-        if (!word.empty() && word != "|" && word != "exec") commands.back().push_back(word);
-        if (ends) commands.push_back({"env"});
-    }
-    for (const auto& command : commands) {
-        const auto input = command.size() > 1 ? program_input(command) : std::nullopt;
-        if (input && input->descriptor == 0) return ProgramInput{.word = input->word, .in_text = true};
-    }
-    return std::nullopt;
-}
-
-}  // namespace
 
 std::optional<ProgramInput> program_input(const std::vector<std::string>& words) {
     const auto named = [](const std::string& word) -> std::optional<ProgramInput> {

@@ -109,11 +109,11 @@ bool same_file(const struct stat& a, const struct stat& b) {
 
 bool is_ours_or_roots(const struct stat& info) { return info.st_uid == ::geteuid() || info.st_uid == 0; }
 
-// The kernel shows this one for all that a user namespace does not know.
+// kUnknownUser: as whom the kernel shows all users that a user namespace does not know.
 constexpr uid_t kUnknownUser = 65534;
 constexpr std::size_t kMaxUserMap = 64 * 1024;
 
-// Says whether this user namespace has root in it: the first numbers in the map's lines are users of the namespace.
+// knows_root: this user namespace has root in it. The first numbers in the map's lines are users of the namespace.
 bool knows_root() {
     const auto map = read_small_file("/proc/self/uid_map", kMaxUserMap);
     if (!map) return true;
@@ -124,17 +124,15 @@ bool knows_root() {
     return false;
 }
 
-// Root's own files are an unknown user's where the namespace lacks him.
+// may_be_roots: root's own files are an unknown user's where the namespace lacks root.
 bool may_be_roots(uid_t owner) { return owner == 0 || (owner == kUnknownUser && !knows_root()); }
 
-// Says whether somebody else than this user and root may make names in the folder. A group is one of others but where it has its
-// owner's number, as the private group of a user has who works with umask 002: who is in a group cannot be asked at a bound cost, and
-// what is taken for open by mistake only has the owners looked at of what lies behind.
+// is_open_folder: where somebody else than this user and root may make names. What is taken for open by mistake only has
+// the owners looked at of what lies behind.
 bool is_open_folder(const struct stat& info) {
     if (!S_ISDIR(info.st_mode)) return false;
     const bool is_others = info.st_uid != ::geteuid() && !may_be_roots(info.st_uid);
-    const bool is_groups = (info.st_mode & S_IWGRP) != 0 && info.st_gid != info.st_uid;
-    return is_others || is_groups || (info.st_mode & S_IWOTH) != 0;
+    return is_others || others_may_write(info);
 }
 
 fs::path folder_of(const fs::path& path) {
@@ -264,6 +262,16 @@ std::optional<std::vector<uid_t>> owners_behind_open_folder(const fs::path& path
     return is_open ? std::optional(owners) : std::nullopt;
 }
 
+// Returns who has the file, a link by its name, and their folder.
+std::vector<uid_t> owners_at(const fs::path& path) {
+    std::vector<uid_t> owners;
+    struct stat info {};
+    if (::lstat(path.c_str(), &info) == 0) owners.push_back(info.st_uid);
+    for (const fs::path& part : {path, folder_of(path)})
+        if (::stat(part.c_str(), &info) == 0) owners.push_back(info.st_uid);
+    return owners;
+}
+
 }  // namespace
 
 std::string edited_text(std::string text) {
@@ -305,19 +313,10 @@ boost::system::result<std::string> read_small_file(const fs::path& path, std::si
     }
 }
 
-namespace {
-
-// Returns who has the file, a link by its name, and their folder.
-std::vector<uid_t> owners_at(const fs::path& path) {
-    std::vector<uid_t> owners;
-    struct stat info {};
-    if (::lstat(path.c_str(), &info) == 0) owners.push_back(info.st_uid);
-    for (const fs::path& part : {path, folder_of(path)})
-        if (::stat(part.c_str(), &info) == 0) owners.push_back(info.st_uid);
-    return owners;
+bool others_may_write(const struct stat& info) {
+    const bool is_groups = (info.st_mode & S_IWGRP) != 0 && info.st_gid != info.st_uid;
+    return is_groups || (info.st_mode & S_IWOTH) != 0;
 }
-
-}  // namespace
 
 std::vector<uid_t> owners_of(const fs::path& path) {
     std::vector<uid_t> owners = owners_at(path);

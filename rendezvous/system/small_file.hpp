@@ -2,6 +2,8 @@
 // one. Blocking, short; nothing here throws on what the file system does.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <boost/system/error_code.hpp>
 #include <boost/system/result.hpp>
 #include <cstddef>
@@ -35,6 +37,10 @@ std::string edited_text(std::string text);
 boost::system::error_code replace_file(const std::filesystem::path& path, std::string_view bytes);
 
 // --- in whose hand a name is: what another user has made, or may change, is not this user's, whatever it is called
+
+// others_may_write: everybody may, or the file's group, unless that has its owner's number, as the private group of a user
+// has who works with umask 002. Who is in another group cannot be asked at a bound cost.
+bool others_may_write(const struct stat& info);
 
 // Returns who has the file, a link by its name, and their folder; and behind a folder where others may make names, like /tmp, one of a
 // group or another user's, all that the name leads through: whoever has a part of that can lead it elsewhere later. None that is not

@@ -25,10 +25,10 @@ struct alignas(kLine) Slot {
     std::atomic<std::uint64_t> life;
 };
 
-// The number of no thread, for the instants in which the agent takes a death: nobody claims the slot, so that the life that
-// is read is the one that has ended, whatever the slot was used for before.
+// kTaking: the number of no thread, for the instants in which the agent takes a death. Nobody claims the slot then, so that
+// the life that is read is the one that has ended, whatever the slot was used for before.
 constexpr std::uint32_t kTaking = FUTEX_TID_MASK;
-// A claim waits so often for so long, since an agent can be stopped in those instants.
+// kTakingWait, kMostTakingWaits: a claim waits so long, so often at most, since an agent can be stopped in those instants.
 constexpr std::chrono::milliseconds kTakingWait{10};
 constexpr int kMostTakingWaits = 100;
 
