@@ -51,8 +51,12 @@ inline void read_timers(Text text) {
             });
         }
         auto expired = table.take_expired(TimerTable::TimePoint() + kLongestTimer);
-        for (const ExpiredTimer& timer : expired)
-            must(is_harmless(to_text(timer)) && timer.signal > 0, "a timer that cannot be shown");
+        pid_t signalled = 0;
+        for (const ExpiredTimer& timer : expired) {
+            must(is_harmless(to_text(timer)), "a timer that cannot be shown");
+            must(timer.pid != signalled, "a timer of a process that was sent its signal");
+            if (timer.signal > 0) signalled = timer.pid;
+        }
         return expired;
     };
     must(over_in(1) == over_in(text.size() + 1), "timers depend on how their lines were cut");
