@@ -7,7 +7,7 @@
 #include <boost/json.hpp>
 
 #include "launcher/harmless_text.hpp"
-#include "launcher/jobs/job_control.hpp"
+#include "launcher/view/routes.hpp"
 #include "launcher/wall_clock.hpp"
 
 namespace ddprun::inline app {

@@ -22,8 +22,8 @@
 #include "apps/cli/print.hpp"
 #include "apps/ddpctl/command_line.hpp"
 #include "apps/ddpctl/job_text.hpp"
-#include "launcher/jobs/job_control.hpp"
 #include "launcher/jobs/job_folder.hpp"
+#include "launcher/view/job_socket.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/system/error.hpp"
@@ -277,7 +277,7 @@ class Commands {
 
     static std::optional<AgentStatus> status_of(const Job& job) {
         if (job.state != JobState::running) return std::nullopt;
-        return ask_job(job.folder, StatusRequest{}).status;
+        return ask_status(job.folder);
     }
 
     static std::optional<std::string> read_result(const Job& job) {
@@ -299,9 +299,9 @@ class Commands {
             return true;
         }
         try {
-            const ControlReply reply = ask_job(job.folder, SignalRequest{signal});
-            if (!reply.error.empty()) throw UsageError("--signal: " + reply.error);
-            return reply.ends_job;
+            const SignalEffect effect = send_signal(job.folder, signal);
+            if (!effect.refusal.empty()) throw UsageError("--signal: " + effect.refusal);
+            return effect.ends_job;
         } catch (const Error&) {
             // A launcher that ends at this moment does not answer any more.
             if (launcher_lives(job)) throw;

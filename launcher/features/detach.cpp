@@ -22,6 +22,8 @@
 #include "launcher/process/descriptors.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/secret_text.hpp"
+#include "launcher/view/http_server.hpp"
+#include "launcher/view/job_socket.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/exit_status.hpp"
@@ -325,10 +327,10 @@ void DetachedJob::began(AgentControls& agent) {
 }
 
 void DetachedJob::serve() {
-    serve_job_control(agent_->executor(), listen_job_control(folder_),
-                      {.status = [agent = agent_] { return agent->status(); },
-                       .effect_of = [this](int signal) { return effect_of(signal); },
-                       .deliver = [agent = agent_](int signal) { agent->tell(SignalSent{signal}); }});
+    serve_unix(agent_->executor(), listen_job_socket(folder_),
+               {.status = [agent = agent_] { return agent->status(); },
+                .effect_of = [this](int signal) { return effect_of(signal); },
+                .deliver = [agent = agent_](int signal) { agent->tell(SignalSent{signal}); }});
 }
 
 // Not all cleaners of temporary files look at locks. The handlers own the watch, which ends with the agent.

@@ -19,8 +19,8 @@
 #include "launcher/agent/feature.hpp"
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/folder_claim.hpp"
-#include "launcher/jobs/job_control.hpp"
 #include "launcher/jobs/job_folder.hpp"
+#include "launcher/view/routes.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline launch {

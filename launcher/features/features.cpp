@@ -4,7 +4,7 @@
 
 #include "launcher/features/event_log.hpp"
 #include "launcher/features/failure_judge.hpp"
-#include "launcher/features/health.hpp"
+#include "launcher/features/health_port.hpp"
 #include "launcher/features/local_cache.hpp"
 #include "launcher/features/node_check.hpp"
 #include "launcher/features/stuck_workers.hpp"
@@ -41,7 +41,7 @@ constexpr FeatureRow kFeatures[] = {
     {make_terminal, [](const Inputs&) { return true; }},  // --tty, Ctrl-Z, the terminal's size
     {make_local_cache, asks_for_caches},                  // --local-cache
     {make_event_log, [](const Inputs& inputs) { return inputs.event_log.has_value(); }},  // --events
-    {make_health, [](const Inputs& inputs) { return inputs.health_port.has_value(); }},
+    {make_health_port, [](const Inputs& inputs) { return inputs.health_port.has_value(); }},
     {make_time_limit,
      [](const Inputs& inputs) { return inputs.options.times.limit || inputs.options.times.warn_before; }},
     {make_watchdog, [](const Inputs& inputs) { return inputs.options.timer_place.has_value(); }},

@@ -7,7 +7,7 @@
 //
 //   <jobs folder>/<id>/output       what the workers and the launcher print
 //                      job.json     JobRecord: whose launcher it is
-//                      control      unix stream socket, while the launcher lives (launcher/jobs/job_control.hpp)
+//                      control      unix stream socket, while the launcher lives (launcher/view/job_socket.hpp)
 //                      result.json  how it ended; until then .result keeps its room on the disk
 //
 // The jobs folder belongs to one user and nobody else may look into it. A job's folder has another name, with a dot in front,

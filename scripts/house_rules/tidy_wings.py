@@ -44,7 +44,9 @@ WINGS = {
     "launcher/agent": ("launcher", "launcher/cluster", "launcher/plan", "launcher/process", "launcher/guardian",
                        "launcher/output", "launcher/report"),
     "launcher/jobs": ("launcher", "launcher/process"),
-    "launcher/features": ("launcher", "launcher/process", "launcher/output", "launcher/doctor", "launcher/agent", "launcher/jobs"),
+    "launcher/view": ("launcher",),
+    "launcher/features": ("launcher", "launcher/process", "launcher/output", "launcher/doctor", "launcher/agent", "launcher/jobs",
+                          "launcher/view"),
     "launcher/start": ("launcher", "launcher/cluster", "launcher/process", "launcher/output", "launcher/agent"),
 
     "collectives/values": (),

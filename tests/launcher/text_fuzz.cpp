@@ -15,7 +15,6 @@
 #include "launcher/features/failure_judge.hpp"
 #include "launcher/guardian/guardian_channel.hpp"
 #include "launcher/harmless_text.hpp"
-#include "launcher/jobs/job_control.hpp"
 #include "launcher/jobs/job_folder.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/path_template.hpp"
@@ -28,6 +27,7 @@
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/report/failure_cause.hpp"
 #include "launcher/secret_text.hpp"
+#include "launcher/view/routes.hpp"
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/coordinator/job_options.hpp"
@@ -322,19 +322,18 @@ void read_records(Text text) {
          "a job's folder elsewhere");
 }
 
-void read_control_lines(Text text) {
-    if (const auto parsed = parse_control_request(text); const auto* request = value_of(parsed)) {
-        const std::string line = to_line(*request);
-        const auto again = parse_control_request(Text(line).substr(0, line.size() - 1));
-        must(value_of(again) != nullptr && *value_of(again) == *request,
-             "a request is another one after its line");
+void read_view_texts(Text text) {
+    const ViewSource source{.status = [] { return AgentStatus{}; },
+                            .effect_of = [](int) { return SignalEffect{}; }};
+    for (const Verb verb : {Verb::get, Verb::post}) {
+        const ViewAnswer answer = answer_to({Caller::own_user, verb, std::string(text)}, source);
+        must(answer.signal >= 0 && answer.signal <= kMaxSignal, "a signal that is none");
+        must(answer.text.empty() || is_harmless(answer.text.substr(0, answer.text.size() - 1)),
+             "an answer that cannot be shown");
     }
-    if (const auto reply = parse_control_reply(text)) {
-        const std::string line = to_line(*reply);
-        must(line.find('\n') == line.size() - 1, "a reply of several lines");
-        must(parse_control_reply(Text(line).substr(0, line.size() - 1)) == reply,
-             "a reply is another one after its line");
-    }
+    if (const auto status = parse_agent_status(text))
+        must(parse_agent_status(to_json(*status)) == status, "a status is another one after its text");
+    parse_signal_effect(text);
 }
 
 void read_guardian_words(Text text) {
@@ -371,7 +370,7 @@ constexpr Reader kReaders[] = {read_endpoints,    read_networks,       read_host
                                read_prefixes,     read_output_options, read_signals,        read_secrets,
                                read_error_files,  read_signatures,     show_lines,          split_lines,
                                read_environments, read_processes,      read_kernel_files,   read_etcd_answers,
-                               read_records,      read_control_lines,  read_guardian_words, read_clusters,
+                               read_records,      read_view_texts,     read_guardian_words, read_clusters,
                                read_start_texts,  read_timers,         read_path_templates, mask_texts};
 
 }  // namespace

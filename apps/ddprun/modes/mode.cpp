@@ -10,7 +10,7 @@
 #include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"
 #include "launcher/cluster/cluster_table.hpp"
-#include "launcher/features/health.hpp"
+#include "launcher/features/health_port.hpp"
 #include "launcher/start/relay.hpp"
 #include "launcher/start/remote_shell.hpp"
 #include "rendezvous/system/whole_number.hpp"

@@ -10,7 +10,7 @@
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/cluster/family.hpp"
-#include "launcher/features/health.hpp"
+#include "launcher/features/health_port.hpp"
 #include "launcher/features/watchdog.hpp"
 #include "launcher/plan/own_address.hpp"
 #include "launcher/plan/program.hpp"

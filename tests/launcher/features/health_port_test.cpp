@@ -1,5 +1,11 @@
-#include "launcher/features/health.hpp"
+#include "launcher/features/health_port.hpp"
 
+#include <boost/asio/io_context.hpp>
+#include <string>
+#include <vector>
+
+#include "launcher/view/http_server.hpp"
+#include "tests/launcher/agent/fake_agent.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -18,20 +24,18 @@ TEST_CASE("health port: a port, nothing, or one line that names the variable") {
     }
 }
 
-TEST_CASE("health port: the text says where the agent is, and whose job it is to nobody") {
-    CHECK(
-        health_text({.state = "joining"}) ==
-        R"({"status":"alive","state":"joining","round":null,"restart_count":null,"world_size":null,"workers":0})"
-        "\n");
-    CHECK(health_text({.state = "running",
-                       .job_id = "secret",
-                       .round = 2,
-                       .restart_count = 1,
-                       .max_restarts = 3,
-                       .world_size = 8,
-                       .workers = {{}, {}}}) ==
-          R"({"status":"alive","state":"running","round":2,"restart_count":1,"world_size":8,"workers":2})"
-          "\n");
+TEST_CASE("health watch: a port that is taken is one line, which names its holder") {
+    boost::asio::io_context context(1);
+    const std::uint16_t taken = serve_tcp(context.get_executor(), ListenScope::any, 0, {});
+    FakeAgent agent(context.get_executor());
+    const std::vector<std::string>& said = agent.said;
+    LauncherLog log;
+    FeatureInputs inputs{.options = agent.given, .log = log, .health_port = taken};
+    make_health_port(inputs)->began(agent);
+    REQUIRE(said.size() == 1);
+    CHECK(said[0].starts_with(std::string(kHealthPortVariable) + " " + std::to_string(taken) +
+                              ": the port is held by pid "));
+    CHECK(said[0].ends_with("; nobody can ask whether this agent is alive, the job goes on"));
 }
 
 }  // namespace ddprun

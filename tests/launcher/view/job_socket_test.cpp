@@ -1,17 +1,17 @@
-#include "launcher/jobs/job_control.hpp"
+#include "launcher/view/job_socket.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include <algorithm>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <csignal>
 #include <optional>
 #include <thread>
 
+#include "launcher/view/http_server.hpp"
 #include "rendezvous/system/error.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
@@ -22,19 +22,21 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr const char* kStatusRequest = "GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
 // A launcher's control socket in a folder of its own, served by a thread.
 class ControlFixture {
   public:
     explicit ControlFixture(milliseconds timeout = kHangGuard) {
-        serve_job_control(context_.get_executor(), listen_job_control(folder_.path()),
-                          {.status = [] { return AgentStatus{.state = "running", .job_id = "none-1f"}; },
-                           .effect_of =
-                               [](int signal) {
-                                   return signal == SIGUSR1 ? SignalEffect{.refusal = "not this one"}
-                                                            : SignalEffect{.ends_job = signal == SIGTERM};
-                               },
-                           .deliver = [this](int signal) { delivered_ = signal; }},
-                          timeout);
+        serve_unix(context_.get_executor(), listen_job_socket(folder_.path()),
+                   {.status = [] { return AgentStatus{.state = "running", .job_id = "none-1f"}; },
+                    .effect_of =
+                        [](int signal) {
+                            return signal == SIGUSR1 ? SignalEffect{.refusal = "not this one"}
+                                                     : SignalEffect{.ends_job = signal == SIGTERM};
+                        },
+                    .deliver = [this](int signal) { delivered_ = signal; }},
+                   {.timeout = timeout});
         thread_ = std::thread([this] { context_.run(); });
     }
     ~ControlFixture() {
@@ -43,15 +45,11 @@ class ControlFixture {
     }
 
     const std::filesystem::path& folder() const { return folder_.path(); }
-    ControlReply ask(const ControlRequest& request) const { return ask_job(folder_.path(), request); }
+    SignalEffect send(int signal) const { return send_signal(folder_.path(), signal); }
+    bool answers() const { return ask_status(folder_.path()).job_id == "none-1f"; }
     int delivered() const { return delivered_; }
 
-    OwnedDescriptor connect() const {
-        const JobControlAddress address(folder_.path());
-        OwnedDescriptor socket = make_control_socket();
-        REQUIRE(::connect(socket.get(), address.get(), JobControlAddress::size()) == 0);
-        return socket;
-    }
+    OwnedDescriptor connect() const { return call_job(folder_.path(), kHangGuard); }
 
   private:
     TemporaryFolder folder_;
@@ -75,65 +73,62 @@ void send_all(int socket, const std::string& text) { ::send(socket, text.data(),
 
 TEST_CASE("control: questions are answered and signals delivered") {
     ControlFixture launcher;
-    CHECK(launcher.ask(StatusRequest{}).status->job_id == "none-1f");
-    CHECK(launcher.ask(SignalRequest{SIGUSR1}) == ControlReply{.error = "not this one"});
+    CHECK(launcher.answers());
+    CHECK(launcher.send(SIGUSR1) == SignalEffect{.refusal = "not this one"});
     CHECK(launcher.delivered() == 0);
-    CHECK(launcher.ask(SignalRequest{SIGUSR2}) == ControlReply{});
-    CHECK(launcher.ask(SignalRequest{SIGTERM}) == ControlReply{.ends_job = true});
+    CHECK(launcher.send(SIGUSR2) == SignalEffect{});
+    CHECK(launcher.send(SIGTERM) == SignalEffect{.ends_job = true});
     // Whatever is asked next is answered behind the delivery.
-    CHECK(launcher.ask(StatusRequest{}).error.empty());
+    CHECK(launcher.answers());
     CHECK(launcher.delivered() == SIGTERM);
 }
 
 TEST_CASE("control: hostile clients disturb nobody") {
     ControlFixture launcher;
-    const std::string long_line(100 * kMaxControlRequest, 'x');
+    const std::string long_line(100 * ServerLimits::kMaxRequest, 'x');
     for (const std::string& text :
-         {std::string("\n"), std::string("\0\n", 2), std::string("GET / HTTP/1.1\n"),
-          std::string(200, '[') + "\n", long_line, long_line + "\n",
-          std::string("{\"version\":1,\"request\":\"signal\"}\n")}) {
+         {std::string("\n"), std::string("\0\n", 2), std::string("GET / HTTP/1.1\r\n\r\n"),
+          std::string("{\"version\":1,\"request\":\"status\"}\n"), long_line, long_line + "\r\n\r\n",
+          std::string("POST /signal?name=99 HTTP/1.1\r\n\r\n"),
+          std::string("POST /status HTTP/1.1\r\n\r\n")}) {
+        CAPTURE(text.substr(0, 80));
         const OwnedDescriptor client = launcher.connect();
         send_all(client.get(), text);
+        ::shutdown(client.get(), SHUT_WR);
         const std::string reply = rest_of(client.get());
-        if (!reply.empty())
-            CHECK_FALSE(parse_control_reply(reply.substr(0, reply.size() - 1))->error.empty());
-        CHECK(launcher.ask(StatusRequest{}).error.empty());
+        CHECK((reply.empty() || reply.starts_with("HTTP/1.1 4")));
+        CHECK(launcher.answers());
     }
     // Half a request and gone; a request whose answer nobody reads.
-    send_all(launcher.connect().get(), "{\"version\"");
-    send_all(launcher.connect().get(), to_line(ControlRequest(StatusRequest{})));
-    CHECK(launcher.ask(StatusRequest{}).error.empty());
+    send_all(launcher.connect().get(), "GET /sta");
+    send_all(launcher.connect().get(), kStatusRequest);
+    CHECK(launcher.answers());
     CHECK(launcher.delivered() == 0);
 }
 
 TEST_CASE("control: only one request of a connection is answered") {
     ControlFixture launcher;
     const OwnedDescriptor client = launcher.connect();
-    send_all(client.get(), to_line(ControlRequest(StatusRequest{})));
+    send_all(client.get(), std::string(kStatusRequest) + kStatusRequest);
     const std::string reply = rest_of(client.get());
-    CHECK(std::count(reply.begin(), reply.end(), '\n') == 1);
+    CHECK(reply.find("HTTP/1.1 200") != std::string::npos);
+    CHECK(reply.find("HTTP/1.1 200") == reply.rfind("HTTP/1.1 200"));
 }
 
-TEST_CASE("control: silent clients are sent away, and the others' turn comes") {
+TEST_CASE("control: silent clients are sent away, and whoever asks is answered meanwhile") {
     ControlFixture launcher(milliseconds(50));
     std::vector<OwnedDescriptor> silent;
-    for (std::size_t i = 0; i < 3 * kMaxControlClients; ++i) silent.push_back(launcher.connect());
-    CHECK(launcher.ask(StatusRequest{}).error.empty());
+    for (std::size_t i = 0; i < 3 * ServerLimits::kMaxConnections; ++i) silent.push_back(launcher.connect());
+    CHECK(launcher.answers());
     for (const OwnedDescriptor& client : silent) CHECK(rest_of(client.get()).empty());
 }
 
-TEST_CASE("control: while as many wait as may be, a further one is not taken in") {
+TEST_CASE("control: whoever holds all connections open keeps nobody out") {
     ControlFixture launcher;
     std::vector<OwnedDescriptor> silent;
-    for (std::size_t i = 0; i < kMaxControlClients; ++i) silent.push_back(launcher.connect());
-    try {
-        ask_job(launcher.folder(), StatusRequest{}, milliseconds(100));
-        FAIL("was answered");
-    } catch (const Error& error) {
-        CHECK(error.code() == make_error_code(Errc::timed_out));
-    }
-    silent.pop_back();
-    CHECK(launcher.ask(StatusRequest{}).error.empty());
+    for (std::size_t i = 0; i < ServerLimits::kMaxConnections; ++i) silent.push_back(launcher.connect());
+    CHECK(launcher.answers());
+    CHECK(rest_of(silent.front().get()).empty());
 }
 
 TEST_CASE("control: another user is not answered") {
@@ -150,44 +145,51 @@ TEST_CASE("control: another user is not answered") {
         // The system call, unlike the function of libc, changes this thread alone.
         REQUIRE(::syscall(SYS_setresuid, kNobody, kNobody, kNobody) == 0);
         const OwnedDescriptor client = launcher.connect();
-        send_all(client.get(), to_line(ControlRequest(SignalRequest{SIGTERM})));
+        send_all(client.get(), "POST /signal?name=SIGTERM HTTP/1.1\r\n\r\n");
         reply = rest_of(client.get());
     }).join();
     CHECK(reply.empty());
-    CHECK(launcher.ask(StatusRequest{}).error.empty());
+    CHECK(launcher.answers());
     CHECK(launcher.delivered() == 0);
 }
 
 TEST_CASE("control: the end of the launcher is seen by whoever waits") {
     std::optional<ControlFixture> launcher(std::in_place);
     const OwnedDescriptor client = launcher->connect();
-    CHECK(launcher->ask(StatusRequest{}).error.empty());
+    CHECK(launcher->answers());
     launcher.reset();
     CHECK(rest_of(client.get()).empty());
 }
 
 TEST_CASE("control: a launcher that is gone or says nonsense is an error") {
     TemporaryFolder folder;
-    CHECK_THROWS_AS(ask_job(folder.path() / "missing", StatusRequest{}), Error);
-    CHECK_THROWS_AS(ask_job(folder.path(), StatusRequest{}), Error);
-    listen_job_control(folder.path()).reset();
-    CHECK_THROWS_AS(ask_job(folder.path(), StatusRequest{}), Error);
+    CHECK_THROWS_AS(ask_status(folder.path() / "missing"), Error);
+    CHECK_THROWS_AS(ask_status(folder.path()), Error);
+    listen_job_socket(folder.path()).reset();
+    CHECK_THROWS_AS(ask_status(folder.path()), Error);
 
     const std::vector<std::pair<std::string, Errc>> answers{
-        {"", Errc::closed}, {"{\"version\":1", Errc::closed}, {"nonsense\n", Errc::protocol_violation}};
+        {"", Errc::closed},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"state\"", Errc::closed},
+        {"HTTP/1.1 200 OK\r\nContent-Len", Errc::closed},
+        {"nonsense\n", Errc::protocol_violation},
+        {"{\"version\":1,\"error\":\"the request is no JSON object\"}\n", Errc::protocol_violation},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", Errc::protocol_violation},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n{}", Errc::limit_exceeded}};
     for (const auto& [answer, code] : answers) {
+        CAPTURE(answer);
         TemporaryFolder place;
-        const OwnedDescriptor listener = listen_job_control(place.path());
+        const OwnedDescriptor listener = listen_job_socket(place.path());
         std::thread liar([&, text = answer] {
             pollfd waiting{listener.get(), POLLIN, 0};
             ::poll(&waiting, 1, -1);
             const OwnedDescriptor client(::accept(listener.get(), nullptr, nullptr));
-            char buffer[kMaxControlRequest];
+            char buffer[ServerLimits::kMaxRequest];
             [[maybe_unused]] const ssize_t ignored = ::recv(client.get(), buffer, sizeof buffer, 0);
             send_all(client.get(), text);
         });
         try {
-            ask_job(place.path(), StatusRequest{});
+            ask_status(place.path());
             FAIL_CHECK("was understood: " << answer);
         } catch (const Error& error) {
             CHECK(error.code() == make_error_code(code));
@@ -196,12 +198,24 @@ TEST_CASE("control: a launcher that is gone or says nonsense is an error") {
     }
 }
 
+TEST_CASE("control: a launcher that does not answer in time is an error") {
+    TemporaryFolder folder;
+    const OwnedDescriptor listener = listen_job_socket(folder.path());
+    try {
+        ask_status(folder.path(), milliseconds(50));
+        FAIL("was answered");
+    } catch (const Error& error) {
+        CHECK(error.code() == make_error_code(Errc::timed_out));
+    }
+}
+
 TEST_CASE("control: a folder may have a path longer than a socket's address") {
     TemporaryFolder folder;
     const std::filesystem::path deep = folder.path() / std::string(200, 'x');
     std::filesystem::create_directory(deep);
-    const OwnedDescriptor listener = listen_job_control(deep);
+    const OwnedDescriptor listener = listen_job_socket(deep);
     CHECK(std::filesystem::is_socket(deep / "control"));
+    CHECK(std::filesystem::status(deep / "control").permissions() == std::filesystem::perms(0600));
 }
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-#include "launcher/features/health.hpp"
+#include "launcher/view/http_server.hpp"
 
 #include <sys/socket.h>
 
@@ -10,7 +10,6 @@
 
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
-#include "tests/launcher/agent/fake_agent.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"
 
@@ -21,9 +20,10 @@ constexpr const char* kProbe = "GET /healthz HTTP/1.1\r\nHost: pod\r\n\r\n";
 
 class HealthFixture {
   public:
-    explicit HealthFixture(HealthLimits limits = {.timeout = kHangGuard})
-        : port_(serve_health(
-              context_.get_executor(), 0, [] { return std::string("alive\n"); }, limits)) {
+    explicit HealthFixture(const ServerLimits& limits = {.timeout = kHangGuard},
+                           ListenScope scope = ListenScope::any)
+        : port_(serve_tcp(context_.get_executor(), scope, 0,
+                          {.status = [] { return AgentStatus{.state = "running"}; }}, limits)) {
         thread_ = std::thread([this] { context_.run(); });
     }
     ~HealthFixture() {
@@ -66,10 +66,11 @@ TEST_CASE("health server: any path is answered, and nothing but a question is") 
     CHECK(answer.starts_with("HTTP/1.1 200 OK\r\n"));
     CHECK(answer.find("Content-Type: application/json\r\n") != std::string::npos);
     CHECK(answer.find("Connection: close\r\n") != std::string::npos);
-    CHECK(answer.ends_with("\r\n\r\nalive\n"));
+    const std::string text = health_text({.state = "running"});
+    CHECK(answer.ends_with("\r\n\r\n" + text));
     CHECK(server.ask("GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 200 OK\r\n"));
     const std::string head = server.ask("HEAD / HTTP/1.1\r\n\r\n");
-    CHECK(head.find("Content-Length: 6\r\n") != std::string::npos);
+    CHECK(head.find("Content-Length: " + std::to_string(text.size()) + "\r\n") != std::string::npos);
     CHECK(head.ends_with("\r\n\r\n"));
     const std::string refused = server.ask("POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi");
     CHECK(refused.starts_with("HTTP/1.1 405 "));
@@ -84,9 +85,9 @@ TEST_CASE("health server: a request has a greatest size") {
     const auto with = [](std::size_t size) {
         return "GET / HTTP/1.1\r\nA: " + std::string(size, 'a') + "\r\n\r\n";
     };
-    CHECK(server.ask(with(HealthLimits::kMaxRequest - 100)).starts_with("HTTP/1.1 200 "));
+    CHECK(server.ask(with(ServerLimits::kMaxRequest - 100)).starts_with("HTTP/1.1 200 "));
     // The answer may be lost where more has come than was read.
-    const std::string answer = server.ask(with(HealthLimits::kMaxRequest));
+    const std::string answer = server.ask(with(ServerLimits::kMaxRequest));
     CHECK((answer.empty() || answer.starts_with("HTTP/1.1 431 ")));
     server.ask(with(1'000'000));
     CHECK(server.is_alive());
@@ -133,33 +134,19 @@ TEST_CASE("health server: who is slow is sent away") {
 TEST_CASE("health server: of too many connections the oldest gives way, and a probe gets through") {
     HealthFixture server;
     std::vector<OwnedDescriptor> silent;
-    for (std::size_t i = 0; i < HealthLimits::kMaxConnections; ++i) silent.push_back(server.connect());
+    for (std::size_t i = 0; i < ServerLimits::kMaxConnections; ++i) silent.push_back(server.connect());
     CHECK(server.is_alive());
     CHECK(HealthFixture::rest(silent.front()).empty());
     // The others wait on.
     CHECK(::recv(silent.back().get(), &silent, 1, MSG_DONTWAIT) < 0);
-    for (std::size_t i = 0; i < 5 * HealthLimits::kMaxConnections; ++i) silent.push_back(server.connect());
+    for (std::size_t i = 0; i < 5 * ServerLimits::kMaxConnections; ++i) silent.push_back(server.connect());
     CHECK(server.is_alive());
-}
-
-TEST_CASE("health watch: a port that is taken is one line, which names its holder") {
-    boost::asio::io_context context(1);
-    const std::uint16_t taken = serve_health(context.get_executor(), 0, [] { return std::string(); });
-    FakeAgent agent(context.get_executor());
-    const std::vector<std::string>& said = agent.said;
-    LauncherLog log;
-    FeatureInputs inputs{.options = agent.given, .log = log, .health_port = taken};
-    make_health(inputs)->began(agent);
-    REQUIRE(said.size() == 1);
-    CHECK(said[0].starts_with(std::string(kHealthPortVariable) + " " + std::to_string(taken) +
-                              ": the port is held by pid "));
-    CHECK(said[0].ends_with("; nobody can ask whether this agent is alive, the job goes on"));
 }
 
 TEST_CASE("health watch: where the site says so, only this machine may ask") {
     const HealthFixture everybody;
     const OwnedDescriptor other(connect_tcp({"127.0.0.2", everybody.port()}, kHangGuard));
-    const HealthFixture own({.timeout = kHangGuard, .scope = ListenScope::loopback});
+    const HealthFixture own({.timeout = kHangGuard}, ListenScope::loopback);
     CHECK(own.is_alive());
     CHECK_THROWS(connect_tcp({"127.0.0.2", own.port()}, std::chrono::seconds(1)));
 }

@@ -1,0 +1,172 @@
+#include "launcher/view/http_server.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
+#include <cerrno>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace ddprun::inline launch {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+using asio::experimental::awaitable_operators::operator||;
+using Socket = asio::generic::stream_protocol::socket;
+using HttpAnswer = http::response<http::string_body>;
+using HttpParser = http::request_parser<http::empty_body>;
+
+// When descriptors have run out, there is no event that says when there are some again.
+constexpr std::chrono::seconds kShortagePause{1};
+constexpr unsigned kHttp11 = 11;
+
+// Kept alive by the coroutines that use it.
+struct HttpService : std::enable_shared_from_this<HttpService> {
+    HttpService(Caller who, ViewSource told, const ServerLimits& most)
+        : caller(who), source(std::move(told)), limits(most) {}
+
+    Caller caller;
+    ViewSource source;
+    ServerLimits limits;
+    std::list<Socket*> open;  // the oldest first
+};
+
+HttpAnswer http_answer(http::status status, unsigned version) {
+    HttpAnswer answer{status, version};
+    answer.set(http::field::content_type, "application/json");
+    answer.keep_alive(false);
+    return answer;
+}
+
+Verb verb_of(http::verb verb) {
+    if (verb == http::verb::get || verb == http::verb::head) return Verb::get;
+    return verb == http::verb::post ? Verb::post : Verb::other;
+}
+
+// An answer, and the signal that is to be delivered when it is on its way; 0: none.
+struct Reply {
+    HttpAnswer answer;
+    int signal = 0;
+};
+
+// Returns nothing for a caller that is gone.
+std::optional<Reply> reply_to(const HttpParser& parser, const error_code& error, const HttpService& service) {
+    if (error == http::error::header_limit || error == http::error::buffer_overflow)
+        return Reply{http_answer(http::status::request_header_fields_too_large, kHttp11)};
+    if (error && (error.category() != make_error_code(http::error::bad_method).category() ||
+                  error == http::error::end_of_stream || error == http::error::partial_message))
+        return std::nullopt;
+    if (error) return Reply{http_answer(http::status::bad_request, kHttp11)};
+    const auto& request = parser.get();
+    ViewAnswer said =
+        answer_to({service.caller, verb_of(request.method()), std::string(request.target())}, service.source);
+    Reply reply{http_answer(static_cast<http::status>(said.status), request.version()), said.signal};
+    reply.answer.set(http::field::cache_control, "no-store");
+    if (!said.allowed.empty()) reply.answer.set(http::field::allow, said.allowed);
+    reply.answer.content_length(said.text.size());
+    if (request.method() != http::verb::head) reply.answer.body() = std::move(said.text);
+    return reply;
+}
+
+asio::awaitable<void> converse(const HttpService& service, Socket& socket) {
+    boost::beast::flat_buffer buffer(ServerLimits::kMaxRequest);
+    HttpParser parser;
+    parser.header_limit(ServerLimits::kMaxRequest);
+    error_code error;
+    co_await http::async_read_header(socket, buffer, parser,
+                                     asio::redirect_error(asio::use_awaitable, error));
+    std::optional<Reply> reply = reply_to(parser, error, service);
+    if (!reply) co_return;
+    HttpAnswer& answer = reply->answer;
+    if (!answer.has_content_length()) answer.prepare_payload();
+    http::response_serializer<http::string_body> serializer(answer);
+    // A HEAD's answer names the length of a body that it does not have.
+    serializer.split(true);
+    co_await http::async_write_header(socket, serializer, asio::redirect_error(asio::use_awaitable, error));
+    if (!error && !answer.body().empty())
+        co_await http::async_write(socket, serializer, asio::redirect_error(asio::use_awaitable, error));
+    socket.shutdown(Socket::shutdown_send, error);
+    // The signal may end the agent, so all has been said before.
+    if (reply->signal != 0) service.source.deliver(reply->signal);
+}
+
+asio::awaitable<void> serve_one(std::shared_ptr<HttpService> service, Socket socket) {
+    const auto place = service->open.insert(service->open.end(), &socket);
+    // Closing it ends what its conversation waits for.
+    error_code ignored;
+    if (service->open.size() > service->limits.connections) service->open.front()->close(ignored);
+    asio::steady_timer timer(socket.get_executor(), service->limits.timeout);
+    co_await (converse(*service, socket) || timer.async_wait(asio::use_awaitable));
+    service->open.erase(place);
+}
+
+bool is_own_user(int socket) {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           (peer.uid == ::geteuid() || peer.uid == 0);
+}
+
+using Local = asio::local::stream_protocol;
+
+// Asio's accept will not do: its sockets are not close-on-exec from birth.
+asio::awaitable<void> accept_own(std::shared_ptr<HttpService> service, Local::acceptor acceptor) {
+    const auto executor = acceptor.get_executor();
+    for (;;) {
+        co_await acceptor.async_wait(Local::acceptor::wait_read, asio::use_awaitable);
+        OwnedDescriptor socket(
+            ::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (!socket && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+            asio::steady_timer pause(executor, kShortagePause);
+            co_await pause.async_wait(asio::use_awaitable);
+        }
+        if (!socket || !is_own_user(socket.get())) continue;
+        asio::co_spawn(executor, serve_one(service, Local::socket(executor, Local(), socket.release())),
+                       asio::detached);
+    }
+}
+
+asio::awaitable<void> accept_all(std::shared_ptr<HttpService> service, asio::ip::tcp::acceptor acceptor) {
+    const auto executor = acceptor.get_executor();
+    co_await accept_each(acceptor, [executor, &service](asio::ip::tcp::socket socket) {
+        asio::co_spawn(executor, serve_one(service, std::move(socket)), asio::detached);
+    });
+}
+
+}  // namespace
+
+std::uint16_t serve_tcp(const asio::any_io_executor& executor, ListenScope scope, std::uint16_t port,
+                        ViewSource source, const ServerLimits& limits) {
+    asio::ip::tcp::acceptor acceptor = listen_tcp(executor, scope, port);
+    const std::uint16_t taken = acceptor.local_endpoint().port();
+    auto service = std::make_shared<HttpService>(Caller::anybody, std::move(source), limits);
+    // Nobody calls any more if the listener itself is broken.
+    asio::co_spawn(executor, accept_all(std::move(service), std::move(acceptor)),
+                   [](const std::exception_ptr&) {});
+    return taken;
+}
+
+void serve_unix(const asio::any_io_executor& executor, OwnedDescriptor listener, ViewSource source,
+                const ServerLimits& limits) {
+    Local::acceptor acceptor(executor, Local(), listener.release());
+    auto service = std::make_shared<HttpService>(Caller::own_user, std::move(source), limits);
+    asio::co_spawn(executor, accept_own(std::move(service), std::move(acceptor)), asio::detached);
+}
+
+}  // namespace ddprun::inline launch

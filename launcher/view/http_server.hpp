@@ -1,0 +1,39 @@
+// serve_tcp and serve_unix: a launcher's HTTP server, which answers by the table of routes.hpp on the executor's thread, so an
+// executor that stands still is one that does not answer.
+//
+// A caller cannot disturb the launcher: there is one request for a connection, kTimeout for all of it, kMaxRequest bytes, and
+// kMaxConnections at one time; the oldest of these gives way to a new one, so that whoever holds connections open keeps
+// nobody out.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "launcher/view/routes.hpp"
+#include "rendezvous/net/socket.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
+
+namespace ddprun::inline launch {
+
+struct ServerLimits {
+    static constexpr std::size_t kMaxConnections = 16;
+    static constexpr std::size_t kMaxRequest = 4096;
+    static constexpr std::chrono::milliseconds kTimeout{5000};
+
+    std::size_t connections = kMaxConnections;
+    std::chrono::milliseconds timeout = kTimeout;
+};
+
+// Listens for Caller::anybody until the executor's context ends. Returns the port, which is `port` unless that is 0. Throws as
+// listen_tcp does.
+std::uint16_t serve_tcp(const boost::asio::any_io_executor& executor, ListenScope scope, std::uint16_t port,
+                        ViewSource source, const ServerLimits& limits = {});
+
+// Answers processes of the same user (or root), as Caller::own_user, at a unix socket that listens, until the executor's context
+// ends; others are not answered.
+void serve_unix(const boost::asio::any_io_executor& executor, OwnedDescriptor listener, ViewSource source,
+                const ServerLimits& limits = {});
+
+}  // namespace ddprun::inline launch

@@ -1,0 +1,140 @@
+#include "launcher/view/job_socket.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http.hpp>
+#include <cerrno>
+#include <optional>
+#include <string>
+
+#include "rendezvous/system/error.hpp"
+
+namespace ddprun::inline launch {
+namespace {
+
+namespace http = boost::beast::http;
+
+constexpr std::size_t kReadSize = 64 * 1024;
+
+[[noreturn]] void give_up(int error_number) {
+    if (error_number == EAGAIN || error_number == EWOULDBLOCK)
+        fail(Errc::timed_out, "the launcher does not answer");
+    fail_errno(error_number, "cannot talk to the launcher");
+}
+
+// The address is good as long as the object lives.
+class JobAddress {
+  public:
+    explicit JobAddress(const std::filesystem::path& folder)
+        : folder_(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+        if (!folder_) fail_errno(errno, "cannot open '" + folder.string() + "'");
+        address_.sun_family = AF_UNIX;
+        fmt::format("/proc/self/fd/{}/{}", folder_.get(), kControlName)
+            .copy(address_.sun_path, sizeof address_.sun_path - 1);
+    }
+
+    const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address_); }
+    static socklen_t size() { return sizeof(sockaddr_un); }
+
+  private:
+    OwnedDescriptor folder_;
+    sockaddr_un address_{};
+};
+
+OwnedDescriptor unix_socket(int flags) {
+    OwnedDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
+    if (!socket) fail_errno(errno, "cannot make a unix socket");
+    return socket;
+}
+
+void limit_waits(int socket, std::chrono::milliseconds timeout) {
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(timeout);
+    timeval time{};
+    time.tv_sec = seconds.count();
+    time.tv_usec = std::chrono::microseconds(timeout - seconds).count();
+    for (int direction : {SO_SNDTIMEO, SO_RCVTIMEO}) {
+        if (::setsockopt(socket, SOL_SOCKET, direction, &time, sizeof time) != 0) give_up(errno);
+    }
+}
+
+using AnswerParser = http::response_parser<http::string_body>;
+
+// Takes what has come; `is_all`: nothing comes any more.
+void take_part(AnswerParser& parser, std::string& text, bool is_all) {
+    boost::system::error_code error;
+    while (!text.empty() && !parser.is_done() && !error)
+        text.erase(0, parser.put(boost::asio::buffer(text), error));
+    if (error == http::error::need_more) error = {};
+    if (is_all && parser.got_some() && !error) parser.put_eof(error);
+    if (error == http::error::body_limit) fail(Errc::limit_exceeded, "the launcher's answer is too long");
+    if (is_all && (!parser.got_some() || error == http::error::partial_message))
+        fail(Errc::closed, "the launcher gave no answer");
+    if (error) fail(Errc::protocol_violation, "the launcher's answer is not understood");
+}
+
+// Returns the text of the answer.
+std::string ask(const std::filesystem::path& folder, http::verb verb, const std::string& target,
+                std::chrono::milliseconds timeout) {
+    const OwnedDescriptor socket = call_job(folder, timeout);
+    const std::string request =
+        fmt::format("{} {} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", std::string(http::to_string(verb)), target,
+                    verb == http::verb::post ? "Content-Length: 0\r\n" : "");
+    // A request fits into the socket's buffer as a whole.
+    if (::send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0) give_up(errno);
+    AnswerParser parser;
+    parser.body_limit(kMaxAnswer);
+    std::string text;
+    std::array<char, kReadSize> buffer;
+    while (!parser.is_done()) {
+        const ssize_t count = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) give_up(errno);
+        text.append(buffer.data(), static_cast<std::size_t>(count));
+        take_part(parser, text, count == 0);
+    }
+    return parser.get().body();
+}
+
+template <class T>
+T understood(std::optional<T> answer) {
+    if (!answer) fail(Errc::protocol_violation, "the launcher's answer is not understood");
+    return *std::move(answer);
+}
+
+}  // namespace
+
+OwnedDescriptor listen_job_socket(const std::filesystem::path& folder) {
+    const JobAddress address(folder);
+    OwnedDescriptor listener = unix_socket(SOCK_NONBLOCK);
+    // The mode of the socket's file is what its descriptor's was.
+    if (::fchmod(listener.get(), S_IRUSR | S_IWUSR) != 0 ||
+        ::bind(listener.get(), address.get(), JobAddress::size()) != 0 ||
+        ::listen(listener.get(), SOMAXCONN) != 0)
+        fail_errno(errno, "cannot listen in '" + folder.string() + "'");
+    return listener;
+}
+
+OwnedDescriptor call_job(const std::filesystem::path& folder, std::chrono::milliseconds timeout) {
+    const JobAddress address(folder);
+    OwnedDescriptor socket = unix_socket(0);
+    limit_waits(socket.get(), timeout);
+    if (::connect(socket.get(), address.get(), JobAddress::size()) != 0) give_up(errno);
+    return socket;
+}
+
+AgentStatus ask_status(const std::filesystem::path& folder, std::chrono::milliseconds timeout) {
+    return understood(parse_agent_status(ask(folder, http::verb::get, std::string(kStatusTarget), timeout)));
+}
+
+SignalEffect send_signal(const std::filesystem::path& folder, int signal, std::chrono::milliseconds timeout) {
+    return understood(parse_signal_effect(ask(folder, http::verb::post, signal_target(signal), timeout)));
+}
+
+}  // namespace ddprun::inline launch

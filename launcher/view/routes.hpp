@@ -1,0 +1,82 @@
+// Routes: what a launcher answers over HTTP, and to whom. http_server carries the bytes; here is what they mean. Pure.
+//
+//   GET  /status               the job's own user   AgentStatus, as JSON
+//   POST /signal?name=SIGTERM  the job's own user   SignalEffect, as JSON; with 409 if it is refused
+//   GET  any path              the health port      health_text()
+//
+// HEAD is answered as GET is, without the text.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "rendezvous/codec/description.hpp"
+#include "rendezvous/job/agent_status.hpp"
+
+namespace ddprun::inline launch {
+
+// By which way a request has come.
+enum class Caller {
+    own_user,  // the job's socket, which is closed to other users
+    anybody,   // the health port
+};
+
+enum class Verb { get, post, other };
+
+struct ViewRequest {
+    Caller caller = Caller::anybody;
+    Verb verb = Verb::other;
+    std::string target;  // as it came: a path, and a query behind '?'
+};
+
+// SignalEffect: what a signal to the launcher does.
+struct SignalEffect {
+    std::string refusal;    // why it does nothing; empty: it is sent
+    bool ends_job = false;  // others only reach the workers
+    bool operator==(const SignalEffect&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(SignalEffect, (), (refusal, ends_job))
+
+// The answers are made of this; called on the thread of the server's executor.
+struct ViewSource {
+    std::function<AgentStatus()> status;
+    std::function<SignalEffect(int)> effect_of = {};
+    // Called when the answer is on its way, if the signal was not refused.
+    std::function<void(int)> deliver = {};
+};
+
+inline constexpr unsigned kHttpOk = 200;
+inline constexpr unsigned kHttpBadRequest = 400;
+inline constexpr unsigned kHttpNotFound = 404;
+inline constexpr unsigned kHttpWrongVerb = 405;
+inline constexpr unsigned kHttpConflict = 409;
+
+struct ViewAnswer {
+    unsigned status = kHttpOk;
+    std::string text;     // JSON and a newline; empty where the status says all
+    std::string allowed;  // the verbs that this path has, where the request's is none of them
+    int signal = 0;       // to be delivered when the answer is on its way; 0: none
+};
+
+ViewAnswer answer_to(const ViewRequest& request, const ViewSource& source);
+
+// --- for those who ask
+
+inline constexpr std::string_view kStatusTarget = "/status";
+std::string signal_target(int signal);
+
+// An answer that is longer is none. A status has some 90 bytes for each worker of the node.
+inline constexpr std::size_t kMaxAnswer = 4 << 20;
+
+std::string to_json(const AgentStatus& status);
+// They return nothing for a text that is no such answer.
+std::optional<AgentStatus> parse_agent_status(std::string_view text);
+std::optional<SignalEffect> parse_signal_effect(std::string_view text);
+
+// Returns what everybody may read who reaches the health port, so nothing that is somebody's: one JSON object and a newline.
+std::string health_text(const AgentStatus& status);
+
+}  // namespace ddprun::inline launch
