@@ -37,13 +37,13 @@ std::vector<Command> commands_of(Values& values) {
     };
     return {
         {"list",
-         "List the jobs: running, and the last that ended",
+         "List the jobs: running, and the last detached ones that ended",
          {{"", {json("As a JSON array of what status --json shows")}}}},
         {"status",
          "Show the workers' pids, restarts and how the job ended",
          {{"", {id, json("As one JSON object")}}}},
         {"logs",
-         "Print what the job has printed",
+         "Print what a detached job has printed",
          {{"",
            {id,
             {"--follow,-f", "", "Go on until the job ends", into(values.follow)},
@@ -72,8 +72,9 @@ void check_command(const CLI::App& app, const std::string& word) {
 }  // namespace
 
 ControlCommand parse_control_command(std::vector<std::string> words) {
-    CLI::App app("Lists, follows and ends the jobs that ddprun --detach started, of this user on this node.",
-                 "ddpctl");
+    CLI::App app(
+        "Lists and ends the jobs of this user on this node, and follows those that ddprun --detach started.",
+        "ddpctl");
     add_standard_options(app, DDPRUN_VERSION);
     Values values;
     const std::vector<Command> commands = commands_of(values);

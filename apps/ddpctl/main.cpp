@@ -1,4 +1,4 @@
-// ddpctl: lists, shows, follows and ends the jobs that `ddprun --detach` started, of this user on this node.
+// ddpctl: lists, shows and ends the jobs of this user on this node, and follows those that `ddprun --detach` started.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "apps/cli/option_values.hpp"
 #include "apps/cli/print.hpp"
@@ -86,6 +87,11 @@ class JobOutput {
         : path_((job.folder / "output").string()),
           file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)),
           job_(job) {
+        if (!file_ && errno == ENOENT && job.state == JobState::running)
+            fail(Errc::refused,
+                 fmt::format("job {} was not started with --detach: what it prints is where its launcher "
+                             "runs (and in its --log-dir)",
+                             job.id));
         if (!file_) fail_errno(errno, fmt::format("cannot open '{}'", path_));
     }
 
@@ -266,7 +272,10 @@ class Commands {
         }
         block_signals();
         if (lived && (!command.wait || launcher_lives(job))) return 0;
-        print(fmt::format("{}: {}\n", job.id, state_text(find(job.id))));
+        // Of a job in the foreground nothing is left.
+        const auto now = find_job(all(), job.id);
+        const Job* ended = std::get_if<Job>(&now);
+        print(fmt::format("{}: {}\n", job.id, ended != nullptr ? state_text(*ended) : "ended"));
         return 0;
     }
 

@@ -20,6 +20,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,6 +47,7 @@ namespace ddprun::inline launch {
 
 class OutputPump;
 class RoundWorkers;
+struct DetachedStart;
 
 // The coordinator and the store are at this place; `hosted`: this agent hosts them, and listens there from now on.
 struct PlaceKnown {
@@ -178,6 +180,8 @@ struct FeatureInputs {
     ListenScope health_scope = ListenScope::any;         // who may reach that
     std::optional<AppendedFile> event_log = {};          // of --events; whoever writes it takes it
     bool checks_node = false;                            // --check
+    std::vector<std::string> command = {};               // the launcher's own words
+    std::shared_ptr<DetachedStart> detached = {};        // what --detach fills in; nullptr: nobody detaches
 };
 
 class Feature {

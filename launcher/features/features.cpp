@@ -5,6 +5,7 @@
 #include "launcher/features/event_log.hpp"
 #include "launcher/features/failure_judge.hpp"
 #include "launcher/features/health_port.hpp"
+#include "launcher/features/known_job.hpp"
 #include "launcher/features/local_cache.hpp"
 #include "launcher/features/node_check.hpp"
 #include "launcher/features/stuck_workers.hpp"
@@ -34,8 +35,9 @@ bool asks_for_stuck_workers(const Inputs& inputs) {
     return limit != nullptr && !limit->empty();
 }
 
-// Signals have their meaning first. The local cache is next: if it cannot be made nothing else has begun.
+// What ends a detached job's start comes before all else; then signals have their meaning. The local cache is next: if it cannot be made nothing else has begun.
 constexpr FeatureRow kFeatures[] = {
+    {make_known_job, [](const Inputs&) { return true; }},  // ddpctl, --detach
     {make_launcher_signals,
      [](const Inputs&) { return true; }},                 // --signals-to-handle, --forward, --requeue-on
     {make_terminal, [](const Inputs&) { return true; }},  // --tty, Ctrl-Z, the terminal's size

@@ -18,6 +18,7 @@
 #include "launcher/secret_name.hpp"
 #include "launcher/secret_text.hpp"
 #include "rendezvous/codec/json_codec.hpp"
+#include "rendezvous/control/job_command.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
@@ -28,7 +29,6 @@ namespace json = boost::json;
 
 constexpr int kRecordSchema = 1;
 constexpr std::size_t kMaxJobFileDepth = 8;
-constexpr std::size_t kMaxNameBytes = 120;
 constexpr std::string_view kNameBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
 std::vector<std::string> recorded(const std::vector<std::string>& command) {
@@ -92,16 +92,22 @@ std::optional<JobRecord> parse_job_record(std::string_view text) {
 
 std::optional<JobEnd> parse_job_end(std::string_view text) { return read<EndRules, JobEnd>(text); }
 
-std::string job_folder_name(std::string_view job_id, int node_rank, int nnodes) {
-    if (job_id.size() > kMaxNameBytes) job_id.remove_prefix(job_id.size() - kMaxNameBytes);
-    std::string name(job_id);
+std::string job_name(std::string_view entry_name, std::string_view job_id) {
+    entry_name.remove_prefix(std::min(entry_name.size(), entry_name.rfind('/') + 1));
+    for (const std::string_view ending : {".py", ".sh"}) {
+        if (entry_name.ends_with(ending)) entry_name.remove_suffix(ending.size());
+    }
+    constexpr std::size_t kSigns = 4;
+    std::string name(entry_name.substr(0, kMaxJobName - kSigns - 1));
     for (char& byte : name) {
         if (kNameBytes.find(byte) == std::string_view::npos) byte = '_';
     }
-    // One that begins with a dot is a job that starts, with a dash an option.
-    if (name.empty() || name.front() == '.' || name.front() == '-') name.insert(0, "_");
-    if (nnodes > 1) name += fmt::format(".{}", node_rank);
-    return name;
+    // A name that begins with a dot is a job's that starts, with a dash an option.
+    if (name.empty()) name = "job";
+    if (name.front() == '.' || name.front() == '-') name.front() = '_';
+    Digest digest;
+    digest.add(job_id);
+    return fmt::format("{}-{:04x}", name, digest.value() % (1U << (4 * kSigns)));
 }
 
 namespace {
@@ -113,9 +119,8 @@ constexpr mode_t kOthers = 077;
 std::string shown(const fs::path& path) { return "'" + harmless_line(path.string()) + "'"; }
 
 void refuse(const fs::path& folder, const std::string& why) {
-    fail(Errc::refused,
-         fmt::format("{} cannot hold detached jobs: {}; remove it, or set {} to a folder of your own",
-                     shown(folder), why, kJobsVariable));
+    fail(Errc::refused, fmt::format("{} cannot hold jobs: {}; remove it, or set {} to a folder of your own",
+                                    shown(folder), why, kJobsVariable));
 }
 
 // Whoever follows the advice needs to know that ddpctl goes by the variable, too.
@@ -160,6 +165,8 @@ fs::path make_beside(const JobsPlace& place) {
     return folder;
 }
 
+// Of one program and the same four signs.
+constexpr int kMaxJobsOfAName = 100;
 constexpr std::string_view kStartingPrefix = ".starting-";
 // Between the making of a folder and its launcher's claim on it lies a fork.
 constexpr std::chrono::seconds kForkTimeout{60};
@@ -202,12 +209,20 @@ fs::file_time_type end_time(const Job& job) {
     return none ? fs::file_time_type::min() : time;
 }
 
-bool is_left_over(const fs::path& starting) {
-    const ClaimState claim = claim_on(starting);
-    const auto record = read_record(starting);
+// True for a job that is of no interest to anybody once its launcher has ended: its workers never ran, or it ran in the foreground.
+bool leaves_nothing(const fs::path& folder) {
+    if (folder.filename().string().starts_with(kStartingPrefix)) return true;
+    return ::access((folder / "output").c_str(), F_OK) != 0 &&
+           ::access((folder / "result.json").c_str(), F_OK) != 0;
+}
+
+bool is_left_over(const fs::path& folder) {
+    if (!leaves_nothing(folder)) return false;
+    const ClaimState claim = claim_on(folder);
+    const auto record = read_record(folder);
     if (claim == ClaimState::held || (record && process_lives(*record))) return false;
     std::error_code none;
-    const auto touched = fs::last_write_time(starting, none);
+    const auto touched = fs::last_write_time(folder, none);
     const auto age = fs::file_time_type::clock::now() - touched;
     return !none && (claim == ClaimState::free ? age > kForkTimeout : age > kUnclaimableTimeout);
 }
@@ -268,14 +283,20 @@ fs::path make_starting_folder(const fs::path& jobs) {
     return name;
 }
 
-void remove_starting_folder(const fs::path& starting) {
+void remove_job_folder(const fs::path& folder) {
     std::error_code ignored;
-    fs::remove_all(starting, ignored);
+    if (!folder.empty()) fs::remove_all(folder, ignored);
 }
 
-fs::path publish_job_folder(const fs::path& starting, const std::string& id) {
-    fs::path folder = starting.parent_path() / id;
-    if (::rename(starting.c_str(), folder.c_str()) != 0) fail_errno(errno, "cannot make " + shown(folder));
+fs::path publish_job_folder(const fs::path& starting, const std::string& name) {
+    const fs::path first = starting.parent_path() / name;
+    fs::path folder = first;
+    // The name of a folder in which something is stays with it.
+    for (int number = 2; ::rename(starting.c_str(), folder.c_str()) != 0; ++number) {
+        if ((errno != EEXIST && errno != ENOTEMPTY) || number > kMaxJobsOfAName)
+            fail_errno(errno, "cannot make " + shown(folder));
+        folder = fmt::format("{}-{}", first.string(), number);
+    }
     return folder;
 }
 
@@ -320,18 +341,23 @@ std::variant<Job, std::string> find_job(const std::vector<Job>& jobs, std::strin
         if (job.id.starts_with(id) && !id.empty()) matches.push_back(&job);
     }
     if (matches.size() == 1) return *matches.front();
+    const auto runs = [](const Job* job) { return job->state == JobState::running; };
+    if (std::count_if(matches.begin(), matches.end(), runs) == 1)
+        return **std::find_if(matches.begin(), matches.end(), runs);
     if (matches.size() > 1) return shown + " is the beginning of several ids: " + ids_of(matches);
     if (all.empty()) return "no job " + shown + "; there is none at all";
     return "no job " + shown + "; there are " + ids_of(all);
 }
 
-void prune_jobs(const fs::path& jobs, std::size_t kept) {
-    // No error matters here: what another launcher removes at the same time is gone as well.
-    std::error_code ignored;
+// No error matters here: what another launcher removes at the same time is gone as well.
+void remove_left_over(const fs::path& jobs) {
     for (const fs::path& folder : folders_in(jobs)) {
-        if (folder.filename().string().starts_with(kStartingPrefix) && is_left_over(folder))
-            fs::remove_all(folder, ignored);
+        if (is_left_over(folder)) remove_job_folder(folder);
     }
+}
+
+void prune_jobs(const fs::path& jobs, std::size_t kept) {
+    remove_left_over(jobs);
     std::vector<std::pair<fs::file_time_type, fs::path>> ended;
     for (const Job& job : list_jobs(jobs)) {
         if (job.state != JobState::running) ended.emplace_back(end_time(job), job.folder);
@@ -339,7 +365,7 @@ void prune_jobs(const fs::path& jobs, std::size_t kept) {
     if (ended.size() <= kept) return;
     std::sort(ended.begin(), ended.end());
     ended.resize(ended.size() - kept);
-    for (const auto& [time, folder] : ended) fs::remove_all(folder, ignored);
+    for (const auto& [time, folder] : ended) remove_job_folder(folder);
 }
 
 namespace {

@@ -1,5 +1,5 @@
-// The folders of detached jobs: where they are, who may see them, what is in them, which of them are kept. Used by ddprun
-// (writes) and ddpctl (reads); blocking, short.
+// The folders of jobs: where they are, who may see them, what is in them, which of them are kept. Used by ddprun (writes) and
+// ddpctl (reads); blocking, short.
 //
 // They are in $DDPRUN_JOBS_DIR/ddprun, else in /tmp/ddprun-UID. Anybody can make that one before; then the jobs are in a folder
 // /tmp/ddprun-UID-XXXXXX, which is known by its owner. Neither goes with the session that has started a job, as $XDG_RUNTIME_DIR
@@ -9,6 +9,8 @@
 //                      job.json     JobRecord: whose launcher it is
 //                      control      unix stream socket, while the launcher lives (launcher/view/job_socket.hpp)
 //                      result.json  how it ended; until then .result keeps its room on the disk
+//
+// A job in the foreground has neither output nor result there.
 //
 // The jobs folder belongs to one user and nobody else may look into it. A job's folder has another name, with a dot in front,
 // until the workers run. A launcher claims its job's folder (launcher/folder_claim.hpp), and lives as long as the claim
@@ -81,9 +83,10 @@ std::string to_json(const JobRecord& record);
 std::optional<JobRecord> parse_job_record(std::string_view text);
 std::optional<JobEnd> parse_job_end(std::string_view text);
 
-// Returns the name of a job's folder: its id without what may not stand in a file name or on a terminal, and where
-// there are more nodes the node's number behind a dot. The end of a long id is kept: it is what differs.
-std::string job_folder_name(std::string_view job_id, int node_rank, int nnodes);
+// Returns what people call a job, on all of its nodes alike: its program without folders, ending and what may not stand in a file
+// name or on a terminal, and four signs made of the job's id: "train-7f3a". At most kMaxJobName signs.
+std::string job_name(std::string_view entry_name, std::string_view job_id);
+inline constexpr std::size_t kMaxJobName = 24;
 
 // --- the folders
 
@@ -114,11 +117,12 @@ inline constexpr std::size_t kMaxEndedJobs = 20;
 // Makes a folder for a job that starts. Throws Error.
 std::filesystem::path make_starting_folder(const std::filesystem::path& jobs);
 
-// Removes it; one that has got its final name meanwhile stays.
-void remove_starting_folder(const std::filesystem::path& starting);
+// Removes a job's folder if it is there; none for an empty path.
+void remove_job_folder(const std::filesystem::path& folder);
 
-// Gives it its final name; returns where it is now. Throws Error.
-std::filesystem::path publish_job_folder(const std::filesystem::path& starting, const std::string& id);
+// Gives it its final name, with "-2" or a higher number behind it where another job has that; returns where it is now. Throws
+// Error.
+std::filesystem::path publish_job_folder(const std::filesystem::path& starting, const std::string& name);
 
 enum class JobState {
     running,
@@ -147,11 +151,14 @@ bool launcher_lives(const Job& job);
 // Error for one in another PID namespace, whose end cannot be seen.
 std::optional<OwnedDescriptor> open_launcher(const Job& job);
 
-// Returns the job with this id or with the only id that begins so; else one line that says why not. Pure.
+// Returns the job with this id or with the only id that begins so, of several the only one that runs; else one line that says why
+// not. Pure.
 std::variant<Job, std::string> find_job(const std::vector<Job>& jobs, std::string_view id);
 
-// Removes the folders of ended and lost jobs but for the newest `kept`, and what launchers left that died
-// while they started.
+// Removes what launchers have left that died while they started, or whose job ran in the foreground.
+void remove_left_over(const std::filesystem::path& jobs);
+
+// Removes that, and the folders of ended and lost jobs but for the newest `kept`.
 void prune_jobs(const std::filesystem::path& jobs, std::size_t kept = kMaxEndedJobs);
 
 // --- run.json says what a launcher was started with, for people: its words and the names of its variables, no secrets; pure

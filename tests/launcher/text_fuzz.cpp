@@ -318,7 +318,8 @@ void read_records(Text text) {
         must(parse_reach_report(to_json(*reach), 0, 8) == reach,
              "a report of reach is another one after it was written");
     if (const auto answer = parse_answer(text)) must(answer->node >= 0, "a node below 0");
-    must(job_folder_name(text, 1, 2).find_first_of(Text("/\0\n\x1b", 4)) == std::string::npos,
+    const std::string name = job_name(text, text);
+    must(name.size() <= kMaxJobName && name.find_first_of(Text("/\0\n\x1b", 4)) == std::string::npos,
          "a job's folder elsewhere");
 }
 

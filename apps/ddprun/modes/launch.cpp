@@ -19,7 +19,8 @@
 #include "launcher/agent/agent_link.hpp"
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/cluster/cluster_table.hpp"
-#include "launcher/features/detach.hpp"
+#include "launcher/features/known_job.hpp"
+#include "launcher/jobs/detach.hpp"
 #include "launcher/jobs/job_folder.hpp"
 #include "launcher/output/log_file.hpp"
 #include "launcher/process/descriptors.hpp"
@@ -96,8 +97,7 @@ RunFolderWork run_file_work(const LaunchOptions& options, Call& call) {
 }
 
 // Two processes return from detach(): the one that goes back to the shell, and the launcher that goes on.
-int run_detached(const LaunchOptions& options, const std::vector<std::string>& words,
-                 std::vector<Feature*> features, LauncherLog& log) {
+int run_detached(const LaunchOptions& options, Call& call) {
     const auto jobs = make_jobs_folder({current_environment(), ::geteuid()});
     prune_jobs(jobs);
     const auto folder = make_starting_folder(jobs);
@@ -107,20 +107,17 @@ int run_detached(const LaunchOptions& options, const std::vector<std::string>& w
         room = reserve_result(folder);
         detached = detach(folder / "output");
     } catch (const std::exception&) {
-        remove_starting_folder(folder);
+        remove_job_folder(folder);
         throw;
     }
     if (detached.exit_code) {
-        Features(features).at(&Feature::goes_on_elsewhere);
-        // A launcher that was killed could not do it.
-        if (*detached.exit_code != 0) remove_starting_folder(folder);
+        Features(call.features()->all()).at(&Feature::goes_on_elsewhere);
+        // A launcher that was killed could not do it; a folder that has got its final name meanwhile stays.
+        if (*detached.exit_code != 0) remove_job_folder(folder);
         return *detached.exit_code;
     }
-    std::vector<std::string> command{"ddprun"};
-    command.insert(command.end(), words.begin(), words.end());
-    DetachedJob job(folder, options, std::move(command), std::move(*room), std::move(detached.starter));
-    features.insert(features.begin(), &job);
-    return run_agent(options, log, features);
+    call.features()->goes_on_detached({folder, std::move(room), std::move(detached.starter)});
+    return run_agent(options, call.log(), call.features()->all());
 }
 
 void tell_remarks(const CommandLine& line, LauncherLog& log) {
@@ -263,7 +260,7 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
             "be neither found nor ended");
     if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
     if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
-    if (line.detach) return run_detached(options, call.words(), call.features()->all(), log);
+    if (line.detach) return run_detached(options, call);
     return run_with(std::move(options), call);
 }
 
@@ -279,7 +276,9 @@ int run_launch_mode(Call& call) {
         const std::string file = filled_path(line.log_file, known);
         if (const auto wrong = call.log().open_file(file, facts.host_name)) throw UsageError(*wrong);
     }
-    call.features().emplace(line, known, call.environment(), call.start(), call.log());
+    std::vector<std::string> command{"ddprun"};
+    command.insert(command.end(), call.words().begin(), call.words().end());
+    call.features().emplace(line, known, call.environment(), call.start(), std::move(command), call.log());
     tell_remarks(line, call.log());
     if (const std::string unread = unread_input(line); !unread.empty()) call.log().info(unread);
     return launch(call, facts, known);

@@ -53,8 +53,11 @@ bool drop_told_to_jobs(const CommandLine& line, DroppedOptions& dropped) {
 
 LaunchFeatures::LaunchFeatures(const CommandLine& line, const PathFacts& known,
                                const Environment& environment, std::chrono::steady_clock::time_point start,
-                               LauncherLog& log)
-    : start_(start), options_read_(std::chrono::steady_clock::now()), log_(log) {
+                               std::vector<std::string> command, LauncherLog& log)
+    : start_(start),
+      options_read_(std::chrono::steady_clock::now()),
+      log_(log),
+      command_(std::move(command)) {
     if (const std::string* port = find_variable(environment, kHealthPortVariable))
         health_port_ = value_or_throw<UsageError>(parse_health_port(*port));
     if (health_port_ && agreed_policy(line).health_on_loopback) health_scope_ = ListenScope::loopback;
@@ -71,7 +74,9 @@ void LaunchFeatures::launch_known(const LaunchOptions& options, const CommandLin
                          .health_port = health_port_,
                          .health_scope = health_scope_,
                          .event_log = std::exchange(event_log_, std::nullopt),
-                         .checks_node = line.check};
+                         .checks_node = line.check,
+                         .command = command_,
+                         .detached = detached_};
     features_ = make_features(inputs);
 }
 

@@ -12,6 +12,7 @@
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/cluster_plan.hpp"
 #include "launcher/features/features.hpp"
+#include "launcher/features/known_job.hpp"
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/start/starter.hpp"
@@ -24,12 +25,17 @@ namespace ddprun::inline app {
 // understood: what they need of the system is opened then, so that what is wrong with it is said before anything starts.
 class LaunchFeatures {
   public:
-    // `start`: of this launcher; `known`: for the signs in the path. Opens the file; `log` outlives it. Throws UsageError.
+    // `start`: of this launcher; `known`: for the signs in the path; `command`: the launcher's words. Opens the file; `log` outlives
+    // it. Throws UsageError.
     LaunchFeatures(const CommandLine& line, const PathFacts& known, const Environment& environment,
-                   std::chrono::steady_clock::time_point start, LauncherLog& log);
+                   std::chrono::steady_clock::time_point start, std::vector<std::string> command,
+                   LauncherLog& log);
 
     // This machine was looked at, and this is the launch.
     void launch_known(const LaunchOptions& options, const CommandLine& line);
+
+    // This process is --detach's launcher.
+    void goes_on_detached(DetachedStart start) { *detached_ = std::move(start); }
 
     // Returns the features that there are, which the agent tells of what happens.
     std::vector<Feature*> all() const;
@@ -41,6 +47,8 @@ class LaunchFeatures {
     std::optional<AppendedFile> event_log_;  // until there are features
     std::optional<std::uint16_t> health_port_;
     ListenScope health_scope_ = ListenScope::any;
+    const std::vector<std::string> command_;
+    const std::shared_ptr<DetachedStart> detached_ = std::make_shared<DetachedStart>();
     std::vector<std::unique_ptr<Feature>> features_;
 };
 

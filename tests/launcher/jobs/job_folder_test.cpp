@@ -73,12 +73,18 @@ TEST_CASE("a folder has its name only when the job has begun") {
     const fs::path folder = publish_job_folder(starting, "none-1f");
     CHECK(folder == jobs.path() / "none-1f");
     CHECK(fs::exists(folder / "output"));
-    remove_starting_folder(starting);
+    remove_job_folder(starting);
     CHECK(fs::exists(folder / "output"));
-    // Nobody's folder is replaced.
-    CHECK_THROWS_AS(publish_job_folder(make_starting_folder(jobs.path()), "none-1f"), Error);
-    remove_starting_folder(folder);
+    // No other job's folder is replaced.
+    for (const char* name : {"none-1f-2", "none-1f-3"}) {
+        const fs::path second = make_starting_folder(jobs.path());
+        write(second / "output", "words");
+        CHECK(publish_job_folder(second, "none-1f") == jobs.path() / name);
+    }
+    CHECK_THROWS_AS(publish_job_folder(jobs.path() / "missing", "none-1f"), Error);
+    remove_job_folder(folder);
     CHECK_FALSE(fs::exists(folder));
+    remove_job_folder("");
     CHECK_THROWS_WITH(make_starting_folder(jobs.path() / "missing"), Catch::Contains(kJobsVariable));
 }
 
@@ -164,6 +170,12 @@ TEST_CASE("a job is found by its id or by the beginning of it") {
     CHECK(why_not("x") == "no job 'x'; there are none-12, none-12.0, none-123, other");
     CHECK_THAT(why_not(""), Catch::Contains("no job ''"));
     CHECK(why_not("\x1b[31mx\n") == "no job 'x?'; there are none-12, none-12.0, none-123, other");
+    // Of several the one that runs is meant; of several that run, none.
+    std::vector<Job> alike = jobs;
+    alike[1].state = JobState::running;
+    CHECK(std::get<Job>(find_job(alike, "none-1")).id == "none-12.0");
+    alike[2].state = JobState::running;
+    CHECK_THAT(std::get<std::string>(find_job(alike, "none-1")), Catch::Contains("several"));
     CHECK(std::get<std::string>(find_job({}, "x")) == "no job 'x'; there is none at all");
     CHECK_THAT(std::get<std::string>(find_job(std::vector<Job>(50, job_named("a")), "x")),
                Catch::EndsWith("a and 40 more"));

@@ -97,16 +97,30 @@ TEST_CASE("the end of a job is what the result file says, with this node's worke
     CHECK_FALSE(parse_job_end("7"));
 }
 
-TEST_CASE("every job id becomes the name of a folder") {
-    CHECK(job_folder_name("none-1f", 0, 1) == "none-1f");
-    CHECK(job_folder_name("none-1f", 3, 4) == "none-1f.3");
-    CHECK(job_folder_name("../../etc-1f", 0, 1) == "_.._.._etc-1f");
-    CHECK(job_folder_name("-f", 0, 1) == "_-f");
-    CHECK(job_folder_name("", 0, 1) == "_");
-    CHECK(job_folder_name("a b\n\x1b\xc3\xa4", 0, 1) == "a_b____");
-    const std::string name = job_folder_name(std::string(5000, 'a') + "-1f", 12, 100);
-    CHECK(name.size() < 255);
-    CHECK_THAT(name, Catch::EndsWith("a-1f.12"));
+TEST_CASE("every job has a name that a person can type, and that names a folder") {
+    const std::pair<const char*, const char*> kNames[] = {
+        {"train.py", "train"},
+        {"/data/my runs/train.py", "train"},
+        {"run.sh", "run"},
+        {"a/b/", "job"},
+        {"", "job"},
+        {".py", "job"},
+        {".hidden", "_hidden"},
+        {"-f", "_f"},
+        {"pkg.mod", "pkg.mod"},
+        {"a b\n\x1b\xc3\xa4", "a_b____"},
+        {"a_program_with_a_long_name", "a_program_with_a_lo"},
+    };
+    for (const auto& [entry, begin] : kNames) {
+        CAPTURE(entry);
+        const std::string name = job_name(entry, "none-1f");
+        CHECK(name.size() <= kMaxJobName);
+        CHECK(name.substr(0, name.size() - 5) == begin);
+        CHECK(name[name.size() - 5] == '-');
+        CHECK(name.find_first_not_of("0123456789abcdef", name.size() - 4) == std::string::npos);
+    }
+    CHECK(job_name("train.py", "none-1f") == job_name("/elsewhere/train.py", "none-1f"));
+    CHECK(job_name("train.py", "none-1f") != job_name("train.py", "none-20"));
 }
 
 }  // namespace ddprun

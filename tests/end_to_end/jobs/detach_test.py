@@ -10,71 +10,23 @@ import signal
 import socket
 import stat
 import subprocess
-import tempfile
+import sys
 import time
 import unittest
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 import support
-from support import EndToEndTest, free_port, program, worker
+from job_folders import JobsTest, is_alive
+from support import free_port, program, worker
 
 NOBODY = 65534
 
 
-def is_alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-class DetachTest(EndToEndTest):
-    def setUp(self):
-        super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.runtime = folder.name
-        self.jobs = os.path.join(folder.name, "ddprun")
-        self.environment["DDPRUN_JOBS_DIR"] = folder.name
-        self.go = os.path.join(folder.name, "go")
-
-    def tearDown(self):
-        if os.path.isdir(self.jobs) and not os.path.islink(self.jobs):
-            os.chmod(self.jobs, 0o700)
-            for name in self.folders():
-                subprocess.run([program("ddpctl"), "kill", "--signal", "KILL", name], env=self.environment,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-        super().tearDown()
-
-    def folders(self):
-        return sorted(os.listdir(self.jobs)) if os.path.isdir(self.jobs) else []
-
-    def start(self, *arguments, **options):
-        """The id of a job that was started detached, once ddprun has returned."""
-        code, out, err = self.run_job("--detach", *arguments, **options)
-        self.assertEqual((code, err), (0, ""))
-        self.assertEqual(len(out.splitlines()), 1)
-        return out
-
-    def ctl(self, *arguments, **options):
-        return self.launch(*arguments, name="ddpctl", **options)
-
-    def run_ctl(self, *arguments, **options):
-        return self.run_job(*arguments, name="ddpctl", **options)
-
-    def status(self, job):
-        code, out, err = self.run_ctl("status", "--json", job)
-        self.assertEqual((code, err), (0, ""))
-        return json.loads(out)
-
-    def let_go(self):
-        open(self.go, "w", encoding="ascii").close()
-
-
-class Starting(DetachTest):
+class Starting(JobsTest):
     def test_it_returns_while_the_workers_run(self):
         job = self.start("--nproc-per-node", 2, *worker("wait-for-file", self.go))
-        self.assertRegex(job, r"^none-[0-9a-f]{32}$")
+        self.assertRegex(job, r"^worker_stub-[0-9a-f]{4}$")
         self.assertEqual(self.folders(), [job])
         for path in (self.jobs, os.path.join(self.jobs, job)):
             self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o700)
@@ -144,13 +96,14 @@ class Starting(DetachTest):
             self.assertEqual(starter.out(), "")
             self.assertEqual(self.folders(), [])
 
-    def test_nodes_on_one_machine_have_their_numbers_in_the_id(self):
+    def test_nodes_on_one_machine_are_told_apart(self):
         flags = ("--detach", "--nnodes=2", "--master-addr=127.0.0.1", "--master-port", free_port())
         starters = [self.launch(*flags, "--node-rank", rank, *worker("ready-then-wait")) for rank in (0, 1)]
         self.assertEqual([starter.wait() for starter in starters], [0, 0])
         ids = [starter.out() for starter in starters]
-        self.assertEqual(ids, [ids[0][:-2] + ".0", ids[0][:-2] + ".1"])
-        code, out, err = self.run_ctl("kill", ids[0][:-2])
+        # One name on all nodes; on one machine the second one gets a number.
+        self.assertEqual(sorted(ids), [min(ids), min(ids) + "-2"])
+        code, out, err = self.run_ctl("kill", min(ids)[:-2])
         self.assertEqual((code, out), (2, ""))
         self.assertIn("several", err)
         self.assertEqual(self.run_ctl("kill", ids[1])[0], 0)
@@ -165,10 +118,7 @@ class Starting(DetachTest):
         starter.wait()
         other = self.launch(*flags, "--node-rank=1", *worker("ready-then-wait"))
         other.wait_for_line("^ready$")
-        deadline = time.monotonic() + support.HANG_GUARD
-        while self.folders()[0].startswith(".") and time.monotonic() < deadline:
-            time.sleep(0.01)  # Python has no event for a folder that gets its name.
-        self.assertEqual(self.run_ctl("kill", "none-")[0], 0)
+        self.assertEqual(self.run_ctl("kill", self.await_jobs(self.detached)[0])[0], 0)
         self.assertEqual(other.wait(), 143)
 
     def test_what_is_said_once_the_workers_run_is_not_the_starters_to_show(self):
@@ -181,7 +131,7 @@ class Starting(DetachTest):
         other.wait_for_line("restart 1 of 1$")
         other.wait_for_line("^again$")
         # Node 0 has said the same by now, where its starter will find it.
-        job, = (name for name in self.folders() if not name.startswith("."))
+        job, = self.detached()
         self.ctl("logs", "-f", job).wait_for_line("^again$")
         starter.send(signal.SIGCONT)
         self.assertEqual((starter.wait(), starter.out()), (0, job))
@@ -189,14 +139,16 @@ class Starting(DetachTest):
         self.let_go()
         self.assertEqual((other.wait(), self.run_ctl("attach", job)[0]), (0, 0))
 
-    def test_odd_run_ids_become_names(self):
+    def test_odd_programs_become_names(self):
         job = self.start("--rdzv-id", "../a b/" + "x" * 300, "true")
         self.assertEqual(self.folders(), [job])
-        self.assertRegex(job, r"^x+-[0-9a-f]{32}$")
-        self.assertRegex(self.start("--rdzv-id", "../..", "true"), r"^_\.\._\.\.-[0-9a-f]{32}$")
+        self.assertRegex(job, r"^true-[0-9a-f]{4}$")
+        odd = os.path.join(self.runtime, "-a b\x1b" + "x" * 100)
+        os.symlink("/bin/true", odd)
+        self.assertRegex(self.start(odd), r"^_a_b_x{14}-[0-9a-f]{4}$")
 
 
-class FailedStarts(DetachTest):
+class FailedStarts(JobsTest):
     def refused(self, code, words, *arguments, **options):
         got, out, err = self.run_job("--detach", *arguments, **options)
         self.assertEqual((got, out), (code, ""), err)
@@ -236,7 +188,7 @@ class FailedStarts(DetachTest):
         self.assertEqual(os.listdir(self.runtime), ["ddprun"])
 
 
-class Control(DetachTest):
+class Control(JobsTest):
     def test_logs_are_what_was_printed_in_order(self):
         job = self.start(*worker("say", "one", "say", "two", "say", "three", "wait-for-file", self.go, "complain", "four"))
         follower = self.ctl("logs", "--follow", job)
@@ -358,7 +310,7 @@ class Control(DetachTest):
         self.assertGreaterEqual(len(self.folders()), 20)
 
 
-class Cleaned(DetachTest):
+class Cleaned(JobsTest):
     def wait_until(self, is_done):
         deadline = time.monotonic() + support.HANG_GUARD
         while not is_done():
@@ -432,7 +384,7 @@ class Cleaned(DetachTest):
         self.assertEqual(self.run_ctl("attach", job)[0], 0)
 
 
-class OtherUsers(DetachTest):
+class OtherUsers(JobsTest):
     def connect_as_nobody(self, path):
         """The errno, or 0."""
         pid = os.fork()
@@ -461,8 +413,8 @@ class OtherUsers(DetachTest):
 
 
 @unittest.skipIf("DDPRUN_SANITIZED" in os.environ, "skipped: trains for long, and sanitizers see each program elsewhere")
-class Readme(DetachTest):
-    ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+class Readme(JobsTest):
+    ROOT = os.path.abspath(__file__).rsplit("/tests/", 1)[0]
 
     def commands(self, page, section):
         """The section's blocks of shell commands, with the programs under test."""
@@ -475,11 +427,15 @@ class Readme(DetachTest):
                               capture_output=True, timeout=support.HANG_GUARD * 5, check=False)
 
     def test_the_commands_of_the_readme_work(self):
-        done = self.shell("\n".join(self.commands("apps/ddpctl/README.md", "Jobs that run on without the shell")))
+        page = "apps/ddpctl/README.md"
+        done = self.shell("\n".join(self.commands(page, "Jobs that run on without the shell")))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("running", done.stdout)
         self.assertRegex(done.stdout, r"ended, exit code 143")
         self.assertIn("ddprun:   survivors: 0", done.stdout)
+        done = self.shell("\n".join(self.commands(page, "Jobs in the foreground")))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^train_digits-[0-9a-f]{4}: ended$")
 
 
 if __name__ == "__main__":

@@ -4,13 +4,17 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 import support
-from detach_test import DetachTest, worker
+from job_folders import JobsTest
+from support import worker
 
 
-class OtherNamespaces(DetachTest):
+class OtherNamespaces(JobsTest):
     CONTAINER = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 
     def setUp(self):

@@ -1,0 +1,32 @@
+// KnownJob: every job whose workers run on this node is known to ddpctl there, by a folder of its own (launcher/jobs/job_folder.hpp)
+// with a record and the socket at which the launcher answers (launcher/view/).
+//
+// A detached job has its folder from the start, since its output is there, tells the launcher's parent when its workers run, and
+// leaves a result; what cannot be made ends it. If its workers never run the folder is removed; if something else removes it
+// later, it is made anew. A job in the foreground has one while its workers run, and nothing is left of it; where none can be
+// made, ddpctl does not know of the job, which runs all the same.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "launcher/agent/feature.hpp"
+#include "launcher/jobs/reserved_file.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
+
+namespace ddprun::inline launch {
+
+// What the launcher of a detached job has before there is an agent.
+struct DetachedStart {
+    std::filesystem::path folder;      // as make_starting_folder made it; empty: the job is not detached
+    std::optional<ReservedFile> room;  // reserve_result()'s
+    OwnedDescriptor parent;            // detach()'s
+};
+
+// Takes the room of the job's result in its folder, before the shell is let go. Throws Error.
+ReservedFile reserve_result(const std::filesystem::path& folder);
+
+std::unique_ptr<Feature> make_known_job(FeatureInputs& inputs);
+
+}  // namespace ddprun::inline launch

@@ -1,0 +1,81 @@
+"""Jobs in the foreground: ddpctl lists, shows and ends them, too, and nothing is left of them."""
+
+import os
+import signal
+import stat
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import support
+from job_folders import JobsTest
+from support import worker
+
+
+class Foreground(JobsTest):
+    def running(self, *arguments, **options):
+        """A launcher whose workers run, and the name of its job."""
+        launcher = self.launch(*arguments, **options)
+        launcher.wait_for_line("ready")
+        return launcher, self.await_jobs(lambda: [name for name in self.folders() if not name.startswith(".")])[0]
+
+    def test_it_is_known_while_it_runs_and_leaves_nothing(self):
+        launcher, job = self.running("--nproc-per-node", 2, *worker("ready-then-wait"))
+        self.assertRegex(job, r"^worker_stub-[0-9a-f]{4}$")
+        self.assertEqual(sorted(os.listdir(os.path.join(self.jobs, job))), ["control", "job.json"])
+        self.assertEqual(stat.S_IMODE(os.stat(os.path.join(self.jobs, job, "control")).st_mode), 0o600)
+        status = self.status(job)
+        self.assertEqual((status["state"], status["job"]["pid"]), ("running", launcher.process.pid))
+        self.assertEqual([entry["rank"] for entry in status["status"]["workers"]], [0, 1])
+        self.assertRegex(self.run_ctl("list")[1].splitlines()[1], rf"^{job} +running +0/1 +2 +\d+s +\S*worker_stub$")
+        for command in ("logs", "attach"):
+            code, out, err = self.run_ctl(command, job)
+            self.assertEqual((code, out), (71, ""))
+            self.assertRegex(err, f"^ddpctl: job {job} was not started with --detach: [^\n]*$")
+        self.assertEqual(self.run_ctl("kill", job), (0, f"{job}: ended", ""))
+        self.assertEqual(launcher.wait(), 143)
+        self.assertEqual(self.folders(), [])
+
+    def test_a_signal_reaches_it_as_it_reaches_a_detached_one(self):
+        launcher, job = self.running("--forward", "USR1", *worker("ready-then-wait"))
+        self.assertEqual(self.run_ctl("kill", "--signal", "USR2", job)[0], 2)
+        self.assertEqual(self.run_ctl("kill", "--signal", "USR1", "--no-wait", job)[0], 0)
+        # The worker ends by it.
+        self.assertEqual(launcher.wait(), 128 + signal.SIGUSR1)
+        self.assertEqual(self.folders(), [])
+
+    def test_it_runs_where_no_folder_can_be_made(self):
+        os.makedirs(self.jobs)
+        os.chmod(self.jobs, 0o755)
+        self.assertEqual(self.run_job("true"), (0, "", ""))
+        code, _, err = self.run_job("-v", "true")
+        self.assertEqual(code, 0)
+        self.assertRegex(err, "ddprun: ddpctl does not know of this job: .*others than its owner have permissions for it")
+        self.assertEqual(self.folders(), [])
+
+    def test_what_a_killed_one_has_left_goes_with_a_later_one(self):
+        launcher, job = self.running(*worker("ready-then-wait"))
+        launcher.send(signal.SIGKILL)
+        launcher.wait()
+        self.assertEqual(self.status(job)["state"], "lost")
+        self.assertEqual(self.run_job("true")[0], 0)
+        self.assertEqual(self.folders(), [job], "a launcher that begins now may look like this")
+        os.utime(os.path.join(self.jobs, job), (0, 0))
+        self.assertEqual(self.run_job("true")[0], 0)
+        self.assertEqual(self.folders(), [])
+
+    def test_a_job_of_one_name_is_told_apart_from_another(self):
+        first, job = self.running("--rdzv-id", "one", *worker("ready-then-wait"))
+        second = self.launch("--rdzv-id", "two", *worker("ready-then-wait"))
+        second.wait_for_line("ready")
+        names = self.await_jobs(lambda: len(self.folders()) == 2 and not self.folders()[0].startswith(".") and self.folders())
+        other = next(name for name in names if name != job)
+        self.assertEqual(self.run_ctl("kill", "worker_stub")[0], 2)
+        self.assertEqual(self.run_ctl("kill", other)[0], 0)
+        self.assertEqual((second.wait(), self.folders()), (143, [job]))
+        self.assertEqual(self.run_ctl("kill", job)[0], 0)
+        self.assertEqual(first.wait(), 143)
+
+
+if __name__ == "__main__":
+    support.main()
