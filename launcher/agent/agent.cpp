@@ -8,6 +8,7 @@
 
 #include "launcher/agent/agent_link.hpp"
 #include "launcher/agent/agent_machine.hpp"
+#include "launcher/agent/end_of_job.hpp"
 #include "launcher/agent/job_knowledge.hpp"
 #include "launcher/agent/round_workers.hpp"
 #include "launcher/agent/worker_network.hpp"

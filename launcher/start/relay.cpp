@@ -24,6 +24,7 @@
 #include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"

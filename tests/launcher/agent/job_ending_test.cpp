@@ -1,4 +1,4 @@
-#include "launcher/agent/job_knowledge.hpp"
+#include "launcher/agent/job_ending.hpp"
 
 #include <csignal>
 #include <limits>
