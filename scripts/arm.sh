@@ -142,6 +142,7 @@ ln -sf python3.11 "$image/usr/bin/python3"
 for file in build-arm64/bin/* build-arm64/tests/collectives/*.so; do
     [[ ! -f "$file" ]] || install -D --strip --strip-program=aarch64-linux-gnu-strip "$file" "$image$PWD/$file"
 done
+cp LICENSE "$image$PWD"
 cp -r apps/data "$image$PWD/apps"
 cp -r apps/ddprun/manual "$image$PWD/apps/ddprun"
 cp -r collectives rendezvous tests "$image$PWD"
