@@ -14,7 +14,8 @@ class Options(ctypes.Structure):
 
 class Request(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("operation", c_int), ("type", c_int), ("op", c_int), ("peer", c_int), ("in_", c_void_p),
-                ("out", c_void_p), ("count", c_size_t), ("scalar", c_double), ("stream", c_void_p), ("compression", c_int)]
+                ("out", c_void_p), ("count", c_size_t), ("scalar", c_double), ("stream", c_void_p), ("compression", c_int),
+                ("timeout_ms", c_int64), ("in_parts", c_void_p), ("out_parts", c_void_p), ("counted", c_int), ("reserved", c_int)]
 
 
 _comm, _place, _ranks = c_void_p, POINTER(c_void_p), POINTER(c_int)
@@ -31,18 +32,7 @@ _CODES = {
     "world_size": [_comm],
     "local_rank": [_comm],
     "local_world_size": [_comm],
-    "all_reduce": [_comm, c_void_p, c_void_p, c_size_t, c_int, c_int, c_double],
-    "all_reduce_compressed": [_comm, c_void_p, c_void_p, c_size_t, c_int, c_int, c_double, c_int],
-    "reduce": [_comm, c_void_p, c_void_p, c_size_t, c_int, c_int, c_double, c_int],
-    "reduce_scatter": [_comm, c_void_p, c_void_p, c_size_t, c_int, c_int, c_double],
-    "broadcast": [_comm, c_void_p, c_size_t, c_int, c_int],
-    "all_gather": [_comm, c_void_p, c_void_p, c_size_t, c_int],
-    "gather": [_comm, c_void_p, c_void_p, c_size_t, c_int, c_int],
-    "scatter": [_comm, c_void_p, c_void_p, c_size_t, c_int, c_int],
-    "all_to_all": [_comm, c_void_p, c_void_p, c_size_t, c_int],
-    "barrier": [_comm],
-    "send": [_comm, c_void_p, c_size_t, c_int, c_int],
-    "recv": [_comm, c_void_p, c_size_t, c_int, c_int],
+    "run": [_comm, POINTER(Request)],
     "start_send_tagged": [_comm, c_void_p, c_size_t, c_int, c_uint64, c_int64, _place],
     "start_recv_tagged": [_comm, c_void_p, c_size_t, c_int, c_uint64, c_int64, _place],
     "allocate": [_comm, c_size_t, _place],

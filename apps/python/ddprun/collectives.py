@@ -37,6 +37,7 @@ _COMPRESSIONS = (None, "f16", "bf16")
 _BACKENDS = (None, "cpu", "nccl")
 _OPERATIONS = {"all_reduce": 1, "broadcast": 2, "all_gather": 3, "reduce_scatter": 4, "barrier": 5, "send": 6, "recv": 7,
                "reduce": 9, "gather": 10, "scatter": 11, "all_to_all": 12}
+_REQUEST_SIZE = ctypes.sizeof(abi.Request)
 Result = TypeVar("Result")
 
 
@@ -157,39 +158,45 @@ class _Operations(Generic[Result]):
     _size: int
     _rank: int
 
-    def _run(self, name: str, given: Optional[Memory], got: Optional[Memory], values: Dict[str, Any]) -> Result:
+    def _submit(self, request: abi.Request, kept: Tuple[Optional[Memory], ...]) -> Result:
         raise NotImplementedError
+
+    def _run(self, name: str, given: Optional[Memory], got: Optional[Memory], count: int = 0, *, peer: int = -1, op: int = 0,
+             scalar: float = 0, compression: int = 0) -> Result:
+        memory = given or got
+        return self._submit(abi.Request(_REQUEST_SIZE, _OPERATIONS[name], memory.type if memory else 0, op, peer, given and given.address,
+                                        got and got.address, count, scalar, None, compression), (given, got))
 
     def all_reduce(self, data: Any, out: Any = None, *, op: str = "sum", scalar: float = 0, compression: Optional[str] = None) -> Result:
         """Combines the ranks' data, for all of them; in place without `out`. `scalar` is for op="premul_sum". With
         compression="f16" or "bf16", float32 travels between hosts in half the bytes."""
         given, got = self._pair(data, out)
         self._alike(given, got, 1, 1)
-        return self._run("all_reduce", given, got, {**self._reduction(op, scalar, given), "count": given.count,
-                                                    "compression": _one_of("compression", compression, _COMPRESSIONS)})
+        return self._run("all_reduce", given, got, given.count, op=self._op(op, given), scalar=scalar,
+                         compression=_one_of("compression", compression, _COMPRESSIONS))
 
     def reduce(self, data: Any, out: Any = None, *, root: int = 0, op: str = "sum", scalar: float = 0) -> Result:
         """The same for `root` alone; the others' `out` is left as it is."""
         given, got = self._pair(data, out)
         self._alike(given, got, 1, 1)
-        return self._run("reduce", given, got, {**self._reduction(op, scalar, given), "count": given.count, "peer": self._peer("root", root)})
+        return self._run("reduce", given, got, given.count, op=self._op(op, given), scalar=scalar, peer=self._peer("root", root))
 
     def reduce_scatter(self, data: Any, out: Any, *, op: str = "sum", scalar: float = 0) -> Result:
         """Combines the ranks' data; rank r gets the r-th of as many equal parts as there are ranks."""
         given, got = Memory(data, "data", False), Memory(out, "out", True)
         self._alike(given, got, 1, self._size)
-        return self._run("reduce_scatter", given, got, {**self._reduction(op, scalar, given), "count": got.count})
+        return self._run("reduce_scatter", given, got, got.count, op=self._op(op, given), scalar=scalar)
 
     def broadcast(self, data: Any, *, root: int = 0) -> Result:
         """The data of `root`, for all."""
         memory = Memory(data, "data", self._rank != root)
-        return self._run("broadcast", None, memory, {"count": memory.count, "peer": self._peer("root", root)})
+        return self._run("broadcast", None, memory, memory.count, peer=self._peer("root", root))
 
     def all_gather(self, data: Any, out: Any) -> Result:
         """The ranks' data one behind the other, for all."""
         given, got = Memory(data, "data", False), Memory(out, "out", True)
         self._alike(given, got, self._size, 1)
-        return self._run("all_gather", given, got, {"count": given.count})
+        return self._run("all_gather", given, got, given.count)
 
     def gather(self, data: Any, out: Any = None, *, root: int = 0) -> Result:
         """The same for `root` alone; the others need no `out`."""
@@ -197,7 +204,7 @@ class _Operations(Generic[Result]):
         got = self._at_root("out", out, root, True)
         if got:
             self._alike(given, got, self._size, 1)
-        return self._run("gather", given, got, {"count": given.count, "peer": self._peer("root", root)})
+        return self._run("gather", given, got, given.count, peer=self._peer("root", root))
 
     def scatter(self, data: Any, out: Any, *, root: int = 0) -> Result:
         """Rank r gets the r-th part of the data of `root`; the others' `data` may be None."""
@@ -205,7 +212,7 @@ class _Operations(Generic[Result]):
         given = self._at_root("data", data, root, False)
         if given:
             self._alike(given, got, 1, self._size)
-        return self._run("scatter", given, got, {"count": got.count, "peer": self._peer("root", root)})
+        return self._run("scatter", given, got, got.count, peer=self._peer("root", root))
 
     def all_to_all(self, data: Any, out: Any) -> Result:
         """Rank s gets the s-th part of each rank's data, in the order of the ranks."""
@@ -213,21 +220,21 @@ class _Operations(Generic[Result]):
         self._alike(given, got, 1, 1)
         if given.count % self._size:
             raise ValueError(f"data: has {given.count} elements, which {self._size} ranks cannot share in equal parts")
-        return self._run("all_to_all", given, got, {"count": given.count // self._size})
+        return self._run("all_to_all", given, got, given.count // self._size)
 
     def barrier(self) -> Result:
         """Nobody goes on before all have come."""
-        return self._run("barrier", None, None, {})
+        return self._run("barrier", None, None)
 
     def send(self, data: Any, peer: int) -> Result:
         """To the rank `peer`, which receives as many elements of this type."""
         memory = Memory(data, "data", False)
-        return self._run("send", memory, None, {"count": memory.count, "peer": self._peer("peer", peer)})
+        return self._run("send", memory, None, memory.count, peer=self._peer("peer", peer))
 
     def recv(self, out: Any, peer: int) -> Result:
         """What the rank `peer` sends."""
         memory = Memory(out, "out", True)
-        return self._run("recv", None, memory, {"count": memory.count, "peer": self._peer("peer", peer)})
+        return self._run("recv", None, memory, memory.count, peer=self._peer("peer", peer))
 
     def send_tagged(self, data: Any, peer: int, tag: int, *, timeout: float = -1) -> Result:
         """A message to the rank `peer`, beside the order of all else: for its recv_tagged() of this tag, 0 to 2**64 - 1, and as many
@@ -255,12 +262,12 @@ class _Operations(Generic[Result]):
             raise ValueError(f"out: has {got.count} elements, must have {wanted}")
 
     @staticmethod
-    def _reduction(op: str, scalar: float, given: Memory) -> Dict[str, Any]:
+    def _op(op: str, given: Memory) -> int:
         if given.truth and op in _OPS:
             if op not in _OPS_OF_TRUTH:
                 raise ValueError(f"op: {op} has no meaning for truth values")
             op = _OPS_OF_TRUTH[op]
-        return {"op": _one_of("op", op, _OPS), "scalar": scalar}
+        return _one_of("op", op, _OPS)
 
     def _peer(self, name: str, rank: int) -> int:
         if not hasattr(rank, "__index__") or not 0 <= operator.index(rank) < self._size:
@@ -279,42 +286,14 @@ class _Started(_Operations[Work]):
     def __init__(self, comm: "Communicator") -> None:
         self._comm, self._size, self._rank = comm, comm.world_size, comm.rank
 
-    def _run(self, name: str, given: Optional[Memory], got: Optional[Memory], values: Dict[str, Any]) -> Work:
-        kind = (given or got).type if given or got else 0  # type: ignore[union-attr]
-        request = abi.Request(size=ctypes.sizeof(abi.Request), operation=_OPERATIONS[name], type=kind, op=values.get("op", 0),
-                              peer=values.get("peer", -1), in_=given and given.address, out=got and got.address,
-                              count=values.get("count", 0), scalar=values.get("scalar", 0), compression=values.get("compression", 0))
-        library = _library()
-        return Work(_made(library.ddprun_start, self._comm._checked(), ctypes.byref(request)), (self._comm, given, got))
+    def _submit(self, request: abi.Request, kept: Tuple[Optional[Memory], ...]) -> Work:
+        return Work(_made(_library().ddprun_start, self._comm._checked(), request), (self._comm, *kept))
 
     def _message(self, way: str, memory: Memory, peer: int, tag: int, timeout: float) -> Work:
         if not hasattr(tag, "__index__") or not 0 <= operator.index(tag) < 1 << 64:
             raise ValueError(f"tag: must be a whole number from 0 to 2**64 - 1, not {tag!r}")
         return Work(_made(getattr(_library(), f"ddprun_start_{way}_tagged"), self._comm._checked(), memory.address,
                           memory.count * memory.bytes_each, peer, tag, int(timeout * 1000)), (self._comm, memory))
-
-
-# The order of the C functions' arguments.
-_ARGUMENTS: Dict[str, List[str]] = {
-    "all_reduce": ["in", "out", "count", "type", "op", "scalar", "compression"],
-    "reduce": ["in", "out", "count", "type", "op", "scalar", "peer"],
-    "reduce_scatter": ["in", "out", "count", "type", "op", "scalar"],
-    "broadcast": ["out", "count", "type", "peer"],
-    "all_gather": ["in", "out", "count", "type"],
-    "gather": ["in", "out", "count", "type", "peer"],
-    "scatter": ["in", "out", "count", "type", "peer"],
-    "all_to_all": ["in", "out", "count", "type"],
-    "barrier": [],
-    "send": ["in", "count", "type", "peer"],
-    "recv": ["out", "count", "type", "peer"],
-}
-
-
-@functools.lru_cache(maxsize=None)
-def _functions() -> Dict[str, Tuple[Any, List[str]]]:
-    names = {name: f"ddprun_{name}" for name in _ARGUMENTS}
-    names["all_reduce"] += "_compressed"
-    return {name: (getattr(_library(), names[name]), arguments) for name, arguments in _ARGUMENTS.items()}
 
 
 class Communicator(Handle, _Operations[None]):
@@ -431,13 +410,8 @@ class Communicator(Handle, _Operations[None]):
             raise ValueError("the communicator is closed")
         return self._handle
 
-    def _run(self, name: str, given: Optional[Memory], got: Optional[Memory], values: Dict[str, Any]) -> None:
-        memory = given or got
-        values["in"], values["out"], values["type"] = given and given.address, got and got.address, memory.type if memory else 0
-        function, arguments = _functions()[name]
-        code = function(self._checked(), *[values[one] for one in arguments])
-        if code:
-            _check(code)
+    def _submit(self, request: abi.Request, kept: Tuple[Optional[Memory], ...]) -> None:
+        _check(_library().ddprun_run(self._checked(), request))
 
     def _message(self, way: str, memory: Memory, peer: int, tag: int, timeout: float) -> None:
         self.start._message(way, memory, peer, tag, timeout).wait()

@@ -33,6 +33,7 @@ def refusals(comm):
         ("tag: must be a whole number from 0 to .*, not -1", lambda: comm.start.send_tagged(ones, 0, -1)),
         ("tag: must be .*, not 18446744073709551616", lambda: comm.recv_tagged(ones, None, 1 << 64)),
         ("band is not defined for f32", lambda: comm.all_reduce(ones, op="band")),
+        ("f64 cannot travel as bf16", lambda: comm.start.all_reduce(numpy.ones(4), compression="bf16")),
     ]
 
 
@@ -51,6 +52,9 @@ def operations(rank, types):
                 assert (got == total).all(), (name, got)
                 done(form.all_reduce(data, got, op="max"))
                 assert (got == numpy.arange(6, dtype=name) + size - 1).all()
+                if name.startswith("float"):
+                    done(form.all_reduce(data, got, op="premul_sum", scalar=2))
+                    assert (got == 2 * total).all()
                 done(form.reduce(data, got, root=1))
                 assert rank != 1 or (got == total).all()
                 part = numpy.zeros(6 // size, name)
