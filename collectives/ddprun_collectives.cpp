@@ -81,28 +81,32 @@ Reduction reduction_of(int op, double scalar) {
     return reduction;
 }
 
-// A struct that begins with its size, of which the caller's header may have had the members of `first_size`
-// bytes only: the others are 0.
+// A struct that begins with its size. The caller's header may have had the members of `first_size` bytes only: the others are 0, in
+// `filled`.
 template <class Struct>
-Struct known_members(const Struct& given, std::size_t first_size, const std::string& name) {
+const Struct& known_members(const Struct& given, Struct& filled, std::size_t first_size, const char* name) {
     if (given.size < first_size || given.size % alignof(Struct) != 0 || given.size > kMaxStructSize)
         refuse_argument(fmt::format("{0}::size is {1}, not sizeof({0})", name, given.size));
+    if (given.size < sizeof(given)) {
+        filled = Struct{};
+        std::memcpy(&filled, &given, given.size);
+        return filled;
+    }
     // The struct is from a newer header: members this library does not know must be at their default.
     const auto* bytes = reinterpret_cast<const unsigned char*>(&given);
-    const std::size_t known = std::min(given.size, sizeof(given));
-    if (std::any_of(bytes + known, bytes + given.size, [](unsigned char byte) { return byte != 0; })) {
-        refuse_argument(name + " has members set that this version of the library does not know");
-    }
-    Struct members{};
-    std::memcpy(&members, &given, known);
-    return members;
+    if (std::any_of(bytes + sizeof(given), bytes + given.size, [](unsigned char byte) { return byte != 0; }))
+        refuse_argument(
+            fmt::format("{} has members set that this version of the library does not know", name));
+    return given;
 }
 
-std::vector<Part> parts_of(const ddprun_part* parts, const ddprun_request& request, int world_size) {
+std::vector<Part> parts_of(const ddprun_part* parts, const ddprun_request& request,
+                           const Communicator& comm) {
     std::vector<Part> result;
+    if (parts == nullptr) return result;
     const bool of_ranks = request.operation != DDPRUN_ALL_REDUCE;
     std::size_t rest = request.count;
-    for (int i = 0; parts != nullptr && (of_ranks ? i < world_size : rest > 0); ++i) {
+    for (int i = 0; of_ranks ? i < comm.world_size() : rest > 0; ++i) {
         result.push_back({parts[i].data, parts[i].count});
         rest -= std::min(rest, parts[i].count);
     }
@@ -113,28 +117,28 @@ std::vector<Part> parts_of(const ddprun_part* parts, const ddprun_request& reque
 template <class Body>
 auto with_request(const Communicator& comm, const ddprun_request* given, Body body) {
     if (given == nullptr) refuse_argument("the request is NULL");
-    const ddprun_request request = known_members(*given, kFirstRequestSize, "ddprun_request");
-    OperationRequest result;
-    result.operation = enumerator<Operation>(request.operation, "operation");
-    result.in = request.in;
-    result.out = request.out;
-    result.count = request.count;
-    if (result.operation == Operation::broadcast) result.in = request.out;
-    result.type = type_of(request.type);
-    result.reduction = reduction_of(request.op, request.scalar);
-    result.peer = request.peer;
-    result.timeout = std::chrono::milliseconds(request.timeout_ms);
-    // Arguments that the operation does not have are ignored.
-    if (result.operation == Operation::all_reduce) result.compression = compression_of(request.compression);
+    ddprun_request filled;
+    const ddprun_request& request = known_members(*given, filled, kFirstRequestSize, "ddprun_request");
     if (request.reserved != 0) refuse_argument("ddprun_request::reserved is not 0");
     if (request.counted != 0 && request.counted != 1)
         refuse_argument(fmt::format("ddprun_request::counted is {}, neither 0 nor 1", request.counted));
-    const std::vector<Part> in = parts_of(request.in_parts, request, comm.world_size());
-    const std::vector<Part> out = parts_of(request.out_parts, request, comm.world_size());
-    result.in_parts = in;
-    result.out_parts = out;
-    result.counted = request.counted == 1;
-    return body(result);
+    const auto operation = enumerator<Operation>(request.operation, "operation");
+    const std::vector<Part> in = parts_of(request.in_parts, request, comm);
+    const std::vector<Part> out = parts_of(request.out_parts, request, comm);
+    // Arguments that the operation does not have are ignored.
+    return body({.operation = operation,
+                 .in = operation == Operation::broadcast ? request.out : request.in,
+                 .out = request.out,
+                 .count = request.count,
+                 .type = type_of(request.type),
+                 .reduction = reduction_of(request.op, request.scalar),
+                 .peer = request.peer,
+                 .compression = operation == Operation::all_reduce ? compression_of(request.compression)
+                                                                   : Compression::none,
+                 .timeout = std::chrono::milliseconds(request.timeout_ms),
+                 .in_parts = in,
+                 .out_parts = out,
+                 .counted = request.counted == 1});
 }
 
 Group group_of(ddprun_communicator* comm, const ddprun_transfer* transfers, std::size_t count) {
@@ -165,7 +169,8 @@ BackendChoice backend_of(int backend) {
 CommunicatorOptions options_of(const ddprun_options* given) {
     CommunicatorOptions result;
     if (given == nullptr) return result;
-    const ddprun_options known = known_members(*given, kFirstOptionsSize, "ddprun_options");
+    ddprun_options filled;
+    const ddprun_options& known = known_members(*given, filled, kFirstOptionsSize, "ddprun_options");
     const auto take = [](std::int64_t milliseconds, std::chrono::milliseconds& timeout) {
         if (milliseconds != 0) timeout = std::chrono::milliseconds(milliseconds);
     };
@@ -257,8 +262,9 @@ int ddprun_join(const ddprun_store* store, int rank, int world_size, const ddpru
                 ddprun_communicator** comm) {
     return make_handle(comm, [&] {
         if (store == nullptr) refuse_argument("the store is NULL");
+        ddprun_store filled;
         auto functions =
-            std::make_shared<StoreOfFunctions>(known_members(*store, sizeof(*store), "ddprun_store"));
+            std::make_shared<StoreOfFunctions>(known_members(*store, filled, sizeof(*store), "ddprun_store"));
         functions->require_all();
         return Communicator::join(std::move(functions), rank, world_size, options_of(options));
     });
