@@ -335,63 +335,6 @@ int ddprun_local_world_size(const ddprun_communicator* comm) {
     return comm == nullptr ? -1 : comm->communicator.local_world_size();
 }
 
-int ddprun_all_reduce(ddprun_communicator* comm, const void* in, void* out, size_t count, int type, int op,
-                      double scalar) {
-    return ddprun_all_reduce_compressed(comm, in, out, count, type, op, scalar, DDPRUN_AS_IT_IS);
-}
-
-int ddprun_all_reduce_compressed(ddprun_communicator* comm, const void* in, void* out, size_t count, int type,
-                                 int op, double scalar, int compression) {
-    return guarded([&] {
-        checked(comm).all_reduce(in, out, count, type_of(type), reduction_of(op, scalar),
-                                 compression_of(compression));
-    });
-}
-
-int ddprun_reduce(ddprun_communicator* comm, const void* in, void* out, size_t count, int type, int op,
-                  double scalar, int root) {
-    return guarded(
-        [&] { checked(comm).reduce(in, out, count, type_of(type), reduction_of(op, scalar), root); });
-}
-
-int ddprun_reduce_scatter(ddprun_communicator* comm, const void* in, void* out, size_t count, int type,
-                          int op, double scalar) {
-    return guarded(
-        [&] { checked(comm).reduce_scatter(in, out, count, type_of(type), reduction_of(op, scalar)); });
-}
-
-int ddprun_broadcast(ddprun_communicator* comm, void* data, size_t count, int type, int root) {
-    return guarded([&] { checked(comm).broadcast(data, count, type_of(type), root); });
-}
-
-int ddprun_all_gather(ddprun_communicator* comm, const void* in, void* out, size_t count, int type) {
-    return guarded([&] { checked(comm).all_gather(in, out, count, type_of(type)); });
-}
-
-int ddprun_gather(ddprun_communicator* comm, const void* in, void* out, size_t count, int type, int root) {
-    return guarded([&] { checked(comm).gather(in, out, count, type_of(type), root); });
-}
-
-int ddprun_scatter(ddprun_communicator* comm, const void* in, void* out, size_t count, int type, int root) {
-    return guarded([&] { checked(comm).scatter(in, out, count, type_of(type), root); });
-}
-
-int ddprun_all_to_all(ddprun_communicator* comm, const void* in, void* out, size_t count, int type) {
-    return guarded([&] { checked(comm).all_to_all(in, out, count, type_of(type)); });
-}
-
-int ddprun_barrier(ddprun_communicator* comm) {
-    return guarded([&] { checked(comm).barrier(); });
-}
-
-int ddprun_send(ddprun_communicator* comm, const void* data, size_t count, int type, int peer) {
-    return guarded([&] { checked(comm).send(data, count, type_of(type), peer); });
-}
-
-int ddprun_recv(ddprun_communicator* comm, void* data, size_t count, int type, int peer) {
-    return guarded([&] { checked(comm).recv(data, count, type_of(type), peer); });
-}
-
 int ddprun_run_group(ddprun_communicator* comm, const ddprun_transfer* transfers, size_t count) {
     return guarded([&] { group_of(comm, transfers, count).run(); });
 }

@@ -1,4 +1,4 @@
-// The collectives for C, and for what calls C: the whole of ddprun's collectives library in one header, C11.
+// The collectives for C, and for what calls C: the whole of ddprun's collectives library in one header, C99.
 //
 //   ddprun_communicator* comm = NULL;
 //   if (ddprun_from_env(NULL, &comm) != DDPRUN_OK) { fputs(ddprun_last_error(), stderr); return 1; }
@@ -13,7 +13,8 @@
 // with any.
 //
 // Compatibility: values are never renumbered, functions never change their parameters, and ddprun_options and
-// ddprun_request grow at their end only (see `size`).
+// ddprun_request grow at their end only (see `size`). The operations by name are inline: they are the program's own, and what
+// calls the library by its symbols, as other languages do, calls ddprun_run.
 #pragma once
 
 #include <stddef.h>
@@ -70,7 +71,7 @@ enum {
 // This is what an all_reduce of f32 travels as between hosts; see Compression in types.hpp.
 enum { DDPRUN_AS_IT_IS = 0, DDPRUN_AS_F16 = 1, DDPRUN_AS_BF16 = 2 };
 
-// Operations, for ddprun_start.
+// Operations, for ddprun_request.
 enum {
     DDPRUN_ALL_REDUCE = 1,
     DDPRUN_BROADCAST = 2,
@@ -203,23 +204,80 @@ int ddprun_world_size(const ddprun_communicator* comm);
 int ddprun_local_rank(const ddprun_communicator* comm);
 int ddprun_local_world_size(const ddprun_communicator* comm);
 
-int ddprun_all_reduce(ddprun_communicator* comm, const void* in, void* out, size_t count, int type, int op,
-                      double scalar);
+// Carries out an operation in this thread, without a stream.
+int ddprun_run(ddprun_communicator* comm, const ddprun_request* request);
+
+// The operations by name, as requests, and what these share: what an operation does not have is ignored.
+// NOLINTBEGIN(modernize-use-nullptr): C
+static inline int ddprun_run_reduction(ddprun_communicator* comm, int operation, const void* in, void* out,
+                                       size_t count, int type, int op, double scalar, int root,
+                                       int compression) {
+    ddprun_request request = DDPRUN_REQUEST_INIT;
+    request.operation = operation;
+    request.type = type;
+    request.op = op;
+    request.peer = root;
+    request.in = in;
+    request.out = out;
+    request.count = count;
+    request.scalar = scalar;
+    request.compression = compression;
+    return ddprun_run(comm, &request);
+}
+static inline int ddprun_run_movement(ddprun_communicator* comm, int operation, const void* in, void* out,
+                                      size_t count, int type, int peer) {
+    return ddprun_run_reduction(comm, operation, in, out, count, type, DDPRUN_SUM, 0, peer, DDPRUN_AS_IT_IS);
+}
+static inline int ddprun_all_reduce(ddprun_communicator* comm, const void* in, void* out, size_t count,
+                                    int type, int op, double scalar) {
+    return ddprun_run_reduction(comm, DDPRUN_ALL_REDUCE, in, out, count, type, op, scalar, -1,
+                                DDPRUN_AS_IT_IS);
+}
 // The same, but what travels between hosts has half the bytes.
-int ddprun_all_reduce_compressed(ddprun_communicator* comm, const void* in, void* out, size_t count, int type,
-                                 int op, double scalar, int compression);
-int ddprun_reduce(ddprun_communicator* comm, const void* in, void* out, size_t count, int type, int op,
-                  double scalar, int root);
-int ddprun_reduce_scatter(ddprun_communicator* comm, const void* in, void* out, size_t count, int type,
-                          int op, double scalar);
-int ddprun_broadcast(ddprun_communicator* comm, void* data, size_t count, int type, int root);
-int ddprun_all_gather(ddprun_communicator* comm, const void* in, void* out, size_t count, int type);
-int ddprun_gather(ddprun_communicator* comm, const void* in, void* out, size_t count, int type, int root);
-int ddprun_scatter(ddprun_communicator* comm, const void* in, void* out, size_t count, int type, int root);
-int ddprun_all_to_all(ddprun_communicator* comm, const void* in, void* out, size_t count, int type);
-int ddprun_barrier(ddprun_communicator* comm);
-int ddprun_send(ddprun_communicator* comm, const void* data, size_t count, int type, int peer);
-int ddprun_recv(ddprun_communicator* comm, void* data, size_t count, int type, int peer);
+static inline int ddprun_all_reduce_compressed(ddprun_communicator* comm, const void* in, void* out,
+                                               size_t count, int type, int op, double scalar,
+                                               int compression) {
+    return ddprun_run_reduction(comm, DDPRUN_ALL_REDUCE, in, out, count, type, op, scalar, -1, compression);
+}
+static inline int ddprun_reduce(ddprun_communicator* comm, const void* in, void* out, size_t count, int type,
+                                int op, double scalar, int root) {
+    return ddprun_run_reduction(comm, DDPRUN_REDUCE, in, out, count, type, op, scalar, root, DDPRUN_AS_IT_IS);
+}
+static inline int ddprun_reduce_scatter(ddprun_communicator* comm, const void* in, void* out, size_t count,
+                                        int type, int op, double scalar) {
+    return ddprun_run_reduction(comm, DDPRUN_REDUCE_SCATTER, in, out, count, type, op, scalar, -1,
+                                DDPRUN_AS_IT_IS);
+}
+static inline int ddprun_broadcast(ddprun_communicator* comm, void* data, size_t count, int type, int root) {
+    return ddprun_run_movement(comm, DDPRUN_BROADCAST, NULL, data, count, type, root);
+}
+static inline int ddprun_all_gather(ddprun_communicator* comm, const void* in, void* out, size_t count,
+                                    int type) {
+    return ddprun_run_movement(comm, DDPRUN_ALL_GATHER, in, out, count, type, -1);
+}
+static inline int ddprun_gather(ddprun_communicator* comm, const void* in, void* out, size_t count, int type,
+                                int root) {
+    return ddprun_run_movement(comm, DDPRUN_GATHER, in, out, count, type, root);
+}
+static inline int ddprun_scatter(ddprun_communicator* comm, const void* in, void* out, size_t count, int type,
+                                 int root) {
+    return ddprun_run_movement(comm, DDPRUN_SCATTER, in, out, count, type, root);
+}
+static inline int ddprun_all_to_all(ddprun_communicator* comm, const void* in, void* out, size_t count,
+                                    int type) {
+    return ddprun_run_movement(comm, DDPRUN_ALL_TO_ALL, in, out, count, type, -1);
+}
+static inline int ddprun_barrier(ddprun_communicator* comm) {
+    return ddprun_run_movement(comm, DDPRUN_BARRIER, NULL, NULL, 0, 0, -1);
+}
+static inline int ddprun_send(ddprun_communicator* comm, const void* data, size_t count, int type, int peer) {
+    return ddprun_run_movement(comm, DDPRUN_SEND, data, NULL, count, type, peer);
+}
+static inline int ddprun_recv(ddprun_communicator* comm, void* data, size_t count, int type, int peer) {
+    return ddprun_run_movement(comm, DDPRUN_RECV, NULL, data, count, type, peer);
+}
+// NOLINTEND(modernize-use-nullptr)
+
 // `count` transfers that go on at the same time, in any order but of those between two ranks; 65536 at most.
 int ddprun_run_group(ddprun_communicator* comm, const ddprun_transfer* transfers, size_t count);
 // Memory that collectives use without copying it first; see Communicator::allocate(). Any thread. The caller releases *buffer,
@@ -250,8 +308,6 @@ int ddprun_start_recv_tagged(ddprun_communicator* comm, void* data, size_t bytes
 // The rank that sent what a receive by tag has received, once it has ended well; else -1.
 int ddprun_work_source(const ddprun_work* work);
 
-// Carries out an operation in this thread, without a stream.
-int ddprun_run(ddprun_communicator* comm, const ddprun_request* request);
 // Starts an operation and returns at once; see Communicator::async(). The caller releases *work, which
 // becomes NULL on failure.
 int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddprun_work** work);

@@ -37,7 +37,7 @@ endfunction()
 ddprun_package(programs ddprun science "Starts a distributed program on one machine or many
  A launcher with torchrun's command line and worker environment, and its tools.")
 ddprun_package(library libddprun-collectives${soname} libs "Collectives between the ranks of a distributed program
- The shared library, for C++20 and C11." EXCLUDE_FROM_ALL)
+ The shared library, for C++20 and C99." EXCLUDE_FROM_ALL)
 ddprun_package(collectives libddprun-collectives-dev libdevel "Collectives between the ranks of a distributed program (development)
  The headers, the archive, and what CMake and pkg-config read.")
 set(CPACK_DEBIAN_COLLECTIVES_PACKAGE_DEPENDS "libddprun-collectives${soname} (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}), libstdc++6 (>= 12)")

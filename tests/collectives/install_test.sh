@@ -125,7 +125,8 @@ libdir="$(dirname "$(find "$work/installed" -name libddprun_collectives.a)")"
 read_pc ddprun_collectives
 only_common_forms ddprun_collectives
 "$cxx" -std=c++20 "${more_flags[@]}" "$work/outside/outside.cpp" -o "$work/by_pkg_config" "${pc_flags[@]}"
-"$cc" -std=c11 "${warnings[@]}" "${more_flags[@]}" "${pc_flags[@]}" -c "$work/outside/outside_c.c" -o "$work/outside_c.o"
+"$cxx" -x c++ -std=c++11 "${warnings[@]}" "${more_flags[@]}" "${pc_flags[@]}" -fsyntax-only "$work/outside/outside_c.c"
+"$cc" -std=c99 "${warnings[@]}" "${more_flags[@]}" "${pc_flags[@]}" -c "$work/outside/outside_c.c" -o "$work/outside_c.o"
 "$cxx" "${more_flags[@]}" "$work/outside_c.o" -o "$work/c_by_pkg_config" "${pc_flags[@]}"
 for program in by_pkg_config c_by_pkg_config; do
     needs_library "$work/$program" no

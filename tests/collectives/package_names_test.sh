@@ -120,22 +120,20 @@ if [[ ${#flags[@]} -gt 0 ]]; then
     echo "skipped: dlopen, for which a sanitizer's library would have to be there first"
     exit 0
 fi
-"$python" - "$shared" <<'PYTHON'
+DDPRUN_COLLECTIVES_LIBRARY="$shared" PYTHONPATH="$source/apps/python" "$python" -B - <<'PYTHON'
 import ctypes
-import os
-import sys
 
-library = ctypes.CDLL(sys.argv[1], mode=os.RTLD_LOCAL)
-for name in ("ddprun_code_name", "ddprun_last_error"):
-    getattr(library, name).restype = ctypes.c_char_p
+from ddprun import abi
+
+library = abi.load()
 assert library.ddprun_code_name(3) == b"peer_died", library.ddprun_code_name(3)
 comm = ctypes.c_void_p()
 assert library.ddprun_connect(b"nowhere", 0, 1, None, ctypes.byref(comm)) == 1
 assert b"nowhere" in library.ddprun_last_error(), library.ddprun_last_error()
 assert library.ddprun_connect(b"file:///unused", 0, 1, None, ctypes.byref(comm)) == 0, library.ddprun_last_error()
 value = ctypes.c_float(3)
-call = (comm, ctypes.byref(value), ctypes.byref(value), ctypes.c_size_t(1), 0, 0, ctypes.c_double(0))
-assert library.ddprun_all_reduce(*call) == 0 and value.value == 3
+request = abi.Request(size=ctypes.sizeof(abi.Request), operation=1, in_=ctypes.addressof(value), out=ctypes.addressof(value), count=1)
+assert library.ddprun_run(comm, request) == 0 and value.value == 3
 library.ddprun_destroy(comm)
 PYTHON
 echo "loaded by dlopen"

@@ -35,11 +35,13 @@ static void check_reductions(ddprun_communicator* comm) {
     REQUIRE(out[0] == 2 * sum_of_ranks);
     REQUIRE(ddprun_reduce(comm, in, out, kEach, DDPRUN_F32, DDPRUN_MAX, 0, n - 1) == DDPRUN_OK);
     REQUIRE(rank != n - 1 || out[4] == ranks + 3);
-    REQUIRE(ddprun_reduce_scatter(comm, in, out, kEach, DDPRUN_F32, DDPRUN_SUM, 0) == DDPRUN_OK);
-    REQUIRE(out[1] == sum_of_ranks + ranks * (float)(rank * kEach + 1));
-    REQUIRE(ddprun_all_reduce_compressed(comm, in, out, kEach, DDPRUN_F32, DDPRUN_SUM, 0, DDPRUN_AS_BF16) ==
+    REQUIRE(ddprun_reduce(comm, in, out, kEach, DDPRUN_F32, DDPRUN_PREMUL_SUM, 2.0, 0) == DDPRUN_OK);
+    REQUIRE(rank != 0 || out[0] == 2 * sum_of_ranks);
+    REQUIRE(ddprun_reduce_scatter(comm, in, out, kEach, DDPRUN_F32, DDPRUN_PREMUL_SUM, 2.0) == DDPRUN_OK);
+    REQUIRE(out[1] == 2 * (sum_of_ranks + ranks * (float)(rank * kEach + 1)));
+    REQUIRE(ddprun_all_reduce_compressed(comm, in, out, kEach, DDPRUN_F32, DDPRUN_PREMUL_SUM, 2.0, DDPRUN_AS_BF16) ==
             DDPRUN_OK);
-    REQUIRE(out[2] == sum_of_ranks + 2 * ranks);
+    REQUIRE(out[2] == 2 * (sum_of_ranks + 2 * ranks));
     REQUIRE(ddprun_all_reduce_compressed(comm, in, out, kEach, DDPRUN_F32, DDPRUN_SUM, 0, 99) ==
             DDPRUN_INVALID_ARGUMENT);
     REQUIRE(strstr(ddprun_last_error(), "unknown compression 99") != NULL);
