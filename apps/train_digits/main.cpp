@@ -2,10 +2,9 @@
 //
 //   ddprun --nproc-per-node 4 train_digits --data apps/data/digits.csv
 //
-// Rank 0 prints loss and accuracy of each epoch, then the accuracy on images it was not trained on; every
-// rank ends with bit-equal parameters, which is checked.
-//
-// Exit codes: see README.md.
+// Rank 0 prints loss and accuracy of each epoch, then the accuracy on images it was not trained on; every rank ends with
+// bit-equal parameters, which is checked. Exit codes: see README.md.
+#include <algorithm>
 #include <array>
 
 #include "apps/train_digits/program.hpp"
@@ -16,31 +15,27 @@ namespace {
 
 using namespace ddprun;
 
-EpochResult average_over_ranks(Communicator& communicator, const Replica& replica) {
-    const EpochResult own = replica.own_result();
-    std::array<double, 2> means{own.loss, own.accuracy};
-    average(communicator, std::span(means), static_cast<double>(replica.own_images()));
-    return {.loss = means[0], .accuracy = means[1]};
-}
-
 std::vector<float> train(Communicator& communicator, const Digits& digits, const Options& options,
                          std::chrono::steady_clock::time_point&) {
-    Replica replica(digits, options.plan, communicator.rank(), communicator.world_size());
-    broadcast_state(communicator, std::array<StatePart, 1>{replica.parameters()});
-    GradBucketsOptions buckets;
-    buckets.average = false;  // the replica divides by the images of the step
-    GradBuckets<double> gradients(communicator, shape_of(options.plan).parameter_sizes(), buckets);
-    for (int epoch = 0; epoch < options.plan.epochs; ++epoch) {
-        replica.begin_epoch(epoch);
-        for (std::size_t step = 0; step < replica.steps_per_epoch(); ++step) {
-            replica.compute(step, gradients.gradients());
-            for (std::size_t i = gradients.parameters(); i > 0; --i) gradients.mark_ready(i - 1);
-            gradients.wait_all();
-            replica.apply(step, gradients.gradients());
+    const TrainingPlan& plan = options.plan;
+    Mlp network(plan);
+    broadcast_state(communicator, std::array<StatePart, 1>{std::span(network.parameters())});
+    const std::array sizes{plan.first_layer(), plan.second_layer(), kTotals};
+    GradBuckets<double> sums(communicator, sizes, {.average = false});  // the network divides by the images
+    for (int epoch = 0; epoch < plan.epochs; ++epoch) {
+        Totals totals{};
+        for (const auto& images :
+             own_images(plan, digits.size(), epoch, communicator.rank(), communicator.world_size())) {
+            std::fill(sums.gradients().begin(), sums.gradients().end(), 0.0);
+            for (const std::size_t image : images) network.add_to(sums.gradients(), digits[image]);
+            for (std::size_t i = sizes.size(); i > 0; --i) sums.mark_ready(i - 1);
+            sums.wait_all();
+            network.descend(sums.gradients());
+            for (std::size_t i = 0; i < kTotals; ++i) totals[i] += sums.gradient(2)[i];
         }
-        show_epoch(options, communicator.rank(), epoch, average_over_ranks(communicator, replica));
+        show_epoch(options, communicator.rank(), epoch, totals);
     }
-    return {replica.parameters().begin(), replica.parameters().end()};
+    return network.parameters();
 }
 
 }  // namespace

@@ -12,32 +12,24 @@ __global__ void compute_all(DeviceState state, std::size_t count) {
 }
 
 template <class Step>
-void launch(const DeviceState& state, cudaStream_t stream) {
+void launch(const DeviceState& state) {
     const std::size_t count = Step::count(state);
-    if (count == 0) return;
     const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
-    compute_all<Step><<<blocks, kThreads, 0, stream>>>(state, count);
-}
-
-const char* trouble() {
-    const cudaError_t error = cudaGetLastError();
-    return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+    if (blocks > 0) compute_all<Step><<<blocks, kThreads>>>(state, count);
 }
 
 }  // namespace
 
-const char* enqueue_gradients(const DeviceState& state, void* stream) {
-    const auto in = static_cast<cudaStream_t>(stream);
-    launch<HiddenStep>(state, in);
-    launch<OutputStep>(state, in);
-    launch<HiddenGradientStep>(state, in);
-    launch<SumStep>(state, in);
-    return trouble();
+int launch_gradients(const DeviceState& state) {
+    launch<HiddenStep>(state);
+    launch<OutputStep>(state);
+    launch<SumStep>(state);
+    return cudaGetLastError();
 }
 
-const char* enqueue_update(const DeviceState& state, void* stream) {
-    launch<UpdateStep>(state, static_cast<cudaStream_t>(stream));
-    return trouble();
+int launch_update(const DeviceState& state) {
+    launch<UpdateStep>(state);
+    return cudaGetLastError();
 }
 
 }  // namespace ddprun::inline app

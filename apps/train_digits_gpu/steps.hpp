@@ -1,11 +1,13 @@
-// The arithmetic of a training step, one element of a result at a time: what a thread of the GPU does, and,
-// in tests, a loop of the host. The network is that of train_digits/replica.hpp. Pure.
+// The arithmetic of a training step, one element of a result at a time: what a thread of the GPU does, and, in tests, a loop of
+// the host. The network is that of train_digits/mlp.hpp. Pure.
 //
 // Every sum is made by one thread in a fixed order, so the same input gives the same bits.
 #pragma once
 
 #include <cmath>
 #include <cstddef>
+
+#include "apps/train_digits/digits.hpp"
 
 // Marks functions that the GPU's compiler makes for both sides.
 #ifdef __CUDACC__
@@ -16,101 +18,90 @@
 
 namespace ddprun::inline app {
 
-// DeviceState is what a rank has on the device: one block of memory, cut into the parts below. Row-major: [images][inputs]
-// and so on; parameters as in replica.hpp.
+// DeviceState is what a rank has on the device: all images, which of them are the batch, and one block of memory that is cut into
+// the parts below. Parameters and sums are as in train_digits/mlp.hpp, but floats; what follows has a row for each of the batch.
 struct DeviceState {
-    std::size_t inputs = 0;
     std::size_t hidden = 0;
-    std::size_t outputs = 0;
     std::size_t most_images = 0;  // of a batch
     float momentum = 0;
     float learning_rate = 0;
+    const Digit* digits = nullptr;
+    const std::size_t* batch = nullptr;
     float* memory = nullptr;  // size() floats
-    // These belong to the batch that is computed:
-    std::size_t images = 0;
-    float scale = 0;  // 1 / images of all ranks
+    std::size_t images = 0;   // of the batch that is computed
 
-    DDPRUN_HOST_DEVICE std::size_t count() const { return (inputs + 1) * hidden + (hidden + 1) * outputs; }
+    DDPRUN_HOST_DEVICE std::size_t first_layer() const { return (kPixels + 1) * hidden; }
+    DDPRUN_HOST_DEVICE std::size_t count() const { return first_layer() + (hidden + 1) * kClasses; }
     DDPRUN_HOST_DEVICE float* parameters() const { return memory; }
-    DDPRUN_HOST_DEVICE float* biases1() const { return memory + inputs * hidden; }
-    DDPRUN_HOST_DEVICE float* weights2() const { return biases1() + hidden; }
-    DDPRUN_HOST_DEVICE float* biases2() const { return weights2() + hidden * outputs; }
     DDPRUN_HOST_DEVICE float* velocity() const { return memory + count(); }
-    // The batch's gradients, its loss, its right answers; then loss and right answers of the epoch.
     DDPRUN_HOST_DEVICE float* sums() const { return velocity() + count(); }
-    DDPRUN_HOST_DEVICE float* epoch() const { return sums() + count() + 2; }
-    DDPRUN_HOST_DEVICE float* pixels() const { return epoch() + 2; }
-    DDPRUN_HOST_DEVICE float* labels() const { return pixels() + most_images * inputs; }
-    DDPRUN_HOST_DEVICE float* hidden_values() const { return labels() + most_images; }  // after ReLU
+    DDPRUN_HOST_DEVICE float* totals() const { return sums() + count(); }           // the last of the sums
+    DDPRUN_HOST_DEVICE float* hidden_values() const { return totals() + kTotals; }  // after ReLU
     // The loss's derivatives by the hidden layer before ReLU, and by the outputs before softmax.
     DDPRUN_HOST_DEVICE float* hidden_gradients() const { return hidden_values() + most_images * hidden; }
     DDPRUN_HOST_DEVICE float* output_gradients() const { return hidden_gradients() + most_images * hidden; }
-    // Each image's loss, and 1 where the right class was the most probable one.
-    DDPRUN_HOST_DEVICE float* losses() const { return output_gradients() + most_images * outputs; }
-    DDPRUN_HOST_DEVICE float* hits() const { return losses() + most_images; }
-    std::size_t size() const { return 3 * count() + 4 + most_images * (inputs + 2 * hidden + outputs + 3); }
+    DDPRUN_HOST_DEVICE float* image_totals() const { return output_gradients() + most_images * kClasses; }
+    std::size_t size() const {
+        return 3 * count() + kTotals + most_images * (2 * hidden + kClasses + kTotals);
+    }
 };
 
-// These put the steps of a training into `stream` (a cudaStream_t) of the calling thread's current context, and return null
-// or what went wrong. They are in device_steps.cu; in tests, on the host.
-const char* enqueue_gradients(const DeviceState& state, void* stream);
-const char* enqueue_update(const DeviceState& state, void* stream);
+// These launch the steps of a training in the default stream of the calling thread's current context, and return CUDA's result
+// (0: success). They are in device_steps.cu; in tests, on the host.
+int launch_gradients(const DeviceState& state);
+int launch_update(const DeviceState& state);
+
+// Computes what a unit of a layer with `units` of them makes of `inputs` values.
+DDPRUN_HOST_DEVICE inline float unit_value(const float* layer, std::size_t units, std::size_t unit,
+                                           const float* values, std::size_t inputs) {
+    float sum = layer[inputs * units + unit];
+    for (std::size_t i = 0; i < inputs; ++i) sum += values[i] * layer[i * units + unit];
+    return sum;
+}
 
 // Each step computes element `index` of count(state).
 struct HiddenStep {
     static std::size_t count(const DeviceState& state) { return state.images * state.hidden; }
     DDPRUN_HOST_DEVICE static void compute(const DeviceState& state, std::size_t index) {
-        const float* pixels = state.pixels() + index / state.hidden * state.inputs;
-        const std::size_t unit = index % state.hidden;
-        float value = state.biases1()[unit];
-        for (std::size_t i = 0; i < state.inputs; ++i)
-            value += pixels[i] * state.parameters()[i * state.hidden + unit];
-        state.hidden_values()[index] = value > 0 ? value : 0;
+        const float* pixels = state.digits[state.batch[index / state.hidden]].pixels;
+        const float value =
+            unit_value(state.parameters(), state.hidden, index % state.hidden, pixels, kPixels);
+        state.hidden_values()[index] = fmaxf(value, 0);
     }
 };
 
 struct OutputStep {
     static std::size_t count(const DeviceState& state) { return state.images; }
     DDPRUN_HOST_DEVICE static void compute(const DeviceState& state, std::size_t image) {
+        const float* layer = state.parameters() + state.first_layer();
         const float* hidden = state.hidden_values() + image * state.hidden;
-        float* out = state.output_gradients() + image * state.outputs;
+        float* out = state.output_gradients() + image * kClasses;
         std::size_t best = 0;
-        for (std::size_t k = 0; k < state.outputs; ++k) {
-            float value = state.biases2()[k];
-            for (std::size_t j = 0; j < state.hidden; ++j)
-                value += hidden[j] * state.weights2()[j * state.outputs + k];
-            out[k] = value;
-            if (value > out[best]) best = k;
+        for (std::size_t k = 0; k < kClasses; ++k) {
+            out[k] = unit_value(layer, kClasses, k, hidden, state.hidden);
+            if (out[k] > out[best]) best = k;
         }
         // Softmax shifted by the largest output, so that exp() cannot overflow.
-        const auto label = static_cast<std::size_t>(state.labels()[image]);
+        const std::size_t label = state.digits[state.batch[image]].label;
         const float largest = out[best];
-        const float label_output = out[label] - largest;
         float sum = 0;
-        for (std::size_t k = 0; k < state.outputs; ++k) {
-            out[k] = expf(out[k] - largest);
-            sum += out[k];
+        for (std::size_t k = 0; k < kClasses; ++k) sum += expf(out[k] - largest);
+        float* totals = state.image_totals() + image * kTotals;
+        totals[0] = logf(sum) + largest - out[label];
+        totals[1] = best == label ? 1 : 0;
+        totals[2] = 1;
+        for (std::size_t k = 0; k < kClasses; ++k)
+            out[k] = expf(out[k] - largest) / sum - (k == label ? 1.0F : 0.0F);
+        for (std::size_t j = 0; j < state.hidden; ++j) {
+            float value = 0;
+            for (std::size_t k = 0; k < kClasses; ++k) value += layer[j * kClasses + k] * out[k];
+            state.hidden_gradients()[image * state.hidden + j] = hidden[j] > 0 ? value : 0;
         }
-        for (std::size_t k = 0; k < state.outputs; ++k) out[k] /= sum;
-        out[label] -= 1;
-        state.losses()[image] = logf(sum) - label_output;
-        state.hits()[image] = best == label ? 1 : 0;
-    }
-};
-
-struct HiddenGradientStep {
-    static std::size_t count(const DeviceState& state) { return state.images * state.hidden; }
-    DDPRUN_HOST_DEVICE static void compute(const DeviceState& state, std::size_t index) {
-        const float* out = state.output_gradients() + index / state.hidden * state.outputs;
-        const float* weights = state.weights2() + index % state.hidden * state.outputs;
-        float value = 0;
-        for (std::size_t k = 0; k < state.outputs; ++k) value += weights[k] * out[k];
-        state.hidden_gradients()[index] = state.hidden_values()[index] > 0 ? value : 0;
     }
 };
 
 struct SumStep {
-    static std::size_t count(const DeviceState& state) { return state.count() + 2; }
+    static std::size_t count(const DeviceState& state) { return state.count() + kTotals; }
     DDPRUN_HOST_DEVICE static void compute(const DeviceState& state, std::size_t index) {
         float sum = 0;
         for (std::size_t image = 0; image < state.images; ++image) sum += part(state, index, image);
@@ -120,35 +111,25 @@ struct SumStep {
   private:
     // Returns what one image adds to a sum.
     DDPRUN_HOST_DEVICE static float part(const DeviceState& state, std::size_t at, std::size_t image) {
-        const float* hidden_gradients = state.hidden_gradients() + image * state.hidden;
-        const float* output_gradients = state.output_gradients() + image * state.outputs;
-        if (at < state.inputs * state.hidden) {
-            const float pixel = state.pixels()[image * state.inputs + at / state.hidden];
-            return pixel * hidden_gradients[at % state.hidden];
-        }
-        at -= state.inputs * state.hidden;
-        if (at < state.hidden) return hidden_gradients[at];
-        at -= state.hidden;
-        if (at < state.hidden * state.outputs) {
-            const float hidden = state.hidden_values()[image * state.hidden + at / state.outputs];
-            return hidden * output_gradients[at % state.outputs];
-        }
-        at -= state.hidden * state.outputs;
-        if (at < state.outputs) return output_gradients[at];
-        return at == state.outputs ? state.losses()[image] : state.hits()[image];
+        if (at >= state.count()) return state.image_totals()[image * kTotals + at - state.count()];
+        const bool first = at < state.first_layer();
+        if (!first) at -= state.first_layer();
+        const std::size_t inputs = first ? kPixels : state.hidden;
+        const std::size_t units = first ? state.hidden : kClasses;
+        const float* in =
+            first ? state.digits[state.batch[image]].pixels : state.hidden_values() + image * inputs;
+        const float* out = (first ? state.hidden_gradients() : state.output_gradients()) + image * units;
+        const std::size_t row = at / units;  // the last one is that of the biases
+        return (row < inputs ? in[row] : 1) * out[at % units];
     }
 };
 
-// UpdateStep is stochastic gradient descent with momentum, from sums over all ranks; loss and right answers are added up.
+// UpdateStep is stochastic gradient descent with momentum, from sums over all ranks.
 struct UpdateStep {
-    static std::size_t count(const DeviceState& state) { return state.count() + 2; }
+    static std::size_t count(const DeviceState& state) { return state.count(); }
     DDPRUN_HOST_DEVICE static void compute(const DeviceState& state, std::size_t index) {
-        if (index >= state.count()) {
-            state.epoch()[index - state.count()] += state.sums()[index];
-            return;
-        }
         float& velocity = state.velocity()[index];
-        velocity = state.momentum * velocity + state.scale * state.sums()[index];
+        velocity = state.momentum * velocity + state.sums()[index] / state.totals()[2];
         state.parameters()[index] -= state.learning_rate * velocity;
     }
 };
