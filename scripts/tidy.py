@@ -166,9 +166,18 @@ def machine_names(tree):
                 yield path, number, f"names a machine's path or a registry's host: {match.group(0)}"
 
 
+def blanked(pattern, text):
+    """The text with blanks for what matches; everything else keeps its place."""
+    return re.sub(pattern, lambda found: re.sub(r"[^\n]", " ", found[0]), text, flags=re.S | re.M)
+
+
+FENCED = r"^ *```.*?^ *```$"
+
+
 def anchors(text):
     """What a link can name in a page: its headings, as they are shown on the web."""
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", text, re.M)}
+    headings = re.findall(r"^#+ (.*)$", blanked(FENCED, text), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def pages(tree):
@@ -178,10 +187,28 @@ def pages(tree):
     for path, text in tree.items():
         if path.startswith("apps/") and path.endswith(".md") and len(text.encode()) > MAX_MANUAL_PAGE_BYTES:
             yield path, 1, f"{len(text.encode())} bytes, a page of a manual has {MAX_MANUAL_PAGE_BYTES}: one page for each task"
-        for match in re.finditer(r"\]\(([^)#:]*\.md)?(?:#([^)]*))?\)", text if path.endswith(".md") else ""):
+
+
+def dead_links(tree):
+    """Links from page to page, to a place in one, to a file or folder; pictures are no text, so they are not in the tree."""
+    folders = {path[:end.start()] for path in tree for end in re.finditer("/", path)}
+    for path, text in tree.items():
+        prose = blanked(FENCED + r"|`[^`\n]*`", text) if path.endswith(".md") else ""
+        for match in re.finditer(r"\]\(([^)#]*)(?:#([^)]*))?\)", prose):
+            if ":" in match[1] or match[1].endswith(".png"):
+                continue
             page = os.path.normpath(os.path.join(os.path.dirname(path), match[1])) if match[1] else path
-            if page not in tree or match[2] and match[2] not in anchors(tree[page]):
+            if page not in tree and page not in folders or match[2] and match[2] not in anchors(tree.get(page, "")):
                 yield path, line_of(text, match.start()), f"links to {match[0][2:-1]}, which is not there"
+
+
+def dead_names(tree):
+    """Sources that a page names, from wherever it likes; capitals stand for a name to be chosen."""
+    known = {path[start:] for path in tree for start in (0, *(slash.end() for slash in re.finditer("/", path)))}
+    for path, text in tree.items():
+        for match in re.finditer(r"`(?:\.\./)*([a-z0-9_./]+\.(?:cpp|hpp|cu))`", blanked(FENCED, text) if path.endswith(".md") else ""):
+            if match[1] not in known:
+                yield path, line_of(text, match.start()), f"names {match[1]}, which is not there"
 
 
 def layout(tree):
@@ -305,7 +332,7 @@ def one_descriptor(tree):
 
 RULES = (
     file_length, folder_size, function_length, include_direction, wing_direction, no_circles, library_home, public_headers, pragma_once, using_in_header,
-    left_over_marks, machine_names, pages, layout, registered, hidden_tests, reasoned_sleeps, global_state, environment_reads,
+    left_over_marks, machine_names, pages, dead_links, dead_names, layout, registered, hidden_tests, reasoned_sleeps, global_state, environment_reads,
     pure_cores, listed_sources, strict_shell, formatted_messages, one_descriptor,
     room_namespace, one_type, class_size,
 )
