@@ -89,9 +89,9 @@ sys.path.insert(0, "apps/python")
 from wheel_of_build import build_wheel
 build_wheel(sys.argv[1])
 PYTHON
-# Where there is a way to older names of glibc, all that is in the wheel has gone it (apps/cli/glibc_2_28.cpp).
+# Where there is a way to older names of glibc, all that is in the wheel has gone it (apps/glibc/glibc_2_28.cpp).
 if [[ -s "$build/apps/python/old_glibc.words" ]] && ! compgen -G "$build/packages/*-manylinux_2_28_*.whl" >/dev/null; then
-    echo "package.sh: the wheel wants a younger glibc than 2.28 (apps/cli/glibc_2_28.cpp has what is newer):" >&2
+    echo "package.sh: the wheel wants a younger glibc than 2.28 (apps/glibc/glibc_2_28.cpp has what is newer):" >&2
     objdump -T "$build"/apps/python/programs/* "$build/apps/python/libddprun_collectives.so" | grep -E 'GLIBC_2\.(29|[3-9][0-9])' >&2
     exit 1
 fi

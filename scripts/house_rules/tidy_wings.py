@@ -70,6 +70,7 @@ WINGS = {
 
     # The programs. ddprun's modes stand above all else of it, and its main above them.
     "apps/cli": (),
+    "apps/glibc": (),
     "apps/ddpbench": ("apps/cli",),
     "apps/ddpctl": ("apps/cli",),
     "apps/ddprun/options": ("apps/cli",),
