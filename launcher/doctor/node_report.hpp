@@ -208,24 +208,4 @@ std::optional<NodeList> parse_node_list(std::string_view text);
 // Reads the report of node `from`, among so many; nothing, too, where it names other nodes than these.
 std::optional<ReachReport> parse_reach_report(std::string_view text, int from, int nodes);
 
-// ClusterReport is what `ddprun doctor` says of several nodes: each one's own report, how they differ, and how each reaches
-// each other one. As text for one screen, and as JSON. Pure.
-struct ClusterReport {
-    std::vector<NodeSummary> nodes;
-    std::vector<PairReach> pairs;   // their nodes by the order above
-    std::vector<Finding> findings;  // of all of them together
-};
-
-// Returns the state of the worst finding of all.
-FindingState state_of(const ClusterReport& report);
-
-// More lines of findings are counted.
-inline constexpr std::size_t kMaxGroupLines = 60;
-
-// Findings of several nodes that are the same are one line; what is in order on all of them is one for all.
-std::string to_text(const ClusterReport& report);
-
-// Writes one object, a line for each node and each pair.
-std::string to_json(const ClusterReport& report);
-
 }  // namespace ddprun::inline launch

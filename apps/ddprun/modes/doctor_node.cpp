@@ -25,6 +25,7 @@
 #include "collectives/wire/frame.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/doctor/cluster_findings.hpp"
+#include "launcher/doctor/cluster_report.hpp"
 #include "launcher/doctor/diagnosis.hpp"
 #include "launcher/doctor/questions.hpp"
 #include "launcher/features/node_check.hpp"

@@ -1,4 +1,4 @@
-#include "launcher/doctor/node_report.hpp"
+#include "launcher/doctor/cluster_report.hpp"
 
 #include <algorithm>
 #include <boost/json.hpp>
