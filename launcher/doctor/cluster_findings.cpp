@@ -53,6 +53,37 @@ std::string seconds_text(std::int64_t us) {
     return seconds < 1 ? fmt::format("{:.0f} ms", seconds * 1e3) : fmt::format("{:.1f} s", seconds);
 }
 
+const std::string& label_of(const std::vector<std::string>& labels, int node) {
+    return labels.at(static_cast<std::size_t>(node));
+}
+
+struct ReachText {
+    Reach reach;
+    const char* text;
+    const char* remedy;
+};
+constexpr std::array<ReachText, 4> kReachTexts{{
+    {Reach::reached, "reached", ""},
+    {Reach::refused, "refused",
+     "let the firewall there pass TCP at all ports between the nodes, or see by --local-addr or --net that it is called at an address of its own"},
+    {Reach::unreachable, "no way there",
+     "see ip route get with that address; another network is named by --net, or by --local-addr on each node"},
+    {Reach::silent, "no answer, as behind a firewall that drops it",
+     "let the firewalls of both pass TCP at all ports between the nodes (nft list ruleset, iptables -S), or name another network by --net"},
+}};
+
+std::int64_t median(const std::vector<NodeRate>& rates, std::int64_t NodeRate::*value) {
+    std::vector<std::int64_t> values;
+    for (const NodeRate& rate : rates) values.push_back(rate.*value);
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
+constexpr const char* kSlowRemedy =
+    "see ethtool for its speed, duplex and errors, its cable and its switch; a faster network is named by "
+    "--net";
+
 }  // namespace
 
 Finding silent_node_finding(int rank, std::string_view what) {
@@ -94,29 +125,27 @@ std::vector<Finding> difference_findings(const std::vector<std::string>& labels,
 }
 
 std::vector<Finding> clock_findings(const std::vector<std::string>& labels,
-                                    const std::vector<PairReach>& pairs) {
+                                    const std::vector<NodeRate>& rates) {
     constexpr const char* kRemedy = "start chronyd or another NTP client there, and see chronyc tracking";
-    std::map<int, std::int64_t> offsets;
-    for (const PairReach& pair : pairs) {
-        if (pair.clock_offset_us && pair.to == 0) offsets.emplace(pair.from, -*pair.clock_offset_us);
-        if (pair.clock_offset_us && pair.from == 0) offsets[pair.to] = *pair.clock_offset_us;
-    }
     std::vector<Finding> findings;
     std::int64_t most = 0;
-    for (const auto& [node, offset] : offsets) {
+    int compared = 0;
+    for (const NodeRate& rate : rates) {
+        if (!rate.clock_offset_us) continue;
+        const std::int64_t offset = *rate.clock_offset_us;
+        ++compared;
         most = std::max(most, std::abs(offset));
         const auto apart = std::chrono::microseconds(std::abs(offset));
         if (apart <= kClocksApart) continue;
         const std::string text = fmt::format("{} {} that of {}", seconds_text(offset),
                                              offset > 0 ? "ahead of" : "behind", labels.front());
-        findings.push_back({"clock", labels.at(static_cast<std::size_t>(node)),
+        findings.push_back({"clock", label_of(labels, rate.node),
                             apart > kClocksFarApart ? FindingState::problem : FindingState::warning, text,
                             kRemedy});
     }
-    if (findings.empty() && !offsets.empty())
-        findings.push_back(
-            ok_finding("clocks", fmt::format("of {} nodes within {} of that of {}", offsets.size(),
-                                             seconds_text(most), labels.front())));
+    if (findings.empty() && compared > 0)
+        findings.push_back(ok_finding("clocks", fmt::format("of {} nodes within {} of that of {}", compared,
+                                                            seconds_text(most), labels.front())));
     return findings;
 }
 
@@ -141,11 +170,11 @@ std::vector<UnknownName> unknown_names(const std::vector<ListedNode>& peers,
 
 std::vector<Finding> name_findings(const std::vector<std::string>& labels,
                                    const std::vector<std::string>& hosts,
-                                   const std::vector<std::vector<UnknownName>>& unknown) {
-    // Why -> name -> on which nodes. Of those that were not asked for in time it is chance which they are.
+                                   const std::vector<ReachReport>& reports) {
+    // Why -> name -> on which nodes. Which names were not asked for in time is chance.
     std::map<std::string, std::map<std::string, std::set<std::size_t>>> nodes_by_name;
-    for (std::size_t node = 0; node < unknown.size(); ++node) {
-        for (const UnknownName& one : unknown[node])
+    for (std::size_t node = 0; node < reports.size(); ++node) {
+        for (const UnknownName& one : reports[node].unknown)
             nodes_by_name[one.why][one.why == kNotInTime ? "" : one.host].insert(node);
     }
     std::vector<Finding> findings;
@@ -170,75 +199,6 @@ std::vector<Finding> name_findings(const std::vector<std::string>& labels,
     return findings;
 }
 
-namespace {
-
-const std::string& label_of(const std::vector<std::string>& labels, int node) {
-    return labels.at(static_cast<std::size_t>(node));
-}
-
-std::int64_t median(std::vector<std::int64_t> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-}
-
-std::string rate_text(std::int64_t mbit_s) {
-    return mbit_s < 1000 ? fmt::format("{} Mbit/s", mbit_s)
-                         : fmt::format("{:.1f} Gbit/s", static_cast<double>(mbit_s) / 1000);
-}
-
-std::string time_text(std::int64_t us) {
-    return us < 1000 ? fmt::format("{} us", us) : fmt::format("{:.1f} ms", static_cast<double>(us) / 1000);
-}
-
-struct ReachText {
-    Reach reach;
-    const char* text;
-    const char* remedy;
-};
-constexpr std::array<ReachText, 5> kReachTexts{{
-    {Reach::reached, "reached", ""},
-    {Reach::refused, "refused",
-     "let the firewall there pass TCP at all ports between the nodes, or see by --local-addr or --net that it is called at an address of its own"},
-    {Reach::unreachable, "no way there",
-     "see ip route get with that address; another network is named by --net, or by --local-addr on each node"},
-    {Reach::silent, "no answer, as behind a firewall that drops it",
-     "let the firewalls of both pass TCP at all ports between the nodes (nft list ruleset, iptables -S), or name another network by --net"},
-    {Reach::no_answer, "connected, but no node of this run has answered",
-     "see whether something else has that address, or that node has no time to answer"},
-}};
-
-// A pair's bytes were measured by the node with the lower number; the slower way counts.
-struct MeasuredPair {
-    int low;
-    int high;
-    std::int64_t sent;
-    std::int64_t received;
-    std::int64_t slower() const { return std::min(sent, received); }
-};
-
-std::vector<MeasuredPair> measured(const std::vector<PairReach>& pairs) {
-    std::vector<MeasuredPair> list;
-    for (const PairReach& pair : pairs) {
-        if (pair.sent_mbit_s && pair.received_mbit_s)
-            list.push_back({pair.from, pair.to, *pair.sent_mbit_s, *pair.received_mbit_s});
-    }
-    return list;
-}
-
-template <class Values>
-std::int64_t median_of(const Values& by_node) {
-    std::vector<std::int64_t> values;
-    for (const auto& [node, value] : by_node) values.push_back(value);
-    return median(std::move(values));
-}
-
-constexpr const char* kSlowRemedy =
-    "see ethtool for its speed, duplex and errors, its cable and its switch; a faster network is named by "
-    "--net";
-
-}  // namespace
-
 std::vector<Finding> reach_findings(const std::vector<std::string>& labels,
                                     const std::vector<PairReach>& pairs) {
     // The callers that fail to reach a node are grouped by its address and by how they fail.
@@ -256,9 +216,8 @@ std::vector<Finding> reach_findings(const std::vector<std::string>& labels,
             is_nobody ? "none of the others can reach" : compressed_hosts(names) + " cannot reach";
         const std::string cause =
             error.empty() || reach == Reach::refused ? text : fmt::format("{} ({})", text, error);
-        findings.push_back({"reach", label_of(labels, to),
-                            reach == Reach::no_answer ? FindingState::warning : FindingState::problem,
-                            fmt::format("{} it at {}: {}", who, address, cause), remedy});
+        findings.push_back(problem_finding("reach", fmt::format("{} it at {}: {}", who, address, cause),
+                                           remedy, label_of(labels, to)));
     }
     const std::size_t all = labels.size() * (labels.size() - 1);
     if (pairs.size() < all)
@@ -271,87 +230,72 @@ std::vector<Finding> reach_findings(const std::vector<std::string>& labels,
     return findings;
 }
 
+std::vector<Finding> unmeasured_findings(const std::vector<std::string>& labels,
+                                         const std::vector<ReachReport>& reports) {
+    constexpr const char* kAgain =
+        "see what is said of reach and of these nodes, then call ddprun doctor again";
+    for (const auto& [pairs, unknown, rate, error, culprits] : reports) {
+        if (error.empty()) continue;
+        std::vector<std::string> about;
+        for (const int node : culprits) about.push_back(label_of(labels, node));
+        return {warning_finding("rates", "not all were measured: " + error, kAgain,
+                                about.empty() ? "" : compressed_hosts(about))};
+    }
+    const bool is_measured =
+        std::ranges::any_of(reports, [](const auto& one) { return one.rate.has_value(); });
+    if (is_measured || labels.size() < 2) return {};
+    return {warning_finding("rates", "not measured, since not all nodes reach each other", kAgain)};
+}
+
 std::vector<Finding> speed_findings(const std::vector<std::string>& labels,
-                                    const std::vector<PairReach>& pairs) {
-    const std::vector<MeasuredPair> list = measured(pairs);
-    if (list.empty()) return {};
-    std::vector<std::int64_t> all;
-    std::map<int, std::int64_t> best;  // of each node with any other one
-    for (const MeasuredPair& pair : list) {
-        all.push_back(pair.slower());
-        for (const int node : {pair.low, pair.high}) best[node] = std::max(best[node], pair.slower());
-    }
-    const std::int64_t usual = median(all);
-    const std::int64_t usual_best = median_of(best);
+                                    const std::vector<NodeRate>& rates) {
+    if (rates.empty()) return {};
+    const std::int64_t usual = median(rates, &NodeRate::mbit_s);
     std::vector<Finding> findings;
-    const bool compares = labels.size() >= kLeastCompared;
-    const auto is_slow_node = [&](int node) { return compares && best.at(node) * kMuchSlower < usual_best; };
-    for (const auto& [node, value] : best) {
-        if (is_slow_node(node))
+    for (const NodeRate& rate : rates) {
+        if (rates.size() >= kLeastCompared && rate.mbit_s * kMuchSlower < usual)
             findings.push_back(warning_finding(
-                "bandwidth", fmt::format("{} at most, median {}", rate_text(value), rate_text(usual_best)),
-                kSlowRemedy, label_of(labels, node)));
+                "bandwidth", fmt::format("{} at most, median {}", rate_text(rate.mbit_s), rate_text(usual)),
+                kSlowRemedy, label_of(labels, rate.node)));
     }
-    for (const MeasuredPair& pair : list) {
-        if (!compares || pair.slower() * kMuchSlower >= usual || is_slow_node(pair.low) ||
-            is_slow_node(pair.high))
-            continue;
-        const bool is_sending = pair.sent < pair.received;
-        findings.push_back(warning_finding(
-            "bandwidth", fmt::format("{}, median {}", rate_text(pair.slower()), rate_text(usual)),
-            kSlowRemedy,
-            fmt::format("from {} to {}", label_of(labels, is_sending ? pair.low : pair.high),
-                        label_of(labels, is_sending ? pair.high : pair.low))));
-    }
-    const auto least = std::min_element(list.begin(), list.end(),
-                                        [](const auto& a, const auto& b) { return a.slower() < b.slower(); });
-    findings.push_back(
-        ok_finding("bandwidth", fmt::format("median {} by one connection, least {} between {} and {}",
-                                            rate_text(usual), rate_text(least->slower()),
-                                            label_of(labels, least->low), label_of(labels, least->high))));
+    const NodeRate& least = *std::ranges::min_element(rates, {}, &NodeRate::least_mbit_s);
+    findings.push_back(ok_finding(
+        "bandwidth",
+        fmt::format("median {} each way at one time, least {} between {} and {}", rate_text(usual),
+                    rate_text(least.least_mbit_s), label_of(labels, std::min(least.node, least.least_with)),
+                    label_of(labels, std::max(least.node, least.least_with)))));
     return findings;
 }
 
 std::vector<Finding> latency_findings(const std::vector<std::string>& labels,
-                                      const std::vector<PairReach>& pairs) {
-    std::vector<std::int64_t> all;
-    std::map<int, std::int64_t> best;
-    const PairReach* most = nullptr;
-    for (const PairReach& pair : pairs) {
-        if (!pair.latency_us) continue;
-        all.push_back(*pair.latency_us);
-        for (const int node : {pair.from, pair.to}) {
-            const auto [known, is_new] = best.emplace(node, *pair.latency_us);
-            if (!is_new) known->second = std::min(known->second, *pair.latency_us);
-        }
-        if (most == nullptr || *pair.latency_us > *most->latency_us) most = &pair;
-    }
-    if (most == nullptr) return {};
-    const std::int64_t usual = median_of(best);
+                                      const std::vector<NodeRate>& rates) {
+    if (rates.empty()) return {};
+    const std::int64_t usual = median(rates, &NodeRate::latency_us);
     std::vector<Finding> findings;
-    for (const auto& [node, value] : best) {
-        if (labels.size() >= kLeastCompared && value > usual * kMuchLater && value > kLateLatencyUs)
+    for (const NodeRate& rate : rates) {
+        if (rates.size() >= kLeastCompared && rate.latency_us > usual * kMuchLater &&
+            rate.latency_us > kLateLatencyUs)
             findings.push_back(warning_finding(
-                "latency", fmt::format("{} at least, median {}", time_text(value), time_text(usual)),
-                "see where that node is, and what else it does", label_of(labels, node)));
+                "latency",
+                fmt::format("{} at least, median {}", time_text(rate.latency_us), time_text(usual)),
+                "see where that node is, and what else it does", label_of(labels, rate.node)));
     }
-    findings.push_back(ok_finding(
-        "latency",
-        fmt::format("median {} there and back, most {} from {} to {}", time_text(median(all)),
-                    time_text(*most->latency_us), label_of(labels, most->from), label_of(labels, most->to))));
+    const NodeRate& most = *std::ranges::max_element(rates, {}, &NodeRate::latency_us);
+    findings.push_back(
+        ok_finding("latency", fmt::format("median {} there and back, most {} at {}", time_text(usual),
+                                          time_text(most.latency_us), label_of(labels, most.node))));
     return findings;
 }
 
-std::vector<Finding> cluster_findings(const std::vector<NodeSummary>& nodes,
-                                      const std::vector<PairReach>& pairs,
-                                      const std::vector<std::vector<UnknownName>>& unknown) {
+std::vector<Finding> cluster_findings(const ClusterReport& report, const std::vector<ReachReport>& reports) {
     std::vector<std::string> hosts;
-    for (const NodeSummary& node : nodes) hosts.push_back(node.report.host);
+    for (const NodeSummary& node : report.nodes) hosts.push_back(node.report.host);
     const std::vector<std::string> labels = node_labels(hosts);
-    std::vector<Finding> findings = difference_findings(labels, nodes);
-    for (const std::vector<Finding>& more : std::array{
-             clock_findings(labels, pairs), name_findings(labels, hosts, unknown),
-             reach_findings(labels, pairs), latency_findings(labels, pairs), speed_findings(labels, pairs)})
+    std::vector<Finding> findings = difference_findings(labels, report.nodes);
+    for (const std::vector<Finding>& more :
+         {clock_findings(labels, report.rates), name_findings(labels, hosts, reports),
+          reach_findings(labels, report.pairs), unmeasured_findings(labels, reports),
+          latency_findings(labels, report.rates), speed_findings(labels, report.rates)})
         findings.insert(findings.end(), more.begin(), more.end());
     return findings;
 }

@@ -1,12 +1,14 @@
-// Findings about several nodes beside each other: who is missing, how they differ, whose clock is wrong, who cannot reach whom,
-// who is slow. Pure.
+// Findings about several nodes beside each other: which is missing, how they differ, whose clock is wrong, which cannot reach which
+// other one, which is slow. Pure.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "launcher/doctor/node_report.hpp"
+#include "launcher/doctor/cluster_report.hpp"
 
 namespace ddprun::inline launch {
 
@@ -14,7 +16,7 @@ namespace ddprun::inline launch {
 // certificates (munge, Kerberos, TLS) may be refused, too.
 inline constexpr std::chrono::seconds kClocksApart{1};
 inline constexpr std::chrono::seconds kClocksFarApart{30};
-// A pair, or a node, is slow that has less than this part of what others have.
+// A node is slow that has less than this part of what others have.
 inline constexpr std::int64_t kMuchSlower = 4;
 // An answer is late if it takes so many times the usual time, and longer than kLateLatencyUs.
 inline constexpr std::int64_t kMuchLater = 10;
@@ -30,15 +32,20 @@ Finding presence_finding(int expected, int there, const std::vector<std::string>
 // `labels`: what to call the nodes, in their order.
 std::vector<Finding> difference_findings(const std::vector<std::string>& labels,
                                          const std::vector<NodeSummary>& nodes);
-// Clocks are compared with that of node 0.
-std::vector<Finding> clock_findings(const std::vector<std::string>& labels,
-                                    const std::vector<PairReach>& pairs);
 std::vector<Finding> reach_findings(const std::vector<std::string>& labels,
                                     const std::vector<PairReach>& pairs);
+
+// Says why not all nodes were measured, or not to the end.
+std::vector<Finding> unmeasured_findings(const std::vector<std::string>& labels,
+                                         const std::vector<ReachReport>& reports);
+
+// Clocks are compared with that of node 0.
+std::vector<Finding> clock_findings(const std::vector<std::string>& labels,
+                                    const std::vector<NodeRate>& rates);
 std::vector<Finding> speed_findings(const std::vector<std::string>& labels,
-                                    const std::vector<PairReach>& pairs);
+                                    const std::vector<NodeRate>& rates);
 std::vector<Finding> latency_findings(const std::vector<std::string>& labels,
-                                      const std::vector<PairReach>& pairs);
+                                      const std::vector<NodeRate>& rates);
 
 // The names of other nodes that are of no use on a node that has asked for them.
 std::vector<UnknownName> unknown_names(const std::vector<ListedNode>& peers,
@@ -46,11 +53,9 @@ std::vector<UnknownName> unknown_names(const std::vector<ListedNode>& peers,
 // The same of all nodes, in their order.
 std::vector<Finding> name_findings(const std::vector<std::string>& labels,
                                    const std::vector<std::string>& hosts,
-                                   const std::vector<std::vector<UnknownName>>& unknown);
+                                   const std::vector<ReachReport>& reports);
 
-// All of these, of nodes that have come; `unknown` as name_findings has it.
-std::vector<Finding> cluster_findings(const std::vector<NodeSummary>& nodes,
-                                      const std::vector<PairReach>& pairs,
-                                      const std::vector<std::vector<UnknownName>>& unknown);
+// All of these, of a report that has its nodes, pairs and rates.
+std::vector<Finding> cluster_findings(const ClusterReport& report, const std::vector<ReachReport>& reports);
 
 }  // namespace ddprun::inline launch

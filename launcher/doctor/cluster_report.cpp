@@ -13,7 +13,7 @@ namespace ddprun::inline launch {
 namespace {
 
 // Raised when a member changes its meaning or goes; new members do not count.
-constexpr int kClusterSchema = 1;
+constexpr int kClusterSchema = 2;
 
 // So many texts are shown of a finding that nodes word differently.
 constexpr std::size_t kMaxWordsShown = 3;
@@ -150,6 +150,22 @@ std::vector<std::string> group_lines(const ClusterReport& report, const std::vec
     return lines;
 }
 
+std::string rates_text(const std::vector<std::string>& labels, std::vector<NodeRate> rates) {
+    std::stable_sort(rates.begin(), rates.end(),
+                     [](const NodeRate& a, const NodeRate& b) { return a.mbit_s < b.mbit_s; });
+    std::string text;
+    for (std::size_t i = 0; i < std::min(rates.size(), kMaxRateLines); ++i) {
+        const NodeRate& rate = rates[i];
+        text += fmt::format("rate     {:>12} each way, latency {:>8}: {}\n", rate_text(rate.mbit_s),
+                            time_text(rate.latency_us),
+                            harmless_line(labels.at(static_cast<std::size_t>(rate.node))));
+    }
+    if (rates.size() > kMaxRateLines)
+        text +=
+            fmt::format("and {} nodes that are no slower; --json prints all\n", rates.size() - kMaxRateLines);
+    return text;
+}
+
 boost::json::object node_object(const NodeSummary& node) {
     boost::json::object object{{"state", name_of_value(state_of(node.report))}};
     put_members<ReportRules>(object, node.report);
@@ -170,6 +186,15 @@ std::string list_text(std::string_view name, const std::vector<Item>& items, Wri
 }
 
 }  // namespace
+
+std::string rate_text(std::int64_t mbit_s) {
+    return mbit_s < 1000 ? fmt::format("{} Mbit/s", mbit_s)
+                         : fmt::format("{:.1f} Gbit/s", static_cast<double>(mbit_s) / 1000);
+}
+
+std::string time_text(std::int64_t us) {
+    return us < 1000 ? fmt::format("{} us", us) : fmt::format("{:.1f} ms", static_cast<double>(us) / 1000);
+}
 
 FindingState state_of(const ClusterReport& report) {
     FindingState worst = FindingState::ok;
@@ -197,17 +222,17 @@ std::string to_text(const ClusterReport& report) {
     for (std::size_t i = 0; i < shown; ++i) text += lines[i] + "\n";
     if (shown < lines.size())
         text += fmt::format("and {} more findings; --json prints all\n", lines.size() - shown);
-    return text;
+    return text + rates_text(labels, report.rates);
 }
 
 std::string to_json(const ClusterReport& report) {
     std::string text =
         fmt::format("{{\"schema\":{},\"state\":\"{}\"", kClusterSchema, name_of_value(state_of(report)));
+    const auto written = [](const auto& item) { return json_of<ReportRules>(item); };
     text += list_text("nodes", report.nodes, node_object);
-    text += list_text("findings", report.findings,
-                      [](const Finding& finding) { return json_of<ReportRules>(finding); });
-    text +=
-        list_text("pairs", report.pairs, [](const PairReach& pair) { return json_of<ReportRules>(pair); });
+    text += list_text("findings", report.findings, written);
+    text += list_text("pairs", report.pairs, written);
+    text += list_text("rates", report.rates, written);
     return text + "}\n";
 }
 

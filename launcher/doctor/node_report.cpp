@@ -107,10 +107,16 @@ std::optional<NodeList> parse_node_list(std::string_view text) {
 std::optional<ReachReport> parse_reach_report(std::string_view text, int from, int nodes) {
     auto report = parse_whole<ReachReport>(text, kMaxReachText);
     if (!report) return std::nullopt;
-    const bool is_own = std::all_of(report->pairs.begin(), report->pairs.end(), [&](const PairReach& pair) {
-        return pair.from == from && pair.to >= 0 && pair.to < nodes && pair.to != from;
-    });
-    return is_own ? report : std::nullopt;
+    const auto is_node = [nodes](int place) { return place >= 0 && place < nodes; };
+    const auto& rate = report->rate;
+    const bool is_right =
+        std::ranges::all_of(report->pairs,
+                            [&](const PairReach& pair) {
+                                return pair.from == from && pair.to != from && is_node(pair.to);
+                            }) &&
+        (!rate || (rate->node == from && is_node(rate->least_with))) &&
+        std::ranges::all_of(report->culprits, is_node);
+    return is_right ? report : std::nullopt;
 }
 
 }  // namespace ddprun::inline launch

@@ -2,14 +2,12 @@
 // beside those of other nodes. By way of the job's store, as JSON, the nodes tell each other:
 //
 //   each node    NodeSummary   what it has found, and where the others may call it
-//   node 0       NodeList      who takes part
-//   each node    ReachReport   how it has reached the others
+//   node 0       NodeList      which nodes take part
+//   each node    ReachReport   how, and how fast, it has reached the others
 //
 // Each of these texts comes from another process, and is read within limits. Pure.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -24,48 +22,18 @@
 
 namespace ddprun::inline launch {
 
-// The tournament says who measures with whom, when every two nodes are to measure once: in rounds of pairs, each node in one
-// pair at most. Pure.
-
-// Each node can measure with each other one among so many.
-inline constexpr int kMaxTournamentNodes = 1024;
-// All rounds together take about that long for up to 76 nodes; more nodes get the least time of a round.
-inline constexpr std::chrono::milliseconds kTournamentTime{7'500};
-inline constexpr std::chrono::milliseconds kLeastRoundTime{100};
-inline constexpr std::chrono::milliseconds kMostRoundTime{1'000};
-
-// Returns one less than there are nodes, or as many where that is an odd number; none for a single node.
-inline int rounds_of(int nodes) {
-    if (nodes < 2) return 0;
-    return nodes % 2 == 0 ? nodes - 1 : nodes;
-}
-
-// Returns the partner of `node` in that round, by the circle method; nothing: the node rests.
-inline std::optional<int> partner_of(int node, int round, int nodes) {
-    const int circle = rounds_of(nodes);
-    if (circle == 0) return std::nullopt;
-    // The middle of the circle is the last node of an even number; of an odd number it is nobody, and its partner rests.
-    const int middle = circle;
-    int partner = middle;
-    if (node == middle) {
-        partner = round;
-    } else {
-        const int opposite = (((2 * round - node) % circle) + circle) % circle;
-        if (opposite != node) partner = opposite;
-    }
-    return partner < nodes ? std::optional(partner) : std::nullopt;
-}
-
-inline std::chrono::milliseconds round_time(int nodes) {
-    return std::clamp(kTournamentTime / std::max(1, rounds_of(nodes)), kLeastRoundTime, kMostRoundTime);
-}
-
+// So many nodes can meet.
+inline constexpr int kMaxMeetingNodes = 1024;
 // A longer text of another node is cut.
 inline constexpr std::size_t kMaxFindingText = 2048;
 inline constexpr std::size_t kMaxReportDepth = 8;
 
+// Numbers of other nodes are no greater, so that one can calculate with them; as microseconds it is 3,000 years.
+inline constexpr std::int64_t kGreatestNumber = 100'000'000'000'000'000;
+
 // ReportRules are how these are written as JSON: texts are cut and made UTF-8, so that every reader can read them.
 struct ReportRules : JsonRules {
+    static constexpr NumberRange kNumbers{-kGreatestNumber, kGreatestNumber};
     static constexpr std::size_t kMaxText = kMaxFindingText;
     static constexpr std::size_t kMaxItemText = kMaxFindingText;
 
@@ -149,14 +117,14 @@ struct ListedNode {
     int port = 0;
 };
 BOOST_DESCRIBE_STRUCT(ListedNode, (), (rank, host, address, port))
-constexpr NumberRange range_of(Of<&ListedNode::rank>) { return {0, kMaxTournamentNodes - 1}; }
+constexpr NumberRange range_of(Of<&ListedNode::rank>) { return {0, kMaxMeetingNodes - 1}; }
 constexpr NumberRange range_of(Of<&ListedNode::port>) { return {1, 65'535}; }
 
 struct NodeList {
     std::vector<ListedNode> nodes;  // by rank
 };
 BOOST_DESCRIBE_STRUCT(NodeList, (), (nodes))
-constexpr std::size_t limit_of(Of<&NodeList::nodes>) { return kMaxTournamentNodes; }
+constexpr std::size_t limit_of(Of<&NodeList::nodes>) { return kMaxMeetingNodes; }
 bool is_sound(const NodeList& list);
 
 enum class Reach {
@@ -164,9 +132,8 @@ enum class Reach {
     refused,      // nobody listens there, or a firewall says so
     unreachable,  // the system knows no way
     silent,       // no answer to what was sent
-    no_answer,    // connected, but not to a node of this run, or that node had no time
 };
-BOOST_DESCRIBE_ENUM(Reach, reached, refused, unreachable, silent, no_answer)
+BOOST_DESCRIBE_ENUM(Reach, reached, refused, unreachable, silent)
 
 // A PairReach says how one node has reached another one.
 struct PairReach {
@@ -175,15 +142,20 @@ struct PairReach {
     Reach reach = Reach::silent;
     std::string address;  // that was called
     std::string error;    // the system's word; empty where it was reached, or nothing was said
-    // These hold nothing where it was not measured.
-    std::optional<std::int64_t> latency_us;       // there and back, the least of several
-    std::optional<std::int64_t> clock_offset_us;  // how far the other one's clock is ahead, within latency_us
-    std::optional<std::int64_t> sent_mbit_s;      // by one connection
-    std::optional<std::int64_t> received_mbit_s;
 };
-BOOST_DESCRIBE_STRUCT(PairReach, (),
-                      (from, to, reach, address, error, latency_us, clock_offset_us, sent_mbit_s,
-                       received_mbit_s))
+BOOST_DESCRIBE_STRUCT(PairReach, (), (from, to, reach, address, error))
+
+// NodeRate says how fast one node is: what it swaps with another node goes both ways at one time, over one connection each way.
+struct NodeRate {
+    int node = 0;
+    std::int64_t mbit_s = 0;        // each way, with the quickest of the others
+    std::int64_t least_mbit_s = 0;  // with the slowest one
+    int least_with = 0;             // which is that
+    std::int64_t latency_us = 0;    // there and back, the least of all
+    std::optional<std::int64_t>
+        clock_offset_us;  // how far its clock is ahead of node 0's; nothing: not compared
+};
+BOOST_DESCRIBE_STRUCT(NodeRate, (), (node, mbit_s, least_mbit_s, least_with, latency_us, clock_offset_us))
 
 // UnknownName is the name of another node that is of no use on this one.
 struct UnknownName {
@@ -195,10 +167,14 @@ BOOST_DESCRIBE_STRUCT(UnknownName, (), (host, why))
 struct ReachReport {
     std::vector<PairReach> pairs;
     std::vector<UnknownName> unknown;
+    std::optional<NodeRate> rate;  // nothing: it has measured with no node
+    std::string error;             // why not all was measured
+    std::vector<int> culprits;     // the nodes that the error is about
 };
-BOOST_DESCRIBE_STRUCT(ReachReport, (), (pairs, unknown))
-constexpr std::size_t limit_of(Of<&ReachReport::pairs>) { return kMaxTournamentNodes; }
-constexpr std::size_t limit_of(Of<&ReachReport::unknown>) { return kMaxTournamentNodes; }
+BOOST_DESCRIBE_STRUCT(ReachReport, (), (pairs, unknown, rate, error, culprits))
+constexpr std::size_t limit_of(Of<&ReachReport::pairs>) { return kMaxMeetingNodes; }
+constexpr std::size_t limit_of(Of<&ReachReport::unknown>) { return kMaxMeetingNodes; }
+constexpr std::size_t limit_of(Of<&ReachReport::culprits>) { return kMaxMeetingNodes; }
 
 std::string to_json(const NodeSummary& summary);
 std::string to_json(const NodeList& list);

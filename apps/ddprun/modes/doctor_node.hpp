@@ -1,26 +1,21 @@
 // `ddprun doctor`: which calls are its own, and what it looks at. Several nodes are looked at by a job, so that they are found,
 // reached and kept from strangers as for any other one: a node's part in it is a worker, which is this very program. It looks at its
-// node, calls all others, measures with each of them by a communicator of two ranks, and on rank 0 prints what all have
-// found. The nodes meet in the store of their job:
+// node, calls all others, measures with them if all reach each other, and on rank 0 prints what all have found. The nodes meet in
+// the store of their job:
 //
 //   node/<rank>     NodeSummary of each node
-//   nodes           NodeList: whose summary came in time; a node's place in it is its number from then on
-//   ways/<place>    a '+' for each place that this node has reached, a '-' for each other
-//   done/<round>    how many nodes have done with that round of the tournament; go/<round>: all have
+//   nodes           NodeList: those whose summary came in time; a node's place in it is its number from then on
+//   reached         how many nodes have reached all others; all_reach: whether all have
 //   reach/<place>   ReachReport of each node
 //
 // Every wait is bounded. A node that falls silent costs its own report, and what was still to be measured.
 #pragma once
 
-#include <chrono>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "launcher/doctor/node_report.hpp"
 #include "launcher/doctor/surroundings.hpp"
-#include "rendezvous/store/store.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun::inline app {
@@ -43,29 +38,6 @@ bool is_doctors_job(const std::vector<std::string>& program);
 
 // Says what doctor looks at on this node.
 LookRequest doctor_request(const Environment& environment, const std::string& log_dir);
-
-// The system sends again after a second what was lost on the way.
-inline constexpr std::chrono::milliseconds kCallLimit{2'500};
-
-// Calls all of these at their ports at one time, and takes kCallLimit at most. The results are in their order, those of this
-// node, which is not called, included.
-std::vector<PairReach> call_nodes(const std::vector<ListedNode>& nodes, int self);
-
-// A node needs these for measuring with another one.
-struct Measuring {
-    std::shared_ptr<Store> store;
-    std::string address;  // its own, where it is called
-    Environment environment;
-    std::vector<unsigned char> data;  // kMostMeasured bytes
-};
-// A pair sends in one direction the least amount first, then double the one before, until it takes long enough.
-inline constexpr std::size_t kLeastMeasured = 64 * 1024;
-inline constexpr std::size_t kMostMeasured = 32 * 1024 * 1024;
-
-// Measures the way to pair.to, which does so at the same time: latency and clock from both sides, the bytes from the one with
-// the lower number, for about `time` each way. `round` is a number that no other pair of this run has. A partner that does
-// not come makes pair.reach no_answer.
-void measure_pair(Measuring& own, int round, std::chrono::microseconds time, PairReach& pair);
 
 // Returns kExitProblem on rank 0 where there is a problem, else 0. Throws UsageError, and system_error where the store is
 // lost. Called in a process that has no other threads.

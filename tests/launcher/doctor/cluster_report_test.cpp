@@ -10,39 +10,33 @@ namespace ddprun {
 namespace {
 
 const std::vector<std::string> kThree{"gpu01", "gpu02", "gpu03"};
-const std::vector<std::string> kFive{"gpu01", "gpu02", "gpu03", "gpu04", "gpu05"};
 
 NodeSummary word_of(const std::string& host, std::vector<Finding> findings,
                     std::vector<NodeFact> facts = {}) {
     return {{"1.2.3", host, std::move(findings)}, std::move(facts), "10.0.0.1", 1};
 }
 
-PairReach reached(int from, int to, std::int64_t sent, std::int64_t received, std::int64_t latency = 50) {
-    return {from, to, Reach::reached, "10.0.0.1:1", "", latency, 0, sent, received};
-}
-
 PairReach lost(int from, int to, Reach reach, const std::string& error = "") {
-    return {from, to, reach, "10.0.0." + std::to_string(to + 1) + ":9", error, {}, {}, {}, {}};
+    return {from, to, reach, "10.0.0." + std::to_string(to + 1) + ":9", error};
 }
 
-// Every two nodes, at the same speed.
-std::vector<PairReach> all_pairs(int nodes, std::int64_t mbit_s) {
+// Each of every two nodes reaches the other one.
+std::vector<PairReach> all_pairs(int nodes) {
     std::vector<PairReach> pairs;
     for (int a = 0; a < nodes; ++a) {
         for (int b = 0; b < nodes; ++b) {
-            if (a != b) pairs.push_back(reached(a, b, mbit_s, mbit_s));
-            if (a > b) pairs.back().sent_mbit_s = pairs.back().received_mbit_s = std::nullopt;
+            if (a != b) pairs.push_back({a, b, Reach::reached, "10.0.0.1:1", ""});
         }
     }
     return pairs;
 }
 
-void set_speed(std::vector<PairReach>& pairs, int a, int b, std::int64_t sent, std::int64_t received) {
-    for (PairReach& pair : pairs) {
-        if (pair.from != a || pair.to != b) continue;
-        pair.sent_mbit_s = sent;
-        pair.received_mbit_s = received;
-    }
+// Nodes at the same speed.
+std::vector<NodeRate> all_rates(int nodes, std::int64_t mbit_s) {
+    std::vector<NodeRate> rates;
+    for (int node = 0; node < nodes; ++node)
+        rates.push_back({node, mbit_s, mbit_s, node == 0 ? 1 : 0, 50, {}});
+    return rates;
 }
 
 std::vector<std::string> lines_of_all(const std::vector<Finding>& findings) {
@@ -69,6 +63,7 @@ TEST_CASE("findings of several nodes that are the same are one line") {
          word_of("gpu02", {ok_finding("gpus", "4"), full, late}),
          word_of("gpu03", {ok_finding("gpus", "8"), full, late})},
         {},
+        {{0, 9'400, 900, 1, 48, {}}, {1, 940, 900, 0, 2'500, 7}, {2, 9'400, 910, 1, 50, -7}},
         {ok_finding("reach", "all"), warning_finding("bandwidth", "1 Gbit/s", "see ethtool", "gpu02")}};
     CHECK(state_of(report) == FindingState::problem);
     CHECK(to_text(report) ==
@@ -76,12 +71,16 @@ TEST_CASE("findings of several nodes that are the same are one line") {
           "ok       reach: all\n"
           "problem  gpu[02-03]: folder /tmp: is full; make room\n"
           "warning  all 3 nodes: clock: late; start chronyd\n"
-          "warning  bandwidth gpu02: 1 Gbit/s; see ethtool\n");
+          "warning  bandwidth gpu02: 1 Gbit/s; see ethtool\n"
+          "rate       940 Mbit/s each way, latency   2.5 ms: gpu02\n"
+          "rate       9.4 Gbit/s each way, latency    48 us: gpu01\n"
+          "rate       9.4 Gbit/s each way, latency    50 us: gpu03\n");
 }
 
 TEST_CASE("the only node is called by its name") {
     const ClusterReport report{
         {word_of("gpu01", {ok_finding("gpus", "8"), warning_finding("clock", "late", "start chronyd")})},
+        {},
         {},
         {}};
     CHECK(to_text(report) == "ok       gpu01: gpus\nwarning  gpu01: clock: late; start chronyd\n");
@@ -91,19 +90,27 @@ TEST_CASE("no more lines than a screen has, and nothing in them that moves a cur
     std::vector<Finding> findings;
     for (int i = 0; i < 100; ++i)
         findings.push_back(warning_finding("port", "taken", "another one", std::to_string(i) + "\x1b[2J\n"));
-    const ClusterReport report{{word_of("gpu\x1b[31m\n01", findings), word_of("gpu02", {})}, {}, {}};
+    ClusterReport report{{word_of("gpu\x1b[31m\n01", findings), word_of("gpu02", {})}, {}, {}, {}};
     const std::string text = to_text(report);
     CHECK(std::count(text.begin(), text.end(), '\n') == static_cast<std::ptrdiff_t>(kMaxGroupLines));
     CHECK(text.find('\x1b') == std::string::npos);
     CHECK(text.ends_with("and 41 more findings; --json prints all\n"));
+    report = {{}, {}, all_rates(100, 9'400), {}};
+    for (int node = 0; node < 100; ++node)
+        report.nodes.push_back(word_of("gpu\x1b" + std::to_string(node), {}));
+    const std::string table = to_text(report);
+    CHECK(std::count(table.begin(), table.end(), '\n') == static_cast<std::ptrdiff_t>(kMaxRateLines) + 1);
+    CHECK(table.find('\x1b') == std::string::npos);
+    CHECK(table.ends_with("and 84 nodes that are no slower; --json prints all\n"));
 }
 
 TEST_CASE("the report of several nodes as JSON") {
     const ClusterReport report{{word_of("gpu01", {ok_finding("gpus", "8")}, {{"gpus", "8"}})},
                                {lost(0, 1, Reach::silent)},
+                               {{0, 940, 900, 1, 48, {}}},
                                {ok_finding("reach", "x")}};
     const auto root = boost::json::parse(to_json(report)).as_object();
-    CHECK(root.at("schema") == 1);
+    CHECK(root.at("schema") == 2);
     CHECK(root.at("state") == "ok");
     const auto& node = root.at("nodes").as_array().at(0).as_object();
     CHECK(node.at("host") == "gpu01");
@@ -111,7 +118,9 @@ TEST_CASE("the report of several nodes as JSON") {
     CHECK(node.at("facts").as_array().size() == 1);
     const auto& pair = root.at("pairs").as_array().at(0).as_object();
     CHECK(pair.at("reach") == "silent");
-    CHECK(pair.at("latency_us").is_null());
+    const auto& rate = root.at("rates").as_array().at(0).as_object();
+    CHECK(rate.at("mbit_s") == 940);
+    CHECK(rate.at("clock_offset_us").is_null());
     CHECK(root.at("findings").as_array().size() == 1);
 }
 
@@ -130,23 +139,21 @@ TEST_CASE("in what nodes differ") {
 }
 
 TEST_CASE("clocks are put beside node 0's") {
-    PairReach ahead = reached(0, 1, 1, 1);
-    ahead.clock_offset_us = 3'200'000;
-    PairReach behind = reached(2, 0, 1, 1);
-    behind.clock_offset_us = 45'000'000;
-    PairReach between = reached(1, 2, 1, 1);
-    between.clock_offset_us = 1'000'000'000;
-    CHECK(lines_of_all(clock_findings(kThree, {ahead, behind, between})) ==
+    auto rates = all_rates(3, 1);
+    CHECK(clock_findings(kThree, rates).empty());
+    rates[1].clock_offset_us = 3'200'000;
+    rates[2].clock_offset_us = -45'000'000;
+    CHECK(lines_of_all(clock_findings(kThree, rates)) ==
           Lines{"warning clock gpu02: 3.2 s ahead of that of gpu01",
                 "problem clock gpu03: 45.0 s behind that of gpu01"});
-    ahead.clock_offset_us = -12'000;
-    CHECK(lines_of_all(clock_findings(kThree, {ahead})) ==
+    rates[1].clock_offset_us = -12'000;
+    rates[2].clock_offset_us = std::nullopt;
+    CHECK(lines_of_all(clock_findings(kThree, rates)) ==
           Lines{"ok clocks: of 1 nodes within 12 ms of that of gpu01"});
-    CHECK(clock_findings(kThree, {}).empty());
 }
 
-TEST_CASE("who cannot reach whom") {
-    auto pairs = all_pairs(3, 1000);
+TEST_CASE("which node cannot reach which other one") {
+    auto pairs = all_pairs(3);
     CHECK(lines_of_all(reach_findings(kThree, pairs)) ==
           Lines{"ok reach: each of 3 nodes reaches each other one"});
     CHECK(reach_findings({"gpu01"}, {}).empty());
@@ -168,44 +175,55 @@ TEST_CASE("who cannot reach whom") {
     pairs.pop_back();
     CHECK(lines_of_all(reach_findings(kThree, pairs)).back() == "warning reach: 1 of 6 ways were not tried");
     CHECK(lines_of_all(reach_findings({"a", "b"}, {lost(0, 1, Reach::refused, "Connection refused"),
-                                                   lost(1, 0, Reach::no_answer)})) ==
-          Lines{"warning reach a: b cannot reach it at 10.0.0.1:9: connected, but no node of this run has "
-                "answered",
-                "problem reach b: a cannot reach it at 10.0.0.2:9: refused"});
+                                                   {1, 0, Reach::reached, "", ""}})) ==
+          Lines{"problem reach b: a cannot reach it at 10.0.0.2:9: refused"});
 }
 
-TEST_CASE("a slow node is named, and a slow pair of nodes that are not") {
+TEST_CASE("what was not measured is said, and why") {
+    const auto lines = [](const std::vector<std::string>& labels, const std::vector<ReachReport>& reports) {
+        return lines_of_all(unmeasured_findings(labels, reports));
+    };
+    const ReachReport good{{}, {}, all_rates(1, 9'400).front(), "", {}};
+    CHECK(lines(kThree, {good, good, good}).empty());
+    // Another line says that it is silent.
+    CHECK(lines(kThree, {good, {}, good}).empty());
+    CHECK(lines({"gpu01"}, {{}}).empty());
+    CHECK(lines(kThree, {{}, {}, {}}) ==
+          Lines{"warning rates: not measured, since not all nodes reach each other"});
+    CHECK(lines(kThree, {good, {{}, {}, {}, "timed out", {0, 2}}, {{}, {}, {}, "left", {1}}}) ==
+          Lines{"warning rates gpu[01,03]: not all were measured: timed out"});
+}
+
+TEST_CASE("a slow node is named") {
+    auto rates = all_rates(3, 94'000);
     CHECK(
-        lines_of_all(speed_findings(kThree, all_pairs(3, 94'000))) ==
+        lines_of_all(speed_findings(kThree, rates)) ==
         Lines{
-            "ok bandwidth: median 94.0 Gbit/s by one connection, least 94.0 Gbit/s between gpu01 and gpu02"});
-    CHECK(speed_findings(kThree, {lost(0, 1, Reach::silent)}).empty());
-    // Of three nodes one: then most pairs are slow.
-    auto pairs = all_pairs(3, 94'000);
-    set_speed(pairs, 0, 2, 1'100, 94'000);
-    set_speed(pairs, 1, 2, 94'000, 900);
-    CHECK(lines_of_all(speed_findings(kThree, pairs)).front() ==
-          "warning bandwidth gpu03: 1.1 Gbit/s at most, median 94.0 Gbit/s");
-    CHECK(speed_findings(kThree, pairs).size() == 2);
-    pairs = all_pairs(5, 9'400);
-    set_speed(pairs, 1, 3, 9'000, 80);
+            "ok bandwidth: median 94.0 Gbit/s each way at one time, least 94.0 Gbit/s between gpu01 and gpu02"});
+    CHECK(speed_findings(kThree, {}).empty());
+    // All others have one slow swap, that with the slow node.
+    rates = {{0, 94'000, 1'100, 2, 50, {}}, {1, 93'000, 900, 2, 50, {}}, {2, 1'100, 900, 1, 50, {}}};
     CHECK(
-        lines_of_all(speed_findings(kFive, pairs)) ==
-        Lines{"warning bandwidth from gpu04 to gpu02: 80 Mbit/s, median 9.4 Gbit/s",
-              "ok bandwidth: median 9.4 Gbit/s by one connection, least 80 Mbit/s between gpu02 and gpu04"});
-    // Two nodes are alike.
-    CHECK(speed_findings({"a", "b"}, {reached(0, 1, 10, 94'000)}).size() == 1);
+        lines_of_all(speed_findings(kThree, rates)) ==
+        Lines{
+            "warning bandwidth gpu03: 1.1 Gbit/s at most, median 93.0 Gbit/s",
+            "ok bandwidth: median 93.0 Gbit/s each way at one time, least 900 Mbit/s between gpu02 and gpu03"});
+    // A quarter of the median is not slow; and two nodes are alike.
+    rates = {{0, 400, 100, 2, 50, {}}, {1, 400, 400, 0, 50, {}}, {2, 100, 100, 0, 50, {}}};
+    CHECK(speed_findings(kThree, rates).size() == 1);
+    CHECK(speed_findings({"a", "b"}, {{0, 94'000, 94'000, 1, 50, {}}, {1, 10, 10, 0, 50, {}}}).size() == 1);
 }
 
 TEST_CASE("a node that answers late is named") {
-    auto pairs = all_pairs(3, 1000);
-    CHECK(lines_of_all(latency_findings(kThree, pairs)) ==
-          Lines{"ok latency: median 50 us there and back, most 50 us from gpu01 to gpu02"});
-    for (PairReach& pair : pairs) {
-        if (pair.from == 2 || pair.to == 2) pair.latency_us = 2'500;
-    }
-    CHECK(lines_of_all(latency_findings(kThree, pairs)).front() ==
-          "warning latency gpu03: 2.5 ms at least, median 50 us");
+    auto rates = all_rates(3, 1000);
+    CHECK(lines_of_all(latency_findings(kThree, rates)) ==
+          Lines{"ok latency: median 50 us there and back, most 50 us at gpu01"});
+    rates[2].latency_us = 2'500;
+    CHECK(lines_of_all(latency_findings(kThree, rates)) ==
+          Lines{"warning latency gpu03: 2.5 ms at least, median 50 us",
+                "ok latency: median 50 us there and back, most 2.5 ms at gpu03"});
+    rates[2].latency_us = 900;
+    CHECK(latency_findings(kThree, rates).size() == 1);
 }
 
 TEST_CASE("names that other nodes do not know") {
@@ -221,18 +239,22 @@ TEST_CASE("names that other nodes do not know") {
     CHECK(unknown == std::vector<UnknownName>{{"gpu02", "stands for no address: Name or service not known"},
                                               {"gpu03", "who other nodes are was not answered in time"},
                                               {"gpu04", "stands for 127.0.1.1, that node itself"}});
-    CHECK(name_findings(kThree, kThree, {{}, {}, {}}).empty());
+    const auto names_of = [](const std::vector<std::vector<UnknownName>>& by_node) {
+        std::vector<ReachReport> reports;
+        for (const auto& names : by_node) reports.push_back({{}, names, {}, "", {}});
+        return lines_of_all(name_findings(kThree, kThree, reports));
+    };
+    CHECK(names_of({{}, {}, {}}).empty());
     const std::string why = "stands for no address: x";
     // Nobody knows any other one; each does without its own.
-    CHECK(lines_of_all(name_findings(kThree, kThree,
-                                     {{{"gpu02", why}, {"gpu03", why}},
-                                      {{"gpu01", why}, {"gpu03", why}},
-                                      {{"gpu01", why}, {"gpu02", why}}})) ==
+    CHECK(names_of({{{"gpu02", why}, {"gpu03", why}},
+                    {{"gpu01", why}, {"gpu03", why}},
+                    {{"gpu01", why}, {"gpu02", why}}}) ==
           Lines{"warning names gpu[01-03]: on gpu[01-03]: stands for no address: x"});
-    CHECK(lines_of_all(name_findings(kThree, kThree, {{{"gpu03", why}}, {}, {}})) ==
+    CHECK(names_of({{{"gpu03", why}}, {}, {}}) ==
           Lines{"warning names gpu03: on gpu[01,03]: stands for no address: x"});
     const std::string hangs = "who other nodes are was not answered in time";
-    CHECK(lines_of_all(name_findings(kThree, kThree, {{{"gpu03", hangs}}, {{"gpu01", hangs}}, {}})) ==
+    CHECK(names_of({{{"gpu03", hangs}}, {{"gpu01", hangs}}, {}}) ==
           Lines{"warning names: on gpu[01-02]: who other nodes are was not answered in time"});
 }
 
@@ -245,7 +267,10 @@ TEST_CASE("a node's own name is no difference, and many words for one thing are 
         return problem_finding("folder", std::to_string(free) + " bytes are free", "make room", "/tmp");
     };
     ClusterReport report{
-        {word_of("gpu1", {nameless("gpu1"), full(1)}), word_of("gpu2", {nameless("gpu2"), full(2)})}, {}, {}};
+        {word_of("gpu1", {nameless("gpu1"), full(1)}), word_of("gpu2", {nameless("gpu2"), full(2)})},
+        {},
+        {},
+        {}};
     CHECK(to_text(report) ==
           "problem  gpu1: folder /tmp: 1 bytes are free; make room\n"
           "problem  gpu2: folder /tmp: 2 bytes are free; make room\n"
@@ -260,7 +285,7 @@ TEST_CASE("a node's own name is no difference, and many words for one thing are 
     CHECK(to_text(report) ==
           "problem  all 8 nodes: folder /tmp: 1 bytes are free; make room\n"
           "warning  gpu[1-2]: host_name: <host> is unknown; see <address>\n");
-    report = {{}, {}, {}};
+    report = {};
     for (int i = 0; i < 20; ++i)
         report.findings.push_back(problem_finding("reach", "no", "see", std::to_string(i)));
     const std::string text = to_text(report);

@@ -21,9 +21,11 @@ NodeSummary sample_summary() {
 }
 
 ReachReport sample_reach() {
-    PairReach reached{1, 0, Reach::reached, "10.0.0.1:4711", "", 48, -12, 94'000, 93'000};
-    PairReach silent{1, 2, Reach::silent, "10.0.0.3:4713", "", {}, {}, {}, {}};
-    return {{reached, silent}, {{"gpu02", "stands for no address"}}};
+    return {{{1, 0, Reach::reached, "10.0.0.1:4711", ""}, {1, 2, Reach::silent, "10.0.0.3:4713", ""}},
+            {{"gpu02", "stands for no address"}},
+            NodeRate{1, 94'000, 900, 2, 48, -12},
+            "timed out",
+            {2}};
 }
 
 NodeList sample_list() { return {{{0, "gpu01", "10.0.0.1", 4711}, {2, "gpu03", "fd00::3", 4713}}}; }
@@ -109,6 +111,7 @@ TEST_CASE("what nodes say goes through JSON") {
     CHECK(parse_node_summary(to_json(sample_summary())) == sample_summary());
     CHECK(parse_node_list(to_json(sample_list())) == sample_list());
     CHECK(parse_reach_report(to_json(sample_reach()), 1, 3) == sample_reach());
+    CHECK(parse_reach_report(to_json(ReachReport()), 1, 3) == ReachReport());
     bend(to_json(sample_summary()),
          [](const std::string& text) { return parse_node_summary(text).has_value(); });
     bend(to_json(sample_list()), [](const std::string& text) { return parse_node_list(text).has_value(); });
@@ -125,6 +128,17 @@ TEST_CASE("a node speaks of itself and of nodes that there are") {
     CHECK_FALSE(parse_reach_report(to_json(of_itself), 1, 3));
     of_itself.pairs.front().to = -1;
     CHECK_FALSE(parse_reach_report(to_json(of_itself), 1, 3));
+    for (const int nobody : {-1, 3}) {
+        ReachReport of_nobody = sample_reach();
+        of_nobody.culprits.push_back(nobody);
+        CHECK_FALSE(parse_reach_report(to_json(of_nobody), 1, 3));
+        of_nobody = sample_reach();
+        of_nobody.rate->least_with = nobody;
+        CHECK_FALSE(parse_reach_report(to_json(of_nobody), 1, 3));
+    }
+    ReachReport of_another = sample_reach();
+    of_another.rate->node = 0;
+    CHECK_FALSE(parse_reach_report(to_json(of_another), 1, 3));
 }
 
 TEST_CASE("words beyond their limits are refused") {
@@ -142,8 +156,11 @@ TEST_CASE("words beyond their limits are refused") {
     std::swap(list.nodes.front(), list.nodes.back());
     CHECK_FALSE(parse_node_list(to_json(list)));
     list = sample_list();
-    list.nodes.back().rank = kMaxTournamentNodes;
+    list.nodes.back().rank = kMaxMeetingNodes;
     CHECK_FALSE(parse_node_list(to_json(list)));
+    ReachReport reach = sample_reach();
+    reach.rate->clock_offset_us = -kGreatestNumber - 1;
+    CHECK_FALSE(parse_reach_report(to_json(reach), 1, 3));
 }
 
 }  // namespace ddprun
