@@ -30,8 +30,8 @@ struct JobFacts {
     std::optional<std::string> result_file;  // the text of result.json
 };
 
-// Writes the same facts as one JSON object: id, state, folder, last_output_unix_ms (of a lost job), and `job`,
-// `status` and `result` as job.json, the launcher and result.json have them, null where there is none.
+// Writes the same facts as one JSON object: id, state, folder, last_output_unix_ms (of a lost job), and
+// `job`, `status` and `result` as job.json, the launcher and result.json have them, null where there is none.
 std::string status_json(const JobFacts& facts);
 
 // Writes an array of such objects.

@@ -1,4 +1,5 @@
-// end_job is what an agent does last: it finds out what is left of the job, shows why the job ended, and writes that down.
+// end_job is what an agent does last: it finds out what is left of the job, shows why the job ended, and
+// writes that down.
 #pragma once
 
 #include "launcher/agent/feature.hpp"
@@ -9,8 +10,8 @@
 
 namespace ddprun::inline launch {
 
-// Returns what the launcher exits with. `workers` are those of the last round, nullptr if none began here. Blocks, on the agent's
-// thread, once the workers are gone and their output is shown.
+// Returns what the launcher exits with. `workers` are those of the last round, nullptr if none began here.
+// Blocks, on the agent's thread, once the workers are gone and their output is shown.
 int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* workers, LauncherLog& log,
             const Features& features);
 

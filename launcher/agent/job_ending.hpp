@@ -1,5 +1,5 @@
-// JobEnding: what an agent knows of its job when it ends, and what follows from that: exit code, last sentence, report, result. The
-// agent fills it in. Pure.
+// JobEnding: what an agent knows of its job when it ends, and what follows from that: exit code, last
+// sentence, report, result. The agent fills it in. Pure.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,9 @@
 
 namespace ddprun::inline launch {
 
-// A JobEnding has the part of the result that this node can find out: the job's first failure, the ranks' ends of all nodes as far
-// as this node was told (else its own), survivors, unknown nodes, its own name, and the times. job_result adds the rest.
+// A JobEnding has the part of the result that this node can find out: the job's first failure, the ranks'
+// ends of all nodes as far as this node was told (else its own), survivors, unknown nodes, its own name, and
+// the times. job_result adds the rest.
 struct JobEnding : JobResult {
     std::optional<Finish> finish;    // the coordinator's last word, if it came
     std::optional<Refused> refusal;  // why this node never became part of the job

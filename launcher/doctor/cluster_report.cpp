@@ -53,7 +53,8 @@ void add_to_groups(std::vector<FindingGroup>& groups, Finding finding, std::size
     if (group.nodes.empty() || group.nodes.back() != node) group.nodes.push_back(node);
 }
 
-// Groups the findings of a state, in the order in which they come; a finding with too many different texts is one group.
+// Groups the findings of a state, in the order in which they come; a finding with too many different texts is
+// one group.
 std::vector<FindingGroup> grouped(const std::vector<NodeSummary>& nodes, FindingState state) {
     std::vector<FindingGroup> groups;
     for (std::size_t node = 0; node < nodes.size(); ++node) {

@@ -1,5 +1,5 @@
-// ClusterReport is what `ddprun doctor` says of several nodes: each one's own report, how they differ, how each reaches each other
-// one, and how fast it is. As text for one screen, and as JSON. Pure.
+// ClusterReport is what `ddprun doctor` says of several nodes: each one's own report, how they differ, how
+// each reaches each other one, and how fast it is. As text for one screen, and as JSON. Pure.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ std::string time_text(std::int64_t us);
 inline constexpr std::size_t kMaxGroupLines = 60;
 inline constexpr std::size_t kMaxRateLines = 16;
 
-// Findings of several nodes that are the same are one line; what is in order on all of them is one for all. Below them is a table
-// of the rates, the slowest node first.
+// Findings of several nodes that are the same are one line; what is in order on all of them is one for all.
+// Below them is a table of the rates, the slowest node first.
 std::string to_text(const ClusterReport& report);
 
 // Writes one object, a line for each node, pair and rate.

@@ -59,8 +59,9 @@ boost::system::error_code write_new_file(const std::filesystem::path& path, std:
 // Whoever removes a folder has removed all of it by then.
 constexpr std::chrono::seconds kCleaningTime{1};
 
-// lead_output_to has the launcher's output go on in this file, behind the last kMostOutputKept bytes of what it has said: they are
-// copied while the job waits. Returns how many bytes before are lost. Who follows the output finds all of them under its name.
+// lead_output_to has the launcher's output go on in this file, behind the last kMostOutputKept bytes of what
+// it has said: they are copied while the job waits. Returns how many bytes before are lost. Who follows the
+// output finds all of them under its name.
 off_t lead_output_to(const std::filesystem::path& output) {
     const OwnedDescriptor before = need_file(::open("/proc/self/fd/1", O_RDONLY | O_CLOEXEC), "its output");
     const std::filesystem::path copied = output.parent_path() / ".output";

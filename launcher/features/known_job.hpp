@@ -1,10 +1,11 @@
-// KnownJob: every job whose workers run on this node is known to ddpctl there, by a folder of its own (launcher/jobs/job_folder.hpp)
-// with a record and the socket at which the launcher answers (launcher/view/).
+// KnownJob: every job whose workers run on this node is known to ddpctl there, by a folder of its own
+// (launcher/jobs/job_folder.hpp) with a record and the socket at which the launcher answers (launcher/view/).
 //
-// A detached job has its folder from the start, since its output is there, tells the launcher's parent when its workers run, and
-// leaves a result; what cannot be made ends it. If its workers never run the folder is removed; if something else removes it
-// later, it is made anew. A job in the foreground has one while its workers run, and nothing is left of it; where none can be
-// made, ddpctl does not know of the job, which runs all the same.
+// A detached job has its folder from the start, since its output is there, tells the launcher's parent when
+// its workers run, and leaves a result; what cannot be made ends it. If its workers never run the folder is
+// removed; if something else removes it later, it is made anew. A job in the foreground has one while its
+// workers run, and nothing is left of it; where none can be made, ddpctl does not know of the job, which runs
+// all the same.
 #pragma once
 
 #include <filesystem>

@@ -1,8 +1,9 @@
 // --detach: the launcher goes on in a session of its own while the shell has its prompt back.
 //
-// detach() forks: setsid, no terminal, stdin /dev/null, stdout and stderr one file. The parent stays until it is told
-// that the workers run, or until the launcher has ended; it shows what the launcher itself says until then
-// on its own stderr, no more and no less, and passes signals on. It is to be called while there is one thread only.
+// detach() forks: setsid, no terminal, stdin /dev/null, stdout and stderr one file. The parent stays until it
+// is told that the workers run, or until the launcher has ended; it shows what the launcher itself says until
+// then on its own stderr, no more and no less, and passes signals on. It is to be called while there is one
+// thread only.
 #pragma once
 
 #include <filesystem>

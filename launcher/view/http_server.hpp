@@ -1,9 +1,9 @@
-// serve_tcp and serve_unix: a launcher's HTTP server, which answers by the table of routes.hpp on the executor's thread, so an
-// executor that stands still is one that does not answer.
+// serve_tcp and serve_unix: a launcher's HTTP server, which answers by the table of routes.hpp on the
+// executor's thread, so an executor that stands still is one that does not answer.
 //
-// A caller cannot disturb the launcher: there is one request for a connection, kTimeout for all of it, kMaxRequest bytes, and
-// kMaxConnections at one time; the oldest of these gives way to a new one, so that whoever holds connections open keeps
-// nobody out.
+// A caller cannot disturb the launcher: there is one request for a connection, kTimeout for all of it,
+// kMaxRequest bytes, and kMaxConnections at one time; the oldest of these gives way to a new one, so that
+// whoever holds connections open keeps nobody out.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -26,13 +26,13 @@ struct ServerLimits {
     std::chrono::milliseconds timeout = kTimeout;
 };
 
-// Listens for Caller::anybody until the executor's context ends. Returns the port, which is `port` unless that is 0. Throws as
-// listen_tcp does.
+// Listens for Caller::anybody until the executor's context ends. Returns the port, which is `port` unless
+// that is 0. Throws as listen_tcp does.
 std::uint16_t serve_tcp(const boost::asio::any_io_executor& executor, ListenScope scope, std::uint16_t port,
                         ViewSource source, const ServerLimits& limits = {});
 
-// Answers processes of the same user (or root), as Caller::own_user, at a unix socket that listens, until the executor's context
-// ends; others are not answered.
+// Answers processes of the same user (or root), as Caller::own_user, at a unix socket that listens, until the
+// executor's context ends; others are not answered.
 void serve_unix(const boost::asio::any_io_executor& executor, OwnedDescriptor listener, ViewSource source,
                 const ServerLimits& limits = {});
 

@@ -1,4 +1,5 @@
-// Routes: what a launcher answers over HTTP, and to whom. http_server carries the bytes; here is what they mean. Pure.
+// Routes: what a launcher answers over HTTP, and to whom. http_server carries the bytes; here is what they
+// mean. Pure.
 //
 //   GET  /status               the job's own user   AgentStatus, as JSON
 //   POST /signal?name=SIGTERM  the job's own user   SignalEffect, as JSON; with 409 if it is refused
@@ -76,7 +77,8 @@ std::string to_json(const AgentStatus& status);
 std::optional<AgentStatus> parse_agent_status(std::string_view text);
 std::optional<SignalEffect> parse_signal_effect(std::string_view text);
 
-// Returns what everybody may read who reaches the health port, so nothing that is somebody's: one JSON object and a newline.
+// Returns what everybody may read who reaches the health port, so nothing that is somebody's: one JSON object
+// and a newline.
 std::string health_text(const AgentStatus& status);
 
 }  // namespace ddprun::inline launch

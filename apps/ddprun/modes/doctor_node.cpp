@@ -38,7 +38,8 @@ using Clock = std::chrono::steady_clock;
 
 // The job's store is there before its workers.
 constexpr std::chrono::seconds kStoreTimeout{30};
-// Node 0 waits so long for the summaries of the others, once it has said its own; and the others for the list.
+// Node 0 waits so long for the summaries of the others, once it has said its own; and the others for the
+// list.
 constexpr milliseconds kSummaryLimit{15'000};
 constexpr milliseconds kListLimit{25'000};
 // Node 0 waits so long for the results of the others once it has its own.
@@ -102,7 +103,8 @@ bool all_reach(Store& store, const std::vector<PairReach>& pairs, std::size_t no
     return value_by(store, kAllReachKey, Clock::now() + kCallLimit * (2 + calls)) == kYes;
 }
 
-// This node's part. `nodes` have their places for ranks. A child asks meanwhile for the addresses that the others' names stand for.
+// This node's part. `nodes` have their places for ranks. A child asks meanwhile for the addresses that the
+// others' names stand for.
 ReachReport reach_all(const Measuring& measuring, const std::vector<ListedNode>& nodes, int place) {
     const std::vector<ListedNode> named = nodes_to_resolve(nodes, place);
     std::vector<std::string> names;
@@ -160,7 +162,8 @@ std::optional<ClusterReport> meet_others(const Measuring& measuring, const Worke
     return report;
 }
 
-// Returns the hosts of the list that have not come; none if the list names no hosts, or the nodes' own names contradict it.
+// Returns the hosts of the list that have not come; none if the list names no hosts, or the nodes' own names
+// contradict it.
 std::vector<std::string> absent_hosts(std::string_view list, const ClusterReport& report, int absent) {
     const auto expanded = expand_host_list(list);
     const auto* hosts = std::get_if<std::vector<std::string>>(&expanded);

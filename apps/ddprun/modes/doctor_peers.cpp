@@ -83,7 +83,8 @@ struct Measured {
     std::optional<std::int64_t> mbit_s;
 };
 
-// The two send their clocks to and fro, the lower rank first. From the quickest answer comes the other one's clock.
+// The two send their clocks to and fro, the lower rank first. From the quickest answer comes the other one's
+// clock.
 void ping(Communicator& all, int peer, Measured& result) {
     const bool begins = all.rank() < peer;
     std::array<std::int64_t, 1> clock{};
@@ -116,7 +117,8 @@ void swap_bytes(Communicator& all, int peer, std::span<unsigned char> sent, std:
     result.mbit_s = bits / std::max<std::int64_t>(1, microseconds_since(start));
 }
 
-// Measures with each other rank, and says by `results`, in the order of ranks, what is known until it ends or throws.
+// Measures with each other rank, and says by `results`, in the order of ranks, what is known until it ends or
+// throws.
 void measure_all(Communicator& all, std::vector<Measured>& results) {
     const auto end = Clock::now() + kMeasureLimit;
     std::vector<unsigned char> sent(kMostMeasured), received(kMostMeasured);

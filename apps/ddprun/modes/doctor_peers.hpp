@@ -17,8 +17,8 @@ namespace ddprun::inline app {
 inline constexpr std::chrono::milliseconds kCallLimit{2'500};
 inline constexpr std::size_t kMostCalledAtOnce = 256;
 
-// Calls these nodes at their ports, and takes kCallLimit at most for each kMostCalledAtOnce. `self`, the rank of this node among
-// them, is not called. The results are in their order.
+// Calls these nodes at their ports, and takes kCallLimit at most for each kMostCalledAtOnce. `self`, the rank
+// of this node among them, is not called. The results are in their order.
 std::vector<PairReach> call_nodes(const std::vector<ListedNode>& nodes, int self);
 
 // A node needs these for measuring with others.
@@ -34,9 +34,10 @@ inline constexpr std::chrono::milliseconds kEnoughTime{1'000};
 // What takes longer altogether is given up; what was measured by then counts.
 inline constexpr std::chrono::seconds kMeasureLimit{20};
 
-// Measures among so many nodes, which do it at the same time: each swaps equal amounts with each other one in the steps of an
-// all_to_all, so that no node is in two swaps at one time. (One call of all_to_all would take equally long on all nodes, as each of
-// them waits for the slowest.) The rate of node `self`, and what has gone wrong, become part of its report.
+// Measures among so many nodes, which do it at the same time: each swaps equal amounts with each other one in
+// the steps of an all_to_all, so that no node is in two swaps at one time. (One call of all_to_all would take
+// equally long on all nodes, as each of them waits for the slowest.) The rate of node `self`, and what has
+// gone wrong, become part of its report.
 void measure_rates(const Measuring& own, int nodes, int self, ReachReport& report);
 
 }  // namespace ddprun::inline app

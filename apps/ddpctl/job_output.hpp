@@ -1,0 +1,42 @@
+// JobOutput: the output file of a detached job, printed to stdout from where one likes, and followed to the
+// job's end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "launcher/jobs/job_folder.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
+
+namespace ddprun::inline app {
+
+// Blocks where stdout does. One thread.
+class JobOutput {
+  public:
+    // Throws Error if the file cannot be opened, and where the job is in the foreground.
+    explicit JobOutput(const Job& job);
+
+    // The next print begins with the last `lines` lines of what is there now.
+    void seek_tail(std::uint64_t lines);
+
+    // Prints what is there and was not printed. Throws Error if stdout does not take it.
+    void print();
+
+    enum class Stop { job_ended, interrupted };
+    // Prints what comes until the launcher has ended; if `interruptible`, until a SIGINT, which then ends
+    // nothing else. Every wait is for the file, the launcher and the signal together.
+    Stop follow(bool interruptible);
+
+  private:
+    bool exists() const;
+    // Goes on in the file that the launcher has made anew, where that is another one by now: it has the end
+    // of what this one had.
+    bool reopen();
+
+    std::string path_;
+    OwnedDescriptor file_;
+    Job job_;
+    std::uint64_t offset_ = 0;  // of the first byte not printed
+};
+
+}  // namespace ddprun::inline app

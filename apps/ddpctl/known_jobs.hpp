@@ -1,0 +1,35 @@
+// KnownJobs: the jobs of this user on this node, as their folders and their launchers tell of them. Blocking,
+// bounded.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/ddpctl/job_text.hpp"
+#include "launcher/jobs/job_folder.hpp"
+
+namespace ddprun::inline app {
+
+class KnownJobs {
+  public:
+    // `folder`: find_jobs_folder()'s.
+    explicit KnownJobs(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+    // Throw Error if the folder is not this user's alone.
+    std::vector<Job> all() const;
+    // Throws UsageError, too: there is none of this id.
+    Job find(const std::string& id) const;
+
+    // Returns what the launcher says, if it runs. Throws Error where it does not answer.
+    static std::optional<AgentStatus> status_of(const Job& job);
+    // Returns the text of result.json, if it is there.
+    static std::optional<std::string> result_of(const Job& job);
+
+  private:
+    std::filesystem::path folder_;
+};
+
+}  // namespace ddprun::inline app
