@@ -17,6 +17,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "house_
 from tidy_budget import counted, measured, over, show
 from tidy_cpp import code_only, functions, includes, namespace_variables, static_locals
 from tidy_names import class_size, one_type, room_namespace
+from tidy_ratchets import purity, ratchets
 from tidy_wings import folder_size, no_circles, wing_direction
 
 ROOMS = ("apps", "launcher", "rendezvous", "collectives")
@@ -56,6 +57,9 @@ REGISTRY_HOST = re.compile(
     r"\b(?:[\w-]+\.)*(?:%s)\b"
     % "|".join(("debian" + r"\.org", "pypi" + r"\.org", "pythonhosted" + r"\.org", "ubuntu" + r"\.com", "docker" + r"\.io",
                 "quay" + r"\.io", "ghcr" + r"\.io", "nvcr" + r"\.io", "anaconda" + r"\.org", "npmjs" + r"\.org", "crates" + r"\.io")))
+IMPURE_ALWAYS = re.compile(r"\b(?:getenv\s*\(|\w*clock::now\b)")
+IMPURE = re.compile(IMPURE_ALWAYS.pattern + r"|(?<!\w)::(?:open|openat|read|write|l?stat|fstat|access|unlink|rename|mkdir|socket)\s*\("
+                    r"|\b(?:[io]fstream|fopen|directory_iterator|current_path|read_small_file|replace_file|read_process_stat)\b")
 SLEEP = re.compile(r"\b(?:sleep_for|sleep_until|usleep|nanosleep|sleep)\s*\(|^\s*sleep\s+[\w.$\"]")
 C_HEADERS = re.compile(r"(assert|ctype|errno|float|inttypes|limits|math|setjmp|signal|std\w+|string|time|wchar)\.h$")
 
@@ -278,18 +282,20 @@ def environment_reads(tree):
 
 
 def pure_cores(tree):
-    """A header whose first comment says "Pure" promises: no Asio, no logging, no clock, no environment."""
+    """A header whose first comment says "Pure" promises: no Asio, no logging, no clock, no environment, and no files, unless the
+    comment names what is excepted ("Pure but for")."""
     for header, text in tree.items():
-        opening = re.match(r"\s*(?:#pragma once\s*)?((?:(?://[^\n]*|#include[^\n]*)?\n)*)", text).group(1)
-        if not header.endswith(".hpp") or not re.search(r"\bPure\b(?! virtual)", opening):
+        claim = purity(header, text)
+        if not claim:
             continue
+        told = IMPURE if claim == "all" else IMPURE_ALWAYS
         for path in (header, header[:-4] + ".cpp"):
             code = code_only(tree.get(path, ""))
             for line, _, name in includes(tree.get(path, "")):
                 value_type = name.startswith("boost/asio/ip/address")
                 if name.startswith(("boost/asio", "boost/process", "boost/beast", "spdlog/")) and not value_type:
                     yield path, line, f"{header} says it is pure, but this includes <{name}>"
-            for match in re.finditer(r"\b(?:getenv\s*\(|\w*clock::now\b)", code):
+            for match in told.finditer(code):
                 yield path, line_of(code, match.start()), f"{header} says it is pure, but this uses {match.group(0)}"
 
 
@@ -334,7 +340,7 @@ RULES = (
     file_length, folder_size, function_length, include_direction, wing_direction, no_circles, library_home, public_headers, pragma_once, using_in_header,
     left_over_marks, machine_names, pages, dead_links, dead_names, layout, registered, hidden_tests, reasoned_sleeps, global_state, environment_reads,
     pure_cores, listed_sources, strict_shell, formatted_messages, one_descriptor,
-    room_namespace, one_type, class_size,
+    room_namespace, one_type, class_size, ratchets,
 )
 
 

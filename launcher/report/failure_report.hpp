@@ -1,5 +1,5 @@
 // The launcher's report says why a job ended: the first failure and its last words, how the others ended, and
-// what is left, on one screen; the same on every node. Pure.
+// what is left, on one screen; the same on every node. Pure but for write_result_file.
 #pragma once
 
 #include <chrono>

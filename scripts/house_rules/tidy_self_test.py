@@ -2,12 +2,16 @@
 
 import tidy
 import tidy_names
+import tidy_ratchets
 from tidy_cpp import code_only, functions, namespace_variables
 from tidy_wings import WINGS
 
 LONG_BODY = "    work();\n" * 70
 IN_NAMESPACE = "namespace ddprun {\n%s\n}  // namespace ddprun\n"
 MARK = "TO" + "DO"
+FIGURES = {count: figure for count, _, figure in tidy_ratchets.RATCHETS}
+FUNCTIONS = "".join(f"    void f{i}() {{}}\n" for i in range(4))
+TWO_CLASSES = IN_NAMESPACE % f"class A%d {{\n{FUNCTIONS}}};\nclass B%d {{\n{FUNCTIONS}}};"
 
 # (rule, tree, words of its complaint or None when the tree is in order)
 CASES = (
@@ -100,6 +104,17 @@ CASES = (
     (tidy.environment_reads, {"apps/a.cpp": 'auto x = std::getenv("X");\n', "launcher/a.cpp": "// getenv() is for apps.\n"}, None),
     (tidy.pure_cores, {"launcher/a.hpp": "#pragma once\n// Pure: a table.\n", "launcher/a.cpp": "#include <boost/asio.hpp>\n"}, "says it is pure"),
     (tidy.pure_cores, {"launcher/a.hpp": "#pragma once\n// Pure: a table.\nauto x = std::chrono::steady_clock::now();\n"}, "uses steady_clock::now"),
+    (tidy.pure_cores, {"launcher/a.hpp": "#pragma once\n// A table. Pure.\n", "launcher/a.cpp": "auto a = ::open(path, 0);\n"}, "uses ::open("),
+    (tidy.pure_cores, {"launcher/a.hpp": "#pragma once\n// A table. Pure but for read().\n", "launcher/a.cpp": "auto a = ::open(path, 0);\n"}, None),
+    (tidy.pure_cores, {"launcher/a.hpp": "#pragma once\n// Pure but for read().\n", "launcher/a.cpp": "auto a = getenv(name);\n"}, "uses getenv("),
+    (tidy.ratchets, {f"launcher/a{i}.cpp": "namespace {\n}\nnamespace {\n}\n" for i in range(FIGURES[tidy_ratchets.seams] + 1)}, "sources with two anonymous namespaces"),
+    (tidy.ratchets, {f"launcher/a{i}.hpp": TWO_CLASSES % (2 * i, 2 * i + 1) for i in range(FIGURES[tidy_ratchets.crowded_headers] + 1)}, "headers with two classes"),
+    (tidy.ratchets, {f"launcher/a{i}.cpp": "\n" * 701 for i in range(FIGURES[tidy_ratchets.long_units] + 1)}, "units over 700 lines"),
+    (tidy.ratchets, {"launcher/a.cpp": ("x" * 111 + "\n") * (FIGURES[tidy_ratchets.wide_lines] + 1)}, "launcher/a.cpp:1 (111 columns)"),
+    (tidy.ratchets, {"launcher/b.hpp": "#include <boost/asio.hpp>\n",
+                     **{f"launcher/a{i}.hpp": '#pragma once\n// Pure.\n#include "launcher/b.hpp"\n' for i in range(FIGURES[tidy_ratchets.reached_libraries] + 1)}}, "at second hand"),
+    (tidy.ratchets, {tidy_ratchets.HERE: ""}, "lower the figure"),
+    (tidy.ratchets, {"launcher/a.hpp": TWO_CLASSES % (1, 2), "launcher/a.cpp": "namespace {\n}\n"}, None),
     (tidy.pure_cores, {"launcher/a.hpp": "#pragma once\n// Pure: a table.\n", "launcher/b.cpp": "#include <boost/asio.hpp>\n"}, None),
     (tidy.listed_sources, {"launcher/CMakeLists.txt": "file(GLOB sources *.cpp)\n"}, "by hand"),
     (tidy.listed_sources, {"launcher/CMakeLists.txt": "add_library(a a.cpp)  # no file(GLOB\n"}, None),
