@@ -236,7 +236,9 @@ void KnownJob::begin_in_foreground() {
 void KnownJob::publish(const RoundReady& place) {
     record_.job_id = place.job_id;
     record_.node_rank = place.group_rank;
-    record_.id = job_name(record_.entry_name, place.job_id);
+    // Of `python3 train.py` and `bash run.sh` the script is what people know.
+    const std::vector<std::string>& words = agent_->options().program_words;
+    record_.id = job_name(words.empty() ? record_.entry_name : words.back(), place.job_id);
     // The workers' output may have filled the disk by now.
     const std::string text = to_json(record_);
     const auto error = record_room_

@@ -36,6 +36,16 @@ class Foreground(JobsTest):
         self.assertEqual(launcher.wait(), 143)
         self.assertEqual(self.folders(), [])
 
+    def test_it_is_called_as_its_script_is(self):
+        script = os.path.join(self.runtime, "train.sh")
+        with open(script, "w", encoding="ascii") as file:
+            file.write(f"echo ready; while [ ! -e {self.go} ]; do sleep 0.01; done\n")
+        for words in (["bash", script], ["env", "A=1", "sh", "-e", script, "--lr=1"]):
+            launcher, job = self.running(*words)
+            self.assertRegex(job, r"^train-[0-9a-f]{4}$")
+            self.assertEqual(self.run_ctl("kill", "train")[0], 0)
+            launcher.wait()
+
     def test_a_signal_reaches_it_as_it_reaches_a_detached_one(self):
         launcher, job = self.running("--forward", "USR1", *worker("ready-then-wait"))
         self.assertEqual(self.run_ctl("kill", "--signal", "USR2", job)[0], 2)
