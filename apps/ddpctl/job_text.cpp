@@ -118,6 +118,7 @@ std::string status_text(const Job& job, const std::optional<AgentStatus>& status
     if (job.end) {
         fact(text, "ended", local_time(job.end->end_unix_ms));
         fact(text, "outcome", harmless_line(job.end->outcome));
+        if (!job.end->sentence.empty()) fact(text, "because", harmless_line(job.end->sentence));
         if (!job.end->message.empty()) fact(text, "message", harmless_line(job.end->message));
         fact(text, "restarts", of_all(job.end->restart_count, job.end->max_restarts));
         worker_facts(text, job.end->workers);

@@ -52,6 +52,7 @@ JobResult job_result(const JobEnding& ending, const Verdict& verdict, const Laun
     result.nnodes = ending.joined ? ending.round.group_world_size : options.nnodes;
     result.outcome = outcome_of(verdict.exit_code, ending.first_failure, ending.joined);
     result.exit_code = verdict.exit_code;
+    if (ending.first_failure) result.sentence = failure_sentence(options.entry_name, *ending.first_failure);
     result.message = verdict.message;
     result.restart_count = ending.round.restart_count;
     result.max_restarts = ending.round.max_restarts;

@@ -49,6 +49,12 @@ struct RecordRules : JsonRules {
 // The workers are those of the result's ranks that this node had. Of a lost rank nothing is known, so it is
 // passed over.
 struct EndRules : JsonRules {
+    // Launchers before 0.2 wrote no sentence.
+    template <std::same_as<std::string> T>
+    static bool take(const json::object& in, std::string_view name, T& text) {
+        return take_member<JsonRules>(in, name, text) || (name == "sentence" && !in.contains(name));
+    }
+
     template <std::same_as<std::vector<WorkerStatus>> T>
     static bool take(const json::object& in, std::string_view, T& workers) {
         int node_rank = 0;

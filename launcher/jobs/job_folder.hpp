@@ -68,6 +68,7 @@ BOOST_DESCRIBE_STRUCT(JobRecord, (),
 struct JobEnd {
     int exit_code = 0;
     std::string outcome;
+    std::string sentence;  // what failed
     std::string message;
     std::int64_t end_unix_ms = 0;
     int restart_count = 0;
@@ -75,7 +76,8 @@ struct JobEnd {
     std::vector<WorkerStatus> workers;  // of this node, in the last round
 };
 BOOST_DESCRIBE_STRUCT(JobEnd, (),
-                      (exit_code, outcome, message, end_unix_ms, restart_count, max_restarts, workers))
+                      (exit_code, outcome, sentence, message, end_unix_ms, restart_count, max_restarts,
+                       workers))
 
 std::string to_json(const JobRecord& record);
 

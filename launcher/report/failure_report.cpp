@@ -286,10 +286,14 @@ std::string ranks_text(std::vector<int> ranks) {
     return noun + number_set_text(spans_of(std::move(ranks)));
 }
 
+std::string failure_sentence(const std::string& entry_name, const Failure& cause) {
+    return harmless_line(
+        fmt::format("{} {} {}", harmless_line(entry_name), what_happened(cause), failure_text(cause)));
+}
+
 std::string failure_report(const ReportFacts& facts) {
     const Failure& cause = facts.finish.cause.value();
-    Lines lines{
-        fmt::format("{} {} {}", harmless_line(facts.entry_name), what_happened(cause), failure_text(cause))};
+    Lines lines{failure_sentence(facts.entry_name, cause)};
     if (auto text = circumstances(facts); !text.empty()) lines.push_back(kIndent + text);
     if (!is_told_by_message(cause)) append(lines, message_lines(cause.message));
     if (!cause.hint.empty()) lines.push_back("  hint: " + harmless_line(cause.hint));

@@ -53,6 +53,9 @@ struct ReportFacts {
 //       logs: /tmp/ddprun_AbC123/none_x1Y2z3/attempt_0 (rank 5: 1/stderr.log)   (if there are any here)
 std::string failure_report(const ReportFacts& facts);
 
+// Returns its first line, by which the result file, ddpctl and Python tell of the failure, too.
+std::string failure_sentence(const std::string& entry_name, const Failure& cause);
+
 // Says how the ranks besides the first failure ended: at most `room` (at least 1) lines about Finish::others and the counts
 // beside it. One line for each rank if they fit, else one for all ranks that ended alike, and in the last one the number of
 // those that are not listed.
@@ -85,7 +88,8 @@ struct JobResult {
     int nnodes = 1;
     Outcome outcome = Outcome::succeeded;
     int exit_code = 0;
-    std::string message;  // one sentence more: Finish::message, or why this node was not admitted
+    std::string sentence;  // failure_sentence(); empty: nothing failed
+    std::string message;   // one sentence more: Finish::message, or why this node was not admitted
     std::optional<Failure> first_failure;
     // The end of each rank of the last round, as far as this node was told.
     std::vector<RankEnd> ranks;
@@ -101,8 +105,8 @@ struct JobResult {
     int unknown_node_count = 0;
 };
 BOOST_DESCRIBE_STRUCT(JobResult, (),
-                      (job_id, run_id, entry_name, host, node_rank, nnodes, outcome, exit_code, message,
-                       start_unix_ms, end_unix_ms, first_failure, ranks, restart_count, max_restarts,
+                      (job_id, run_id, entry_name, host, node_rank, nnodes, outcome, exit_code, sentence,
+                       message, start_unix_ms, end_unix_ms, first_failure, ranks, restart_count, max_restarts,
                        restarts, resize_count, resizes, survivors, unknown_nodes, unknown_node_count))
 
 // `cause` is the job's first failure, if there was one; `joined`: a round began on this node.

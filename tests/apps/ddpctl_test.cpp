@@ -25,7 +25,11 @@ Job some_job(JobState state) {
     job.record->workers = 8;
     job.record->pid = 4711;
     if (state == JobState::ended) {
-        job.end = JobEnd{.exit_code = 7, .outcome = "failed", .message = "", .end_unix_ms = 1'000};
+        job.end = JobEnd{.exit_code = 7,
+                         .outcome = "failed",
+                         .sentence = "train.py failed",
+                         .message = "",
+                         .end_unix_ms = 1'000};
         job.end->workers = {{.rank = 8, .local_rank = 0, .pid = 11, .exit_code = 7}};
     }
     return job;
@@ -99,7 +103,8 @@ TEST_CASE("ddpctl: the status in words") {
     CHECK_THAT(text, Catch::Contains("workers    rank 8 (local rank 0), pid 11\n"
                                      "           rank 9 (local rank 1), pid 12\n"));
     const std::string ended = status_text(some_job(JobState::ended), {}, 5'000);
-    CHECK_THAT(ended, Catch::Contains("outcome    failed\n") && Catch::Contains("pid 11: exit code 7\n"));
+    CHECK_THAT(ended, Catch::Contains("outcome    failed\nbecause    train.py failed\n") &&
+                          Catch::Contains("pid 11: exit code 7\n"));
     CHECK_THAT(status_text(Job{.id = "a", .folder = "/f", .record = {}, .end = {}}, {}, 0),
                Catch::Contains("state      lost\n"));
 }

@@ -30,17 +30,12 @@ def environment_for(given: Optional[Mapping[str, str]]) -> Dict[str, str]:
 
 
 def failure_of(result: Dict[str, Any], exit_code: int) -> str:
-    """One sentence, and the traceback where a worker has left one."""
+    """The report's first sentence, and the traceback where a worker has left one."""
     first = result.get("first_failure")
     if not first:
         return result.get("message") or f"the job ended with code {exit_code}"
-    if first["kind"] == "worker_failed" and first["rank"] is not None:
-        how = f"by {first['signal_name']}" if first["signal_name"] else f"with exit code {first['exit_code']}"
-        text = f"rank {first['rank']} on node {first['node_rank']} ({first['host']}, pid {first['pid']}) ended {how}"
-    else:
-        text = first["message"] or first["kind"].replace("_", " ")
     said = first["traceback"] or first["error_message"] or "\n".join(first["last_lines"])
-    return text + (":\n" + said if said else "")
+    return result["sentence"] + (":\n" + said if said else "")
 
 
 class Job:

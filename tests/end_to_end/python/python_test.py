@@ -84,7 +84,7 @@ class Package(support.EndToEndTest):
                            "except ddprun.JobFailed as error:\n"
                            "    print(error)\n"
                            "    print(error.exit_code, error.result['first_failure']['rank'], [rank['manner'] for rank in error.result['ranks']])")
-        self.assertRegex(done.stdout, "(?s)^rank 1 on node 0 .* ended with exit code 1:\nTraceback .*in fails.*KeyError: .rank's own words")
+        self.assertRegex(done.stdout, "(?s)^\\S+ failed; first failure: rank 1 .*: exit code 1:\nTraceback .*in fails.*KeyError: .rank's own words")
         self.assertTrue(done.stdout.endswith("\n1 1 ['stopped', 'failed', 'stopped']\n"), done.stdout)
 
     def test_a_spawn_is_ended_when_it_is_dropped(self):

@@ -85,7 +85,9 @@ TEST_CASE("nodes that nobody could ask are in the report and in the result") {
     const Verdict verdict = verdict_of(ending);
     CHECK_THAT(failure_report(report_facts(ending, verdict, "train")),
                Catch::EndsWith("survivors: 0, unknown on node 1 (gpu07) and 1 more"));
-    const LaunchOptions options;
+    LaunchOptions options;
+    options.entry_name = "train";
+    CHECK(job_result(ending, verdict, options).sentence == "train was stopped, because node 0 was lost");
     const std::string result = to_json(job_result(ending, verdict, options));
     CHECK_THAT(result, Catch::Contains(R"x("unknown_nodes":["node 1 (gpu07)"],"unknown_node_count":2)x"));
 }

@@ -71,6 +71,7 @@ TEST_CASE("what is no job record is none") {
 TEST_CASE("the end of a job is what the result file says, with this node's workers") {
     JobResult result{.job_id = "none-1f", .node_rank = 1, .nnodes = 2, .outcome = Outcome::failed};
     result.exit_code = 7;
+    result.sentence = "train.py failed; first failure: rank 1";
     result.message = "no restart is left";
     result.end_unix_ms = 1'714'559'700'000;
     result.restart_count = 2;
@@ -85,6 +86,7 @@ TEST_CASE("the end of a job is what the result file says, with this node's worke
     REQUIRE(end);
     CHECK(end->exit_code == 7);
     CHECK(end->outcome == "failed");
+    CHECK(end->sentence == "train.py failed; first failure: rank 1");
     CHECK(end->message == "no restart is left");
     CHECK(end->end_unix_ms == 1'714'559'700'000);
     CHECK(end->restart_count == 2);

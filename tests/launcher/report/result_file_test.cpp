@@ -26,6 +26,7 @@ JobResult killed_job() {
     result.nnodes = 2;
     result.outcome = Outcome::failed;
     result.exit_code = 137;
+    result.sentence = "train.py failed";
     result.message = "no restart is left";
     Failure failure = failure_of(Failure::Kind::worker_failed, 4242);
     failure.host = "gpu07";
@@ -90,7 +91,7 @@ TEST_CASE("result: the whole truth as JSON") {
     CHECK(text.back() == '\n');
     json::value expected = json::parse(R"({
         "schema": 1, "version": "V", "job_id": "none-1f", "run_id": "none", "entry_name": "train.py", "host": "gpu06",
-        "node_rank": 1, "nnodes": 2, "outcome": "failed", "exit_code": 137, "message": "no restart is left",
+        "node_rank": 1, "nnodes": 2, "outcome": "failed", "exit_code": 137, "sentence": "train.py failed", "message": "no restart is left",
         "start_unix_ms": 1714559500000, "start": "2024-05-01T10:31:40.000Z",
         "end_unix_ms": 1714559700000, "end": "2024-05-01T10:35:00.000Z",
         "first_failure": {
