@@ -58,6 +58,7 @@ g++-aarch64-linux-gnu:the compiler for aarch64
 libsodium-dev:arm64:the same library, for that
 libssl-dev:arm64:the same headers
 libc6:arm64:what its programs depend on
+libstdc++6:arm64:the same
 qemu-user:the programs that say their manual pages
 qemu-system-arm:a machine to run the tests on
 cpio:its first file system
