@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "collectives/call/backend.hpp"
+#include "collectives/messages/message_work.hpp"
 #include "collectives/messages/messenger.hpp"
 #include "collectives/session/bootstrap.hpp"
 #include "collectives/session/session.hpp"
@@ -250,12 +251,14 @@ int Communicator::recv_tagged(void* data, std::size_t bytes, int peer, std::uint
 
 Work Communicator::start_send_tagged(const void* data, std::size_t bytes, int peer, std::uint64_t tag,
                                      std::chrono::milliseconds timeout) {
-    return Work(messenger("send_tagged").start({true, data, nullptr, bytes, peer, tag, timeout}));
+    return Work(
+        MessageWork::start(messenger("send_tagged"), {true, data, nullptr, bytes, peer, tag, timeout}));
 }
 
 Work Communicator::start_recv_tagged(void* data, std::size_t bytes, int peer, std::uint64_t tag,
                                      std::chrono::milliseconds timeout) {
-    return Work(messenger("recv_tagged").start({false, nullptr, data, bytes, peer, tag, timeout}));
+    return Work(
+        MessageWork::start(messenger("recv_tagged"), {false, nullptr, data, bytes, peer, tag, timeout}));
 }
 
 void Communicator::finalize() { finalize(session().options.leave_timeout); }

@@ -22,10 +22,10 @@ CollectiveError timed_out(const MessageRequest& request, std::chrono::millisecon
 
 }  // namespace
 
-void MessageExchange::set_deadline(MessageWork& work) {
-    work.deadline_ = Deadline::clock::now() + timeout_of(work);
-    if (work.deadline_ >= next_deadline_) return;
-    next_deadline_ = work.deadline_;
+void MessageExchange::set_deadline(MessageOperation& work) {
+    work.deadline = Deadline::clock::now() + timeout_of(work);
+    if (work.deadline >= next_deadline_) return;
+    next_deadline_ = work.deadline;
     if (timeout_of(work) < kLongestMessageSleep) wake(true);
 }
 
@@ -49,14 +49,14 @@ void MessageExchange::look_at_news() {
     }
 }
 
-bool MessageExchange::needs(const MessageWork& work, int left) const {
-    if (work.stage_ == MessageWork::Stage::pulling) return false;
+bool MessageExchange::needs(const MessageOperation& work, int left) const {
+    if (work.stage == MessageOperation::Stage::pulling) return false;
     const auto is_over = [this](int whom) {
         const Peer& other = peers_[static_cast<std::size_t>(whom)];
         return whom != rank() && other.left && (!other.line || other.line->is_exhausted());
     };
-    if (work.peer() == left) return work.request_.sends || is_over(left);
-    if (work.peer() != kAnyRank || work.source_ >= 0) return work.source_ == left && is_over(left);
+    if (work.peer() == left) return work.request.sends || is_over(left);
+    if (work.peer() != kAnyRank || work.source >= 0) return work.source == left && is_over(left);
     for (int whom = 0; whom < world_size(); ++whom) {
         if (whom != rank() && !is_over(whom)) return false;
     }
@@ -66,9 +66,9 @@ bool MessageExchange::needs(const MessageWork& work, int left) const {
 void MessageExchange::look_for_left() {
     for (int whom = 0; whom < world_size(); ++whom) {
         if (!peer(whom).left) continue;
-        MessageWork* next = nullptr;
-        for (MessageWork* work = open_; work != nullptr; work = next) {
-            next = work->next_;
+        MessageOperation* next = nullptr;
+        for (MessageOperation* work = open_; work != nullptr; work = next) {
+            next = work->next;
             if (!needs(*work, whom)) continue;
             const auto sequence = place_.lifeline->left_after(whom).value_or(0);
             withdraw(*work);
@@ -106,8 +106,8 @@ void MessageExchange::declare(const Verdict& verdict) {
     fail_all();
 }
 
-bool MessageExchange::withdraw(MessageWork& work) {
-    if (!work.request_.sends) {
+bool MessageExchange::withdraw(MessageOperation& work) {
+    if (!work.request.sends) {
         if (matchers_[work.is_by_tag()].withdraw(work)) return false;
         for (auto& [where, coming] : incoming_) {
             if (coming.work == &work) coming.work = nullptr;
@@ -115,19 +115,19 @@ bool MessageExchange::withdraw(MessageWork& work) {
         return false;
     }
     if (work.peer() == rank()) {
-        matchers_[true].take_back(rank(), work.tag(), work.offer_, 0);
-        own_offers_.erase(work.offer_);
+        matchers_[true].take_back(rank(), work.tag(), work.offer, 0);
+        own_offers_.erase(work.offer);
         return false;
     }
     Peer& to = peer(work.peer());
-    if (work.offer_ == 0) {
+    if (work.offer == 0) {
         // Those made last are withdrawn first.
         auto& outbox = to.outboxes[work.is_by_tag()];
         const auto last = std::find(outbox.rbegin(), outbox.rend(), &work);
         if (last != outbox.rend()) outbox.erase(std::prev(last.base()));
         return false;
     }
-    const std::uint32_t id = work.offer_ - 1;
+    const std::uint32_t id = work.offer - 1;
     Offer& offer = offers_[id];
     bool taken = false;
     if (to.local) {
@@ -144,18 +144,18 @@ bool MessageExchange::withdraw(MessageWork& work) {
     }
     offer.work = nullptr;
     if (!verdict_)
-        to.controls.push_back({FrameKind::retract, id, offer.turn, work.tag(), 0, 0, work.request_.element});
+        to.controls.push_back({FrameKind::retract, id, offer.turn, work.tag(), 0, 0, work.request.element});
     return taken;
 }
 
 void MessageExchange::fail_all() {
-    for (const Pull& pull : pulls_) pull.work->stage_ = MessageWork::Stage::open;
+    for (const Pull& pull : pulls_) pull.work->stage = MessageOperation::Stage::open;
     pulls_.clear();
-    MessageWork* next = nullptr;
-    for (MessageWork* work = open_; work != nullptr; work = next) {
-        next = work->next_;
+    MessageOperation* next = nullptr;
+    for (MessageOperation* work = open_; work != nullptr; work = next) {
+        next = work->next;
         // The thread that copies ends it.
-        if (work->stage_ == MessageWork::Stage::pulling) continue;
+        if (work->stage == MessageOperation::Stage::pulling) continue;
         withdraw(*work);
         fail_with(*work, verdict_->code, verdict_->text, verdict_->culprits);
     }
@@ -170,17 +170,17 @@ void MessageExchange::expire() {
             next_deadline_ = std::min(next_deadline_, *other.lost);
     }
     std::vector<int> touched;
-    MessageWork* next = nullptr;
-    for (MessageWork* work = open_; work != nullptr; work = next) {
-        next = work->next_;
-        if (work->deadline_ > now) {
-            next_deadline_ = std::min(next_deadline_, work->deadline_);
+    MessageOperation* next = nullptr;
+    for (MessageOperation* work = open_; work != nullptr; work = next) {
+        next = work->next;
+        if (work->deadline > now) {
+            next_deadline_ = std::min(next_deadline_, work->deadline);
             continue;
         }
         // Its bytes are being copied this moment.
-        if (work->stage_ == MessageWork::Stage::pulling) continue;
-        const CollectiveError error = timed_out(work->request_, timeout_of(*work), work->source_ >= 0);
-        const int whom = work->request_.sends && work->peer() != rank() ? work->peer() : -1;
+        if (work->stage == MessageOperation::Stage::pulling) continue;
+        const CollectiveError error = timed_out(work->request, timeout_of(*work), work->source >= 0);
+        const int whom = work->request.sends && work->peer() != rank() ? work->peer() : -1;
         withdraw(*work);
         end(*work, error);
         if (whom >= 0) touched.push_back(whom);
@@ -189,8 +189,8 @@ void MessageExchange::expire() {
 }
 
 bool MessageExchange::has_unsent() {
-    for (const MessageWork* work = open_; work != nullptr; work = work->next_) {
-        if (work->request_.sends || work->stage_ == MessageWork::Stage::pulling) return true;
+    for (const MessageOperation* work = open_; work != nullptr; work = work->next) {
+        if (work->request.sends || work->stage == MessageOperation::Stage::pulling) return true;
     }
     for (const int one : lined_) {
         Peer& to = peer(one);

@@ -17,10 +17,6 @@ namespace {
 // A large copy looks up from time to time.
 constexpr std::size_t kPullPiece = std::size_t{16} << 20;
 
-std::string name_of_request(const MessageRequest& request) {
-    return request.sends ? "send_tagged" : "recv_tagged";
-}
-
 bool fits(const MessageRequest& receive, const ArrivedMessage& message) {
     return message.bytes == receive.bytes && message.element == receive.element;
 }
@@ -47,27 +43,6 @@ Copied copy_from(std::int32_t pid, std::uint64_t place, void* out, std::size_t b
 }
 
 }  // namespace
-
-std::string describe(const MessageRequest& request) {
-    const std::string whom = request.peer == kAnyRank ? "any rank" : fmt::format("rank {}", request.peer);
-    return fmt::format("{}({} bytes {} {}, tag {})", name_of_request(request), request.bytes,
-                       request.sends ? "to" : "from", whom, request.tag);
-}
-
-void check_request(const MessageRequest& request, int world_size) {
-    const auto refused = [&](const std::string& what) {
-        const std::string name = name_of_request(request);
-        throw CollectiveError(CollectiveErrorCode::invalid_argument, name + ": " + what, {}, name);
-    };
-    const bool any = !request.sends && request.peer == kAnyRank;
-    if (!any && (request.peer < 0 || request.peer >= world_size)) {
-        refused(fmt::format("peer {} is not a rank of this communicator (0..{}{})", request.peer,
-                            world_size - 1, request.sends ? "" : ", or -1 for any"));
-    }
-    const void* data = request.sends ? request.in : request.out;
-    if (data == nullptr && request.bytes > 0)
-        refused(fmt::format("the buffer is null, but has {} bytes", request.bytes));
-}
 
 MessageExchange::MessageExchange(const MessengerPlace& place, std::chrono::milliseconds operation_timeout)
     : place_(place), operation_timeout_(operation_timeout) {
@@ -96,16 +71,16 @@ MessageExchange::MessageExchange(const MessengerPlace& place, std::chrono::milli
     }
 }
 
-void MessageExchange::end(MessageWork& work, std::optional<CollectiveError> error) {
+void MessageExchange::end(MessageOperation& work, std::optional<CollectiveError> error) {
     check(!work.has_ended(), "a message ends once");
-    work.error_ = std::move(error);
-    (work.previous_ != nullptr ? work.previous_->next_ : open_) = work.next_;
-    if (work.next_ != nullptr) work.next_->previous_ = work.previous_;
-    const std::shared_ptr<MessageWork> self = std::move(work.self_);
+    work.error = std::move(error);
+    (work.previous != nullptr ? work.previous->next : open_) = work.next;
+    if (work.next != nullptr) work.next->previous = work.previous;
+    const std::shared_ptr<void> self = std::move(work.self);
     if (self) started_open_.fetch_sub(1, std::memory_order_seq_cst);
-    for (auto& done : work.then_) run_beside(std::move(done));
+    for (auto& done : work.then) run_beside(std::move(done));
     // Its owner may take it away from here on.
-    work.ended_.store(true, std::memory_order_release);
+    work.ended.store(true, std::memory_order_release);
     wake();
 }
 
@@ -115,20 +90,20 @@ void MessageExchange::wake(bool also_helper) {
     if (!memory_ && std::exchange(polling_, false)) connections_wake_->signal();
 }
 
-void MessageExchange::fail_with(MessageWork& work, CollectiveErrorCode code, const std::string& what,
+void MessageExchange::fail_with(MessageOperation& work, CollectiveErrorCode code, const std::string& what,
                                 std::vector<int> culprits) {
-    end(work, CollectiveError(code, describe(work.request_) + ": " + what, std::move(culprits),
-                              name_of_request(work.request_)));
+    end(work, CollectiveError(code, describe(work.request) + ": " + what, std::move(culprits),
+                              name_of(work.request)));
 }
 
-void MessageExchange::begin(MessageWork& work) {
+void MessageExchange::begin(MessageOperation& work) {
     const bool closed = closed_.load(std::memory_order_relaxed);
     // Before the operation is among those that a verdict ends.
     if (!closed && news_.load(std::memory_order_seq_cst) != news_seen_.load(std::memory_order_relaxed))
         look_at_news();
-    work.number_ = ++numbers_;
-    work.next_ = open_;
-    if (open_ != nullptr) open_->previous_ = &work;
+    work.sequence = ++numbers_;
+    work.next = open_;
+    if (open_ != nullptr) open_->previous = &work;
     open_ = &work;
     if (closed || closing_)
         return fail_with(work, CollectiveErrorCode::invalid_argument, "this communicator has been finalized",
@@ -138,7 +113,7 @@ void MessageExchange::begin(MessageWork& work) {
     try {
         if (whom == kAnyRank ? lined_.size() + 1 < peers_.size() : whom != rank() && !peer(whom).line)
             need_connections();
-        if (!work.request_.sends) {
+        if (!work.request.sends) {
             if (auto message = matchers_[work.is_by_tag()].post(work)) hand_over(work, std::move(*message));
         } else if (whom == rank()) {
             send_to_self(work);
@@ -152,11 +127,11 @@ void MessageExchange::begin(MessageWork& work) {
     }
 }
 
-void MessageExchange::send_to_self(MessageWork& work) {
-    const MessageRequest& request = work.request_;
+void MessageExchange::send_to_self(MessageOperation& work) {
+    const MessageRequest& request = work.request;
     const auto* data = static_cast<const std::byte*>(request.in);
     ArrivedMessage message{rank(), request.tag, request.bytes};
-    if (MessageWork* receive = matchers_[true].match(rank(), request.tag)) {
+    if (MessageOperation* receive = matchers_[true].match(rank(), request.tag)) {
         fill(*receive, message, data);
         return end(work);
     }
@@ -171,7 +146,7 @@ void MessageExchange::send_to_self(MessageWork& work) {
     message.offered = true;
     message.id = ++turns_;
     own_offers_[message.id] = &work;
-    work.offer_ = message.id;
+    work.offer = message.id;
     matchers_[true].keep(std::move(message));
 }
 
@@ -181,7 +156,7 @@ void MessageExchange::note_handed_on(int from, std::uint64_t bytes) {
     if (source.line) source.line->set_handed_on(source.handed_on);
 }
 
-void MessageExchange::hand_over(MessageWork& receive, ArrivedMessage message) {
+void MessageExchange::hand_over(MessageOperation& receive, ArrivedMessage message) {
     if (!message.offered) {
         note_handed_on(message.source, message.bytes);
         return fill(receive, message, message.kept.get());
@@ -191,28 +166,28 @@ void MessageExchange::hand_over(MessageWork& receive, ArrivedMessage message) {
         return accept(receive, message);
     }
     const auto found = own_offers_.find(message.id);
-    MessageWork& send = *found->second;
+    MessageOperation& send = *found->second;
     own_offers_.erase(found);
-    fill(receive, message, static_cast<const std::byte*>(send.request_.in));
+    fill(receive, message, static_cast<const std::byte*>(send.request.in));
     end(send);
 }
 
-void MessageExchange::fill(MessageWork& receive, const ArrivedMessage& message, const std::byte* data) {
+void MessageExchange::fill(MessageOperation& receive, const ArrivedMessage& message, const std::byte* data) {
     const int source = message.source;
-    receive.source_ = source;
-    if (fits(receive.request_, message)) {
-        if (message.bytes > 0) std::memcpy(receive.request_.out, data, message.bytes);
+    receive.source = source;
+    if (fits(receive.request, message)) {
+        if (message.bytes > 0) std::memcpy(receive.request.out, data, message.bytes);
         return end(receive);
     }
-    receive.sent_bytes_ = message.bytes;
-    receive.sent_element_ = message.element;
+    receive.sent_bytes = message.bytes;
+    receive.sent_element = message.element;
     fail_with(receive, CollectiveErrorCode::mismatch,
               fmt::format("rank {} sent {} bytes with this tag", source, message.bytes), {source});
 }
 
-void MessageExchange::accept(MessageWork& receive, const ArrivedMessage& message) {
+void MessageExchange::accept(MessageOperation& receive, const ArrivedMessage& message) {
     Peer& from = peer(message.source);
-    receive.source_ = message.source;
+    receive.source = message.source;
     const auto& word = [&]() -> std::atomic<std::uint64_t>& {
         return memory_->offer(memory_place(message.source), message.id);
     };
@@ -222,27 +197,27 @@ void MessageExchange::accept(MessageWork& receive, const ArrivedMessage& message
         if (!word().compare_exchange_strong(expected, offer_word(message.turn, OfferState::claimed)))
             return repost(receive);
     }
-    if (!fits(receive.request_, message)) {
+    if (!fits(receive.request, message)) {
         from.controls.push_back({FrameKind::drop, message.id, message.turn, message.tag, 0, 0});
         flush(message.source);
         return fill(receive, message, nullptr);
     }
     if (!(from.local && single_copy_)) return ask_for_pieces(receive, message);
-    receive.stage_ = MessageWork::Stage::pulling;
+    receive.stage = MessageOperation::Stage::pulling;
     pulls_.push_back({&receive,
                       {message.source, message.tag, message.bytes, true, message.id, message.turn,
                        message.place, message.element}});
 }
 
-void MessageExchange::ask_for_pieces(MessageWork& receive, const ArrivedMessage& message) {
+void MessageExchange::ask_for_pieces(MessageOperation& receive, const ArrivedMessage& message) {
     incoming_[{message.source, message.id}] = {&receive, message.tag, message.bytes, 0};
     peer(message.source).controls.push_back({FrameKind::accept, message.id, message.turn, message.tag, 0, 0});
     flush(message.source);
 }
 
-void MessageExchange::repost(MessageWork& receive) {
-    receive.stage_ = MessageWork::Stage::open;
-    receive.source_ = -1;
+void MessageExchange::repost(MessageOperation& receive) {
+    receive.stage = MessageOperation::Stage::open;
+    receive.source = -1;
     if (verdict_) return fail_with(receive, verdict_->code, verdict_->text, verdict_->culprits);
     if (auto message = matchers_[receive.is_by_tag()].post(receive)) hand_over(receive, std::move(*message));
 }
@@ -257,7 +232,7 @@ void MessageExchange::pull(Lock& lock) {
         MessageBell& bell = memory_->bell(place);
         const std::int32_t pid = bell.pid.load(std::memory_order_acquire);
         lock.unlock();
-        const Copied copied = copy_from(pid, message.place, pull.work->request_.out, message.bytes);
+        const Copied copied = copy_from(pid, message.place, pull.work->request.out, message.bytes);
         std::uint64_t claimed = offer_word(message.turn, OfferState::claimed);
         const bool whole = copied == Copied::all &&
                            word.compare_exchange_strong(claimed, offer_word(message.turn, OfferState::taken));
@@ -271,13 +246,13 @@ void MessageExchange::pull(Lock& lock) {
             continue;
         }
         // It may have passed while the bytes were copied.
-        next_deadline_ = std::min(next_deadline_, pull.work->deadline_);
+        next_deadline_ = std::min(next_deadline_, pull.work->deadline);
         if (copied == Copied::refused) single_copy_ = false;
         if (copied == Copied::all || verdict_ ||
             word.load() != offer_word(message.turn, OfferState::claimed)) {
             repost(*pull.work);
         } else {
-            pull.work->stage_ = MessageWork::Stage::open;
+            pull.work->stage = MessageOperation::Stage::open;
             ask_for_pieces(*pull.work, message);
         }
     }
@@ -292,8 +267,8 @@ void MessageExchange::take(int from, const MessageFrame& frame, const std::byte*
             if (!offered) peer(from).count_eager(frame.bytes);
             ArrivedMessage message{from,     frame.tag,  frame.bytes, offered,
                                    frame.id, frame.turn, frame.place, frame.element};
-            MessageMatcher<MessageWork>& receives = matchers_[frame.element == 0];
-            MessageWork* receive = receives.match(from, frame.tag);
+            MessageMatcher<MessageOperation>& receives = matchers_[frame.element == 0];
+            MessageOperation* receive = receives.match(from, frame.tag);
             if (receive != nullptr && offered) return accept(*receive, message);
             if (receive != nullptr) {
                 note_handed_on(from, frame.bytes);
@@ -314,7 +289,7 @@ void MessageExchange::take(int from, const MessageFrame& frame, const std::byte*
             }
             const auto found = incoming_.find({from, frame.id});
             if (found == incoming_.end()) return;
-            MessageWork* receive = found->second.work;
+            MessageOperation* receive = found->second.work;
             incoming_.erase(found);
             if (receive != nullptr) repost(*receive);
             return;
@@ -340,17 +315,17 @@ void MessageExchange::take_piece(int from, const MessageFrame& frame, const std:
     Incoming& coming = found->second;
     if (frame.bytes > coming.bytes - coming.came) throw LinkLost{from, kLinkBroken};
     if (coming.work != nullptr && frame.bytes > 0)
-        std::memcpy(static_cast<std::byte*>(coming.work->request_.out) + coming.came, payload, frame.bytes);
+        std::memcpy(static_cast<std::byte*>(coming.work->request.out) + coming.came, payload, frame.bytes);
     coming.came += frame.bytes;
     if (coming.came < coming.bytes) return;
-    MessageWork* receive = coming.work;
+    MessageOperation* receive = coming.work;
     incoming_.erase(found);
     if (receive != nullptr) end(*receive);
 }
 
-bool MessageExchange::put_message(int to, MessageWork& work) {
+bool MessageExchange::put_message(int to, MessageOperation& work) {
     Peer& target = peer(to);
-    const MessageRequest& request = work.request_;
+    const MessageRequest& request = work.request;
     if (target.takes_eagerly(request.bytes)) {
         if (!target.put_eagerly(request)) return false;
         end(work);
@@ -371,7 +346,7 @@ bool MessageExchange::put_message(int to, MessageWork& work) {
         return false;
     free_offers_.pop_back();
     offers_[id] = {&work, to, turn, 0};
-    work.offer_ = id + 1;
+    work.offer = id + 1;
     return true;
 }
 
@@ -382,7 +357,7 @@ bool MessageExchange::put_pieces(int to) {
     for (std::size_t rest = target.streams.size(); rest > 0; --rest) {
         const std::uint32_t id = target.streams.front();
         Offer& offer = offers_[id];
-        const MessageRequest& request = offer.work->request_;
+        const MessageRequest& request = offer.work->request;
         const std::size_t bytes = std::min(request.bytes - offer.sent, target.line->piece_limit());
         const auto* data = static_cast<const std::byte*>(request.in) + offer.sent;
         if (!target.line->put({FrameKind::piece, id, offer.turn, 0, bytes, 0}, data)) return put;
@@ -399,7 +374,7 @@ bool MessageExchange::put_pieces(int to) {
 }
 
 void MessageExchange::end_offer(std::uint32_t id) {
-    MessageWork* work = offers_[id].work;
+    MessageOperation* work = offers_[id].work;
     // Its receiver may end it in any way after it has asked for its bytes.
     if (offers_[id].accepted) std::erase(peer(offers_[id].peer).streams, id);
     release_offer(id);

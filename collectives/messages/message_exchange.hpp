@@ -24,6 +24,7 @@
 #include "collectives/call/call.hpp"
 #include "collectives/messages/message_line.hpp"
 #include "collectives/messages/message_matcher.hpp"
+#include "collectives/messages/message_operation.hpp"
 #include "collectives/wire/event.hpp"
 #include "rendezvous/system/deadline.hpp"
 
@@ -35,71 +36,6 @@ inline constexpr std::chrono::milliseconds kLongestMessageSleep{500};
 // What a receiver keeps of one sender's, each message counted with kMessageCost besides.
 inline constexpr std::uint64_t kKeptOfPeer = std::uint64_t{256} << 10;
 inline constexpr std::uint64_t kMessageCost = 64;
-
-struct MessageRequest {
-    bool sends = false;
-    const void* in = nullptr;
-    void* out = nullptr;
-    std::size_t bytes = 0;
-    int peer = kAnyRank;
-    std::uint64_t tag = 0;  // in turn: the sender's rank
-    std::chrono::milliseconds timeout{0};
-    std::uint8_t element = 0;  // see MessageFrame
-};
-
-class MessageExchange;
-class Messenger;
-class Transfers;
-
-// One send or receive.
-class MessageWork final : public WorkState {
-  public:
-    // `messenger` of one that was started: keeps it.
-    explicit MessageWork(const MessageRequest& request, std::shared_ptr<Messenger> messenger = nullptr)
-        : request_(request), messenger_(std::move(messenger)) {}
-
-    bool ended() override;
-    bool wait_until(Deadline deadline) override;
-    void then(std::function<void()> done) override;
-    // After the end.
-    std::optional<CollectiveError> error() override { return error_; }
-    int source() override { return error_ ? -1 : source_; }
-
-    int peer() const noexcept { return request_.peer; }
-    std::uint64_t tag() const noexcept { return request_.tag; }
-    std::uint64_t number() const noexcept { return number_; }
-    bool is_by_tag() const noexcept { return request_.element == 0; }
-
-  private:
-    friend class MessageExchange;
-    friend class Messenger;
-    friend class Transfers;
-    enum class Stage { open, pulling };
-
-    bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
-
-    MessageRequest request_;
-    std::shared_ptr<Messenger> messenger_;
-    std::shared_ptr<MessageWork> self_;  // while a started one is open
-    MessageWork* next_ = nullptr;        // of those that are open
-    MessageWork* previous_ = nullptr;
-    std::uint64_t number_ = 0;
-    Deadline deadline_ = Deadline::max();
-    std::uint32_t offer_ = 0;  // 1 + the offer's id; 0: not offered
-    Stage stage_ = Stage::open;
-    int source_ = -1;
-    std::uint64_t sent_bytes_ = 0;  // after a mismatch
-    std::uint8_t sent_element_ = 0;
-    std::optional<CollectiveError> error_;
-    std::vector<std::function<void()>> then_;
-    std::atomic<bool> ended_{false};
-};
-
-// `send_tagged(8 bytes to rank 1, tag 5)`.
-std::string describe(const MessageRequest& request);
-
-// Throws invalid_argument for a wrong one.
-void check_request(const MessageRequest& request, int world_size);
 
 // Where a messenger works. All borrowed until its close(); nothing of it for a rank that is alone.
 struct MessengerPlace {
@@ -120,7 +56,7 @@ class MessageExchange {
         std::optional<Deadline> lost;       // when it is taken for dead
         int broken = 0;                     // why it is taken for no honest rank: see kLinkBroken
         std::deque<MessageFrame> controls;  // what the peer is to be told, before all else
-        std::array<std::deque<MessageWork*>, 2>
+        std::array<std::deque<MessageOperation*>, 2>
             outboxes;                       // those in turn, which the others do not hold up; those by tag
         std::deque<std::uint32_t> streams;  // offers that the peer has accepted
         std::uint64_t sent_eagerly = 0;     // costs
@@ -154,7 +90,7 @@ class MessageExchange {
         }
     };
     struct Offer {
-        MessageWork* work = nullptr;  // null: free, or given up
+        MessageOperation* work = nullptr;  // null: free, or given up
         int peer = -1;
         std::uint32_t turn = 0;
         std::size_t sent = 0;
@@ -162,13 +98,13 @@ class MessageExchange {
     };
     // Bytes that are coming in pieces; null: they are thrown away.
     struct Incoming {
-        MessageWork* work = nullptr;
+        MessageOperation* work = nullptr;
         std::uint64_t tag = 0;
         std::uint64_t bytes = 0;
         std::uint64_t came = 0;
     };
     struct Pull {
-        MessageWork* work;
+        MessageOperation* work;
         ArrivedMessage message;
     };
     MessageExchange(const MessengerPlace& place, std::chrono::milliseconds operation_timeout);
@@ -184,13 +120,13 @@ class MessageExchange {
     Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
     int memory_place(int whom) const { return places_[static_cast<std::size_t>(whom)]; }
 
-    void begin(MessageWork& work);
-    void send_to_self(MessageWork& work);
+    void begin(MessageOperation& work);
+    void send_to_self(MessageOperation& work);
     // The message is for the receive.
-    void hand_over(MessageWork& receive, ArrivedMessage message);
-    void fill(MessageWork& receive, const ArrivedMessage& message, const std::byte* data);
-    void end(MessageWork& work, std::optional<CollectiveError> error = std::nullopt);
-    void fail_with(MessageWork& work, CollectiveErrorCode code, const std::string& what,
+    void hand_over(MessageOperation& receive, ArrivedMessage message);
+    void fill(MessageOperation& receive, const ArrivedMessage& message, const std::byte* data);
+    void end(MessageOperation& work, std::optional<CollectiveError> error = std::nullopt);
+    void fail_with(MessageOperation& work, CollectiveErrorCode code, const std::string& what,
                    std::vector<int> culprits);
 
     void progress(Lock& lock);
@@ -199,20 +135,20 @@ class MessageExchange {
     void take(int from, const MessageFrame& frame, const std::byte* payload);
     void take_piece(int from, const MessageFrame& frame, const std::byte* payload);
     void flush(int to);
-    bool put_message(int to, MessageWork& work);
+    bool put_message(int to, MessageOperation& work);
     bool put_pieces(int to);
     void look_at_offers();
     void end_offer(std::uint32_t id);
     void release_offer(std::uint32_t id);
     void pull(Lock& lock);
     void note_handed_on(int from, std::uint64_t bytes);
-    void accept(MessageWork& receive, const ArrivedMessage& message);
-    void ask_for_pieces(MessageWork& receive, const ArrivedMessage& message);
-    void repost(MessageWork& receive);
+    void accept(MessageOperation& receive, const ArrivedMessage& message);
+    void ask_for_pieces(MessageOperation& receive, const ArrivedMessage& message);
+    void repost(MessageOperation& receive);
 
     // Ends the operation before its time: it is in nothing any more. True if its receiver has taken it before.
-    bool withdraw(MessageWork& work);
-    bool needs(const MessageWork& work, int left) const;
+    bool withdraw(MessageOperation& work);
+    bool needs(const MessageOperation& work, int left) const;
     void look_for_left();
     void look_for_lost();
     void lose(int whom, const LinkLost& how);
@@ -220,12 +156,12 @@ class MessageExchange {
     void fail_all();
     void expire();
 
-    std::chrono::milliseconds timeout_of(const MessageWork& work) const {
-        const auto timeout = work.request_.timeout;
+    std::chrono::milliseconds timeout_of(const MessageOperation& work) const {
+        const auto timeout = work.request.timeout;
         return timeout.count() < 0 ? operation_timeout_.load()
                                    : std::min<std::chrono::milliseconds>(timeout, kLongestTimeout);
     }
-    void set_deadline(MessageWork& work);
+    void set_deadline(MessageOperation& work);
     bool is_ready() const;
     // Something that has to get out before the rank may leave.
     bool has_unsent();
@@ -249,8 +185,8 @@ class MessageExchange {
     std::vector<Peer> peers_;
     std::vector<int> lined_;  // peers with a line
     std::vector<const MessageLine*> local_lines_;
-    std::array<MessageMatcher<MessageWork>, 2> matchers_;  // as outboxes
-    MessageWork* open_ = nullptr;
+    std::array<MessageMatcher<MessageOperation>, 2> matchers_;  // as outboxes
+    MessageOperation* open_ = nullptr;
     std::uint64_t numbers_ = 0;
     Deadline next_deadline_ = Deadline::max();
     std::vector<Offer> offers_;
@@ -258,8 +194,9 @@ class MessageExchange {
     std::uint32_t turns_ = 0;
     std::map<std::pair<int, std::uint32_t>, Incoming> incoming_;
     std::deque<Pull> pulls_;
-    std::map<std::uint32_t, MessageWork*> own_offers_;  // sends to this rank itself that wait for a receive
-    bool single_copy_ = true;                           // until the system refuses; not between containers
+    std::map<std::uint32_t, MessageOperation*>
+        own_offers_;           // sends to this rank itself that wait for a receive
+    bool single_copy_ = true;  // until the system refuses; not between containers
     bool any_left_ = false;
     bool any_lost_ = false;
     bool closing_ = false;

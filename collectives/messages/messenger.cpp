@@ -28,24 +28,6 @@ constexpr int kFirstLooks = 256;
 
 }  // namespace
 
-bool MessageWork::ended() {
-    if (!has_ended()) messenger_->test();
-    return has_ended();
-}
-
-bool MessageWork::wait_until(Deadline deadline) {
-    if (!has_ended()) messenger_->await(*this, deadline);
-    return has_ended();
-}
-
-void MessageWork::then(std::function<void()> done) {
-    {
-        const std::lock_guard lock(messenger_->mutex_);
-        if (!has_ended()) return then_.push_back(std::move(done));
-    }
-    done();
-}
-
 Messenger::Messenger(const MessengerPlace& place, std::chrono::milliseconds operation_timeout)
     : MessageExchange(place, operation_timeout) {
     if (place.lifeline == nullptr) return;
@@ -73,15 +55,15 @@ void Messenger::run(const MessageRequest& request, int* source) {
         if (source != nullptr) *source = request.peer;
         return;
     }
-    MessageWork work(request);
+    MessageOperation work(request);
     {
         Lock lock(mutex_);
         begin(work);
         if (any_left_ || any_lost_ || !pulls_.empty()) progress(lock);
     }
     if (!work.has_ended()) await(work, Deadline::max());
-    if (work.error_) throw *work.error_;
-    if (source != nullptr) *source = work.source_;
+    if (work.error) throw *work.error;
+    if (source != nullptr) *source = work.source;
 }
 
 bool Messenger::passes_soon(const MessageRequest& request) {
@@ -115,24 +97,22 @@ bool Messenger::passes_soon(const MessageRequest& request) {
     return true;
 }
 
-std::shared_ptr<MessageWork> Messenger::start(const MessageRequest& request) {
+void Messenger::start(MessageOperation& work, std::shared_ptr<void> self) {
     const Inside inside(*this);
-    if (inside.closed()) refuse_closed(request);
-    check_request(request, world_size());
-    auto work = make_in_process<MessageWork>(request, shared_from_this());
+    if (inside.closed()) refuse_closed(work.request);
+    check_request(work.request, world_size());
     Lock lock(mutex_);
-    work->self_ = work;
+    work.self = std::move(self);
     started_open_.fetch_add(1, std::memory_order_seq_cst);
-    begin(*work);
+    begin(work);
     if (any_left_ || any_lost_) progress(lock);
-    if (work->has_ended()) return work;
-    set_deadline(*work);
+    if (work.has_ended()) return;
+    set_deadline(work);
     try {
         need_thread();
     } catch (const std::system_error& error) {
-        withdraw(*work);
-        fail_with(*work, CollectiveErrorCode::system, fmt::format("no thread: {}", error.what()), {});
-        return work;
+        withdraw(work);
+        return fail_with(work, CollectiveErrorCode::system, fmt::format("no thread: {}", error.what()), {});
     }
     // What came before it was heard; but whoever waits or sleeps copies.
     if (!pulls_.empty()) {
@@ -140,7 +120,6 @@ std::shared_ptr<MessageWork> Messenger::start(const MessageRequest& request) {
     } else if (is_ready()) {
         progress(lock);
     }
-    return work;
 }
 
 void Messenger::stop_waiting() {
@@ -152,13 +131,21 @@ void Messenger::stop_waiting() {
     threads_wake_.notify_all();
 }
 
-void Messenger::await(MessageWork& work, Deadline deadline) {
+void Messenger::then(MessageOperation& work, std::function<void()> done) {
+    {
+        const Lock lock(mutex_);
+        if (!work.has_ended()) return work.then.push_back(std::move(done));
+    }
+    done();
+}
+
+void Messenger::await(MessageOperation& work, Deadline deadline) {
     const Waiting waiting(*this);
     if (!waiting.closed() && !look(work, deadline)) doze_for(work, deadline);
 }
 
-bool Messenger::look(MessageWork& work, Deadline deadline) {
-    const MessageRequest& request = work.request_;
+bool Messenger::look(MessageOperation& work, Deadline deadline) {
+    const MessageRequest& request = work.request;
     if (request.peer != kAnyRank && peer(request.peer).local)
         leave_cpu_of(memory_->bell(memory_place(request.peer)).cpu, bell_->cpu, rank() < request.peer);
     const std::size_t copied = request.sends && place_.spins ? request.bytes : 0;
@@ -198,9 +185,9 @@ bool Messenger::rest(Look look) {
     return until.has_value();
 }
 
-bool Messenger::doze_for(MessageWork& work, Deadline deadline) {
+bool Messenger::doze_for(MessageOperation& work, Deadline deadline) {
     const auto look = [&](Lock& lock) -> std::optional<Deadline> {
-        if (!work.has_ended() && work.deadline_ == Deadline::max()) set_deadline(work);
+        if (!work.has_ended() && work.deadline == Deadline::max()) set_deadline(work);
         progress(lock);
         expire();
         return work.has_ended() ? std::nullopt : std::optional(std::min(deadline, next_deadline_));
@@ -228,11 +215,11 @@ void Messenger::poll_connections(Lock& lock, Deadline until) {
 
 void Messenger::begin_all(Works works) {
     Lock lock(mutex_);
-    for (MessageWork* work : works) begin(*work);
+    for (MessageOperation* work : works) begin(*work);
     if (any_left_ || any_lost_ || !pulls_.empty()) progress(lock);
 }
 
-bool Messenger::await_until(MessageWork& work, Deadline deadline) {
+bool Messenger::await_until(MessageOperation& work, Deadline deadline) {
     const Waiting waiting(*this);
     return doze_for(work, deadline);
 }
@@ -240,11 +227,11 @@ bool Messenger::await_until(MessageWork& work, Deadline deadline) {
 bool Messenger::give_up(Works works) {
     Lock lock(mutex_);
     progress(lock);
-    bool moved = std::any_of(works.begin(), works.end(), [&](const MessageWork* work) {
-        if (!work->request_.sends || work->has_ended()) return work->has_ended() || work->source_ >= 0;
-        return work->offer_ != 0 && offers_[work->offer_ - 1].sent > 0;
+    bool moved = std::any_of(works.begin(), works.end(), [&](const MessageOperation* work) {
+        if (!work->request.sends || work->has_ended()) return work->has_ended() || work->source >= 0;
+        return work->offer != 0 && offers_[work->offer - 1].sent > 0;
     });
-    for (MessageWork* work : works) {
+    for (MessageOperation* work : works) {
         if (moved) break;
         moved = withdraw(*work);
         end(*work);
@@ -339,10 +326,10 @@ void Messenger::close(Deadline deadline) {
         Lock lock(mutex_);
         if (closed_.load()) return;
         closing_ = true;
-        MessageWork* next = nullptr;
-        for (MessageWork* work = open_; work != nullptr; work = next) {
-            next = work->next_;
-            if (work->request_.sends || work->stage_ == MessageWork::Stage::pulling) continue;
+        MessageOperation* next = nullptr;
+        for (MessageOperation* work = open_; work != nullptr; work = next) {
+            next = work->next;
+            if (work->request.sends || work->stage == MessageOperation::Stage::pulling) continue;
             withdraw(*work);
             fail_with(*work, CollectiveErrorCode::invalid_argument, "this communicator has been finalized",
                       {});

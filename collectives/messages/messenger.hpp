@@ -18,12 +18,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <thread>
 
 #include "collectives/messages/message_exchange.hpp"
-#include "collectives/tcp/tcp_backend.hpp"
 
 namespace ddprun::inline detail {
 
@@ -34,16 +34,13 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
 
     // Returns when it has ended. Throws what it ended with, and invalid_argument for a wrong request.
     void run(const MessageRequest& request, int* source = nullptr);
-    // Throws invalid_argument, and system if there is no thread; all else goes to the work.
-    std::shared_ptr<MessageWork> start(const MessageRequest& request);
-
     // These carry out one operation of sends and receives in turn; its thread calls them, not after close().
-    using Works = std::span<MessageWork* const>;
+    using Works = std::span<MessageOperation* const>;
     void begin_all(Works works);
     // Looks whether it ends in a moment.
-    bool ends_soon(MessageWork& work) { return work.has_ended() || look(work); }
+    bool ends_soon(MessageOperation& work) { return work.has_ended() || look(work); }
     // Sleeps until it has ended, or `deadline`.
-    bool await_until(MessageWork& work, Deadline deadline);
+    bool await_until(MessageOperation& work, Deadline deadline);
     // Ends those that have not, unless a byte of any has moved: false then.
     bool give_up(Works works);
 
@@ -54,9 +51,16 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
     // Closes its connections; when the rank has said goodbye, or the others take it for dead.
     void disconnect();
 
-  private:
-    friend class MessageWork;
+    // These are for one that is started; see MessageWork. `self` keeps it while it is open.
+    void start(MessageOperation& work, std::shared_ptr<void> self);
+    // Looks whether it has ended, without waiting for anybody.
+    void test();
+    // Looks, then sleeps until it has ended, or `deadline`.
+    void await(MessageOperation& work, Deadline deadline);
+    // Calls done() at once where it has ended, else by run_beside() when it does.
+    void then(MessageOperation& work, std::function<void()> done);
 
+  private:
     // A thread that is in here, so that nothing is taken away under it.
     class Inside {
       public:
@@ -88,12 +92,10 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
     [[noreturn]] void refuse_closed(const MessageRequest& request) const;
     // Carries out a small message by tag to or from another rank of this host, if nothing is in its way.
     bool passes_soon(const MessageRequest& request);
-    void await(MessageWork& work, Deadline deadline);
-    bool look(MessageWork& work, Deadline deadline = Deadline::max());
-    bool doze_for(MessageWork& work, Deadline deadline);
+    bool look(MessageOperation& work, Deadline deadline = Deadline::max());
+    bool doze_for(MessageOperation& work, Deadline deadline);
     void stop_waiting();
     void doze(std::uint32_t count, Deadline deadline);
-    void test();
     // Sleeps until there is something to do, or what look(lock) returns: when, or nothing where there is no need to sleep.
     template <class Look>
     bool rest(Look look);
@@ -119,27 +121,6 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
     std::vector<pollfd> polled_;
     std::thread helper_;
     std::thread connections_;
-};
-
-// Transfers: carries out sends, receives and groups of them as operations of a communicator, which take their turn and
-// know no tags. Used by the thread whose turn it is.
-class Transfers {
-  public:
-    // Both are borrowed.
-    Transfers(TcpBackend& tcp, Messenger& messenger) : tcp_(tcp), messenger_(messenger) {}
-
-    // As Backend::run().
-    void run(const Task& task);
-
-  private:
-    void carry_out(std::span<const Task> members, Messenger::Works works, PeerMesh::Operation& operation);
-    static std::vector<int> open_peers(Messenger::Works works);
-    void await(MessageWork& work, Messenger::Works works, PeerMesh::Operation& operation);
-    [[noreturn]] void fail(const Call& call, const MessageWork& work, const PeerMesh::Operation& operation);
-
-    TcpBackend& tcp_;
-    Messenger& messenger_;
-    Deadline next_notice_{};
 };
 
 }  // namespace ddprun::inline detail

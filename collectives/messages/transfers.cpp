@@ -5,7 +5,7 @@
 #include <deque>
 #include <new>
 
-#include "collectives/messages/messenger.hpp"
+#include "collectives/messages/transfers.hpp"
 
 namespace ddprun::inline detail {
 namespace {
@@ -30,12 +30,12 @@ void Transfers::run(const Task& task) {
     PeerMesh::Operation operation = tcp_.begin(task.call, task.timeout);
     const int rank = tcp_.mesh().rank();
     if (!task.members) {
-        MessageWork work(request_of(task, rank));
-        MessageWork* const place = &work;
+        MessageOperation work(request_of(task, rank));
+        MessageOperation* const place = &work;
         return carry_out({&task, 1}, {&place, 1}, operation);
     }
-    std::deque<MessageWork> works;
-    std::vector<MessageWork*> places;
+    std::deque<MessageOperation> works;
+    std::vector<MessageOperation*> places;
     try {
         for (const Task& member : *task.members)
             places.push_back(&works.emplace_back(request_of(member, rank)));
@@ -51,26 +51,26 @@ void Transfers::carry_out(std::span<const Task> members, Messenger::Works works,
     messenger_.begin_all(works);
     try {
         for (std::size_t i = 0; i < works.size(); ++i) {
-            MessageWork& work = *works[i];
+            MessageOperation& work = *works[i];
             if (!messenger_.ends_soon(work)) await(work, works, operation);
-            if (work.error_) fail(members[i].call, work, operation);
+            if (work.error) fail(members[i].call, work, operation);
         }
     } catch (const CollectiveError&) {
         // They have ended, or do now, with the communicator.
-        for (MessageWork* work : works) messenger_.await_until(*work, Deadline::max());
+        for (MessageOperation* work : works) messenger_.await_until(*work, Deadline::max());
         throw;
     }
 }
 
 std::vector<int> Transfers::open_peers(Messenger::Works works) {
     std::vector<int> peers;
-    for (MessageWork* work : works) {
+    for (MessageOperation* work : works) {
         if (!work->has_ended()) peers.push_back(work->peer());
     }
     return peers;
 }
 
-void Transfers::await(MessageWork& work, Messenger::Works works, PeerMesh::Operation& operation) {
+void Transfers::await(MessageOperation& work, Messenger::Works works, PeerMesh::Operation& operation) {
     PeerMesh& mesh = tcp_.mesh();
     const auto whole = operation.timeout.length;
     // A clock takes longer than most messages.
@@ -91,13 +91,13 @@ void Transfers::await(MessageWork& work, Messenger::Works works, PeerMesh::Opera
     }
 }
 
-void Transfers::fail(const Call& call, const MessageWork& work, const PeerMesh::Operation& operation) {
+void Transfers::fail(const Call& call, const MessageOperation& work, const PeerMesh::Operation& operation) {
     PeerMesh& mesh = tcp_.mesh();
-    const CollectiveError& error = *work.error_;
-    if (work.sent_element_ > 0) {
-        const auto type = static_cast<DataType>(work.sent_element_ - 1);
-        const Call theirs{Operation::send, type, ReduceOp::sum, -1, work.sent_bytes_ / size_of(type)};
-        mesh.fail_mismatch(call, work.source_, theirs, operation);
+    const CollectiveError& error = *work.error;
+    if (work.sent_element > 0) {
+        const auto type = static_cast<DataType>(work.sent_element - 1);
+        const Call theirs{Operation::send, type, ReduceOp::sum, -1, work.sent_bytes / size_of(type)};
+        mesh.fail_mismatch(call, work.source, theirs, operation);
     }
     mesh.throw_if_ended(operation);
     if (error.code() == CollectiveErrorCode::peer_left) mesh.throw_if_left(work.peer(), operation);

@@ -12,7 +12,7 @@
 
 #include "collectives/error.hpp"
 #include "collectives/hosts/hosts_backend.hpp"
-#include "collectives/messages/messenger.hpp"
+#include "collectives/messages/transfers.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/session/claim.hpp"
 #include "collectives/session/host_identity.hpp"

@@ -12,7 +12,7 @@
 #include "collectives/call/backend.hpp"
 #include "collectives/call/call.hpp"
 #include "collectives/error.hpp"
-#include "collectives/messages/messenger.hpp"
+#include "collectives/messages/transfers.hpp"
 #include "collectives/wire/frame.hpp"
 #include "rendezvous/store/store_host.hpp"
 #include "rendezvous/system/check.hpp"

@@ -21,11 +21,6 @@ extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, st
 
 namespace ddprun {
 
-// Nobody waits here, as the messenger's callers do.
-bool MessageWork::ended() { return true; }
-bool MessageWork::wait_until(Deadline) { return true; }
-void MessageWork::then(std::function<void()>) {}
-
 namespace {
 
 using Stream = std::span<const std::uint8_t>;
@@ -103,12 +98,12 @@ class TriedExchange final : public MessageExchange {
     }
     ~TriedExchange() override = default;
 
-    void start(MessageWork& work) { begin(work); }
+    void start(MessageOperation& work) { begin(work); }
     void take_in(const MessageFrame& frame, const std::byte* payload) { take(1, frame, payload); }
     // Before what it works for goes away.
     void withdraw_all() {
         while (open_ != nullptr) {
-            MessageWork& work = *open_;
+            MessageOperation& work = *open_;
             withdraw(work);
             end(work);
         }
@@ -123,7 +118,7 @@ void exchange(Stream stream, std::size_t piece) {
     membership.members.resize(2);
     TriedExchange exchange(membership);
     std::list<std::vector<std::byte>> buffers;
-    std::list<MessageWork> works;
+    std::list<MessageOperation> works;
     for (std::uint64_t i = 0; i < 16; ++i) {
         // Of each two a send and a receive, by tag and in turn; none, few bytes, and more than goes at once.
         const std::size_t bytes = std::array<std::size_t, 4>{0, 8, 64, 200}[i / 4];

@@ -1,0 +1,33 @@
+// Transfers: carries out sends, receives and groups of them as operations of a communicator, which take their turn and
+// know no tags. Used by the thread whose turn it is.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "collectives/messages/messenger.hpp"
+#include "collectives/tcp/tcp_backend.hpp"
+
+namespace ddprun::inline detail {
+
+class Transfers {
+  public:
+    // Both are borrowed.
+    Transfers(TcpBackend& tcp, Messenger& messenger) : tcp_(tcp), messenger_(messenger) {}
+
+    // As Backend::run().
+    void run(const Task& task);
+
+  private:
+    void carry_out(std::span<const Task> members, Messenger::Works works, PeerMesh::Operation& operation);
+    static std::vector<int> open_peers(Messenger::Works works);
+    void await(MessageOperation& work, Messenger::Works works, PeerMesh::Operation& operation);
+    [[noreturn]] void fail(const Call& call, const MessageOperation& work,
+                           const PeerMesh::Operation& operation);
+
+    TcpBackend& tcp_;
+    Messenger& messenger_;
+    Deadline next_notice_{};
+};
+
+}  // namespace ddprun::inline detail
