@@ -28,12 +28,19 @@ struct MessageRequest {
     std::uint8_t element = 0;  // see MessageFrame
 };
 
+inline constexpr char kMessengerClosed[] = "this communicator has been finalized";
+
 // Names the call: `send_tagged`.
 std::string name_of(const MessageRequest& request);
 // `send_tagged(8 bytes to rank 1, tag 5)`.
 std::string describe(const MessageRequest& request);
 // Throws invalid_argument for a wrong one.
 void check_request(const MessageRequest& request, int world_size);
+
+// What has come is what the receive has room for.
+inline bool fits(const MessageRequest& receive, const ArrivedMessage& message) {
+    return message.bytes == receive.bytes && message.element == receive.element;
+}
 
 // Under the messenger's lock, but for `request` and has_ended(); after the end its owner reads the rest.
 struct MessageOperation {

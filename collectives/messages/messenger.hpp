@@ -12,7 +12,8 @@
 // that is made when first needed does so while nobody waits, as long as operations that were started are open, or bytes have
 // not got out. With connections beside shared memory another one sleeps on those.
 //
-// Any thread may call any of it. In a forked child nothing.
+// A messenger is its lock around three things: the exchange, which has the matching and the flow of messages, and the
+// sleepers. Any thread may call any of it. In a forked child nothing.
 #pragma once
 
 #include <atomic>
@@ -20,47 +21,52 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
-#include <thread>
 
 #include "collectives/messages/message_exchange.hpp"
+#include "collectives/messages/message_sleepers.hpp"
 
 namespace ddprun::inline detail {
 
-class Messenger final : private MessageExchange, public std::enable_shared_from_this<Messenger> {
+class Messenger final : public std::enable_shared_from_this<Messenger> {
   public:
-    Messenger(const MessengerPlace& place, std::chrono::milliseconds operation_timeout);
-    ~Messenger() override;
+    Messenger(const MessengerPlace& place, std::unique_ptr<MessageSurroundings> surroundings,
+              std::chrono::milliseconds operation_timeout);
+    ~Messenger();
 
     // Returns when it has ended. Throws what it ended with, and invalid_argument for a wrong request.
     void run(const MessageRequest& request, int* source = nullptr);
+
     // These carry out one operation of sends and receives in turn; its thread calls them, not after close().
-    using Works = std::span<MessageOperation* const>;
-    void begin_all(Works works);
+    using Operations = std::span<MessageOperation* const>;
+    void begin_all(Operations operations);
     // Looks whether it ends in a moment.
-    bool ends_soon(MessageOperation& work) { return work.has_ended() || look(work); }
+    bool ends_soon(MessageOperation& operation) { return operation.has_ended() || look(operation); }
     // Sleeps until it has ended, or `deadline`.
-    bool await_until(MessageOperation& work, Deadline deadline);
+    bool await_until(MessageOperation& operation, Deadline deadline);
     // Ends those that have not, unless a byte of any has moved: false then.
-    bool give_up(Works works);
+    bool give_up(Operations operations);
 
     // Ends all: receives at once, sends when they are through, or at the deadline. Every later call is refused.
     void close(Deadline deadline);
     // Of those that begin from now on.
-    void set_timeout(std::chrono::milliseconds operation_timeout) { operation_timeout_ = operation_timeout; }
+    void set_timeout(std::chrono::milliseconds timeout) { exchange_.open().set_timeout(timeout); }
     // Closes its connections; when the rank has said goodbye, or the others take it for dead.
     void disconnect();
 
     // These are for one that is started; see MessageWork. `self` keeps it while it is open.
-    void start(MessageOperation& work, std::shared_ptr<void> self);
+    void start(MessageOperation& operation, std::shared_ptr<void> self);
     // Looks whether it has ended, without waiting for anybody.
     void test();
     // Looks, then sleeps until it has ended, or `deadline`.
-    void await(MessageOperation& work, Deadline deadline);
+    void await(MessageOperation& operation, Deadline deadline);
     // Calls done() at once where it has ended, else by run_beside() when it does.
-    void then(MessageOperation& work, std::function<void()> done);
+    void then(MessageOperation& operation, std::function<void()> done);
 
   private:
+    using Lock = std::unique_lock<std::mutex>;
+
     // A thread that is in here, so that nothing is taken away under it.
     class Inside {
       public:
@@ -80,10 +86,11 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
     class Waiting : public Inside {
       public:
         explicit Waiting(Messenger& messenger) : Inside(messenger), messenger_(messenger) {
-            messenger_.waiters_.fetch_add(1, std::memory_order_seq_cst);
-            messenger_.disarm_helper();
+            messenger_.sleepers_.begin_waiting();
         }
-        ~Waiting() { messenger_.stop_waiting(); }
+        ~Waiting() {
+            if (messenger_.sleepers_.end_waiting()) messenger_.leave_alone();
+        }
 
       private:
         Messenger& messenger_;
@@ -92,35 +99,25 @@ class Messenger final : private MessageExchange, public std::enable_shared_from_
     [[noreturn]] void refuse_closed(const MessageRequest& request) const;
     // Carries out a small message by tag to or from another rank of this host, if nothing is in its way.
     bool passes_soon(const MessageRequest& request);
-    bool look(MessageOperation& work, Deadline deadline = Deadline::max());
-    bool doze_for(MessageOperation& work, Deadline deadline);
-    void stop_waiting();
-    void doze(std::uint32_t count, Deadline deadline);
+    bool look(MessageOperation& operation, Deadline deadline = Deadline::max());
+    bool doze_for(MessageOperation& operation, Deadline deadline);
+    void leave_alone();
     // Sleeps until there is something to do, or what look(lock) returns: when, or nothing where there is no need to sleep.
     template <class Look>
     bool rest(Look look);
     void poll_connections(Lock& lock, Deadline until);
-    void need_thread();
-    // Whoever has something for this rank rings for the thread that rests on the bell.
-    void arm_helper() {
-        if (!armed_.exchange(true)) bell_->sleepers.fetch_add(1, std::memory_order_seq_cst);
-    }
-    void disarm_helper() {
-        if (armed_.load() && armed_.exchange(false)) bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
-    }
-    void need_connections() override;
     void serve_started();
+    std::uint64_t watch_bell(Lock& lock);
     void serve_connections();
-    void stop_threads();
 
-    std::atomic<int> waiters_{0};
+    const std::unique_ptr<MessageSurroundings> surroundings_;
+    const bool spins_;
+    const std::chrono::microseconds looks_;
     std::atomic<int> inside_{0};
-    bool stopping_ = false;
-    bool helper_rests_ = false;
-    bool has_poller_ = false;  // a thread is in poll_connections(), whose these are
-    std::vector<pollfd> polled_;
-    std::thread helper_;
-    std::thread connections_;
+    std::atomic<bool> closed_{false};
+    std::mutex mutex_;  // guards what follows
+    MessageSleepers sleepers_;
+    MessageExchange exchange_;
 };
 
 }  // namespace ddprun::inline detail

@@ -46,7 +46,7 @@ void Transfers::run(const Task& task) {
     carry_out(*task.members, places, operation);
 }
 
-void Transfers::carry_out(std::span<const Task> members, Messenger::Works works,
+void Transfers::carry_out(std::span<const Task> members, Messenger::Operations works,
                           PeerMesh::Operation& operation) {
     messenger_.begin_all(works);
     try {
@@ -62,7 +62,7 @@ void Transfers::carry_out(std::span<const Task> members, Messenger::Works works,
     }
 }
 
-std::vector<int> Transfers::open_peers(Messenger::Works works) {
+std::vector<int> Transfers::open_peers(Messenger::Operations works) {
     std::vector<int> peers;
     for (MessageOperation* work : works) {
         if (!work->has_ended()) peers.push_back(work->peer());
@@ -70,7 +70,7 @@ std::vector<int> Transfers::open_peers(Messenger::Works works) {
     return peers;
 }
 
-void Transfers::await(MessageOperation& work, Messenger::Works works, PeerMesh::Operation& operation) {
+void Transfers::await(MessageOperation& work, Messenger::Operations works, PeerMesh::Operation& operation) {
     PeerMesh& mesh = tcp_.mesh();
     const auto whole = operation.timeout.length;
     // A clock takes longer than most messages.

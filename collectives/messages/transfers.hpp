@@ -19,9 +19,10 @@ class Transfers {
     void run(const Task& task);
 
   private:
-    void carry_out(std::span<const Task> members, Messenger::Works works, PeerMesh::Operation& operation);
-    static std::vector<int> open_peers(Messenger::Works works);
-    void await(MessageOperation& work, Messenger::Works works, PeerMesh::Operation& operation);
+    void carry_out(std::span<const Task> members, Messenger::Operations works,
+                   PeerMesh::Operation& operation);
+    static std::vector<int> open_peers(Messenger::Operations works);
+    void await(MessageOperation& work, Messenger::Operations works, PeerMesh::Operation& operation);
     [[noreturn]] void fail(const Call& call, const MessageOperation& work,
                            const PeerMesh::Operation& operation);
 

@@ -12,6 +12,7 @@
 
 #include "collectives/error.hpp"
 #include "collectives/hosts/hosts_backend.hpp"
+#include "collectives/messages/host_surroundings.hpp"
 #include "collectives/messages/transfers.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/session/claim.hpp"
@@ -236,8 +237,7 @@ std::unique_ptr<Backend> connect(Session& session, Membership membership, std::o
             std::make_unique<NcclPeers>(std::move(tcp), std::move(segment), options.operation_timeout);
         return join_nccl(std::move(peers), *session.nccl, joining);
     }
-    messages = {&tcp->membership(), session.lifeline, segment ? segment->messages() : nullptr,
-                tcp->mesh().spins()};
+    messages = {&tcp->membership(), segment ? segment->messages() : nullptr, tcp->mesh().spins()};
     made = tcp.get();
     if (!segment) return tcp;
     if (across->size() == 1)
@@ -445,7 +445,7 @@ std::unique_ptr<Session> open_session(Membership membership, std::optional<TcpLi
                                            origin, gather, messages, mesh),
                                    session->world_size);
     if (mesh != nullptr) {
-        session->messenger = make_in_process<Messenger>(messages, options.operation_timeout);
+        session->messenger = make_messenger(messages, session->lifeline, options.operation_timeout);
         session->executor->send_by(std::make_unique<Transfers>(*mesh, *session->messenger));
     }
     session->lifeline->complete_join();
@@ -463,7 +463,7 @@ std::unique_ptr<Session> open_session_alone(const std::optional<NcclSettings>& n
                          joining)
              : std::make_unique<SoloBackend>();
     session->executor = std::make_unique<Executor>(std::move(backend), 1);
-    if (!nccl) session->messenger = make_in_process<Messenger>(MessengerPlace{}, options.operation_timeout);
+    if (!nccl) session->messenger = make_messenger({}, nullptr, options.operation_timeout);
     return session;
 }
 

@@ -33,4 +33,20 @@ constexpr bool is_unambiguous(const Transition<State, Event, Action> (&rows)[kRo
     return true;
 }
 
+// True if each event has a row in each state, in the order of states and, within each, of events; then row_of() finds it.
+template <std::size_t kStates, std::size_t kEvents, typename State, typename Event, typename Action,
+          std::size_t kRows>
+constexpr bool is_complete(const Transition<State, Event, Action> (&rows)[kRows]) {
+    for (std::size_t i = 0; i < kRows; ++i) {
+        if (rows[i].state != State(i / kEvents) || rows[i].event != Event(i % kEvents)) return false;
+    }
+    return kRows == kStates * kEvents;
+}
+
+template <std::size_t kEvents, typename State, typename Event, typename Action, std::size_t kRows>
+constexpr const Transition<State, Event, Action>& row_of(
+    const Transition<State, Event, Action> (&rows)[kRows], State state, Event event) {
+    return rows[static_cast<std::size_t>(state) * kEvents + static_cast<std::size_t>(event)];
+}
+
 }  // namespace ddprun::inline base

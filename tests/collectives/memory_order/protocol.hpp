@@ -16,10 +16,11 @@ namespace ddprun::memory_order_test {
 inline constexpr char kChannel[] = "collectives/shm/shm_channel.cpp";
 inline constexpr char kChannelHeader[] = "collectives/shm/shm_channel.hpp";
 inline constexpr char kLine[] = "collectives/messages/message_line.cpp";
-inline constexpr char kExchange[] = "collectives/messages/message_exchange.cpp";
-inline constexpr char kEnds[] = "collectives/messages/message_ends.cpp";
+inline constexpr char kFlow[] = "collectives/messages/message_flow.cpp";
+inline constexpr char kExchangeHeader[] = "collectives/messages/message_exchange.hpp";
 inline constexpr char kLifeline[] = "collectives/shm/shm_lifeline.cpp";
 inline constexpr char kMessenger[] = "collectives/messages/messenger.cpp";
+inline constexpr char kSleepers[] = "collectives/messages/message_sleepers.cpp";
 inline constexpr char kMessengerHeader[] = "collectives/messages/messenger.hpp";
 inline constexpr char kLifeTable[] = "rendezvous/worker/life_table.cpp";
 

@@ -182,29 +182,29 @@ TEST_CASE("ShmMessageLine's cells and bytes are whole when they are taken, and f
 
 TEST_CASE("a message's memory is its sender's again when its offer is taken or retracted", "[protocol]") {
     enum : std::uint64_t { offered, claimed, taken, retracted };
-    const Order claim = source_order({kExchange, "void MessageExchange::accept", "compare_exchange_strong("});
-    check_protocol(
-        {{"take", {kExchange, "void MessageExchange::pull", "compare_exchange_strong("}, Order::relaxed},
-         {"retract", {kEnds, "memory_->offer(", ".exchange("}, Order::relaxed}},
-        [=](World& world, const Orders& orders) {
-            struct Shared {
-                Atomic word{offered};
-                Plain message;
-            };
-            auto shared = std::make_shared<Shared>();
-            world.thread([=] {
-                std::uint64_t expected = offered;
-                if (!shared->word.compare_exchange_strong(expected, claimed, claim)) return;
-                shared->message.read();
-                expected = claimed;
-                shared->word.compare_exchange_strong(expected, taken, orders.at("take"));
-            });
-            // What was copied while it was retracted is not used.
-            world.thread([=] {
-                const std::uint64_t before = shared->word.exchange(retracted, orders.at("retract"));
-                if (before != claimed) shared->message.write(1);
-            });
-        });
+    const Order claim = source_order({kFlow, "MessageFlow::accept", "compare_exchange_strong("});
+    check_protocol({{"take", {kFlow, "MessageFlow::pull", "compare_exchange_strong("}, Order::relaxed},
+                    {"retract", {kFlow, "MessageFlow::withdraw_send", ".exchange("}, Order::relaxed}},
+                   [=](World& world, const Orders& orders) {
+                       struct Shared {
+                           Atomic word{offered};
+                           Plain message;
+                       };
+                       auto shared = std::make_shared<Shared>();
+                       world.thread([=] {
+                           std::uint64_t expected = offered;
+                           if (!shared->word.compare_exchange_strong(expected, claimed, claim)) return;
+                           shared->message.read();
+                           expected = claimed;
+                           shared->word.compare_exchange_strong(expected, taken, orders.at("take"));
+                       });
+                       // What was copied while it was retracted is not used.
+                       world.thread([=] {
+                           const std::uint64_t before =
+                               shared->word.exchange(retracted, orders.at("retract"));
+                           if (before != claimed) shared->message.write(1);
+                       });
+                   });
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ struct Bell {
         count.fetch_add(1);
         futex_wake_all(count);
     }
-    // Messenger::rest(), until `looks` finds something.
+    // A thread rests, as in Messenger::rest(), until `looks` finds something.
     template <class Looks>
     void rest_until(Order sleep, Looks looks) {
         for (bool found = false; !found;) {
@@ -69,7 +69,7 @@ struct Bell {
 
 const std::vector<Step> kBell{
     {"sleepers", {kLine, "void ring_bell", "sleepers.load("}, Order::acquire},
-    {"sleep", {kMessenger, "bool Messenger::rest", "sleepers.fetch_add("}, Order::acq_rel}};
+    {"sleep", {kSleepers, "MessageSleepers::count_in", "sleepers.fetch_add("}, Order::acq_rel}};
 
 std::vector<Step> with_bell(std::vector<Step> steps) {
     steps.insert(steps.end(), kBell.begin(), kBell.end());
@@ -82,7 +82,7 @@ TEST_CASE("Messenger::rest() sleeps through no frame", "[protocol]") {
     std::vector<Step> steps =
         with_bell({{"stamp", {kLine, "bool ShmMessageLine::put", "stamp.store("}, Order::release},
                    {"ready", {kLine, "bool ShmMessageLine::is_ready", "stamp.load("}, Order::acquire}});
-    if (helper) steps.back().place = {kMessengerHeader, "void arm_helper", "sleepers.fetch_add("};
+    if (helper) steps.back().place = {kSleepers, "case HelperAction::count:", "sleepers.fetch_add("};
     check_protocol(steps, [](World& world, const Orders& orders) {
         struct Shared {
             Bell bell;
@@ -148,11 +148,10 @@ TEST_CASE("Messenger::rest() sleeps through no room in a ring of bytes", "[proto
 
 TEST_CASE("Messenger::rest() sleeps through no news and no offer that is taken", "[protocol]") {
     const bool news = GENERATE(false, true);
-    const Place rung =
-        news ? Place{kMessenger, "place.lifeline->on_news", "news_.fetch_add("}
-             : Place{"collectives/messages/message_exchange.cpp", "if (whole) {", "taken.fetch_add("};
-    const Place looked =
-        news ? Place{kEnds, "::is_ready()", "news_.load("} : Place{kEnds, "::is_ready()", "taken.load("};
+    const Place rung = news ? Place{kExchangeHeader, "void hear_news()", "news_.fetch_add("}
+                            : Place{kFlow, "if (whole) {", "taken.fetch_add("};
+    const Place looked = news ? Place{kExchangeHeader, "bool has_news()", "news_.load("}
+                              : Place{kFlow, "::is_ready()", "taken.load("};
     check_protocol(with_bell({{"rung", rung, Order::release}, {"looked", looked, Order::acquire}}),
                    [](World& world, const Orders& orders) {
                        struct Shared {
@@ -173,30 +172,30 @@ TEST_CASE("Messenger::rest() sleeps through no news and no offer that is taken",
 }
 
 TEST_CASE("Messenger is not taken away under a thread that is inside", "[protocol]") {
-    check_protocol(
-        {{"enter", {kMessengerHeader, "explicit Inside", "inside_.fetch_add("}, Order::acq_rel},
-         {"closed", {kMessengerHeader, "bool closed()", "closed_.load("}, Order::acquire},
-         {"leave", {kMessengerHeader, "~Inside()", "inside_.fetch_sub("}, Order::relaxed},
-         {"close", {kMessenger, "void Messenger::stop_threads", "closed_.store("}, Order::release},
-         {"inside", {kMessenger, "void Messenger::stop_threads", "inside_.load("}, Order::acquire}},
-        [](World& world, const Orders& orders) {
-            struct Shared {
-                Atomic inside;
-                Atomic closed;
-                Plain messenger;
-            };
-            auto shared = std::make_shared<Shared>();
-            world.thread([=] {
-                shared->inside.fetch_add(1, orders.at("enter"));
-                if (shared->closed.load(orders.at("closed")) == 0) shared->messenger.read();
-                shared->inside.fetch_sub(1, orders.at("leave"));
-            });
-            world.thread([=] {
-                shared->closed.store(1, orders.at("close"));
-                shared->inside.await(orders.at("inside"), [](std::uint64_t count) { return count == 0; });
-                shared->messenger.write(1);
-            });
-        });
+    check_protocol({{"enter", {kMessengerHeader, "explicit Inside", "inside_.fetch_add("}, Order::acq_rel},
+                    {"closed", {kMessengerHeader, "bool closed()", "closed_.load("}, Order::acquire},
+                    {"leave", {kMessengerHeader, "~Inside()", "inside_.fetch_sub("}, Order::relaxed},
+                    {"close", {kMessenger, "void Messenger::close", "closed_.store("}, Order::release},
+                    {"inside", {kMessenger, "void Messenger::close", "inside_.load("}, Order::acquire}},
+                   [](World& world, const Orders& orders) {
+                       struct Shared {
+                           Atomic inside;
+                           Atomic closed;
+                           Plain messenger;
+                       };
+                       auto shared = std::make_shared<Shared>();
+                       world.thread([=] {
+                           shared->inside.fetch_add(1, orders.at("enter"));
+                           if (shared->closed.load(orders.at("closed")) == 0) shared->messenger.read();
+                           shared->inside.fetch_sub(1, orders.at("leave"));
+                       });
+                       world.thread([=] {
+                           shared->closed.store(1, orders.at("close"));
+                           shared->inside.await(orders.at("inside"),
+                                                [](std::uint64_t count) { return count == 0; });
+                           shared->messenger.write(1);
+                       });
+                   });
 }
 
 // A store that the woken thread is to see, then `wake`, which counts up or takes the sleeper's bit away;

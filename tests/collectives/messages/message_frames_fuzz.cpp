@@ -66,7 +66,7 @@ Heard heard_in(Stream stream, std::size_t piece) {
     return heard;
 }
 
-// Takes all that it is told, up to a number of frames.
+// Takes all that it is told, up to a number of frames, and has what is said to it.
 class DeafLine final : public MessageLine {
   public:
     bool put(const MessageFrame& frame, const std::byte* payload) override {
@@ -76,49 +76,64 @@ class DeafLine final : public MessageLine {
         if (has_payload(frame)) bytes.assign(payload, payload + frame.bytes);
         return true;
     }
-    bool take(MessageFrame&, const std::byte*&) override { return false; }
+    bool take(MessageFrame& frame, const std::byte*& payload) override {
+        if (said_ == nullptr) return false;
+        frame = *std::exchange(said_, nullptr);
+        payload = payload_;
+        return true;
+    }
     void release() override {}
-    bool is_ready() const noexcept override { return false; }
+    bool is_ready() const noexcept override { return said_ != nullptr; }
     bool is_exhausted() override { return false; }
     std::size_t eager_limit() const noexcept override { return 64; }
     std::size_t piece_limit() const noexcept override { return 64; }
     void set_handed_on(std::uint64_t) override {}
     std::uint64_t handed_on_by_peer() override { return 0; }
 
+    void say(const MessageFrame& frame, const std::byte* payload) {
+        said_ = &frame;
+        payload_ = payload;
+    }
+
   private:
     int frames_ = 1'000;
+    const MessageFrame* said_ = nullptr;
+    const std::byte* payload_ = nullptr;
 };
 
-class TriedExchange final : public MessageExchange {
+// Nobody waits here, or sleeps.
+class NoSurroundings final : public MessageSurroundings {
   public:
-    explicit TriedExchange(const Membership& membership)
-        : MessageExchange({.membership = &membership}, std::chrono::milliseconds(0)) {
-        peer(1).line = std::make_unique<DeafLine>();
-        lined_.push_back(1);
+    std::optional<Verdict> verdict() const override { return std::nullopt; }
+    std::optional<std::uint64_t> left_after(int) const override { return std::nullopt; }
+    Verdict declare(const Verdict& verdict) override { return verdict; }
+    void on_news(std::function<void()>) override {}
+    std::unique_ptr<MessageLine> connect(int) override {
+        auto made = std::make_unique<DeafLine>();
+        line = made.get();
+        return made;
     }
-    ~TriedExchange() override = default;
+    Copied copy_from(std::int32_t, std::uint64_t, void*, std::size_t) override { return Copied::refused; }
+    void make_thread(std::function<void()>) override {}
+    void join_threads() override {}
+    void sleep_on(const std::atomic<std::uint32_t>&, std::uint32_t, Deadline) override {}
+    void poll(std::vector<pollfd>&, Deadline) override {}
+    void sleep_until_called(std::unique_lock<std::mutex>&) override {}
+    void call_all() override {}
+    void yield() override {}
 
-    void start(MessageOperation& work) { begin(work); }
-    void take_in(const MessageFrame& frame, const std::byte* payload) { take(1, frame, payload); }
-    // Before what it works for goes away.
-    void withdraw_all() {
-        while (open_ != nullptr) {
-            MessageOperation& work = *open_;
-            withdraw(work);
-            end(work);
-        }
-    }
-
-  private:
-    void need_connections() override {}
+    DeafLine* line = nullptr;
 };
 
 void exchange(Stream stream, std::size_t piece) {
     Membership membership;
     membership.members.resize(2);
-    TriedExchange exchange(membership);
+    NoSurroundings surroundings;
+    MessageSleepers sleepers(surroundings, nullptr, {});
+    MessageExchange exchange({.membership = &membership}, std::chrono::milliseconds(0), surroundings,
+                             sleepers);
     std::list<std::vector<std::byte>> buffers;
-    std::list<MessageOperation> works;
+    std::list<MessageOperation> operations;
     for (std::uint64_t i = 0; i < 16; ++i) {
         // Of each two a send and a receive, by tag and in turn; none, few bytes, and more than goes at once.
         const std::size_t bytes = std::array<std::size_t, 4>{0, 8, 64, 200}[i / 4];
@@ -126,15 +141,20 @@ void exchange(Stream stream, std::size_t piece) {
         MessageRequest request{.sends = i % 2 == 0, .bytes = bytes, .peer = 1, .tag = i % 4 / 2};
         (request.sends ? const_cast<void*&>(request.in) : request.out) = buffer.data();
         if (i % 4 == 3) request.element = 1;
-        exchange.start(works.emplace_back(request));
+        exchange.begin(operations.emplace_back(request));
     }
+    std::mutex mutex;
+    MessageExchange::Lock lock(mutex);
     try {
         each_frame(stream, piece, [&](const MessageFrame& frame, const std::byte* payload) {
-            if (frame.kind != FrameKind::credit) exchange.take_in(frame, payload);
+            if (frame.kind == FrameKind::credit) return;
+            surroundings.line->say(frame, payload);
+            exchange.progress(lock);
         });
     } catch (const LinkLost&) {
     }
-    exchange.withdraw_all();
+    // Before what it works for goes away.
+    exchange.end();
 }
 
 }  // namespace

@@ -1,0 +1,70 @@
+// MessagePeer: what a messenger has of one peer, and is to tell it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "collectives/messages/message_line.hpp"
+#include "collectives/messages/message_operation.hpp"
+#include "rendezvous/system/deadline.hpp"
+
+namespace ddprun::inline detail {
+
+// What a receiver keeps of one sender's, each message counted with kMessageCost besides.
+inline constexpr std::uint64_t kKeptOfPeer = std::uint64_t{256} << 10;
+inline constexpr std::uint64_t kMessageCost = 64;
+
+struct MessagePeer {
+    std::unique_ptr<MessageLine> line;
+    bool local = false;
+    bool left = false;
+    std::optional<Deadline> lost;       // when it is taken for dead
+    int broken = 0;                     // why it is taken for no honest rank: see kLinkBroken
+    std::deque<MessageFrame> controls;  // what the peer is to be told, before all else
+    // Those in turn, which the others do not hold up; those by tag.
+    std::array<std::deque<MessageOperation*>, 2> outboxes;
+    std::deque<std::uint32_t> streams;  // offers that the peer has accepted
+    std::uint64_t sent_eagerly = 0;     // costs
+    // Costs. How far it is ahead of the next is counted here as well as by the peer.
+    std::uint64_t came_eagerly = 0;
+    std::uint64_t handed_on = 0;
+    std::uint64_t handed_on_by_peer = 0;  // as far as it was looked at
+    std::uint32_t offers_kept = 0;        // that no receive is for yet
+
+    bool has_something_for_it() const {
+        return !controls.empty() || !outboxes[0].empty() || !outboxes[1].empty() || !streams.empty();
+    }
+    // Whether the message is small, and the peer has room to keep it.
+    bool takes_eagerly(std::size_t bytes) {
+        const auto kept = [&] { return sent_eagerly + bytes + kMessageCost - handed_on_by_peer; };
+        // Looking takes a flight between cores.
+        if (kept() > kKeptOfPeer) handed_on_by_peer = line->handed_on_by_peer();
+        if (handed_on_by_peer > sent_eagerly) throw LinkLost{-1, kLinkBroken};
+        return bytes <= line->eager_limit() && kept() <= kKeptOfPeer;
+    }
+    // Both count what came without being asked for, and throw LinkLost where it is more than a peer may send so.
+    void count_eager(std::uint64_t bytes) {
+        came_eagerly += bytes + kMessageCost;
+        if (came_eagerly - handed_on > kKeptOfPeer) throw LinkLost{-1, kLinkOverrun};
+    }
+    void count_offer() {
+        if (++offers_kept > kOfferIds) throw LinkLost{-1, kLinkOverrun};
+    }
+    bool put_eagerly(const MessageRequest& request) {
+        const MessageFrame frame{FrameKind::eager, 0, 0, request.tag, request.bytes, 0, request.element};
+        if (!line->put(frame, static_cast<const std::byte*>(request.in))) return false;
+        sent_eagerly += request.bytes + kMessageCost;
+        return true;
+    }
+    // So much of what came so was taken by its receive, or is for nobody.
+    void note_handed_on(std::uint64_t bytes) {
+        handed_on += bytes + kMessageCost;
+        if (line) line->set_handed_on(handed_on);
+    }
+};
+
+}  // namespace ddprun::inline detail
