@@ -35,7 +35,6 @@ class MessageSleepers {
 
     bool shares_memory() const noexcept { return bell_ != &own_bell_; }
     MessageBell& bell() noexcept { return *bell_; }
-    const MessageBell& bell() const noexcept { return *bell_; }
     // Any thread: lines to other hosts are in use.
     bool is_connected() const noexcept { return connected_.load(std::memory_order_relaxed); }
 

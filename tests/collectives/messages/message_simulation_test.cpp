@@ -77,15 +77,16 @@ struct Run {
         simulation.wait_until(
             [this, turn] { return met >= (turn + 1) * static_cast<std::size_t>(ranks.size()); });
     }
-    void linger() {
-        for (std::size_t i = simulation.draw(8); i > 0; --i) simulation.yield();
+    // No messenger knows that somebody waits for it.
+    void come_to_end(const Started& operation) {
+        simulation.waits_for(describe(operation->request));
+        simulation.wait_until([&] { return operation->has_ended(); });
+        if (operation->error) throw CollectiveError(*operation->error);
     }
-    // Ends by itself, or by a thread that waits for it.
     void end(int rank, const Started& operation) {
         simulation.waits_for(describe(operation->request));
         if (simulation.once_in(2)) messenger(rank).await(*operation, Deadline::max());
-        simulation.wait_until([&] { return operation->has_ended(); });
-        if (operation->error) throw CollectiveError(*operation->error);
+        come_to_end(operation);
     }
 
     Simulation simulation;
@@ -183,6 +184,9 @@ void expect_credit(Run& run, int rank) {
         if (peer != rank) open.push_back(start(messenger, receiving(none, peer, kOver)));
     }
     run.meet();
+    // Credit comes as messages do.
+    run.simulation.wait_until([&] { return run.ranks.is_quiet(); });
+    run.meet();
     for (int i = 0; i < kProbes; ++i) {
         for (int peer = 0; peer < run.ranks.size(); ++peer) {
             if (peer != rank) messenger.run(sending(probe, peer, kProbe));
@@ -220,8 +224,11 @@ TEST_CASE("any messages of simulated ranks come, by whoever waits or nobody, and
                 });
             }
             run.simulation.wait_until([&busy] { return busy == 0; });
-            run.meet();
-            expect_credit(run, rank);
+            // What was kept at first is given back, too.
+            for (int i = 0; i < 2; ++i) {
+                run.meet();
+                expect_credit(run, rank);
+            }
         });
     });
 }
@@ -244,10 +251,7 @@ TEST_CASE("what simulated ranks start comes though nobody waits for it, also whe
                         open.push_back(start(run.messenger(rank), sending(one.bytes, one.to, i)));
                     if (run.simulation.once_in(2)) run.simulation.yield();
                 }
-                for (const Started& one : open) {
-                    run.simulation.waits_for(describe(one->request));
-                    run.simulation.wait_until([&] { return one->has_ended(); });
-                }
+                for (const Started& one : open) run.come_to_end(one);
                 run.meet();
             }
         });
@@ -255,7 +259,7 @@ TEST_CASE("what simulated ranks start comes though nobody waits for it, also whe
 }
 
 TEST_CASE("blocking calls go round simulated ranks, while all others sleep", "[messages][simulated]") {
-    try_seeds(40, kLayouts, [](Run& run) {
+    try_seeds(160, kLayouts, [](Run& run) {
         const std::size_t size = run.simulation.once_in(2) ? 8 : 40'000;
         run.each([&run, size](int rank) {
             Messenger& messenger = run.messenger(rank);
@@ -263,7 +267,7 @@ TEST_CASE("blocking calls go round simulated ranks, while all others sleep", "[m
             for (int round = 0; round < 8; ++round) {
                 Bytes bytes(size, static_cast<unsigned char>(round));
                 // Some come while nobody waits for them.
-                run.linger();
+                run.simulation.linger();
                 if (rank == 0) messenger.run(sending(bytes, 1, 1));
                 bytes.assign(size, 99);
                 messenger.run(receiving(bytes, (rank + ranks - 1) % ranks, 1));
@@ -274,23 +278,41 @@ TEST_CASE("blocking calls go round simulated ranks, while all others sleep", "[m
     });
 }
 
-TEST_CASE("a message from one thread of a simulated rank to another wakes that", "[messages][simulated]") {
-    try_seeds(40, kLayouts, [](Run& run) {
-        run.each([&run](int rank) {
+TEST_CASE("threads of a simulated rank wake each other, and hide nothing from what was started",
+          "[messages][simulated]") {
+    try_seeds(160, kLayouts, [](Run& run) {
+        const bool is_quiet = run.simulation.once_in(2);  // else others wake them, too
+        run.each([&run, is_quiet](int rank) {
             Messenger& messenger = run.messenger(rank);
-            bool received = false;
+            const int ranks = run.ranks.size();
+            constexpr int kRounds = 4;
+            int busy = 2;
+            // The one waits for the other, now and then.
             run.thread(rank, "receiver", [&] {
-                for (int round = 0; round < 3; ++round) {
+                for (int round = 0; round < kRounds; ++round) {
                     Bytes in(40'000);
+                    run.simulation.linger();
                     messenger.run(receiving(in, run.simulation.once_in(2) ? rank : kAnyRank, 1));
                 }
-                received = true;
+                --busy;
             });
-            for (int round = 0; round < 3; ++round) {
-                run.linger();
-                messenger.run(sending(Bytes(40'000), rank, 1));
+            run.thread(rank, "sender", [&] {
+                for (int round = 0; round < kRounds; ++round) {
+                    run.simulation.linger();
+                    messenger.run(sending(Bytes(40'000), rank, 1));
+                }
+                --busy;
+            });
+            for (int round = 0; !is_quiet && round < kRounds; ++round) {
+                const Bytes out(150'000, static_cast<unsigned char>(round));
+                Bytes in(out.size());
+                const Started open[] = {start(messenger, receiving(in, (rank + ranks - 1) % ranks, 2)),
+                                        start(messenger, sending(out, (rank + 1) % ranks, 2))};
+                run.simulation.linger();
+                for (const Started& one : open) run.come_to_end(one);
+                expect(in == out, "the bytes");
             }
-            run.simulation.wait_until([&] { return received; });
+            run.simulation.wait_until([&] { return busy == 0; });
         });
     });
 }
@@ -348,6 +370,25 @@ TEST_CASE("messages of simulated ranks that are there when they are received giv
                 run.meet();
                 if (rank == 1) run.messenger(1).run(receiving(bytes, 0, 1));
                 run.meet();
+            }
+        });
+    });
+}
+
+TEST_CASE("a simulated rank keeps offers without end, if they are received", "[messages][simulated]") {
+    try_seeds(1, {"aa", "ab"}, [](Run& run) {
+        run.each([&run](int rank) {
+            Bytes bytes(20'000);
+            Bytes none;
+            for (int round = 0; round < 2; ++round) {
+                std::vector<Started> open;
+                for (std::uint32_t i = 0; rank == 0 && i < kMessageOffers; ++i)
+                    open.push_back(start(run.messenger(0), sending(bytes, 1, 1)));
+                rank == 0 ? run.messenger(0).run(sending(none, 1, 2))
+                          : run.messenger(1).run(receiving(none, 0, 2));
+                for (std::uint32_t i = 0; rank == 1 && i < kMessageOffers; ++i)
+                    run.messenger(1).run(receiving(bytes, 0, 1));
+                for (const Started& one : open) run.end(0, one);
             }
         });
     });

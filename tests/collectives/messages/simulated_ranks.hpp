@@ -45,6 +45,9 @@ class Simulation {
     void yield() {
         wait_until([] { return true; });
     }
+    void linger() {
+        for (std::size_t turns = draw(8); turns > 0; --turns) yield();
+    }
     void wait_until(std::function<bool()> ready) {
         running_->ready = std::move(ready);
         ::swapcontext(&running_->context, &main_);
@@ -119,6 +122,7 @@ struct Wire {
         std::vector<std::byte> payload;
     };
     std::deque<Frame> frames;
+    std::deque<Frame> unsent;
 };
 
 // Frames between ranks of different hosts, as TcpMessageLine has them.
@@ -130,9 +134,9 @@ class SimulatedLine final : public MessageLine {
     SimulatedLine(int peer, Wire& out, Wire& in) : peer_(peer), out_(out), in_(in) {}
 
     bool put(const MessageFrame& frame, const std::byte* payload) override {
-        if (write_.size() >= 4 && !flush() && write_.size() >= 4) return false;
+        if (out_.unsent.size() >= 4 && !flush() && out_.unsent.size() >= 4) return false;
         const bool carries = frame.kind == FrameKind::eager || frame.kind == FrameKind::piece;
-        write_.push_back(
+        out_.unsent.push_back(
             {frame, carries ? std::vector(payload, payload + frame.bytes) : std::vector<std::byte>()});
         flush();
         return true;
@@ -158,23 +162,22 @@ class SimulatedLine final : public MessageLine {
     bool flush() override {
         if (handed_on_ - told_ >= kCreditStep) {
             told_ = handed_on_;
-            write_.push_back({{FrameKind::credit, 0, 0, told_, 0, 0}, {}});
+            out_.unsent.push_back({{FrameKind::credit, 0, 0, told_, 0, 0}, {}});
         }
-        for (; !write_.empty() && out_.frames.size() < Wire::kRoom; write_.pop_front())
-            out_.frames.push_back(std::move(write_.front()));
-        return write_.empty();
+        for (; !out_.unsent.empty() && out_.frames.size() < Wire::kRoom; out_.unsent.pop_front())
+            out_.frames.push_back(std::move(out_.unsent.front()));
+        return out_.unsent.empty();
     }
     // No descriptors: numbers that poll() of SimulatedSurroundings knows.
     void add_descriptors(std::vector<pollfd>& descriptors) override {
         descriptors.push_back({-2 - peer_, POLLIN, 0});
-        if (!write_.empty()) descriptors.push_back({-2 - peer_, POLLOUT, 0});
+        if (!out_.unsent.empty()) descriptors.push_back({-2 - peer_, POLLOUT, 0});
     }
 
   private:
     int peer_;
     Wire& out_;
     Wire& in_;
-    std::deque<Wire::Frame> write_;
     Wire::Frame taken_;
     std::uint64_t handed_on_ = 0;
     std::uint64_t told_ = 0;
@@ -195,6 +198,11 @@ class SimulatedRanks {
         messenger(rank).close(Deadline::max());
         ranks_[static_cast<std::size_t>(rank)].left = true;
         tell_all();
+    }
+    // All that was put between hosts has come.
+    bool is_quiet() const {
+        return std::ranges::all_of(
+            wires_, [](const auto& one) { return one.second.frames.empty() && one.second.unsent.empty(); });
     }
     // Of copies from the memory of others.
     void let_copies_be(std::function<Copied()> outcome) { outcome_ = std::move(outcome); }
@@ -243,10 +251,10 @@ class SimulatedSurroundings final : public MessageSurroundings {
         return std::make_unique<SimulatedLine>(rank, wire(rank_, rank), wire(rank, rank_));
     }
     Copied copy_from(std::int32_t, std::uint64_t place, void* out, std::size_t bytes) override {
-        simulation().yield();
+        simulation().linger();
         const Copied outcome = ranks_.outcome_();
         if (outcome == Copied::all) std::memcpy(out, reinterpret_cast<const void*>(place), bytes);
-        simulation().yield();
+        simulation().linger();
         return outcome;
     }
     void make_thread(std::function<void()> body) override {
