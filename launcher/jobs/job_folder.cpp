@@ -223,14 +223,15 @@ bool leaves_nothing(const fs::path& folder) {
 }
 
 bool is_left_over(const fs::path& folder) {
-    if (!leaves_nothing(folder)) return false;
-    const ClaimState claim = claim_on(folder);
-    const auto record = read_record(folder);
-    if (claim == ClaimState::held || (record && process_lives(*record))) return false;
+    const ClaimState claim = leaves_nothing(folder) ? claim_on(folder) : ClaimState::held;
+    if (claim == ClaimState::held) return false;
     std::error_code none;
     const auto touched = fs::last_write_time(folder, none);
     const auto age = fs::file_time_type::clock::now() - touched;
-    return !none && (claim == ClaimState::free ? age > kForkTimeout : age > kUnclaimableTimeout);
+    if (none || age <= (claim == ClaimState::free ? kForkTimeout : kUnclaimableTimeout)) return false;
+    // Last, since every launcher asks: none looks at the processes of jobs that run.
+    const auto record = read_record(folder);
+    return !record || !process_lives(*record);
 }
 
 std::string ids_of(const std::vector<const Job*>& jobs) {

@@ -3,11 +3,12 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 
 import support
-from support import EndToEndTest, program
+from support import EndToEndTest, program, worker
 
 
 class OtherProcesses(EndToEndTest):
@@ -42,6 +43,15 @@ class OtherProcesses(EndToEndTest):
         return sorted(set(re.findall(r'"/proc/(\d+)/', trace)) - own)
 
     def test_no_end_looks_at_others(self):
+        jobs = tempfile.TemporaryDirectory()
+        self.addCleanup(jobs.cleanup)
+        self.environment["DDPRUN_JOBS_DIR"] = jobs.name
+        # Another job runs, of which ddpctl knows; and one was killed just now.
+        killed, runs = (self.launch(*worker("ready-then-wait")) for _ in range(2))
+        for launcher in (killed, runs):
+            launcher.wait_for_line("^ready$")
+        killed.send(signal.SIGKILL)
+        killed.wait()
         for code, *words in ((0, "exit", "0"), (0, "daemon", "exit", "0"), (3, "exit", "3"),
                              (3, "--only-rank", "0", "exit", "3", "else", "ready-then-wait"),
                              (3, "--only-rank", "0", "daemon", "exit", "3", "else", "daemon", "ignore-term")):
