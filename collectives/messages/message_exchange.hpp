@@ -1,5 +1,6 @@
 // MessageExchange: all that a messenger knows of the messages of one communicator: which is for which receive
-// (MessageMatcher), how they move (MessageFlow), and what ends them before their time. It has no threads, and never waits.
+// (MessageMatcher), how they move (MessageFlow), and what ends them before their time. It has no threads, and
+// never waits.
 //
 // Under the messenger's lock, but for is_ready(), hear_news() and set_timeout().
 #pragma once
@@ -80,7 +81,8 @@ class MessageExchange {
     void take(int from, const MessageFrame& frame, const std::byte* payload);
     void take_message(int from, const MessageFrame& frame, const std::byte* payload);
 
-    // Ends the operation before its time: it is in nothing any more. True if its receiver has taken it before.
+    // Ends the operation before its time: it is in nothing any more. True if its receiver has taken it
+    // before.
     bool withdraw(MessageOperation& operation);
     void look_at_news();
     bool is_over(int whom) const;

@@ -1,9 +1,9 @@
-// MessageFlow: how messages move between a rank and its peers: lines, credit, offers, and the bytes of both. Under the
-// messenger's lock, but for is_ready().
+// MessageFlow: how messages move between a rank and its peers: lines, credit, offers, and the bytes of both.
+// Under the messenger's lock, but for is_ready().
 //
-// Small messages go at once where their receiver has room to keep them. All others are offered; when a receive has come,
-// the receiver copies the bytes out of the sender's memory, or asks for them piece by piece. Which message is for which
-// receive is decided elsewhere.
+// Small messages go at once where their receiver has room to keep them. All others are offered; when a
+// receive has come, the receiver copies the bytes out of the sender's memory, or asks for them piece by
+// piece. Which message is for which receive is decided elsewhere.
 #pragma once
 
 #include <atomic>
@@ -73,7 +73,8 @@ class MessageFlow {
     void lose(int whom, const LinkLost& how);
     bool has_lost() const noexcept { return any_lost_; }
 
-    // A frame that is about an offer, or its bytes. Returns a receive that waits for another message again. Throws LinkLost.
+    // A frame that is about an offer, or its bytes. Returns a receive that waits for another message again.
+    // Throws LinkLost.
     MessageOperation* take(int from, const MessageFrame& frame, const std::byte* payload);
     // The offer is for the receive.
     Acceptance accept(MessageOperation& receive, const ArrivedMessage& message);
@@ -83,7 +84,8 @@ class MessageFlow {
     // Ends the sends whose bytes were copied.
     void look_at_offers();
 
-    // Ends a send to another rank before its time: it is in nothing any more. True if its receiver has taken it before.
+    // Ends a send to another rank before its time: it is in nothing any more. True if its receiver has taken
+    // it before.
     bool withdraw_send(MessageOperation& send);
     void withdraw_receive(const MessageOperation& receive);
     // A byte of the send has moved.

@@ -59,8 +59,8 @@ std::uint64_t line_of_bytes(std::uint64_t bytes) {
 }  // namespace
 
 void ring_bell(MessageBell& bell) {
-    // `sleepers` is read after a store, and counted up before a look, that are sequentially consistent (stamp,
-    // cells, taken, news_): either the sleeper sees the store, or this rank the sleeper.
+    // `sleepers` is read after a store, and counted up before a look, that are sequentially consistent
+    // (stamp, cells, taken, news_): either the sleeper sees the store, or this rank the sleeper.
     if (bell.sleepers.load(std::memory_order_seq_cst) == 0) return;
     bell.count.fetch_add(1, std::memory_order_seq_cst);
     futex_wake_all(bell.count);

@@ -1,6 +1,7 @@
 // MessageLine: frames to and from one peer. Under the messenger's lock, but for is_ready().
 //
-// Frames come in the order in which they were put. A line never waits: what has no room is refused, and is put again later.
+// Frames come in the order in which they were put. A line never waits: what has no room is refused, and is
+// put again later.
 #pragma once
 
 #include <array>
@@ -53,7 +54,8 @@ class MessageFrames {
     // What comes next is put there, and add() says how much; behind a next() that was false there is room.
     std::span<std::byte> room();
     void add(std::size_t count) { end_ += count; }
-    // False: the next one is not whole yet. Its payload stays until release(). Throws LinkLost where it is none.
+    // False: the next one is not whole yet. Its payload stays until release(). Throws LinkLost where it is
+    // none.
     bool next(MessageFrame& frame, const std::byte*& payload);
     void release() { begin_ += size_; }
 
@@ -69,8 +71,8 @@ class MessageLine {
   public:
     virtual ~MessageLine() = default;
 
-    // Takes a frame with `payload` behind it (frame.bytes for eager and piece), all or nothing: false if there is no room.
-    // Throws LinkLost.
+    // Takes a frame with `payload` behind it (frame.bytes for eager and piece), all or nothing: false if
+    // there is no room. Throws LinkLost.
     virtual bool put(const MessageFrame& frame, const std::byte* payload) = 0;
     // The next frame that has come, whose payload stays until release(). Throws LinkLost.
     virtual bool take(MessageFrame& frame, const std::byte*& payload) = 0;

@@ -1,7 +1,8 @@
 // MessageMatcher: which message is for which receive. Pure.
 //
-// A receive takes the earliest message of its tag from its rank, or from any; a message goes to the earliest receive that
-// may take it. What fits nothing yet is kept in the order of its coming. Not for several threads.
+// A receive takes the earliest message of its tag from its rank, or from any; a message goes to the earliest
+// receive that may take it. What fits nothing yet is kept in the order of its coming. Not for several
+// threads.
 #pragma once
 
 #include <algorithm>
@@ -34,8 +35,8 @@ struct ArrivedMessage {
     std::unique_ptr<std::byte[]> kept = nullptr;
 };
 
-// Receive is what the caller knows receives by: it has peer() and tag(), and the order in which receives were made by
-// number(). Borrowed while posted.
+// Receive is what the caller knows receives by: it has peer() and tag(), and the order in which receives were
+// made by number(). Borrowed while posted.
 template <class Receive>
 class MessageMatcher {
   public:
@@ -97,7 +98,8 @@ class MessageMatcher {
         return true;
     }
 
-    // Its sender has given up an offer. Returns how many were kept: one, or none; of a sender that makes no sense maybe more.
+    // Its sender has given up an offer. Returns how many were kept: one, or none; of a sender that makes no
+    // sense maybe more.
     std::size_t take_back(int source, std::uint64_t tag, std::uint32_t id, std::uint32_t turn) {
         Queue* const queue = find(tag);
         if (queue == nullptr) return 0;
@@ -113,7 +115,8 @@ class MessageMatcher {
     std::size_t kept() const noexcept { return arrived_; }
 
   private:
-    // A tag that is used again and again costs nothing to look up; more tags than this are forgotten between uses.
+    // A tag that is used again and again costs nothing to look up; more tags than this are forgotten between
+    // uses.
     static constexpr std::size_t kRemembered = 64;
 
     struct Queue {
@@ -121,7 +124,8 @@ class MessageMatcher {
         std::list<ArrivedMessage> arrived;
     };
 
-    // Null if nothing has or had this tag, unless it is to be made. One tag is often looked up again and again.
+    // Null if nothing has or had this tag, unless it is to be made. One tag is often looked up again and
+    // again.
     Queue* find(std::uint64_t tag, bool make = false) {
         if (last_ != nullptr && last_->first == tag) return &last_->second;
         const auto found = make ? queues_.try_emplace(tag).first : queues_.find(tag);

@@ -46,7 +46,8 @@ struct MessagePeer {
         if (handed_on_by_peer > sent_eagerly) throw LinkLost{-1, kLinkBroken};
         return bytes <= line->eager_limit() && kept() <= kKeptOfPeer;
     }
-    // Both count what came without being asked for, and throw LinkLost where it is more than a peer may send so.
+    // Both count what came without being asked for, and throw LinkLost where it is more than a peer may send
+    // so.
     void count_eager(std::uint64_t bytes) {
         came_eagerly += bytes + kMessageCost;
         if (came_eagerly - handed_on > kKeptOfPeer) throw LinkLost{-1, kLinkOverrun};

@@ -91,7 +91,8 @@ std::uint32_t MessageSleepers::watch() {
 }
 
 void MessageSleepers::rest(Lock& lock, std::uint32_t count, Deadline end) {
-    // A waiter has come and left while the helper copied without the lock: nobody has rung for what came since.
+    // A waiter has come and left while the helper copied without the lock: nobody has rung for what came
+    // since.
     if (!is_counted(helper_.load()) && helper_is_needed()) return;
     tell_helper(HelperEvent::rests);
     lock.unlock();

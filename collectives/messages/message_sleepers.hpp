@@ -1,5 +1,5 @@
-// MessageSleepers: the threads of a messenger that sleep, and who is woken by what; sleeper_table.hpp says which. This
-// carries out what the table says.
+// MessageSleepers: the threads of a messenger that sleep, and who is woken by what; sleeper_table.hpp says
+// which. This carries out what the table says.
 //
 // Under the messenger's lock, where nothing else is said.
 #pragma once
@@ -24,7 +24,8 @@ namespace ddprun::inline detail {
 class MessageSleepers {
   public:
     using Lock = std::unique_lock<std::mutex>;
-    // The bodies of the helper, and of the thread for connections, which only ranks have that share memory with others.
+    // The bodies of the helper, and of the thread for connections, which only ranks have that share memory
+    // with others.
     struct Threads {
         std::function<void()> helper;
         std::function<void()> connections;
@@ -49,8 +50,8 @@ class MessageSleepers {
     bool end_waiting() {
         return waiters_.fetch_sub(1, std::memory_order_seq_cst) <= 1 && has_something_open();
     }
-    // Counts a thread among the bell's sleepers before it looks for the last time: whoever has something for it sees
-    // it from here on. Returns what the bell has to count until it is woken.
+    // Counts a thread among the bell's sleepers before it looks for the last time: whoever has something for
+    // it sees it from here on. Returns what the bell has to count until it is woken.
     std::uint32_t count_in();
     void count_out() { bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst); }
     void doze(std::uint32_t count, Deadline end) { surroundings_.sleep_on(bell_->count, count, end); }
@@ -61,7 +62,8 @@ class MessageSleepers {
     void leave_alone(IsReady is_ready);
     // An operation was started. Throws std::system_error where there is no thread for it.
     void want_helper();
-    // Lines to other hosts shall be; returns with the thread that looks after them. Throws as Event and want_helper().
+    // Lines to other hosts shall be; returns with the thread that looks after them. Throws as Event and
+    // want_helper().
     void prepare_connections();
     void note_connected() { connected_.store(true, std::memory_order_seq_cst); }
     void begin_started() { started_open_.fetch_add(1, std::memory_order_seq_cst); }
@@ -81,8 +83,8 @@ class MessageSleepers {
     // What the helper and the thread for connections are there for.
     bool helper_is_needed() const { return waiters_.load() == 0 && has_something_open(); }
     bool connections_are_needed() const { return waiters_.load() > 0 || has_something_open(); }
-    // These are the helper's: it sleeps until it is called; says that it will look, and gets what the bell has to count
-    // until it is woken; and rests on the bell. It has the lock again behind each.
+    // These are the helper's: it sleeps until it is called; says that it will look, and gets what the bell
+    // has to count until it is woken; and rests on the bell. It has the lock again behind each.
     void idle(Lock& lock);
     std::uint32_t watch();
     void rest(Lock& lock, std::uint32_t count, Deadline end);

@@ -1,5 +1,6 @@
-// MessageSurroundings: what a messenger has from outside: news of other ranks, lines to those of other hosts, threads and
-// their sleep, and copies from other processes. Nothing of it is called for a small message that is there.
+// MessageSurroundings: what a messenger has from outside: news of other ranks, lines to those of other hosts,
+// threads and their sleep, and copies from other processes. Nothing of it is called for a small message that
+// is there.
 #pragma once
 
 #include <poll.h>
@@ -20,8 +21,8 @@
 
 namespace ddprun::inline detail {
 
-// A sleep that nobody ends; it matters only where a peer is killed between its message and its ring of the bell. Deadlines that
-// are later need wake nobody.
+// A sleep that nobody ends; it matters only where a peer is killed between its message and its ring of the
+// bell. Deadlines that are later need wake nobody.
 inline constexpr std::chrono::milliseconds kLongestMessageSleep{500};
 
 // What became of a copy. What cannot be read may be memory that only the process itself can read.
@@ -31,8 +32,8 @@ class MessageSurroundings {
   public:
     virtual ~MessageSurroundings() = default;
 
-    // These are the Lifeline's: why the communicator has ended, after which operation a rank has left, and what ends
-    // it now. `hook` is called at news of both, on any thread: it must not block; empty: no more.
+    // These are the Lifeline's: why the communicator has ended, after which operation a rank has left, and
+    // what ends it now. `hook` is called at news of both, on any thread: it must not block; empty: no more.
     virtual std::optional<Verdict> verdict() const = 0;
     virtual std::optional<std::uint64_t> left_after(int rank) const = 0;
     virtual Verdict declare(const Verdict& verdict) = 0;

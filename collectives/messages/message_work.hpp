@@ -14,7 +14,8 @@ namespace ddprun::inline detail {
 
 class MessageWork final : public WorkState {
   public:
-    // Throws invalid_argument, and system if there is no thread; all else is the work's end. The work keeps `messenger`.
+    // Throws invalid_argument, and system if there is no thread; all else is the work's end. The work keeps
+    // `messenger`.
     static std::shared_ptr<MessageWork> start(Messenger& messenger, const MessageRequest& request) {
         auto work = make_in_process<MessageWork>(request, messenger.shared_from_this());
         messenger.start(work->operation_, work);

@@ -248,7 +248,8 @@ void Messenger::serve_started() {
     }
 }
 
-// Looks for what was started, then rests on the bell: as long as operations come it stays there, where nobody need call it.
+// Looks for what was started, then rests on the bell: as long as operations come it stays there, where nobody
+// need call it.
 std::uint64_t Messenger::watch_bell(Lock& lock) {
     const std::uint32_t count = sleepers_.watch();
     if (sleepers_.helper_is_needed()) {

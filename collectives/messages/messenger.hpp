@@ -1,19 +1,22 @@
-// Messenger: sends and receives by tag of one communicator, from and to any rank, beside the order of its collectives.
+// Messenger: sends and receives by tag of one communicator, from and to any rank, beside the order of its
+// collectives.
 //
-// Small messages go at once, and are kept by their receiver until a receive is for them; each rank bounds what others may
-// send it so. Large ones, and all beyond that bound, are offered, and their bytes move when a receive has come: between
-// ranks of a host the receiver copies them out of the sender's memory (process_vm_readv), where the system lets it; else
-// the sender puts them on their way piece by piece. So no buffer grows without bound, and no order of sends and receives
-// can make ranks wait for each other that need not.
+// Small messages go at once, and are kept by their receiver until a receive is for them; each rank bounds
+// what others may send it so. Large ones, and all beyond that bound, are offered, and their bytes move when a
+// receive has come: between ranks of a host the receiver copies them out of the sender's memory
+// (process_vm_readv), where the system lets it; else the sender puts them on their way piece by piece. So no
+// buffer grows without bound, and no order of sends and receives can make ranks wait for each other that need
+// not.
 //
-// Whoever waits does the work, for all: under the lock it reads what has come and puts what has room. A rank that waits
-// looks again and again for a moment, where there are CPUs enough, then sleeps on its bell: a word that peers, other
-// threads and the lifeline count up; without shared memory one of those that wait sleeps on the connections, for all. A thread
-// that is made when first needed does so while nobody waits, as long as operations that were started are open, or bytes have
-// not got out. With connections beside shared memory another one sleeps on those.
+// Whoever waits does the work, for all: under the lock it reads what has come and puts what has room. A rank
+// that waits looks again and again for a moment, where there are CPUs enough, then sleeps on its bell: a word
+// that peers, other threads and the lifeline count up; without shared memory one of those that wait sleeps on
+// the connections, for all. A thread that is made when first needed does so while nobody waits, as long as
+// operations that were started are open, or bytes have not got out. With connections beside shared memory
+// another one sleeps on those.
 //
-// A messenger is its lock around three things: the exchange, which has the matching and the flow of messages, and the
-// sleepers. Any thread may call any of it. In a forked child nothing.
+// A messenger is its lock around three things: the exchange, which has the matching and the flow of messages,
+// and the sleepers. Any thread may call any of it. In a forked child nothing.
 #pragma once
 
 #include <atomic>
@@ -48,7 +51,8 @@ class Messenger final : public std::enable_shared_from_this<Messenger> {
     // Ends those that have not, unless a byte of any has moved: false then.
     bool give_up(Operations operations);
 
-    // Ends all: receives at once, sends when they are through, or at the deadline. Every later call is refused.
+    // Ends all: receives at once, sends when they are through, or at the deadline. Every later call is
+    // refused.
     void close(Deadline deadline);
     // Of those that begin from now on.
     void set_timeout(std::chrono::milliseconds timeout) { exchange_.open().set_timeout(timeout); }
@@ -102,7 +106,8 @@ class Messenger final : public std::enable_shared_from_this<Messenger> {
     bool look(MessageOperation& operation, Deadline deadline = Deadline::max());
     bool doze_for(MessageOperation& operation, Deadline deadline);
     void leave_alone();
-    // Sleeps until there is something to do, or what look(lock) returns: when, or nothing where there is no need to sleep.
+    // Sleeps until there is something to do, or what look(lock) returns: when, or nothing where there is no
+    // need to sleep.
     template <class Look>
     bool rest(Look look);
     void poll_connections(Lock& lock, Deadline until);

@@ -1,5 +1,5 @@
-// OpenMessages: the operations of a messenger that have not ended, and their deadlines. Under the messenger's lock, but for
-// set_timeout().
+// OpenMessages: the operations of a messenger that have not ended, and their deadlines. Under the messenger's
+// lock, but for set_timeout().
 #pragma once
 
 #include <algorithm>

@@ -120,7 +120,8 @@ constexpr bool counts_right(const HelperRow& row) {
            (row.action == HelperAction::uncount) == (before && !after);
 }
 
-// Where nobody else looks, the helper is awake, is called, or has others ring for it; where somebody does, it has not.
+// Where nobody else looks, the helper is awake, is called, or has others ring for it; where somebody does, it
+// has not.
 constexpr bool leaves_nothing_lying(const HelperRow& row) {
     if (row.event == HelperEvent::waiter_came) return !is_counted(row.next);
     if (row.event != HelperEvent::wanted && row.event != HelperEvent::left_alone) return true;

@@ -1,8 +1,9 @@
 // next_step() and wake_for(): which of a messenger's threads sleep, and what wakes which, as tables. Pure.
 //
-// Threads that wait for an operation sleep on the rank's bell, or one of them on the connections, for all. The helper
-// looks for what was started while nobody waits. It rests on the bell, too, but counts among the bell's sleepers, for
-// whom others ring, only while nobody waits: so an operation that is waited for at once wakes nobody.
+// Threads that wait for an operation sleep on the rank's bell, or one of them on the connections, for all.
+// The helper looks for what was started while nobody waits. It rests on the bell, too, but counts among the
+// bell's sleepers, for whom others ring, only while nobody waits: so an operation that is waited for at once
+// wakes nobody.
 #pragma once
 
 #include <cstddef>

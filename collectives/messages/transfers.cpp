@@ -1,4 +1,5 @@
-// Sends, receives and groups of them as operations: what becomes of them that do not end well is the mesh's to say.
+// Sends, receives and groups of them as operations: what becomes of them that do not end well is the mesh's
+// to say.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Transfers: carries out sends, receives and groups of them as operations of a communicator, which take their turn and
-// know no tags. Used by the thread whose turn it is.
+// Transfers: carries out sends, receives and groups of them as operations of a communicator, which take their
+// turn and know no tags. Used by the thread whose turn it is.
 #pragma once
 
 #include <span>
