@@ -141,7 +141,7 @@ class Package(support.EndToEndTest):
                            "job = ddprun.launch(['--nproc-per-node', '2', 'bash', '-c', 'echo said; exit 3'])\n"
                            "print(job.wait(), job.status()['state'], 'said' in job.logs())\n"
                            "try: job.wait(check=True)\n"
-                           "except ddprun.JobFailed as error: print(str(error).startswith('rank '), error.exit_code)\n"
+                           "except ddprun.JobFailed as error: print(str(error).startswith('bash failed; first failure: rank '), error.exit_code)\n"
                            "job = ddprun.launch(['--nproc-per-node', '2', 'sleep', '1000'])\n"
                            "print(job.status()['state'], ddprun.Job(job.id).status()['job']['workers'])\n"
                            "try: job.wait(0)\n"
