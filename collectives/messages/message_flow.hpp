@@ -54,7 +54,7 @@ class MessageFlow {
     // Something has come from a rank of this host. Any thread.
     bool is_ready() const;
 
-    bool needs_connections(int peer) const;
+    bool needs_connections(int whom) const;
     // Makes lines to those that have none.
     void connect();
     void disconnect();

@@ -58,18 +58,21 @@ class Job:
         with open(self.output, encoding="utf-8") as file:
             return file.read()
 
-    def await_lines(self, pattern, count=NODES):
+    def await_true(self, condition, what):
         try:
-            self.cluster.await_true(lambda: len(re.findall(pattern, self.text(), re.MULTILINE)) >= count, pattern)
+            self.cluster.await_true(condition, what)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.text()}") from None
+
+    def await_lines(self, pattern, count=NODES):
+        self.await_true(lambda: len(re.findall(pattern, self.text(), re.MULTILINE)) >= count, pattern)
 
     def shown(self, name):
         return re.search(rf"\b{name}=(\S*)", self.slurm("scontrol", "show", "job", self.id))[1]
 
     def await_state(self, *states):
-        self.cluster.await_true(lambda: self.slurm("squeue", "-h", "-t", "all", "-j", self.id, "-o", "%T").strip() in states,
-                                f"job {self.id} {' or '.join(states)}")
+        self.await_true(lambda: self.slurm("squeue", "-h", "-t", "all", "-j", self.id, "-o", "%T").strip() in states,
+                        f"job {self.id} {' or '.join(states)}")
 
     def await_turn(self, turn):
         """The job has been requeued, `turn` times in all, and begins where it was."""
