@@ -43,6 +43,9 @@ constexpr const char* kRecordRoomName = ".job";
 // What the record says more once the job has a name; some more than the longest file name.
 constexpr std::size_t kRoomOfNames = 4096;
 
+// Nobody asks for a job in the foreground that ends sooner, and its start and end cost nothing more.
+constexpr std::chrono::milliseconds kUnknownTime{250};
+
 OwnedDescriptor need_file(int fd, const std::string& what) {
     if (fd < 0) fail_errno(errno, "cannot detach: " + what);
     return OwnedDescriptor(fd);
@@ -105,7 +108,10 @@ class KnownJob final : public Feature {
     void began(AgentControls& agent) override;
     void workers_run(const RoundReady& place) override;
     std::optional<std::string> ended(const JobResult& result) override;
-    void agent_leaves() override { agent_ = nullptr; }
+    void agent_leaves() override {
+        agent_ = nullptr;
+        pause_.reset();
+    }
 
   private:
     bool is_detached() const { return room_.has_value(); }
@@ -113,8 +119,8 @@ class KnownJob final : public Feature {
     void record_start();
     [[noreturn]] void fail_record(const boost::system::error_code& error) const;
     void write_record() const;
-    void begin_in_foreground();
-    void publish(const RoundReady& place);
+    void begin_in_foreground(const std::string& job_id, int node_rank);
+    void publish(const std::string& job_id, int node_rank);
     void serve();
     void watch();
     void make_anew();
@@ -128,9 +134,10 @@ class KnownJob final : public Feature {
     std::optional<ReservedFile> room_;  // of a detached job's result
     std::size_t room_size_ = 0;         // once it is known of how many ranks the result tells
     OwnedDescriptor parent_;
-    AgentControls* agent_ = nullptr;  // until the job is over
-    bool is_known_ = false;           // the folder has its final name
-    bool is_kept_ = false;            // it stays when the launcher has ended
+    std::optional<boost::asio::steady_timer> pause_;  // until a job in the foreground is known
+    AgentControls* agent_ = nullptr;                  // until the job is over
+    bool is_known_ = false;                           // the folder has its final name
+    bool is_kept_ = false;                            // it stays when the launcher has ended
 };
 
 void KnownJob::began(AgentControls& agent) {
@@ -224,21 +231,24 @@ void KnownJob::make_anew() {
     }
 }
 
-void KnownJob::begin_in_foreground() {
+void KnownJob::begin_in_foreground(const std::string& job_id, int node_rank) try {
     const auto jobs = make_jobs_folder({current_environment(), ::geteuid()});
     remove_left_over(jobs);
     folder_ = make_starting_folder(jobs);
     claim_ = FolderClaim(folder_);
     record_start();
     serve();
+    publish(job_id, node_rank);
+} catch (const std::exception& error) {
+    agent_->say(LogLevel::debug, fmt::format("ddpctl does not know of this job: {}", error.what()));
 }
 
-void KnownJob::publish(const RoundReady& place) {
-    record_.job_id = place.job_id;
-    record_.node_rank = place.group_rank;
+void KnownJob::publish(const std::string& job_id, int node_rank) {
+    record_.job_id = job_id;
+    record_.node_rank = node_rank;
     // Of `python3 train.py` and `bash run.sh` the script is what people know.
     const std::vector<std::string>& words = agent_->options().program_words;
-    record_.id = job_name(words.empty() ? record_.entry_name : words.back(), place.job_id);
+    record_.id = job_name(words.empty() ? record_.entry_name : words.back(), job_id);
     // The workers' output may have filled the disk by now.
     const std::string text = to_json(record_);
     const auto error = record_room_
@@ -250,9 +260,9 @@ void KnownJob::publish(const RoundReady& place) {
 }
 
 void KnownJob::workers_run(const RoundReady& place) {
-    if (is_known_ || agent_ == nullptr) return;
+    if (is_known_ || pause_ || agent_ == nullptr) return;
     if (is_detached()) {
-        publish(place);
+        publish(place.job_id, place.group_rank);
         is_kept_ = true;
         watch();
         room_size_ = kResultRoom + kRoomOfRank * static_cast<std::size_t>(place.world_size);
@@ -260,12 +270,11 @@ void KnownJob::workers_run(const RoundReady& place) {
         prune_jobs(folder_.parent_path());
         return tell_started(std::move(parent_), folder_.filename().string());
     }
-    try {
-        begin_in_foreground();
-        publish(place);
-    } catch (const std::exception& error) {
-        agent_->say(LogLevel::debug, fmt::format("ddpctl does not know of this job: {}", error.what()));
-    }
+    pause_.emplace(agent_->executor(), kUnknownTime);
+    pause_->async_wait([this, job_id = place.job_id,
+                        node_rank = place.group_rank](const boost::system::error_code& cancelled) {
+        if (!cancelled && agent_ != nullptr) begin_in_foreground(job_id, node_rank);
+    });
 }
 
 std::optional<std::string> KnownJob::ended(const JobResult& result) {

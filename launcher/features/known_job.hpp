@@ -3,9 +3,9 @@
 //
 // A detached job has its folder from the start, since its output is there, tells the launcher's parent when
 // its workers run, and leaves a result; what cannot be made ends it. If its workers never run the folder is
-// removed; if something else removes it later, it is made anew. A job in the foreground has one while its
-// workers run, and nothing is left of it; where none can be made, ddpctl does not know of the job, which runs
-// all the same.
+// removed; if something else removes it later, it is made anew. A job in the foreground has one, a moment
+// after its workers began, while its workers run, and nothing is left of it; where none can be made, ddpctl
+// does not know of the job, which runs all the same.
 #pragma once
 
 #include <filesystem>
