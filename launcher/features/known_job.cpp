@@ -43,7 +43,7 @@ constexpr const char* kRecordRoomName = ".job";
 // What the record says more once the job has a name; some more than the longest file name.
 constexpr std::size_t kRoomOfNames = 4096;
 
-// Nobody asks for a job in the foreground that ends sooner, and its start and end cost nothing more.
+// kUnknownTime: a job in the foreground that ends sooner is asked for by nobody, and costs nothing more.
 constexpr std::chrono::milliseconds kUnknownTime{250};
 
 OwnedDescriptor need_file(int fd, const std::string& what) {

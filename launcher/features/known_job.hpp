@@ -18,14 +18,14 @@
 
 namespace ddprun::inline launch {
 
-// What the launcher of a detached job has before there is an agent.
+// DetachedStart: what the launcher of a detached job has before there is an agent.
 struct DetachedStart {
     std::filesystem::path folder;      // as make_starting_folder made it; empty: the job is not detached
     std::optional<ReservedFile> room;  // reserve_result()'s
     OwnedDescriptor parent;            // detach()'s
 };
 
-// Takes the room of the job's result in its folder, before the shell is let go. Throws Error.
+// reserve_result takes the room of the job's result in its folder, before the shell is let go. Throws Error.
 ReservedFile reserve_result(const std::filesystem::path& folder);
 
 std::unique_ptr<Feature> make_known_job(FeatureInputs& inputs);

@@ -19,7 +19,7 @@
 
 namespace ddprun::inline launch {
 
-// By which way a request has come.
+// Caller: by which way a request has come.
 enum class Caller {
     own_user,  // the job's socket, which is closed to other users
     anybody,   // the health port
@@ -41,7 +41,7 @@ struct SignalEffect {
 };
 BOOST_DESCRIBE_STRUCT(SignalEffect, (), (refusal, ends_job))
 
-// The answers are made of this; called on the thread of the server's executor.
+// ViewSource: what answers are made of; called on the thread of the server's executor.
 struct ViewSource {
     std::function<AgentStatus()> status;
     std::function<SignalEffect(int)> effect_of = {};
@@ -69,7 +69,7 @@ ViewAnswer answer_to(const ViewRequest& request, const ViewSource& source);
 inline constexpr std::string_view kStatusTarget = "/status";
 std::string signal_target(int signal);
 
-// An answer that is longer is none. A status has some 90 bytes for each worker of the node.
+// kMaxAnswer: an answer that is longer is none. A status has some 90 bytes for each worker of the node.
 inline constexpr std::size_t kMaxAnswer = 4 << 20;
 
 std::string to_json(const AgentStatus& status);
