@@ -5,7 +5,7 @@ from accelerate import Accelerator
 from accelerate.utils import gather, set_seed
 from torch.utils.data import DataLoader, TensorDataset
 
-from saying import ok
+from saying import leave, ok
 
 
 def main():
@@ -28,7 +28,7 @@ def main():
     assert all(torch.equal(each, weights[0]) for each in weights)
     accelerator.wait_for_everyone()
     ok("Accelerate")
-    accelerator.end_training()
+    leave()
 
 
 main()
