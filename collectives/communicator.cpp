@@ -17,8 +17,8 @@
 namespace ddprun {
 namespace {
 
-// This is what a Work is in a forked child, whether it had ended before or not: the thread that would say so may have
-// been about to.
+// This is what a Work is in a forked child, whether it had ended before or not: the thread that would say so
+// may have been about to.
 std::optional<CollectiveError> refusal(const std::shared_ptr<WorkState>& state) {
     if (!state || !state->is_of_parent()) return std::nullopt;
     return CollectiveError(CollectiveErrorCode::invalid_argument,

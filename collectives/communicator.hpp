@@ -28,10 +28,11 @@
 // results may differ in their last bits. With NCCL both hold only where CommunicatorOptions::reproducible is
 // set.
 //
-// Threads: several may call a communicator, but for its moving and destruction; who comes first is first, and which
-// calls that are the ranks must agree on as ever. abort() and status() wait for no call. Distinct communicators are independent, but that a death ends all
-// of one family (made by split) that the dead rank is in. Each has one thread of its own, which only watches
-// for failures, and another from the first use of async() on; they block all signals.
+// Threads: several may call a communicator, but for its moving and destruction; who comes first is first, and
+// which calls that are the ranks must agree on as ever. abort() and status() wait for no call. Distinct
+// communicators are independent, but that a death ends all of one family (made by split) that the dead rank
+// is in. Each has one thread of its own, which only watches for failures, and another from the first use of
+// async() on; they block all signals.
 //
 // Buffers belong to the caller and must stay valid until the operation has ended. Counts are elements, not
 // bytes. A count of 0 is allowed everywhere and still synchronises as the operation does. Input and output
@@ -62,7 +63,8 @@
 #include "collectives/status.hpp"
 #include "collectives/work.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 struct Session;  // what a communicator owns, and nobody outside the library
 class Messenger;
 }
@@ -105,8 +107,9 @@ class AttemptedOperations final : public Operations<AttemptedOperations, Status>
 class Communicator final : public Operations<Communicator, void> {
   public:
     // Joins the job this process was started in. Reads, in this order, RANK and WORLD_SIZE (ddprun, torchrun,
-    // by hand), OMPI_COMM_WORLD_* (mpirun), PMI_* (MPICH's), SLURM_* (srun); meets at MASTER_ADDR:MASTER_PORT, where rank 0
-    // hosts the store unless the launcher does. Without any of them: one rank alone.
+    // by hand), OMPI_COMM_WORLD_* (mpirun), PMI_* (MPICH's), SLURM_* (srun); meets at
+    // MASTER_ADDR:MASTER_PORT, where rank 0 hosts the store unless the launcher does. Without any of them:
+    // one rank alone.
     static Communicator from_env(const CommunicatorOptions& options = {});
 
     // Joins by a place all ranks know: `tcp://host:port` (rank 0 hosts the store there) or `file:///path` (a
@@ -114,10 +117,10 @@ class Communicator final : public Operations<Communicator, void> {
     static Communicator connect(const std::string& url, int rank, int world_size,
                                 const CommunicatorOptions& options = {});
 
-    // Joins over a store of the program's own, and only over that; it lives as long as this communicator and those that
-    // come from it. Ranks and store are the same on all ranks; a store may be joined over several times, by all ranks in
-    // the same order. Ranks connect by the address that MASTER_ADDR is reached by where that is set, or as
-    // DDPRUN_SOCKET_IFNAME and the like say.
+    // Joins over a store of the program's own, and only over that; it lives as long as this communicator and
+    // those that come from it. Ranks and store are the same on all ranks; a store may be joined over several
+    // times, by all ranks in the same order. Ranks connect by the address that MASTER_ADDR is reached by
+    // where that is set, or as DDPRUN_SOCKET_IFNAME and the like say.
     static Communicator join(std::shared_ptr<KeyValueStore> store, int rank, int world_size,
                              const CommunicatorOptions& options = {});
 
@@ -159,38 +162,40 @@ class Communicator final : public Operations<Communicator, void> {
     // moment later.
     Status status() const noexcept;
 
-    // Messages by tag: beside the order of the operations, from any threads, any number at a time; from and to any
-    // rank, itself included. Those of one pair of ranks and one tag arrive in the order in which they were sent; a
-    // receive takes the earliest of its tag from `peer`, or with kAnySource from any rank. send_tagged returns when `data`
-    // may be written again: small messages go at once, and are kept until they are received; large ones wait for their
-    // receive. A timeout below 0 is the operation_timeout; one that runs out, a size that differs from the sent one
-    // (mismatch), and a rank that has left without it (peer_left), end that call only. The rest throws as every
-    // operation does. Not with the backend `nccl`.
+    // Messages by tag: beside the order of the operations, from any threads, any number at a time; from and
+    // to any rank, itself included. Those of one pair of ranks and one tag arrive in the order in which they
+    // were sent; a receive takes the earliest of its tag from `peer`, or with kAnySource from any rank.
+    // send_tagged returns when `data` may be written again: small messages go at once, and are kept until
+    // they are received; large ones wait for their receive. A timeout below 0 is the operation_timeout; one
+    // that runs out, a size that differs from the sent one (mismatch), and a rank that has left without it
+    // (peer_left), end that call only. The rest throws as every operation does. Not with the backend `nccl`.
     static constexpr int kAnySource = -1;
     void send_tagged(const void* data, std::size_t bytes, int peer, std::uint64_t tag,
                      std::chrono::milliseconds timeout = std::chrono::milliseconds(-1));
     // Returns who sent it.
     int recv_tagged(void* data, std::size_t bytes, int peer, std::uint64_t tag,
                     std::chrono::milliseconds timeout = std::chrono::milliseconds(-1));
-    // The same, started: the buffers must stay until the Work has ended. Work::source() says who sent it. When the
-    // communicator ends, receives that go on fail, and sends are waited for as leave_timeout says.
+    // The same, started: the buffers must stay until the Work has ended. Work::source() says who sent it.
+    // When the communicator ends, receives that go on fail, and sends are waited for as leave_timeout says.
     Work start_send_tagged(const void* data, std::size_t bytes, int peer, std::uint64_t tag,
                            std::chrono::milliseconds timeout = std::chrono::milliseconds(-1));
     Work start_recv_tagged(void* data, std::size_t bytes, int peer, std::uint64_t tag,
                            std::chrono::milliseconds timeout = std::chrono::milliseconds(-1));
 
-    // Calls ended() exactly once, on a thread of the library's: with the reason when the communicator ends by a failure or
-    // abort(), or ok when it is finalized or destroyed before. It must not throw. Any thread, as status().
+    // Calls ended() exactly once, on a thread of the library's: with the reason when the communicator ends by
+    // a failure or abort(), or ok when it is finalized or destroyed before. It must not throw. Any thread, as
+    // status().
     void on_end(std::function<void(const Status&)> ended);
 
-    // Operations that have no timeout of their own (OperationRequest::timeout) have this one from the next on, those that
-    // wait for their turn included. 1 ms at least. A send, recv or group that runs out before a byte of it has moved
-    // does not end the communicator: it has not taken place. Any other operation that runs out does.
+    // Operations that have no timeout of their own (OperationRequest::timeout) have this one from the next
+    // on, those that wait for their turn included. 1 ms at least. A send, recv or group that runs out before
+    // a byte of it has moved does not end the communicator: it has not taken place. Any other operation that
+    // runs out does.
     void set_timeout(std::chrono::milliseconds operation_timeout);
 
-    // Memory for `count` elements of T that operations use without copying it first, see shared_buffer.hpp. The others hear
-    // nothing of it; any thread. Throws also `system`: this rank has no memory;
-    // and `invalid_argument` with the backend `nccl`, whose buffers are in the device's memory.
+    // Memory for `count` elements of T that operations use without copying it first, see shared_buffer.hpp.
+    // The others hear nothing of it; any thread. Throws also `system`: this rank has no memory; and
+    // `invalid_argument` with the backend `nccl`, whose buffers are in the device's memory.
     template <Element T>
     SharedBuffer<T> allocate(std::size_t count) {
         return SharedBuffer<T>(allocate(count, sizeof(T)));
@@ -206,11 +211,12 @@ class Communicator final : public Operations<Communicator, void> {
     // could not take part by their ranks here; the text says which.
     std::optional<Communicator> split(int color, int key = 0);
 
-    // A new communicator of these ranks of this one, in this order, which only they call, with the same list and the same
-    // `name`, 1 to 256 bytes, which this communicator has had for no other; as split() else. They meet by messages; more than 32,
-    // on several hosts, and those with NCCL, as in shrink(), so that the store must still live. Takes over the options unless
-    // others are given (the backend stays). Throws by the ranks' numbers here: timed_out naming those that have not come, or
-    // one that has given up; peer_left naming one that has left this one; mismatch naming two that have other lists.
+    // A new communicator of these ranks of this one, in this order, which only they call, with the same list
+    // and the same `name`, 1 to 256 bytes, which this communicator has had for no other; as split() else.
+    // They meet by messages; more than 32, on several hosts, and those with NCCL, as in shrink(), so that the
+    // store must still live. Takes over the options unless others are given (the backend stays). Throws by
+    // the ranks' numbers here: timed_out naming those that have not come, or one that has given up; peer_left
+    // naming one that has left this one; mismatch naming two that have other lists.
     Communicator subgroup(const std::vector<int>& ranks, const std::string& name);
     Communicator subgroup(const std::vector<int>& ranks, const std::string& name,
                           const CommunicatorOptions& options);

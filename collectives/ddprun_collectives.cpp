@@ -39,8 +39,8 @@ static_assert(DDPRUN_OK == 0 && DDPRUN_SYSTEM == static_cast<int>(CollectiveErro
 
 // More than any version of a struct will have; such a size was never set.
 constexpr std::size_t kMaxStructSize = 4096;
-// These are the sizes that callers have that were compiled before these structs had their additions: all that is there was once
-// the last member, and the padding behind it.
+// These are the sizes that callers have that were compiled before these structs had their additions: all that
+// is there was once the last member, and the padding behind it.
 constexpr std::size_t kFirstRequestSize = offsetof(ddprun_request, compression);
 constexpr std::size_t kFirstOptionsSize = offsetof(ddprun_options, reproducible);
 
@@ -81,8 +81,8 @@ Reduction reduction_of(int op, double scalar) {
     return reduction;
 }
 
-// A struct that begins with its size. The caller's header may have had the members of `first_size` bytes only: the others are 0, in
-// `filled`.
+// A struct that begins with its size. The caller's header may have had the members of `first_size` bytes
+// only: the others are 0, in `filled`.
 template <class Struct>
 const Struct& known_members(const Struct& given, Struct& filled, std::size_t first_size, const char* name) {
     if (given.size < first_size || given.size % alignof(Struct) != 0 || given.size > kMaxStructSize)

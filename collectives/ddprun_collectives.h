@@ -13,8 +13,8 @@
 // with any.
 //
 // Compatibility: values are never renumbered, functions never change their parameters, and ddprun_options and
-// ddprun_request grow at their end only (see `size`). The operations by name are inline: they are the program's own, and what
-// calls the library by its symbols, as other languages do, calls ddprun_run.
+// ddprun_request grow at their end only (see `size`). The operations by name are inline: they are the
+// program's own, and what calls the library by its symbols, as other languages do, calls ddprun_run.
 #pragma once
 
 #include <stddef.h>
@@ -106,12 +106,14 @@ typedef struct ddprun_request {
     void* stream;        // a cudaStream_t, with NCCL only; see Communicator::async()
     int compression;     // of all_reduce
     int64_t timeout_ms;  // from when its turn comes; 0: the communicator's
-    // A part for each rank instead of the whole `in` or `out`, where it counts: of all_gather and gather the output's, of
-    // reduce_scatter and scatter the input's, of all_to_all both. The array may go when the call returns. all_reduce takes as many
-    // output's parts as have `count` elements together, and reduces them in place.
+    // A part for each rank instead of the whole `in` or `out`, where it counts: of all_gather and gather the
+    // output's, of reduce_scatter and scatter the input's, of all_to_all both. The array may go when the call
+    // returns. all_reduce takes as many output's parts as have `count` elements together, and reduces them in
+    // place.
     const ddprun_part* in_parts;
     const ddprun_part* out_parts;
-    // 1: each part has a count of its own, and `count` is that of the buffer without; see OperationRequest. Of all ranks, or of none.
+    // 1: each part has a count of its own, and `count` is that of the buffer without; see OperationRequest.
+    // Of all ranks, or of none.
     int counted;
     int reserved;  // 0
 } ddprun_request;
@@ -156,19 +158,21 @@ typedef struct ddprun_options {
 int ddprun_from_env(const ddprun_options* options, ddprun_communicator** comm);
 int ddprun_connect(const char* url, int rank, int world_size, const ddprun_options* options,
                    ddprun_communicator** comm);
-// Functions of a store that the caller owns; see KeyValueStore in key_value_store.hpp. Each returns 0, or a DDPRUN_… code,
-// the text by `error`. Never grows.
+// Functions of a store that the caller owns; see KeyValueStore in key_value_store.hpp. Each returns 0, or a
+// DDPRUN_… code, the text by `error`. Never grows.
 typedef struct ddprun_store {
     size_t size;    // sizeof(ddprun_store)
     void* context;  // each function gets it
     int (*set)(void* context, const char* key, const void* value, size_t bytes);
-    // Waits for the key, timeout_ms (1 at least) at most, else DDPRUN_TIMED_OUT; calls take(sink, value, bytes) once.
+    // Waits for the key, timeout_ms (1 at least) at most, else DDPRUN_TIMED_OUT; calls take(sink, value,
+    // bytes) once.
     int (*get)(void* context, const char* key, int64_t timeout_ms,
                void (*take)(void* sink, const void* value, size_t bytes), void* sink);
     int (*add)(void* context, const char* key, int64_t amount, int64_t* sum);
     int (*remove)(void* context, const char* key);  // may be NULL
     const char* (*error)(void* context);            // may be NULL: the text of this thread's latest failure
-    // May be NULL: called once, when the communicator and all that come from it are gone, or ddprun_join has failed.
+    // May be NULL: called once, when the communicator and all that come from it are gone, or ddprun_join has
+    // failed.
     void (*release)(void* context);
 } ddprun_store;
 // Meets over this store, which is copied, and over nothing else; see Communicator::join().
@@ -176,8 +180,8 @@ int ddprun_join(const ddprun_store* store, int rank, int world_size, const ddpru
                 ddprun_communicator** comm);
 // *part becomes NULL for a negative colour, too, which is a success.
 int ddprun_split(ddprun_communicator* comm, int color, int key, ddprun_communicator** part);
-// A communicator of `count` ranks of this one, in this order, which only they call; see Communicator::subgroup(). `options` may be
-// NULL: this one's.
+// A communicator of `count` ranks of this one, in this order, which only they call; see
+// Communicator::subgroup(). `options` may be NULL: this one's.
 int ddprun_subgroup(ddprun_communicator* comm, const int* ranks, size_t count, const char* name,
                     const ddprun_options* options, ddprun_communicator** part);
 // A communicator of the ranks that are not among the `count` excluded ones; see Communicator::shrink(). For
@@ -189,8 +193,9 @@ int ddprun_finalize(ddprun_communicator* comm, int64_t timeout_ms);
 // DDPRUN_OK as long as operations can be asked for, else the code the communicator has ended with, or
 // DDPRUN_INVALID_ARGUMENT after ddprun_finalize. From any thread; never blocks.
 int ddprun_status(const ddprun_communicator* comm);
-// Calls ended(context, code) exactly once, on a thread of the library's, with the code the communicator has ended with, whose text
-// that thread's ddprun_last_error() has; or DDPRUN_OK when it is finalized or destroyed before. From any thread.
+// Calls ended(context, code) exactly once, on a thread of the library's, with the code the communicator has
+// ended with, whose text that thread's ddprun_last_error() has; or DDPRUN_OK when it is finalized or
+// destroyed before. From any thread.
 int ddprun_on_end(ddprun_communicator* comm, void (*ended)(void* context, int code), void* context);
 // Operations without a timeout of their own have this one from the next on; see Communicator::set_timeout().
 int ddprun_set_timeout(ddprun_communicator* comm, int64_t operation_timeout_ms);
@@ -280,8 +285,8 @@ static inline int ddprun_recv(ddprun_communicator* comm, void* data, size_t coun
 
 // `count` transfers that go on at the same time, in any order but of those between two ranks; 65536 at most.
 int ddprun_run_group(ddprun_communicator* comm, const ddprun_transfer* transfers, size_t count);
-// Memory that collectives use without copying it first; see Communicator::allocate(). Any thread. The caller releases *buffer,
-// which becomes NULL on failure; it may outlive the communicator.
+// Memory that collectives use without copying it first; see Communicator::allocate(). Any thread. The caller
+// releases *buffer, which becomes NULL on failure; it may outlive the communicator.
 int ddprun_allocate(ddprun_communicator* comm, size_t bytes, ddprun_buffer** buffer);
 // Aligned to a page; NULL for NULL, and for no bytes.
 void* ddprun_buffer_data(const ddprun_buffer* buffer);
@@ -290,17 +295,18 @@ void ddprun_buffer_release(ddprun_buffer* buffer);
 // 1 if `data` points into such memory and the other ranks have it mapped, else 0. Any thread.
 int ddprun_owns(const ddprun_communicator* comm, const void* data);
 
-// Messages by tag: beside the order of the operations, from and to any rank (this one, too), several threads, any number at
-// a time; those of one pair of ranks and one tag arrive in the order sent. See Communicator::send_tagged(). A timeout_ms below
-// 0 takes operation_timeout_ms; one that runs out (DDPRUN_TIMED_OUT), a size that differs from the sent one
-// (DDPRUN_MISMATCH), and a rank that has left without it (DDPRUN_PEER_LEFT), end that call only.
-// Returns when `data` may be written again.
+// Messages by tag: beside the order of the operations, from and to any rank (this one, too), several threads,
+// any number at a time; those of one pair of ranks and one tag arrive in the order sent. See
+// Communicator::send_tagged(). A timeout_ms below 0 takes operation_timeout_ms; one that runs out
+// (DDPRUN_TIMED_OUT), a size that differs from the sent one (DDPRUN_MISMATCH), and a rank that has left
+// without it (DDPRUN_PEER_LEFT), end that call only. Returns when `data` may be written again.
 int ddprun_send_tagged(ddprun_communicator* comm, const void* data, size_t bytes, int peer, uint64_t tag,
                        int64_t timeout_ms);
 // From any rank where `peer` is -1. *source, which may be NULL, becomes the rank that sent it.
 int ddprun_recv_tagged(ddprun_communicator* comm, void* data, size_t bytes, int peer, uint64_t tag,
                        int64_t timeout_ms, int* source);
-// The same, started; `data` must stay until the end. The caller releases *work, which becomes NULL on failure.
+// The same, started; `data` must stay until the end. The caller releases *work, which becomes NULL on
+// failure.
 int ddprun_start_send_tagged(ddprun_communicator* comm, const void* data, size_t bytes, int peer,
                              uint64_t tag, int64_t timeout_ms, ddprun_work** work);
 int ddprun_start_recv_tagged(ddprun_communicator* comm, void* data, size_t bytes, int peer, uint64_t tag,
@@ -314,16 +320,17 @@ int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddpru
 // The same of a group. `stream` as in ddprun_request.
 int ddprun_start_group(ddprun_communicator* comm, const ddprun_transfer* transfers, size_t count,
                        void* stream, ddprun_work** work);
-// Waits for its end and returns the code it ended with; carries it out in this thread where nobody has begun it, so it is sooner than
-// waiting for what ddprun_work_on_done calls. Any thread.
+// Waits for its end and returns the code it ended with; carries it out in this thread where nobody has begun
+// it, so it is sooner than waiting for what ddprun_work_on_done calls. Any thread.
 int ddprun_work_wait(ddprun_work* work);
 // 1 when it has ended, well or not; 0 while it goes on; -1 for NULL. Any thread.
 int ddprun_work_test(const ddprun_work* work);
-// Calls done(context, code) exactly once: at once if it has ended, else when it does, on a thread of the library's that runs no
-// operations, whose ddprun_last_error() then has the text. The work may be released before. Any thread.
+// Calls done(context, code) exactly once: at once if it has ended, else when it does, on a thread of the
+// library's that runs no operations, whose ddprun_last_error() then has the text. The work may be released
+// before. Any thread.
 int ddprun_work_on_done(ddprun_work* work, void (*done)(void* context, int code), void* context);
-// What it has failed with: writes up to `capacity` bytes of the text, the last of them 0, and returns its length; 0 while it goes
-// on, and when it has ended well. Any thread.
+// What it has failed with: writes up to `capacity` bytes of the text, the last of them 0, and returns its
+// length; 0 while it goes on, and when it has ended well. Any thread.
 size_t ddprun_work_error(const ddprun_work* work, char* text, size_t capacity);
 // The same of the ranks that error is about, as ddprun_last_error_culprits().
 size_t ddprun_work_culprits(const ddprun_work* work, int* ranks, size_t capacity);

@@ -28,7 +28,8 @@
 
 #include "collectives/communicator.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 struct Task;
 }
 

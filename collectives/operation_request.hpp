@@ -61,12 +61,14 @@ struct OperationRequest {
     std::optional<BufferSizes> sizes = std::nullopt;
     Compression compression = Compression::none;  // of all_reduce
     std::chrono::milliseconds timeout{0};         // from when its turn comes; 0: operation_timeout
-    // The parts of a buffer with one for each rank, by rank, instead of `in` or `out`, where it counts; in any order in memory.
-    // all_reduce takes any number of parts of its output instead of both, which it reduces in place: `count` elements in all.
+    // The parts of a buffer with one for each rank, by rank, instead of `in` or `out`, where it counts; in
+    // any order in memory. all_reduce takes any number of parts of its output instead of both, which it
+    // reduces in place: `count` elements in all.
     std::span<const Part> in_parts{};
     std::span<const Part> out_parts{};
-    // Each part has a count of its own, and both buffers that have parts are given by them; `count` is that of the buffer without.
-    // All ranks ask for it, and first tell each other. Else all parts have `count` elements, and others need not be given by parts.
+    // Each part has a count of its own, and both buffers that have parts are given by them; `count` is that
+    // of the buffer without. All ranks ask for it, and first tell each other. Else all parts have `count`
+    // elements, and others need not be given by parts.
     bool counted = false;
 };
 

@@ -30,8 +30,8 @@ class Operations {
         return all_reduce(data.data(), data.data(), data.size(), data_type_of<T>(), op, compression);
     }
 
-    // The same of several buffers as one operation, all ranks' of the same sizes: small ones share a meeting of the ranks, large
-    // ones are reduced where they lie. Not on GPUs.
+    // The same of several buffers as one operation, all ranks' of the same sizes: small ones share a meeting
+    // of the ranks, large ones are reduced where they lie. Not on GPUs.
     template <Element T>
     Result all_reduce(const std::vector<std::span<T>>& data, const Reduction& op) {
         const std::vector<Part> parts = parts_of(data);
@@ -112,10 +112,10 @@ class Operations {
                               ReduceOp::sum, -1, sizes(in, out)});
     }
 
-    // The same operations with parts wherever they lie, in any order in memory, of any sizes, by rank; in place where a part
-    // is the same memory on both sides. Before anything is sent, ranks tell each other the sizes: where one has another number of
-    // elements for a rank than that expects, all ranks get an invalid_argument that names both, and the communicator lives on. All
-    // ranks call this form. Not on GPUs.
+    // The same operations with parts wherever they lie, in any order in memory, of any sizes, by rank; in
+    // place where a part is the same memory on both sides. Before anything is sent, ranks tell each other the
+    // sizes: where one has another number of elements for a rank than that expects, all ranks get an
+    // invalid_argument that names both, and the communicator lives on. All ranks call this form. Not on GPUs.
     template <Element T>
     Result all_gather(std::span<const std::type_identity_t<T>> in, const std::vector<std::span<T>>& out) {
         return submit_parts<T>(Operation::all_gather, in, {}, {}, parts_of(out));
@@ -145,9 +145,9 @@ class Operations {
     // Returns when all ranks have called it.
     Result barrier() { return self().submit({.operation = Operation::barrier}); }
 
-    // Sends to one other rank, which must call recv with the same type and size. Returns when `data` may be changed
-    // again, which can be before or after the peer's recv: two ranks that both send first may wait for each
-    // other; in a Group (group.hpp) they do not.
+    // Sends to one other rank, which must call recv with the same type and size. Returns when `data` may be
+    // changed again, which can be before or after the peer's recv: two ranks that both send first may wait
+    // for each other; in a Group (group.hpp) they do not.
     template <class T, std::size_t N>
     requires Element<std::remove_const_t<T>> Result send(std::span<T, N> data, int peer) {
         return send(data.data(), data.size(), data_type_of<std::remove_const_t<T>>(), peer);

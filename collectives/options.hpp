@@ -1,4 +1,5 @@
-// The options that a communicator's maker chooses. Values; used by the code that makes a Communicator, and below it.
+// The options that a communicator's maker chooses. Values; used by the code that makes a Communicator, and
+// below it.
 #pragma once
 
 #include <chrono>
@@ -6,7 +7,8 @@
 #pragma GCC visibility push(default)
 namespace ddprun {
 
-// A backend carries out the operations. Buffers are in host memory with `cpu`, and in the device's with `nccl`.
+// A backend carries out the operations. Buffers are in host memory with `cpu`, and in the device's with
+// `nccl`.
 enum class BackendChoice {
     automatic,  // as DDPRUN_BACKEND says: cpu or nccl; cpu where it is not set
     cpu,

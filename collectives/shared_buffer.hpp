@@ -1,18 +1,20 @@
 // SharedBuffer: memory from Communicator::allocate(), which collectives use without copying it first. Public;
 // standard library only.
 //
-// Where the ranks of a communicator are on one host, each has a pool of addresses, of which the others have mapped every one; a
-// buffer is a part of its rank's. Nobody else takes part in making it or hears of its end, and the ranks' sizes may differ.
-// Operations on what lies in it (more than what goes with the announcement, see collectives/README.md) save copies: the other
-// ranks read the input where it lies; and an all_reduce or reduce whose inputs and outputs all do is one pass over them. It makes no other difference, also
-// where only some ranks' memory does. On several hosts, over TCP, alone, or where the pool or the host's memory is used up, it is
-// other memory; so programs need not care.
+// Where the ranks of a communicator are on one host, each has a pool of addresses, of which the others have
+// mapped every one; a buffer is a part of its rank's. Nobody else takes part in making it or hears of its
+// end, and the ranks' sizes may differ. Operations on what lies in it (more than what goes with the
+// announcement, see collectives/README.md) save copies: the other ranks read the input where it lies; and an
+// all_reduce or reduce whose inputs and outputs all do is one pass over them. It makes no other difference,
+// also where only some ranks' memory does. On several hosts, over TCP, alone, or where the pool or the host's
+// memory is used up, it is other memory; so programs need not care.
 //
-// All of it begins as zeros. It belongs to this rank: the others touch it only in operations on
-// it. It stays valid until the object ends, also if the communicator ends before; then its pages go back, and the addresses are
-// used for what is allocated next. Movable, not copyable; any thread may end it. A forked child sees the same memory as its parent, not
-// a copy, where the ranks share it: it may read what no operation writes meanwhile, and end its object. After an operation has
-// failed, a rank that is late may still write to its output.
+// All of it begins as zeros. It belongs to this rank: the others touch it only in operations on it. It stays
+// valid until the object ends, also if the communicator ends before; then its pages go back, and the
+// addresses are used for what is allocated next. Movable, not copyable; any thread may end it. A forked child
+// sees the same memory as its parent, not a copy, where the ranks share it: it may read what no operation
+// writes meanwhile, and end its object. After an operation has failed, a rank that is late may still write to
+// its output.
 #pragma once
 
 #include <cstddef>

@@ -22,8 +22,8 @@ class [[nodiscard]] Status {
     static Status of(Body body) noexcept;
 
     bool ok() const noexcept { return ok_; }
-    // The code says what is wrong; nothing if all is well, so `status.code() == CollectiveErrorCode::peer_died` may be
-    // asked.
+    // The code says what is wrong; nothing if all is well, so `status.code() ==
+    // CollectiveErrorCode::peer_died` may be asked.
     std::optional<CollectiveErrorCode> code() const noexcept;
     // A sentence; "ok" if all is well. Valid as long as this object or a copy.
     std::string_view text() const noexcept;

@@ -1,4 +1,5 @@
-// Types say what collectives move and how they combine it: element types and reduction operations. Public, pure.
+// Types say what collectives move and how they combine it: element types and reduction operations. Public,
+// pure.
 #pragma once
 
 #include <cstddef>
@@ -59,8 +60,9 @@ enum class ReduceOp : std::uint8_t {
 // An all_reduce of f16 may travel as f16, of bf16 as bf16: without compression its sums travel as f32.
 enum class Compression : std::uint8_t { none = 0, f16 = 1, bf16 = 2 };
 
-// A Reduction is what a call is given: an operation, and for premul_sum this rank's scalar, 1 unless premul_sum(scalar) made
-// it. Scalars may differ between ranks, as with NCCL. All elements but f64 are multiplied in f32.
+// A Reduction is what a call is given: an operation, and for premul_sum this rank's scalar, 1 unless
+// premul_sum(scalar) made it. Scalars may differ between ranks, as with NCCL. All elements but f64 are
+// multiplied in f32.
 struct Reduction {
     ReduceOp op = ReduceOp::sum;
     double scalar = 1;

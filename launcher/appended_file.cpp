@@ -9,7 +9,8 @@
 
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 std::string AppendedFile::loss(const std::string& why) const {
     return fmt::format("cannot write {} ({}): {}; lines are lost there, the job goes on", path_, flag_, why);
@@ -42,4 +43,5 @@ std::variant<AppendedFile, std::string> open_appended_file(const std::string& fl
     return AppendedFile(flag, path, above_standard_streams(*std::move(file)));
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// An AppendedFile has lines of the launcher's own, each written by one write behind what is there, so that several
-// nodes may share it. What cannot be written is lost; that is said once.
+// An AppendedFile has lines of the launcher's own, each written by one write behind what is there, so that
+// several nodes may share it. What cannot be written is lost; that is said once.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,8 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // One thread at a time uses it.
 class AppendedFile {
@@ -17,7 +18,8 @@ class AppendedFile {
     AppendedFile(std::string flag, std::string path, OwnedDescriptor fd)
         : flag_(std::move(flag)), path_(std::move(path)), fd_(std::move(fd)) {}
 
-    // Adds a line with its newline. Returns what is to be said when the first one is lost. Blocks as long as a disk does.
+    // Adds a line with its newline. Returns what is to be said when the first one is lost. Blocks as long as
+    // a disk does.
     std::optional<std::string> append(std::string line);
 
     // "cannot write PATH (FLAG): WHY; lines are lost there, the job goes on".
@@ -34,4 +36,5 @@ class AppendedFile {
 // Makes the file, for its owner alone, or opens it; or says what is wrong in one line that names `flag`.
 std::variant<AppendedFile, std::string> open_appended_file(const std::string& flag, const std::string& path);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -7,9 +7,10 @@
 #include <cstring>
 #include <fstream>
 
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // The system reads 256 bytes of a script; a binary's loader is named behind its table of segments.
@@ -72,4 +73,5 @@ std::string runner_of(std::string_view beginning) {
     return first.words.front() + (first.carriage_return && first.words.size() == 1 ? "\r" : "");
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

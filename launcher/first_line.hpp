@@ -6,13 +6,15 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
-// Returns the first bytes of a file, all that the system reads of it to see what runs it; empty if it cannot be read.
+// Returns the first bytes of a file, all that the system reads of it to see what runs it; empty if it cannot
+// be read.
 std::string beginning_of(const std::filesystem::path& file);
 
-// FirstLine is what stands behind "#!". The system takes all behind the interpreter for one argument, and a carriage return for a
-// part of the word before it.
+// FirstLine is what stands behind "#!". The system takes all behind the interpreter for one argument, and a
+// carriage return for a part of the word before it.
 struct FirstLine {
     std::vector<std::string> words;  // empty: there is no such line; without carriage returns
     bool carriage_return = false;    // the line ends in one, as files edited on Windows do
@@ -21,8 +23,9 @@ FirstLine first_line_of(std::string_view beginning);
 
 bool is_binary(std::string_view beginning);
 
-// Returns the file that the system needs to run this one: the interpreter of its first line, a carriage return at its end
-// included, or a binary's loader; empty: none, or not to be seen in its beginning.
+// Returns the file that the system needs to run this one: the interpreter of its first line, a carriage
+// return at its end included, or a binary's loader; empty: none, or not to be seen in its beginning.
 std::string runner_of(std::string_view beginning);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -16,7 +16,8 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // linux/magic.h lacks these.
@@ -57,8 +58,8 @@ bool has_our_name(std::string_view name) {
                        [](unsigned char c) { return std::isalnum(c) != 0; });
 }
 
-// Returns names at the beginning of the folder's list that may be ours. It takes one system call: an iterator would read four times as much
-// at least, which takes half a millisecond.
+// Returns names at the beginning of the folder's list that may be ours. It takes one system call: an iterator
+// would read four times as much at least, which takes half a millisecond.
 std::vector<std::string> first_names(const fs::path& folder, std::size_t bytes) {
     const OwnedDescriptor list(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     std::vector<std::uint64_t> buffer(bytes / sizeof(std::uint64_t));  // as entries are aligned
@@ -131,4 +132,5 @@ void sweep_temporary_folders(const fs::path& temporary, const SweepLimits& limit
     }
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

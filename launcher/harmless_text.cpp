@@ -6,9 +6,10 @@
 #include <optional>
 
 #include "launcher/secret_text.hpp"
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
@@ -163,4 +164,5 @@ std::vector<std::string_view> lines_of(std::string_view text) {
     return lines;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -8,19 +8,20 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // How many bytes of one line are shown; the rest is replaced by "...".
 inline constexpr std::size_t kMaxShownLine = 400;
 
-// Returns the last state of a line without its newline (of a progress bar): what is behind the last carriage return.
-// Carriage returns at the end are not part of it.
+// Returns the last state of a line without its newline (of a progress bar): what is behind the last carriage
+// return. Carriage returns at the end are not part of it.
 std::string_view last_state(std::string_view line);
 
-// Returns one line that moves no cursor, changes no colour and hides nothing: escape sequences are left out, a tab becomes
-// blanks, and any other control character (C0, C1, bidirectional, line and paragraph separators) becomes '?'. Also a
-// carriage return: a stranger's value in a sentence of ours must not take away what stands before it. What is secret is masked
-// (masked_text), here and in cut_middle().
+// Returns one line that moves no cursor, changes no colour and hides nothing: escape sequences are left out,
+// a tab becomes blanks, and any other control character (C0, C1, bidirectional, line and paragraph
+// separators) becomes '?'. Also a carriage return: a stranger's value in a sentence of ours must not take
+// away what stands before it. What is secret is masked (masked_text), here and in cut_middle().
 std::string harmless_line(std::string_view line, std::size_t limit = kMaxShownLine);
 
 // The same of a line that a program wrote, whose carriage returns leave only what they did not overwrite
@@ -30,8 +31,8 @@ std::string harmless_output_line(std::string_view line, std::size_t limit = kMax
 // The text itself with U+FFFD for what is no UTF-8; control characters stay.
 std::string valid_utf8(std::string_view text);
 
-// Returns at most `limit` bytes (at least 64) of valid UTF-8: a longer text keeps its first third and the rest from
-// its end, with a line between them that says how much is left out.
+// Returns at most `limit` bytes (at least 64) of valid UTF-8: a longer text keeps its first third and the
+// rest from its end, with a line between them that says how much is left out.
 std::string cut_middle(std::string_view text, std::size_t limit);
 
 // Returns the parts between newlines; a newline at the end begins no further line.
@@ -40,4 +41,5 @@ std::vector<std::string_view> lines_of(std::string_view text);
 // It stands before each of the launcher's own lines, so that they are told from its workers'.
 inline constexpr std::string_view kLauncherMark = "ddprun: ";
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -4,7 +4,8 @@
 
 #include "launcher/wall_clock.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // Beyond that a name is refused by common file systems, with something before and behind it.
@@ -76,4 +77,5 @@ std::string as_path_part(std::string_view text) {
     return part;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,9 +1,11 @@
 // Paths of what a job leaves, with what is known of the job in them: --log-dir runs/%t-%j. Pure.
 //
-//   %t  when the job was first started, as 20261121-043202 in UTC: the same on all its nodes and in all its rounds
+//   %t  when the job was first started, as 20261121-043202 in UTC: the same on all its nodes and in all its
+//       rounds
 //   %j  its --rdzv-id
 //   %h  this node's host name
-//   %r  its number, as its launcher knows it before the nodes meet: 0 where it is alone, --node-rank, the scheduler's
+//   %r  its number, as its launcher knows it before the nodes meet: 0 where it is alone, --node-rank, the
+//       scheduler's
 //   %%  %
 #pragma once
 
@@ -13,7 +15,8 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // The signs stand for these.
 struct PathFacts {
@@ -24,21 +27,24 @@ struct PathFacts {
     int node_rank = -1;  // of this node in the round where the job may have several; -1: it has one
 };
 
-// Says what is wrong with the signs, in words to go behind the flag and its value; nothing if all are of those above.
+// Says what is wrong with the signs, in words to go behind the flag and its value; nothing if all are of
+// those above.
 std::optional<std::string> path_complaint(std::string_view text);
 
-// Returns the path, of a text without a complaint and without %r. What an id or a name says leads to no other folder.
+// Returns the path, of a text without a complaint and without %r. What an id or a name says leads to no other
+// folder.
 std::string filled_path(std::string_view text, const PathFacts& facts);
 
 // True if %r is in it; and the text with that filled in and all other signs as they are.
 bool names_node_rank(std::string_view text);
 std::string with_node_rank(std::string_view text, int node_rank);
 
-// The folders at its beginning that have no signs, or all of it if it has none: what can be tried before the job
-// is known.
+// The folders at its beginning that have no signs, or all of it if it has none: what can be tried before the
+// job is known.
 std::filesystem::path fixed_part(const std::filesystem::path& text);
 
 // Makes free text a part of a path: it leads nowhere else, and has a length that file systems take.
 std::string as_path_part(std::string_view text);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -15,7 +15,8 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 namespace fs = std::filesystem;
@@ -144,4 +145,5 @@ ProgramFault execution_fault(const std::string& name, const std::string& runner)
                      .is_read_only = (mount.f_flag & ST_RDONLY) != 0});
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,10 +1,12 @@
-// Why a program cannot be started: from the name that the user wrote to a line, and the code that a shell would end with.
+// Why a program cannot be started: from the name that the user wrote to a line, and the code that a shell
+// would end with.
 #pragma once
 
 #include <optional>
 #include <string>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // A ProgramFault says why a program cannot be started.
 struct ProgramFault {
@@ -12,11 +14,12 @@ struct ProgramFault {
     int exit_code = 0;  // as a shell would have it: kExitNotFound only where nothing is there
 };
 
-// missing_fault says why nothing is found by this path: nothing is there, a link leads nowhere, or a folder, which is named,
-// may not be entered. It returns none where something is there.
+// missing_fault says why nothing is found by this path: nothing is there, a link leads nowhere, or a folder,
+// which is named, may not be entered. It returns none where something is there.
 std::optional<ProgramFault> missing_fault(const std::string& path);
 
-// reading_fault says what missing_fault() does, or why this user cannot read what is there, or enter it if it is a folder.
+// reading_fault says what missing_fault() does, or why this user cannot read what is there, or enter it if it
+// is a folder.
 std::optional<ProgramFault> reading_fault(const std::string& path);
 
 // An UnfitFile is one that is there, but cannot be executed.
@@ -35,8 +38,9 @@ ProgramFault fault_of(const UnfitFile& file);
 // runner_by_ending gives the interpreter that files of such a name are for: "perl" for x.pl; or empty.
 std::string runner_by_ending(const std::string& name);
 
-// execution_fault says why nothing can be executed by this name, for which nothing was found on PATH if it is bare. `runner` is what
-// the file's first line says that it is for, or empty.
+// execution_fault says why nothing can be executed by this name, for which nothing was found on PATH if it is
+// bare. `runner` is what the file's first line says that it is for, or empty.
 ProgramFault execution_fault(const std::string& name, const std::string& runner = {});
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 RankSet RankSet::all() {
     RankSet set;
@@ -39,4 +40,5 @@ std::variant<RankSet, std::string> parse_rank_set(std::string_view text) {
     return set;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,4 +1,5 @@
-// A RankSet says which ranks an option is about, `0,8-15` or `*`. Pure values, used wherever a flag names ranks.
+// A RankSet says which ranks an option is about, `0,8-15` or `*`. Pure values, used wherever a flag names
+// ranks.
 #pragma once
 
 #include <optional>
@@ -7,9 +8,10 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/system/number_text.hpp"
+#include "rendezvous/text/number_text.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 class RankSet {
   public:
@@ -38,4 +40,5 @@ inline constexpr int kMaxRankNumber = 99'999'999;
 // no range").
 std::variant<RankSet, std::string> parse_rank_set(std::string_view text);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -2,9 +2,10 @@
 
 #include <vector>
 
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // Wherever they stand in a name. Open MPI's key of a job's transports goes by the last of them.
@@ -25,12 +26,14 @@ constexpr TextTable<7> kOtherEnds = {"BYPASS",   "COMPASS",  "SURPASS", "LOWPASS
 // Beginnings of words, as in REDIS_URL: addresses that usually have the password within.
 constexpr TextTable<6> kServices = {"REDIS", "MONGO", "POSTGRES", "MYSQL", "BROKER", "AMQP"};
 
-// At its end a name says with them what it is instead: where a secret lies, of which kind it is, or what is wrong with it.
+// At its end a name says with them what it is instead: where a secret lies, of which kind it is, or what is
+// wrong with it.
 constexpr TextTable<21> kHarmlessEnds = {"FILE",  "PATH", "DIR",  "ERROR", "EXCEPTION", "WARNING", "STDIN",
                                          "NAME",  "TYPE", "MODE", "HOST",  "PORT",      "METHOD",  "ENABLED",
                                          "COUNT", "SIZE", "LEN",  "SOCK",  "LENGTH",    "LIMIT",   "IDS"};
 
-// What makes a key of a text, a pass through a network or a token of a language model out of KEY, PASS and TOKEN.
+// What makes a key of a text, a pass through a network or a token of a language model out of KEY, PASS and
+// TOKEN.
 constexpr TextTable<68> kOrdinary = {
     "N",      "NUM",        "MAX",     "MIN",     "TOTAL",    "MEAN",   "AVG",     "PER",       "IS",
     "NO",     "PAD",        "EOS",     "BOS",     "UNK",      "SEP",    "CLS",     "MASK",      "MASKED",
@@ -99,4 +102,5 @@ bool is_secret_name(std::string_view name) {
            });
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -8,11 +8,13 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
-// is_secret_name: the value of a variable or an argument of this name is secret. DB_PASS, HF_TOKEN, PGPASSWORD, DATABASE_URL,
-// --api-key and apiKey are such names, in letters of either case. A name that ends with FILE, PATH, TYPE or the like says something about one, and is none; nor are the
-// tokens and keys of texts (max_tokens, sort_key).
+// is_secret_name: the value of a variable or an argument of this name is secret. DB_PASS, HF_TOKEN,
+// PGPASSWORD, DATABASE_URL, --api-key and apiKey are such names, in letters of either case. A name that ends
+// with FILE, PATH, TYPE or the like says something about one, and is none; nor are the tokens and keys of
+// texts (max_tokens, sort_key).
 bool is_secret_name(std::string_view name);
 
 // kLongestName: of a longer name only so much of its end is looked at.
@@ -37,4 +39,5 @@ bool is_among(const List& list, std::string_view word) {
 
 inline bool is_letter_or_digit(char letter) { return std::isalnum(static_cast<unsigned char>(letter)) != 0; }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -4,9 +4,10 @@
 #include <cctype>
 
 #include "launcher/secret_name.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // What issues tokens begins them so; shorter texts, and those of words, are others that begin alike.
@@ -181,7 +182,8 @@ Part secret_of_address(std::string_view address, bool is_web) {
     return {hides_user ? 0 : colon + 1, sign};
 }
 
-// Copies a text without its secrets, from its beginning to its end: nothing is looked at more than a few times.
+// Copies a text without its secrets, from its beginning to its end: nothing is looked at more than a few
+// times.
 class Masking {
   public:
     // An argument is a whole word of a command: where its value begins nothing says where it ends.
@@ -411,7 +413,8 @@ class Masking {
     std::size_t line_end_ = 0;
 };
 
-// Variables are given so. Where an equals sign is missing nothing else of the value but the name is known to be none.
+// Variables are given so. Where an equals sign is missing nothing else of the value but the name is known to
+// be none.
 std::size_t end_of_variable(std::string_view option, std::string_view value) {
     if (option != "--env" && option != "--env-rank") return value.npos;
     const std::string_view local = value.starts_with("local=") ? "local=" : "";
@@ -456,4 +459,5 @@ std::vector<std::string> masked_words(std::vector<std::string> words) {
     return words;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,25 +1,30 @@
-// What is nobody's to see, in whatever is stored or shown: the forms by which a value is known to be secret. Pure.
+// What is nobody's to see, in whatever is stored or shown: the forms by which a value is known to be secret.
+// Pure.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // It stands in place of a secret.
 inline constexpr std::string_view kNotShown = "(not shown)";
 
 // Returns the text without
-// - the values of secret names (is_secret_name) in it: NAME=value, NAME: value, --name value, also in quotes, in JSON, in lists, in
-//   headers, in connection strings and in addresses,
-// - the passwords, and the tokens in place of a user, of addresses (scheme://user:password@host) and of -u user:password,
+// - the values of secret names (is_secret_name) in it: NAME=value, NAME: value, --name value, also in quotes,
+//   in JSON, in lists, in headers, in connection strings and in addresses,
+// - the passwords, and the tokens in place of a user, of addresses (scheme://user:password@host) and of -u
+//   user:password,
 // - tokens and private keys that their beginnings tell.
 // A text without any is itself, and one that is masked already, too. Its cost grows with its length.
 std::string masked_text(std::string_view text);
 
-// The same of the words of a command, of which one may be the name and the next its value. A value that begins with a word reaches to
-// that word's end, so that blanks within hide nothing; and where the value of --env has no equals sign, all behind the name is masked.
+// The same of the words of a command, of which one may be the name and the next its value. A value that
+// begins with a word reaches to that word's end, so that blanks within hide nothing; and where the value of
+// --env has no equals sign, all behind the name is masked.
 std::vector<std::string> masked_words(std::vector<std::string> words);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

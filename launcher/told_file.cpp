@@ -9,10 +9,11 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 namespace {
 
@@ -78,4 +79,5 @@ ToldFiles::Text ToldFiles::read(int descriptor, std::size_t max_bytes) const {
     return text->second;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

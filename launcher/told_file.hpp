@@ -1,4 +1,5 @@
-// A file that the user has named: a regular one, or what a shell makes of <(…), a pipe, which can be read once. Blocking.
+// A file that the user has named: a regular one, or what a shell makes of <(…), a pipe, which can be read
+// once. Blocking.
 #pragma once
 
 #include <boost/system/result.hpp>
@@ -8,20 +9,22 @@
 #include <memory>
 #include <string>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // The program behind a pipe has so long to say all.
 inline constexpr std::chrono::seconds kToldFilePatience{60};
 
-// read_told_file returns all that is in the file of this name, or says why not: EISDIR for a folder, ETIMEDOUT for a pipe that is
-// silent, Errc::limit_exceeded for more than `max_bytes`.
+// read_told_file returns all that is in the file of this name, or says why not: EISDIR for a folder,
+// ETIMEDOUT for a pipe that is silent, Errc::limit_exceeded for more than `max_bytes`.
 boost::system::result<std::string> read_told_file(const std::string& path, std::size_t max_bytes,
                                                   std::chrono::milliseconds patience = kToldFilePatience);
 
 // why_untold says that for people, with the limit: "has over 65536 bytes".
 std::string why_untold(const boost::system::error_code& error, std::size_t max_bytes);
 
-// ToldFiles are read once each, however often somebody asks: a pipe has said all it had. Copies share what was read.
+// ToldFiles are read once each, however often somebody asks: a pipe has said all it had. Copies share what
+// was read.
 class ToldFiles {
   public:
     using Text = boost::system::result<std::string>;
@@ -34,4 +37,5 @@ class ToldFiles {
     std::shared_ptr<std::map<std::string, Text>> texts_ = std::make_shared<std::map<std::string, Text>>();
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <ctime>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // Years that the calendar below can name, so that a hostile number is shown as a far day and not as nonsense.
@@ -59,4 +60,5 @@ std::string time_stamp(std::int64_t unix_time_s) {
     return text;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

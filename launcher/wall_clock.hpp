@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <string>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // Milliseconds since 1970, as Failure::unix_time_ms has them.
 std::int64_t unix_time_now_ms();
@@ -22,4 +23,5 @@ std::string utc_text(std::int64_t unix_time_ms);
 // "20240501-103456" (UTC), fit for names of files. Pure.
 std::string time_stamp(std::int64_t unix_time_s);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

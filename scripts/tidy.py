@@ -42,7 +42,7 @@ LIBRARY_HOME = (
     ("toml++/", r"apps/cli/(config_file|print)\.cpp$"),
     ("spdlog/", r"(launcher|apps)/.*\.cpp$"),
     ("fmt/core.h", r".*\.cpp$"),
-    ("fmt/format.h", r"rendezvous/system/format\.cpp$"),
+    ("fmt/format.h", r"rendezvous/base/format\.cpp$"),
     ("boost/process", r"launcher/"),
     ("catch2/", r"tests/support/"),
 )

@@ -10,7 +10,8 @@
 #include "apps/cli/option_values.hpp"
 #include "launcher/harmless_text.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 std::string place_of(const toml::source_position& place) {
@@ -81,4 +82,5 @@ std::vector<ConfigEntry> parse_config(std::string_view text) {
     }
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -9,9 +9,10 @@
 #include "apps/cli/config_file.hpp"
 #include "launcher/secret_text.hpp"
 #include "rendezvous/system/small_file.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 namespace {
 
@@ -83,8 +84,8 @@ ConfigValues read_config_file(const std::string& path, const std::vector<OptionG
 
 const char* const kConfigFlag = "--config";
 
-// The result has no text where the option is not given. It is looked for among the few that were, since a search by name goes
-// through all.
+// The result has no text where the option is not given. It is looked for among the few that were, since a
+// search by name goes through all.
 ToldValue told_by_words(const CLI::App& app, const OptionRow& row) {
     for (const CLI::Option* option : app.parse_order()) {
         if (option->check_name(first_name(row))) return {option->results(), {OptionSource::command_line, ""}};
@@ -92,8 +93,8 @@ ToldValue told_by_words(const CLI::App& app, const OptionRow& row) {
     return {};
 }
 
-// Adds what a source says behind the stronger ones. An empty text counts as not given, and several texts count only for an
-// option that may be repeated.
+// Adds what a source says behind the stronger ones. An empty text counts as not given, and several texts
+// count only for an option that may be repeated.
 void add_told(const OptionRow& row, ToldValue value, std::vector<ToldValue>& told) {
     if (value.texts.empty()) return;
     if (!row.has(kRepeated)) value.texts = {value.texts.back()};
@@ -144,7 +145,8 @@ void set_row(const OptionRow& row, const ToldValue& given, const std::string& ho
         if (may_be_bare && (text == "false" || text == "0")) continue;
         if (may_be_bare && (text == "true" || text == "1")) text.clear();
         try {
-            // As torchrun has it; another program's variable may be called so, and means something else by a word.
+            // As torchrun has it; another program's variable may be called so, and means something else by a
+            // word.
             const bool is_torchruns = row.metavar.empty() && given.origin.name.starts_with("PET_");
             if (is_torchruns && !whole_number<int>(text)) throw BadValue("must be 1 or 0");
             row.set(row.has(kPath) ? at_home(text, home) : text);
@@ -297,4 +299,5 @@ std::string origin_text(const OptionOrigin& origin) {
     return origin.name.empty() ? "" : fmt::format(" (from {})", origin.name);
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

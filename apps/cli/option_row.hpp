@@ -1,7 +1,8 @@
-// An option is one row: what it is called, what --help says, its default, whose value counts, which variables set it, and
-// where its value goes. The rows of a program become CLI11's options (which cut the command line into words, and from which
-// --help and the documentation are printed, see printed.hpp) and then take their values, each from the strongest of the
-// places that name it: the command line, DDPRUN_<NAME>, the row's own variables, the file of --config.
+// An option is one row: what it is called, what --help says, its default, whose value counts, which variables
+// set it, and where its value goes. The rows of a program become CLI11's options (which cut the command line
+// into words, and from which --help and the documentation are printed, see printed.hpp) and then take their
+// values, each from the strongest of the places that name it: the command line, DDPRUN_<NAME>, the row's own
+// variables, the file of --config.
 #pragma once
 
 #include <functional>
@@ -21,7 +22,8 @@ namespace CLI {
 class App;
 }
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 // Marks of an option (OptionRow::marks).
 enum OptionMark : unsigned {
@@ -40,7 +42,8 @@ enum OptionMark : unsigned {
 struct ShownValue {
     std::string name;                    // "join timeout"
     std::function<std::string()> value;  // its text is empty where this launch has none
-    // The options that have a say in it, by long name, the strongest first, with commas between; empty: this one.
+    // The options that have a say in it, by long name, the strongest first, with commas between; empty: this
+    // one.
     std::string by = {};
 };
 
@@ -58,7 +61,8 @@ std::function<std::string()> of(const T& value, Text text) {
 struct OptionRow {
     std::string names;  // "--tee,-t": errors call it by the first; without dashes: a word that must be there
     std::string metavar;  // empty: a flag; in brackets: the value may be left out
-    // The first line is what lists of options show; what follows a line break is for whoever asks about this option.
+    // The first line is what lists of options show; what follows a line break is for whoever asks about this
+    // option.
     std::string help;
     std::function<void(const std::string&)> set;  // throws BadValue, or UsageError with a text of its own
     unsigned marks = 0;
@@ -107,8 +111,9 @@ using TypedNames = std::map<std::string, std::string>;
 // Adds the rows to `app`.
 void add_rows(CLI::App& app, const std::vector<OptionGroup>& groups);
 
-// Adds only those rows that were typed, or all where what is to be printed has them all; after add_standard_options().
-// CLI11 compares each option with each other one, which was half of what ddprun computed before its first worker.
+// Adds only those rows that were typed, or all where what is to be printed has them all; after
+// add_standard_options(). CLI11 compares each option with each other one, which was half of what ddprun
+// computed before its first worker.
 void add_typed_rows(CLI::App& app, const std::vector<OptionGroup>& groups, const TypedNames& typed);
 
 // Sets the rows to what the command line of `app`, parsed, gives. Throws UsageError for a value.
@@ -120,15 +125,16 @@ struct ToldValue {
     OptionOrigin origin;
 };
 
-// A ToldOption has all sources that say something of an option, the strongest first, which is the one that counts.
+// A ToldOption has all sources that say something of an option, the strongest first, which is the one that
+// counts.
 struct ToldOption {
     std::string name;  // long_name()
     std::vector<ToldValue> told;
 };
 
-// Does the same with all sources, and reads the file that --config names. Errors call what the command line names as it was
-// typed. Returns what was said, in the order of the rows; options of which nobody says anything are not in it, nor those of
-// `dropped` (by long name), whatever is said of them.
+// Does the same with all sources, and reads the file that --config names. Errors call what the command line
+// names as it was typed. Returns what was said, in the order of the rows; options of which nobody says
+// anything are not in it, nor those of `dropped` (by long name), whatever is said of them.
 using DroppedOptions = std::map<std::string, std::string>;
 std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<OptionGroup>& groups,
                                     const Environment& environment, const TypedNames& typed,
@@ -137,8 +143,8 @@ std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<Optio
 // Returns where the values that count are from.
 OptionOrigins origins_of(const std::vector<ToldOption>& options);
 
-// Writes an error that begins with an option's long name so that it has that as it was typed, and the place of the value at
-// its end.
+// Writes an error that begins with an option's long name so that it has that as it was typed, and the place
+// of the value at its end.
 std::string as_said(const std::string& message, const TypedNames& typed, const OptionOrigins& origins);
 
 // The message with the place of the value at its end, unless it has that.
@@ -147,4 +153,5 @@ std::string with_place(const std::string& message, const OptionOrigin& origin);
 // " (from PET_NNODES)": for the end of an error; empty where the user has the value before his eyes.
 std::string origin_text(const OptionOrigin& origin);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -9,11 +9,12 @@
 
 #include "launcher/output/output_plan.hpp"
 #include "rendezvous/job/exit_status.hpp"
-#include "rendezvous/system/number_text.hpp"
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/number_text.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 std::string any_text(const std::string& text) { return text; }
 
 std::string number_text(const std::string& text) {
@@ -130,4 +131,5 @@ std::string alternatives(const std::vector<std::string>& names) {
     return text;
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -14,7 +14,8 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 // Bad input: what() is one line that names the flag and the value. main prints it and ends with kExitUsage.
 class UsageError : public std::runtime_error {
@@ -22,7 +23,8 @@ class UsageError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// BadValue is thrown for a text that is no value: what() goes behind the flag and the text ("must be auto or any").
+// BadValue is thrown for a text that is no value: what() goes behind the flag and the text ("must be auto or
+// any").
 class BadValue : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
@@ -51,7 +53,8 @@ Value value_or_throw(std::variant<Value, std::string> parsed) {
 // The text itself.
 std::string any_text(const std::string& text);
 
-// Returns a number's text as Python's int() takes it: without white space around it, and without a plus before its digits.
+// Returns a number's text as Python's int() takes it: without white space around it, and without a plus
+// before its digits.
 std::string number_text(const std::string& text);
 
 // `set` gets that in place of the text.
@@ -75,8 +78,8 @@ int signal_of(const std::string& text);
 // Reads what a flag is set to: 1, 0, true, false, on, off, yes, no, or another whole number (0: false).
 bool yes_or_no(const std::string& text);
 
-// Returns the path with the home folder in place of `~` at its beginning, and of `~/` behind `=` or `:` in a list that has paths in it.
-// Throws BadValue for that of another user, `~ann/x`, and where there is no home.
+// Returns the path with the home folder in place of `~` at its beginning, and of `~/` behind `=` or `:` in a
+// list that has paths in it. Throws BadValue for that of another user, `~ann/x`, and where there is no home.
 std::string at_home(const std::string& path, const std::string& home);
 
 // Parts between commas, without the blanks around them.
@@ -102,4 +105,5 @@ Grammar<Value> one_of(std::vector<std::pair<std::string, Value>> values) {
     };
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

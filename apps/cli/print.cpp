@@ -19,13 +19,15 @@
 
 #include "apps/cli/printed.hpp"
 #include "launcher/process/child_exec.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 constexpr const char* kPager = "less";
-// less then ends at once where all fits on the screen, shows colours, and leaves the text there: git's choice.
+// less then ends at once where all fits on the screen, shows colours, and leaves the text there: git's
+// choice.
 constexpr const char* kPagerOptions = "FRX";
 
 std::optional<std::string> variable_named(const char* name) {
@@ -143,4 +145,5 @@ void show_text(const std::string& plain) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == kNoSuchCommand) print(text);
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

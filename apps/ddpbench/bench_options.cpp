@@ -7,7 +7,8 @@
 #include "apps/cli/option_row.hpp"
 #include "apps/cli/print.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 constexpr int kMaxIterations = 1'000'000;
@@ -162,4 +163,5 @@ std::vector<std::size_t> sizes_of(const BenchOptions& options) {
 std::string bench_name(DataType type) { return name_in<DataType>(kTypes, type); }
 std::string bench_name(ReduceOp op) { return name_in<ReduceOp>(kOps, op); }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -10,7 +10,8 @@
 
 #include "apps/ddpbench/operation.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 // Which ranks' times a row shows. The numbers are nccl-tests'.
 enum class Averaging { rank0 = 0, mean = 1, fastest = 2, slowest = 3 };
@@ -53,4 +54,5 @@ std::vector<std::size_t> sizes_of(const BenchOptions& options);
 std::string bench_name(DataType type);
 std::string bench_name(ReduceOp op);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -22,13 +22,14 @@
 #include "collectives/nccl/cuda_driver.hpp"
 #include "collectives/nccl/nccl_comm.hpp"
 #include "collectives/nccl/nccl_join.hpp"
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
-// The device that a communicator's buffers are on; nothing for the CPU's backends. It is found from the communicator's own
-// choice and the same variables.
+// The device that a communicator's buffers are on; nothing for the CPU's backends. It is found from the
+// communicator's own choice and the same variables.
 std::shared_ptr<const CudaPrimaryContext> device_of(const Communicator& communicator) {
     if (communicator.backend() != BackendChoice::nccl) return nullptr;
     CommunicatorOptions options;
@@ -38,7 +39,8 @@ std::shared_ptr<const CudaPrimaryContext> device_of(const Communicator& communic
     return std::make_shared<CudaPrimaryContext>(CudaDriver::open(settings->cuda_library), settings->device);
 }
 
-// BenchMemory is where operations read and write: memory of this host, or of this rank's device with a copy here.
+// BenchMemory is where operations read and write: memory of this host, or of this rank's device with a copy
+// here.
 class BenchMemory {
   public:
     // The memory is on the device if there is one; `shared`, if it has bytes, is the host's.
@@ -375,4 +377,5 @@ std::string bench_json(const std::string& operation, const std::string& backend,
            "\n";
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -1,4 +1,5 @@
-// Runs one operation over all sizes, types and reductions of the command line, and shows the rows in nccl-tests' columns.
+// Runs one operation over all sizes, types and reductions of the command line, and shows the rows in
+// nccl-tests' columns.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,8 @@
 #include "apps/ddpbench/bench_options.hpp"
 #include "apps/ddpbench/benchmark.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 // Statistics of a row's iterations. Pure, like all of the table.
 struct Statistics {
@@ -69,4 +71,5 @@ std::vector<BenchRow> run_benchmark(Communicator& communicator, const BenchOptio
 // "cpu", or NCCL and the device of this rank's buffers. Throws CollectiveError.
 std::string backend_text(const Communicator& communicator);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

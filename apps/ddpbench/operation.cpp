@@ -6,9 +6,10 @@
 #include <cstring>
 
 #include "collectives/group.hpp"
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 double whole(int) { return 1; }
@@ -27,7 +28,8 @@ void run_sendrecv(Communicator& communicator, const OperationCall& call) {
     group.run();
 }
 
-// A message by tag goes from rank 0 to the next, and when it has come the next one, until rank 0 has the last.
+// A message by tag goes from rank 0 to the next, and when it has come the next one, until rank 0 has the
+// last.
 void run_pingpong(Communicator& communicator, const OperationCall& call) {
     const int ranks = communicator.world_size();
     const int rank = communicator.rank();
@@ -276,4 +278,5 @@ std::size_t count_wrong(const TimedOperation& operation, const OperationCall& ca
     return input_pattern(call.type, from, number).count_wrong(call.out, call.count, own);
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -1,4 +1,5 @@
-// The operations ddpbench knows: how nccl-tests counts their bytes, how to call them, and the data by which they are checked.
+// The operations ddpbench knows: how nccl-tests counts their bytes, how to call them, and the data by which
+// they are checked.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,8 @@
 
 #include "collectives/communicator.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 // An OperationCall is one call. If it is in place, `in` and `out` are what the operation's contract asks for.
 struct OperationCall {
@@ -63,8 +65,8 @@ class Pattern {
     // data[i] = element first + i.
     void fill(void* data, std::size_t count, std::size_t first) const;
 
-    // Counts the data[i] that are not element first + i. Floating-point elements may differ by the rounding of
-    // their type; NaN is always wrong.
+    // Counts the data[i] that are not element first + i. Floating-point elements may differ by the rounding
+    // of their type; NaN is always wrong.
     std::size_t count_wrong(const void* data, std::size_t count, std::size_t first) const;
 
   private:
@@ -88,4 +90,5 @@ void fill_input(const TimedOperation& operation, const OperationCall& call, void
 std::size_t count_wrong(const TimedOperation& operation, const OperationCall& call, int rank, int ranks,
                         int number);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -8,7 +8,8 @@
 #include "apps/cli/option_row.hpp"
 #include "apps/ddpctl/known_jobs.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 class Command {
   public:
@@ -33,4 +34,5 @@ inline OptionRow id_row(std::string& id) {
     return {"ID", "", "The job's id, or the beginning of one that no other id has", into(id)};
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

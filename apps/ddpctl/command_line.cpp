@@ -8,7 +8,8 @@
 #include "apps/cli/option_row.hpp"
 #include "apps/cli/print.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 // In the order of --help.
@@ -50,4 +51,5 @@ std::variant<std::unique_ptr<Command>, std::string> parse_control_command(std::v
     return std::move(given->first);
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -8,10 +8,12 @@
 
 #include "apps/ddpctl/command.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 // Returns the command with the values of its options; or a text that is to be printed (--help, --version).
 // `words` without the program's own name. Throws UsageError (apps/cli/option_values.hpp).
 std::variant<std::unique_ptr<Command>, std::string> parse_control_command(std::vector<std::string> words);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -16,9 +16,10 @@
 #include <string_view>
 #include <utility>
 
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 constexpr std::size_t kBlock = 64 * 1024;
@@ -154,4 +155,5 @@ bool JobOutput::reopen() {
     return true;
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -8,7 +8,8 @@
 #include "launcher/jobs/job_folder.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 // Blocks where stdout does. One thread.
 class JobOutput {
@@ -39,4 +40,5 @@ class JobOutput {
     std::uint64_t offset_ = 0;  // of the first byte not printed
 };
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -10,7 +10,8 @@
 #include "launcher/view/routes.hpp"
 #include "launcher/wall_clock.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 namespace json = boost::json;
@@ -139,4 +140,5 @@ std::string list_json(const std::vector<JobFacts>& jobs) {
     return json::serialize(array) + "\n";
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -9,7 +9,8 @@
 #include "launcher/jobs/job_folder.hpp"
 #include "rendezvous/job/agent_status.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 // "running", "ended, exit code 3", "lost".
 std::string state_text(const Job& job);
@@ -37,4 +38,5 @@ std::string status_json(const JobFacts& facts);
 // Writes an array of such objects.
 std::string list_json(const std::vector<JobFacts>& jobs);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -11,10 +11,11 @@
 #include "apps/ddpctl/command.hpp"
 #include "apps/ddpctl/job_text.hpp"
 #include "launcher/view/job_socket.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 class KillCommand final : public Command {
@@ -75,4 +76,5 @@ class KillCommand final : public Command {
 
 std::unique_ptr<Command> make_kill_command() { return std::make_unique<KillCommand>(); }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -4,7 +4,8 @@
 #include "launcher/view/job_socket.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 constexpr std::size_t kMaxResultShown = 64 << 20;
@@ -27,4 +28,5 @@ std::optional<std::string> KnownJobs::result_of(const Job& job) {
     return result.has_value() ? std::optional(*result) : std::nullopt;
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -11,7 +11,8 @@
 #include "apps/ddpctl/job_text.hpp"
 #include "launcher/jobs/job_folder.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 class KnownJobs {
   public:
@@ -32,4 +33,5 @@ class KnownJobs {
     std::filesystem::path folder_;
 };
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

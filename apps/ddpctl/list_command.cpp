@@ -2,9 +2,10 @@
 #include "apps/ddpctl/command.hpp"
 #include "apps/ddpctl/job_text.hpp"
 #include "launcher/wall_clock.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 class ListCommand final : public Command {
@@ -44,4 +45,5 @@ class ListCommand final : public Command {
 
 std::unique_ptr<Command> make_list_command() { return std::make_unique<ListCommand>(); }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -9,7 +9,8 @@
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 class LogsCommand final : public Command {
@@ -77,4 +78,5 @@ class AttachCommand final : public Command {
 std::unique_ptr<Command> make_logs_command() { return std::make_unique<LogsCommand>(); }
 std::unique_ptr<Command> make_attach_command() { return std::make_unique<AttachCommand>(); }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

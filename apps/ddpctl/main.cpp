@@ -15,7 +15,8 @@
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/own_process.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 int run(std::vector<std::string> words) {
@@ -35,7 +36,8 @@ int fail_with(int code, const std::exception& error, const char* what = "") {
 
 }  // namespace
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun
 
 int main(int argc, char** argv) {
     using namespace ddprun;

@@ -2,9 +2,10 @@
 #include "apps/ddpctl/command.hpp"
 #include "apps/ddpctl/job_text.hpp"
 #include "launcher/wall_clock.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 class StatusCommand final : public Command {
@@ -39,4 +40,5 @@ class StatusCommand final : public Command {
 
 std::unique_ptr<Command> make_status_command() { return std::make_unique<StatusCommand>(); }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -15,14 +15,15 @@
 #include "launcher/process/descriptors.hpp"
 #include "launcher/start/relay.hpp"
 #include "launcher/start/remote_shell.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/secure/secret.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/own_process.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
 // Each is defined in a file of modes/.
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 extern const Mode kDoctorNodeMode, kDoctorMode, kExplainMode, kStartMode, kLaunchMode;
 }
 

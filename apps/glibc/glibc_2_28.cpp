@@ -1,6 +1,7 @@
-// Lets what is in the wheel run with glibc 2.28 (RHEL 8, Ubuntu 20.04), where PyTorch's own wheels run: what it calls of glibc
-// that is younger is here, or is bound to that name's older version. Linked into nothing else, since glibc 2.33 and older
-// have the functions of threads and of loading in libraries of their own, which are then opened at each start.
+// Lets what is in the wheel run with glibc 2.28 (RHEL 8, Ubuntu 20.04), where PyTorch's own wheels run: what
+// it calls of glibc that is younger is here, or is bound to that name's older version. Linked into nothing
+// else, since glibc 2.33 and older have the functions of threads and of loading in libraries of their own,
+// which are then opened at each start.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -54,8 +55,8 @@ ssize_t getdents64(int fd, void* entries, std::size_t size) noexcept {
     return ::syscall(SYS_getdents64, fd, entries, size);
 }
 
-// Where glibc has none, the wait is by the clock of a condition variable that nobody has set; a caller looks at its own clock
-// when it returns, since it may return early in any case.
+// Where glibc has none, the wait is by the clock of a condition variable that nobody has set; a caller looks
+// at its own clock when it returns, since it may return early in any case.
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                            const timespec* until) {
     if (glibc_clockwait != nullptr) return glibc_clockwait(condition, mutex, clock, until);
@@ -67,7 +68,8 @@ int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, cl
 // libstdc++ counts references without atomics while this is true.
 extern const char __libc_single_threaded = 0;
 
-// Old names: these go on to the version that glibc 2.28 has. aarch64 came with glibc 2.17, whose version all of its first names have.
+// Old names: these go on to the version that glibc 2.28 has. aarch64 came with glibc 2.17, whose version all
+// of its first names have.
 #if defined(__x86_64__)
 #define DDPRUN_FIRST "GLIBC_2.2.5"
 #define DDPRUN_SECOND "GLIBC_2.3.3"
@@ -75,7 +77,8 @@ extern const char __libc_single_threaded = 0;
 #else
 #define DDPRUN_FIRST "GLIBC_2.17"
 #define DDPRUN_SECOND DDPRUN_FIRST
-// The hint is what a processor that checks indirect calls looks for (bti c); x16 is nobody's between a call and its function.
+// The hint is what a processor that checks indirect calls looks for (bti c); x16 is nobody's between a call
+// and its function.
 #define DDPRUN_GO_ON R"(hint #34; adrp x16, :got:older_\name; ldr x16, [x16, :got_lo12:older_\name]; br x16)"
 #endif
 asm(R"(
@@ -97,8 +100,8 @@ asm(R"(
     .popsection
 )");
 
-// A program of glibc 2.34 leaves it to glibc to call its constructors, and one of an older glibc calls them by a function that it
-// hands over, which all versions do.
+// A program of glibc 2.34 leaves it to glibc to call its constructors, and one of an older glibc calls them
+// by a function that it hands over, which all versions do.
 using Main = int (*)(int, char**, char**);
 extern Main __init_array_start[], __init_array_end[];
 [[gnu::visibility("default")]] int older_start(Main main, int count, char** words, Main begin, void (*end)(),

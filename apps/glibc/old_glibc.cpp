@@ -1,5 +1,5 @@
-// Lets the programs run with a glibc older than the one they are built with: what the compiler's own archives call of it that is
-// new, done by what is old.
+// Lets the programs run with a glibc older than the one they are built with: what the compiler's own archives
+// call of it that is new, done by what is old.
 #include <dlfcn.h>
 #include <link.h>
 

@@ -5,10 +5,11 @@
 #include <optional>
 #include <sstream>
 
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 std::optional<Digit> digit_of(std::string_view line) {
@@ -45,4 +46,5 @@ DigitsSplit parse_digits(const std::string& text, const std::string& name) {
     throw InputError(fmt::format("{}: holds {} images, must be at least {}", name, number, kTestEvery));
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

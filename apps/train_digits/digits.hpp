@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 inline constexpr std::size_t kPixels = 64;
 inline constexpr int kMaxPixel = 16;
@@ -14,7 +15,8 @@ inline constexpr std::size_t kClasses = 10;
 inline constexpr std::size_t kTestEvery = 5;
 inline constexpr std::size_t kTotals = 3;  // what a training adds up: loss (in nats), right answers, images
 
-// InputError: the user's file or flag is wrong. One line names the flag, and the file (and line) or the value.
+// InputError: the user's file or flag is wrong. One line names the flag, and the file (and line) or the
+// value.
 struct InputError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -30,8 +32,9 @@ struct DigitsSplit {
     Digits test;  // images 5, 10, … of the file, counted from 1
 };
 
-// parse_digits throws InputError "<name>:<line>: …" at the first malformed line, and "<name>: …" if there are fewer than
-// kTestEvery images. Lines end with \n or \r\n; the last may lack it.
+// parse_digits throws InputError "<name>:<line>: …" at the first malformed line, and "<name>: …" if there are
+// fewer than kTestEvery images. Lines end with \n or \r\n; the last may lack it.
 DigitsSplit parse_digits(const std::string& text, const std::string& name);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

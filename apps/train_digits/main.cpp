@@ -2,8 +2,8 @@
 //
 //   ddprun --nproc-per-node 4 train_digits --data apps/data/digits.csv
 //
-// Rank 0 prints loss and accuracy of each epoch, then the accuracy on images it was not trained on; every rank ends with
-// bit-equal parameters, which is checked. Exit codes: see README.md.
+// Rank 0 prints loss and accuracy of each epoch, then the accuracy on images it was not trained on; every
+// rank ends with bit-equal parameters, which is checked. Exit codes: see README.md.
 #include <algorithm>
 #include <array>
 

@@ -6,7 +6,8 @@
 
 #include "collectives/distributed_sampler.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 // target += factor * values
@@ -40,7 +41,8 @@ std::vector<std::vector<std::size_t>> own_images(const TrainingPlan& plan, std::
     DistributedSampler sampler(images, world_size, rank, {.shuffle = true, .seed = plan.seed});
     sampler.set_epoch(static_cast<std::uint64_t>(epoch));
     std::vector<std::vector<std::size_t>> steps((images + plan.batch_size - 1) / plan.batch_size);
-    // Entry j of a rank is place rank + j · world_size of the order. Those behind the last image are repetitions.
+    // Entry j of a rank is place rank + j · world_size of the order. Those behind the last image are
+    // repetitions.
     auto place = static_cast<std::size_t>(rank);
     for (const std::size_t image : sampler.indices()) {
         if (place < images) steps[place / plan.batch_size].push_back(image);
@@ -76,7 +78,8 @@ std::size_t Mlp::predict(const Digit& digit) {
 
 void Mlp::add_to(std::span<double> sums, const Digit& digit) {
     const std::size_t predicted = predict(digit);
-    // Softmax shifted by the largest output, so that exp() cannot overflow; then the loss's derivatives by the outputs.
+    // Softmax shifted by the largest output, so that exp() cannot overflow; then the loss's derivatives by
+    // the outputs.
     const float largest = outputs_[predicted];
     const float label_output = outputs_[digit.label] - largest;
     float sum = 0;
@@ -109,4 +112,5 @@ void Mlp::descend(std::span<const double> sums) {
     }
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

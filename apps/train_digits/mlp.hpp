@@ -1,13 +1,13 @@
-// Mlp is a small multi-layer perceptron for the digits: pixels, one hidden layer with ReLU, classes with softmax and
-// cross-entropy. Pure.
+// Mlp is a small multi-layer perceptron for the digits: pixels, one hidden layer with ReLU, classes with
+// softmax and cross-entropy. Pure.
 //
-// Its parameters are one flat buffer of floats. Each layer has a row of weights for every input and a last one of biases, so
-// that the inner loops run over contiguous memory and become vector instructions:
+// Its parameters are one flat buffer of floats. Each layer has a row of weights for every input and a last
+// one of biases, so that the inner loops run over contiguous memory and become vector instructions:
 //     [kPixels + 1][hidden], then [hidden + 1][kClasses]
 //
-// The sums over the images of a step are one buffer of doubles: the gradients in the same order, then the totals. The gradients
-// of one image are floats; in doubles their sums are so nearly exact that the order of additions, and with it the number of
-// ranks, hardly ever shows in the trained floats.
+// The sums over the images of a step are one buffer of doubles: the gradients in the same order, then the
+// totals. The gradients of one image are floats; in doubles their sums are so nearly exact that the order of
+// additions, and with it the number of ranks, hardly ever shows in the trained floats.
 #pragma once
 
 #include <array>
@@ -17,7 +17,8 @@
 
 #include "apps/train_digits/digits.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 // TrainingPlan decides the outcome of a training; it must be the same on every rank.
 struct TrainingPlan {
@@ -32,8 +33,9 @@ struct TrainingPlan {
     std::size_t second_layer() const { return (hidden + 1) * kClasses; }
 };
 
-// own_images returns, for each step of an epoch (counted from 0), which images are that rank's. An epoch passes over all
-// images in the order of DistributedSampler, in steps of batch_size images over all ranks; the last takes what is left.
+// own_images returns, for each step of an epoch (counted from 0), which images are that rank's. An epoch
+// passes over all images in the order of DistributedSampler, in steps of batch_size images over all ranks;
+// the last takes what is left.
 std::vector<std::vector<std::size_t>> own_images(const TrainingPlan& plan, std::size_t images, int epoch,
                                                  int rank, int world_size);
 
@@ -51,8 +53,8 @@ class Mlp {
     // add_to adds what one image contributes to the sums.
     void add_to(std::span<double> sums, const Digit& digit);
 
-    // descend takes a step of stochastic gradient descent. The sums over all ranks are divided by the images of all ranks, so
-    // the number of ranks changes nothing but the order of additions.
+    // descend takes a step of stochastic gradient descent. The sums over all ranks are divided by the images
+    // of all ranks, so the number of ranks changes nothing but the order of additions.
     void descend(std::span<const double> sums);
 
   private:
@@ -63,4 +65,5 @@ class Mlp {
     std::array<float, kClasses> outputs_{};
 };
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -12,7 +12,8 @@
 #include "collectives/training.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 constexpr std::size_t kMaxFileBytes = 64 * 1024 * 1024;  // some 400,000 images
@@ -24,8 +25,8 @@ std::uint64_t fingerprint_of(std::string_view bytes) {
     return value;
 }
 
-// Returns if all ranks have the same bytes; otherwise throws, on all of them, and names one that differs from rank 0.
-// `what` ends with its verb, for example "the trained parameters are".
+// Returns if all ranks have the same bytes; otherwise throws, on all of them, and names one that differs from
+// rank 0. `what` ends with its verb, for example "the trained parameters are".
 void require_agreement(Communicator& communicator, std::string_view bytes, const std::string& what) {
     const std::uint64_t own = fingerprint_of(bytes);
     std::vector<std::uint64_t> all(static_cast<std::size_t>(communicator.world_size()));
@@ -148,4 +149,5 @@ int run_program(const std::string& program, std::vector<std::string> arguments, 
     }
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

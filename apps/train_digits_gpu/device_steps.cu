@@ -1,6 +1,7 @@
 #include "apps/train_digits_gpu/steps.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 constexpr unsigned kThreads = 128;
@@ -32,4 +33,5 @@ int launch_update(const DeviceState& state) {
     return cudaGetLastError();
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

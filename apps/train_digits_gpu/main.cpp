@@ -2,8 +2,9 @@
 //
 //   ddprun --nproc-per-node 2 train_digits_gpu --data apps/data/digits.csv
 //
-// The flags, the output and the exit codes are train_digits'. A second communicator, of the CPU's backend, compares the
-// ranks. Sums are f32, so their last bits depend on the number of ranks, unlike those of train_digits.
+// The flags, the output and the exit codes are train_digits'. A second communicator, of the CPU's backend,
+// compares the ranks. Sums are f32, so their last bits depend on the number of ranks, unlike those of
+// train_digits.
 #include "apps/train_digits/program.hpp"
 #include "apps/train_digits_gpu/steps.hpp"
 #include "collectives/nccl/cuda_driver.hpp"

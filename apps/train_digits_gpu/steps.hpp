@@ -1,5 +1,5 @@
-// The arithmetic of a training step, one element of a result at a time: what a thread of the GPU does, and, in tests, a loop of
-// the host. The network is that of train_digits/mlp.hpp. Pure.
+// The arithmetic of a training step, one element of a result at a time: what a thread of the GPU does, and,
+// in tests, a loop of the host. The network is that of train_digits/mlp.hpp. Pure.
 //
 // Every sum is made by one thread in a fixed order, so the same input gives the same bits.
 #pragma once
@@ -16,10 +16,12 @@
 #define DDPRUN_HOST_DEVICE
 #endif
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
-// DeviceState is what a rank has on the device: all images, which of them are the batch, and one block of memory that is cut into
-// the parts below. Parameters and sums are as in train_digits/mlp.hpp, but floats; what follows has a row for each of the batch.
+// DeviceState is what a rank has on the device: all images, which of them are the batch, and one block of
+// memory that is cut into the parts below. Parameters and sums are as in train_digits/mlp.hpp, but floats;
+// what follows has a row for each of the batch.
 struct DeviceState {
     std::size_t hidden = 0;
     std::size_t most_images = 0;  // of a batch
@@ -46,8 +48,8 @@ struct DeviceState {
     }
 };
 
-// These launch the steps of a training in the default stream of the calling thread's current context, and return CUDA's result
-// (0: success). They are in device_steps.cu; in tests, on the host.
+// These launch the steps of a training in the default stream of the calling thread's current context, and
+// return CUDA's result (0: success). They are in device_steps.cu; in tests, on the host.
 int launch_gradients(const DeviceState& state);
 int launch_update(const DeviceState& state);
 
@@ -134,4 +136,5 @@ struct UpdateStep {
     }
 };
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -14,13 +14,14 @@
 #include <arm_neon.h>
 #endif
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
-// The code is built for the oldest processor of its architecture; loops that gain from wider vectors are handed to
-// with_widest_vectors(), which has them compiled for each level and takes the highest that this processor has. The
-// arithmetic is the same at each: no level joins a multiplication and an addition.
-// aarch64 has one level: every processor has NEON, for which the compiler vectorizes the loops as they are.
+// The code is built for the oldest processor of its architecture; loops that gain from wider vectors are
+// handed to with_widest_vectors(), which has them compiled for each level and takes the highest that this
+// processor has. The arithmetic is the same at each: no level joins a multiplication and an addition. aarch64
+// has one level: every processor has NEON, for which the compiler vectorizes the loops as they are.
 #if defined(__x86_64__)
 enum class VectorLevel { portable, avx2, avx512 };
 
@@ -30,7 +31,8 @@ VectorLevel find_vector_level() noexcept {
     unsigned ebx = 0;
     unsigned ecx = 0;
     unsigned edx = 0;
-    // Not every compiler can ask for F16C by name. The system keeps its registers where it keeps those of AVX2.
+    // Not every compiler can ask for F16C by name. The system keeps its registers where it keeps those of
+    // AVX2.
     const bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
     const bool avx512 = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
                         __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
@@ -437,4 +439,5 @@ void finish_partial(const PartialKind& kind, std::byte* out, std::byte* partial,
     }
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -13,7 +13,8 @@
 #include "collectives/call/call.hpp"
 #include "collectives/types.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // So many elements are carried in f32 at a time, so that the partial results stay in the cache.
 inline constexpr std::size_t kWideBlock = 2048;
@@ -26,9 +27,10 @@ inline const std::byte* element_at(const void* data, std::size_t first, DataType
     return static_cast<const std::byte*>(data) + first * size_of(type);
 }
 
-// out[i] = received[i] op local[i]; avg and premul_sum sum (see finish_average and scale). `out` may be
-// one of the two itself; otherwise the three buffers do not overlap. f16 and bf16 are combined in f32 and
-// rounded, here and each time: a caller that reduces more than two such inputs uses combine_all, or widens first.
+// out[i] = received[i] op local[i]; avg and premul_sum sum (see finish_average and scale). `out` may be one
+// of the two itself; otherwise the three buffers do not overlap. f16 and bf16 are combined in f32 and
+// rounded, here and each time: a caller that reduces more than two such inputs uses combine_all, or widens
+// first.
 void combine(ReduceOp op, DataType type, void* out, const void* received, const void* local,
              std::size_t count);
 
@@ -86,8 +88,8 @@ void combine_compressed(const WireKind& kind, void* wire, const void* received, 
 void combine_expanded(const WireKind& kind, void* out, std::span<const void* const> inputs,
                       std::size_t count);
 
-// The kind of partial results, to which other ranks' will be added: what must be rounded once only, at the end, is
-// carried as f32 until then; averages are carried as sums.
+// The kind of partial results, to which other ranks' will be added: what must be rounded once only, at the
+// end, is carried as f32 until then; averages are carried as sums.
 struct PartialKind {
     DataType type;     // of the elements
     DataType carried;  // f32 for what is rounded at the end
@@ -125,4 +127,5 @@ void reduce_partial(const PartialKind& kind, int n, std::byte* out, std::size_t 
 // `partial`.
 void finish_partial(const PartialKind& kind, std::byte* out, std::byte* partial, std::size_t count);
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 Range chunk_range(std::size_t count, int parts, int index) {
     const auto p = static_cast<std::size_t>(parts);
@@ -62,4 +63,5 @@ TreePlace binomial_tree(int rank, int world_size, int root) {
     return place;
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

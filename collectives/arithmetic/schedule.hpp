@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <vector>
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // A part of a buffer, in elements.
 struct Range {
@@ -89,4 +90,5 @@ struct TreePlace {
 
 TreePlace binomial_tree(int rank, int world_size, int root);
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -15,7 +15,8 @@
 #include "collectives/error.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 SharedMemory private_memory(std::size_t bytes) {
     if (bytes == 0) return {};
@@ -451,4 +452,5 @@ Task checked_group(std::shared_ptr<const std::vector<Task>> members) {
     return group;
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -21,19 +21,21 @@
 #include "collectives/error.hpp"
 #include "collectives/operation_request.hpp"
 #include "collectives/shared_buffer.hpp"
-#include "rendezvous/system/deadline.hpp"
+#include "rendezvous/base/deadline.hpp"
 #include "rendezvous/system/own_process.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
-// Runs body(), which throws nothing, on a thread of the process's that does nothing else: each gets one at once, since it may
-// wait for another; idle ones end after a while. Where no thread can be had and there is none, in the caller's.
+// Runs body(), which throws nothing, on a thread of the process's that does nothing else: each gets one at
+// once, since it may wait for another; idle ones end after a while. Where no thread can be had and there is
+// none, in the caller's.
 void run_beside(std::function<void()> body);
 
 // WorkState: what a Work stands for. Each way of carrying out operations in the background has its own kind.
 //
-// Shared by the thread that carries the operation out and those that wait; any thread. In a forked child nothing may be
-// asked but whose it is, and nothing destroyed (make_in_process).
+// Shared by the thread that carries the operation out and those that wait; any thread. In a forked child
+// nothing may be asked but whose it is, and nothing destroyed (make_in_process).
 class WorkState {
   public:
     virtual ~WorkState() = default;
@@ -43,7 +45,8 @@ class WorkState {
     virtual bool ended() = 0;
     // Waits for that, until `deadline` at most. False if it has not.
     virtual bool wait_until(Deadline deadline) = 0;
-    // Calls done(), which keeps this object, once, after the end: at once if that has come, else by run_beside().
+    // Calls done(), which keeps this object, once, after the end: at once if that has come, else by
+    // run_beside().
     virtual void then(std::function<void()> done) = 0;
     // Tells, after the end, what went wrong.
     virtual std::optional<CollectiveError> error() = 0;
@@ -56,8 +59,8 @@ class WorkState {
 
 // Parts: where a task's buffers lie, if not in one piece.
 //
-// Of counted parts both lists have an element for each rank: a buffer without parts is the part for, or from, each rank that has
-// anything of it. Else a list is empty where the buffer is in one piece.
+// Of counted parts both lists have an element for each rank: a buffer without parts is the part for, or from,
+// each rank that has anything of it. Else a list is empty where the buffer is in one piece.
 struct Parts {
     std::vector<Part> in;
     std::vector<Part> out;
@@ -70,17 +73,20 @@ struct Parts {
 // valid until the task has ended.
 struct Task {
     Call call;  // its sequence is counted by the backend
-    // In an operation in place `out` is `in` for all_reduce, reduce and all_to_all, this rank's part of it for the others.
-    // broadcast has the same in both. Where they do not count (`out` of reduce and gather, and `in` of
-    // scatter, but on the root; of send and recv the one that has no meaning), they may be anything.
+    // In an operation in place `out` is `in` for all_reduce, reduce and all_to_all, this rank's part of it
+    // for the others. broadcast has the same in both. Where they do not count (`out` of reduce and gather,
+    // and `in` of scatter, but on the root; of send and recv the one that has no meaning), they may be
+    // anything.
     const void* in = nullptr;
     void* out = nullptr;
     double scalar = 1;       // of premul_sum
     void* stream = nullptr;  // of the device, in which the operation takes its place; null: the backend's own
-    // A group has members, in the order in which they were added: sends and receives, whose streams do not count.
+    // A group has members, in the order in which they were added: sends and receives, whose streams do not
+    // count.
     std::shared_ptr<const std::vector<Task>> members;
     std::chrono::milliseconds timeout{0};  // from when its turn comes; 0: the communicator's
-    // Null: in one piece. Where they are counted, call.count is the largest of all ranks' when a backend gets the task.
+    // Null: in one piece. Where they are counted, call.count is the largest of all ranks' when a backend gets
+    // the task.
     std::shared_ptr<const Parts> parts = nullptr;
 };
 
@@ -126,7 +132,8 @@ class Backend {
     // the part of split() which goes over this communicator: an all_gather of u8; `parts` one of u64.
     virtual void run(const Task& task) = 0;
 
-    // Memory for a SharedBuffer; private_memory() where nothing is shared, or no more can be. Any thread, beside operations.
+    // Memory for a SharedBuffer; private_memory() where nothing is shared, or no more can be. Any thread,
+    // beside operations.
     virtual SharedMemory allocate(std::size_t bytes) { return private_memory(bytes); }
     // True for memory that the other ranks have mapped. Any thread.
     virtual bool owns(const void*) const { return false; }
@@ -134,7 +141,8 @@ class Backend {
     // True for a backend whose buffers are the device's: it has start(), and multiplies for premul_sum
     // itself.
     virtual bool on_device() const noexcept { return false; }
-    // Does the same as run(), but returns when the operation is in its stream. Throws nothing of the operation itself.
+    // Does the same as run(), but returns when the operation is in its stream. Throws nothing of the
+    // operation itself.
     virtual std::shared_ptr<WorkState> start(const Task&) { return nullptr; }
 
     // Operations without a timeout of their own have this one from now on. Any thread.
@@ -170,20 +178,22 @@ inline constexpr const char* kStartedNotEnded =
 // overlap not at all or as in-place use does.
 Task checked_task(const OperationRequest& request, int rank, int world_size);
 
-// What a rank tells the others of counted parts: the counts of its input's, for each rank, then of its output's.
+// What a rank tells the others of counted parts: the counts of its input's, for each rank, then of its
+// output's.
 std::vector<std::uint64_t> counts_of(const Parts& parts);
-// The largest of what all ranks have told, in their order. Throws invalid_argument, the same on all ranks, where what one has for
-// another is not what that expects.
+// The largest of what all ranks have told, in their order. Throws invalid_argument, the same on all ranks,
+// where what one has for another is not what that expects.
 std::uint64_t agreed_count(const Call& call, std::span<const std::uint64_t> all, int world_size);
 
 inline constexpr std::size_t kMostJoined = std::size_t{256}
                                            << 10;  // more take longer to copy than to meet for
-// An all_reduce of several parts as few of one buffer, which reduce() carries out in order: large parts where they lie, small ones
-// in `room` of kMostJoined bytes; null: it throws at once.
+// An all_reduce of several parts as few of one buffer, which reduce() carries out in order: large parts where
+// they lie, small ones in `room` of kMostJoined bytes; null: it throws at once.
 void reduce_parts(const Task& task, std::byte* room, const std::function<void(const Task&)>& reduce);
 
 // A group of sends and receives, each checked. Throws invalid_argument if one receives into memory of
 // another. Without members for null and none.
 Task checked_group(std::shared_ptr<const std::vector<Task>> members);
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

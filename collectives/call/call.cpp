@@ -4,7 +4,8 @@
 
 #include <charconv>
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 std::string describe(const Call& call) {
     const OperationTraits& traits = traits_of(call.operation);
@@ -57,4 +58,5 @@ std::optional<std::vector<int>> decode_ranks(std::string_view text) {
     return ranks;
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -16,7 +16,8 @@
 #include "collectives/operation_request.hpp"
 #include "rendezvous/worker/accusation.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // This table says what each operation is. Pure.
 
@@ -142,4 +143,5 @@ std::string encode_ranks(const std::vector<int>& ranks);
 // Nothing unless the text is such a list.
 std::optional<std::vector<int>> decode_ranks(std::string_view text);
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

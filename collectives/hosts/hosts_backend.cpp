@@ -12,7 +12,8 @@
 #include "collectives/shm/shm_lifeline.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 constexpr std::size_t kHostsWholeVector = std::size_t{4} << 10;
@@ -56,8 +57,8 @@ class HostsRounds {
         channel_.await_all();
     }
 
-    // Reduces this rank's slice from the inputs of all ranks, as partial results at `partial`. in(place, piece) is where this rank
-    // has that piece of a slice.
+    // Reduces this rank's slice from the inputs of all ranks, as partial results at `partial`. in(place,
+    // piece) is where this rank has that piece of a slice.
     template <class In>
     void reduce(const PartialKind& kind, In in, std::span<const Range> slices, std::byte* partial) {
         const int n = channel_.world_size();
@@ -391,4 +392,5 @@ std::unique_ptr<Backend> make_hosts_backend(ShmSegment segment, std::unique_ptr<
     return std::make_unique<HostsBackend>(std::move(segment), std::move(tcp));
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

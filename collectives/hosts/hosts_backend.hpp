@@ -29,7 +29,8 @@
 #include "collectives/shm/shm_segment.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // An all_reduce has no more than this, as it is carried, on its way between the hosts at a time.
 inline constexpr std::size_t kHostsSlice = std::size_t{512} << 10;
@@ -37,4 +38,5 @@ inline constexpr std::size_t kHostsSlice = std::size_t{512} << 10;
 // The segment is the one that the ranks of this host agreed on. The hosts have equal numbers of ranks.
 std::unique_ptr<Backend> make_hosts_backend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp);
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

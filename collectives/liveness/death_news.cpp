@@ -9,7 +9,8 @@
 #include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/shared_memory.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 std::uint64_t random_life() {
@@ -65,8 +66,8 @@ void DeathNews::withdraw() {
     if (holds_.exchange(false)) table_.release(slot_);
 }
 
-// The slot's word is the thread's own to the kernel: it must be claimed, and in the end be let go, while the thread
-// lives.
+// The slot's word is the thread's own to the kernel: it must be claimed, and in the end be let go, while the
+// thread lives.
 void DeathNews::run(std::uint64_t life) {
     ask_for_short_turns();
     const RobustFutex futex(table_.word(slot_));
@@ -95,4 +96,5 @@ void DeathNews::tell_new_losses() {
     }
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

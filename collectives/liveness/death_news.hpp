@@ -24,7 +24,8 @@
 
 #include "rendezvous/worker/life_table.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 class DeathNews {
   public:
@@ -39,8 +40,8 @@ class DeathNews {
 
     // Null where the table cannot be opened, or there can be no thread.
     static std::shared_ptr<DeathNews> open(const LifeSlot& slot);
-    // Returns the news of a communicator that takes the place of one with `news`: the same, or another if that has been
-    // withdrawn. Null for null.
+    // Returns the news of a communicator that takes the place of one with `news`: the same, or another if
+    // that has been withdrawn. Null for null.
     static std::shared_ptr<DeathNews> of_successor(const std::shared_ptr<DeathNews>& news);
     // Leaves in order: the agent does not take this process's end for a death any more.
     ~DeathNews();
@@ -77,4 +78,5 @@ class DeathNews {
     std::thread thread_;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -7,7 +7,8 @@
 
 #include "collectives/call/call.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 // Ranks by what they did. A predicate is the rest of a sentence that begins with one rank's name: `called
@@ -105,8 +106,8 @@ std::string list(const std::vector<int>& ranks, const std::vector<std::optional<
     return text;
 }
 
-// Returns those of the awaited ranks that are in no call with messages to single ranks, if there are any; the others may
-// wait themselves.
+// Returns those of the awaited ranks that are in no call with messages to single ranks, if there are any; the
+// others may wait themselves.
 std::vector<int> late_peers(const std::vector<std::optional<Call>>& progress, std::vector<int> awaited) {
     std::sort(awaited.begin(), awaited.end());
     awaited.erase(std::unique(awaited.begin(), awaited.end()), awaited.end());
@@ -263,4 +264,5 @@ std::optional<std::string> notice_of_wait(const std::vector<std::optional<Call>>
                        blame_for_deadline(progress, call, rank, awaited, timeout).text);
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -14,9 +14,10 @@
 #include <vector>
 
 #include "collectives/call/call.hpp"
-#include "rendezvous/system/deadline.hpp"
+#include "rendezvous/base/deadline.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // Says what a rank did that left after so many calls, as the rest of a sentence that begins with its name.
 std::string predicate_of_leaving(std::uint64_t calls_made);
@@ -31,9 +32,9 @@ struct Stand {
     std::optional<std::uint64_t> left_after;  // it has left after so many calls
 };
 
-// Says who is to blame for the ranks not all making the same call of number `sequence`; `stands` by rank. Nothing
-// where they do, as far as is known; and nothing until enough ranks have made the call or left to tell what
-// most of them do, unless `at_once`. The code is peer_left where those are to blame that have left.
+// Says who is to blame for the ranks not all making the same call of number `sequence`; `stands` by rank.
+// Nothing where they do, as far as is known; and nothing until enough ranks have made the call or left to
+// tell what most of them do, unless `at_once`. The code is peer_left where those are to blame that have left.
 std::optional<Verdict> judge_disagreement(const std::vector<Stand>& stands, std::uint64_t sequence,
                                           bool at_once);
 
@@ -58,7 +59,8 @@ std::optional<std::string> notice_of_wait(const std::vector<std::optional<Call>>
                                           int rank, const std::vector<int>& awaited,
                                           const NamedTimeout& timeout);
 
-// WaitSchedule: when a rank that waits in a call does something about it, long before the call's deadline. Pure.
+// WaitSchedule: when a rank that waits in a call does something about it, long before the call's deadline.
+// Pure.
 //
 // It asks the others whether they are in the same call (QuestionNotice) after half a second, and again after
 // pauses that double up to half a minute. Once, if it is wanted, it gives notice of the ranks it waits for:
@@ -116,4 +118,5 @@ class WaitSchedule {
     std::uint32_t round_ = 0;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

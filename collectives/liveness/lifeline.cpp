@@ -4,12 +4,13 @@
 #include <cerrno>
 #include <utility>
 
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/check.hpp"
+#include "rendezvous/base/deadline.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 RingNeighbours::~RingNeighbours() {
     // Neighbours that end at once wait for each other.
@@ -386,4 +387,5 @@ void Lifeline::mark_dead(int process) {
     tell_news();
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

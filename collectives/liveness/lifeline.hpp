@@ -39,9 +39,10 @@
 #include "collectives/wire/frame.hpp"
 #include "collectives/wire/membership.hpp"
 #include "collectives/wire/tcp_link.hpp"
-#include "rendezvous/system/deadline.hpp"
+#include "rendezvous/base/deadline.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 class DeathNews;
 class Lifeline;
@@ -51,7 +52,8 @@ struct Origin {
     Lifeline* parent = nullptr;                       // borrowed until the new one's join is complete
     std::vector<int> ranks;                           // those in the parent, by rank in the new one
     std::shared_ptr<DeathNews> death_news = nullptr;  // of one that comes from none; null: none
-    // Called once others may dial this rank; returns when it may dial them. Where it throws, nobody has. Empty: it may at once.
+    // Called once others may dial this rank; returns when it may dial them. Where it throws, nobody has.
+    // Empty: it may at once.
     std::function<void(const Membership&)> meet = {};
 };
 
@@ -71,8 +73,8 @@ class EndObserver {
     ~EndObserver() = default;
 };
 
-// The connections by which a rank's ring neighbours tell it, and are told. Owned by a lifeline and under its lock; pure of
-// decisions.
+// The connections by which a rank's ring neighbours tell it, and are told. Owned by a lifeline and under its
+// lock; pure of decisions.
 class RingNeighbours {
   public:
     RingNeighbours() = default;
@@ -102,8 +104,8 @@ class RingNeighbours {
     std::vector<Neighbour> neighbours_;
 };
 
-// Who has dialled a rank, of those that may, and the data connections that came so and were not taken yet. Owned by a lifeline
-// and under its lock; pure of decisions about anything else.
+// Who has dialled a rank, of those that may, and the data connections that came so and were not taken yet.
+// Owned by a lifeline and under its lock; pure of decisions about anything else.
 class Arrivals {
   public:
     explicit Arrivals(const Membership& membership);
@@ -121,7 +123,8 @@ class Arrivals {
         return hello.round == membership_.round && hello.communicator == membership_.communicator &&
                hello.nonce == membership_.nonce;
     }
-    // Callers that have still to prove that they are these, see LinkAcceptor, some of them here; false if nothing has changed.
+    // Callers that have still to prove that they are these, see LinkAcceptor, some of them here; false if
+    // nothing has changed.
     bool note_proving(std::vector<LinkHello> proving);
 
   private:
@@ -147,14 +150,14 @@ class Arrivals {
 
 // Family: the communicators of one process that come from each other by split and subgroup.
 //
-// They have one listener, lock and thread, which accepts connections and reads the rings of all: so another communicator costs
-// its ring. The family ends with the last of them, whichever that is.
+// They have one listener, lock and thread, which accepts connections and reads the rings of all: so another
+// communicator costs its ring. The family ends with the last of them, whichever that is.
 //
 // A process that is dead is dead in all of them, but each hears of it by ways of its own, at its own time. A
 // rank that heard in one and therefore leaves the others in order would be named there in place of the dead,
 // by those who have not heard yet. So what ends one by a death ends all that the dead process is in, before a
-// call of this rank can fail. Any other end concerns one communicator only. Processes are numbered by their ranks in the
-// first communicator.
+// call of this rank can fail. Any other end concerns one communicator only. Processes are numbered by their
+// ranks in the first communicator.
 //
 // While ranks split, the new communicator's ring is open: a rank that gives up because the old one ended may
 // be out of the reach of others, which take it for dead. They ask the old one (Origin::parent).
@@ -234,7 +237,8 @@ class Lifeline {
         return arrivals_.has_left_neighbour();
     }
 
-    // The communicator is made: from now on its family hears of deaths in it. (Before, who leaves looks dead.)
+    // The communicator is made: from now on its family hears of deaths in it. (Before, who leaves looks
+    // dead.)
     void complete_join();
     // Until then this is the communicator it is split from, else null, and why that has ended, if it has.
     Lifeline* parent() const noexcept { return parent_; }
@@ -278,7 +282,8 @@ class Lifeline {
     std::vector<std::optional<Call>> progress() const { return state(&LifelineState::progress); }
     void inquire() { change(&LifelineState::inquire); }
     void leave() { change(&LifelineState::leave); }
-    // Both end the communicator, telling everybody, and return the verdict that holds: an earlier one, or this.
+    // Both end the communicator, telling everybody, and return the verdict that holds: an earlier one, or
+    // this.
     Verdict conclude(std::uint64_t sequence, const Verdict& otherwise);
     Verdict declare(const Verdict& verdict);
     // False once no other rank can be heard on the ring any more.
@@ -324,4 +329,5 @@ class Lifeline {
     bool family_knows_ = false;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

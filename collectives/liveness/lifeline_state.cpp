@@ -5,7 +5,8 @@
 
 #include "rendezvous/codec/binary_codec.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // The notice as it travels, which is not the order of the struct.
 BOOST_DESCRIBE_STRUCT(Call, (), (operation, type, reduce, compression, root, count, sequence))
@@ -260,4 +261,5 @@ bool LifelineState::all_answered() const {
                        [&](const Peer& peer) { return peer.left_after || peer.answered == inquiry_; });
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -1,8 +1,8 @@
 // LifelineState: what a rank knows about the fate of its communicator, and what it must tell its neighbours.
 // Pure.
 //
-// Notices travel round a ring in both directions. Each is handed on by the rank that hears it for the first time,
-// so it reaches all ranks unless the ring is broken in two places, and it stops by itself. Driven by
+// Notices travel round a ring in both directions. Each is handed on by the rank that hears it for the first
+// time, so it reaches all ranks unless the ring is broken in two places, and it stops by itself. Driven by
 // Lifeline, under its lock. The first verdict is final: later ones are dropped, so all calls of a rank fail
 // for one reason.
 #pragma once
@@ -20,7 +20,8 @@
 #include "collectives/call/call.hpp"
 #include "collectives/liveness/judgement.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // Lifeline frames: the short notices that ranks hand round the lifeline ring (see lifeline.hpp). Pure.
 //
@@ -48,8 +49,8 @@ struct InquiryNotice {
     bool operator==(const InquiryNotice&) const = default;
 };
 
-// Says where `rank` was when it heard of `inquiry`: the call it made last, and the one that was asked for. If it
-// has not made that yet, it says so once more when it does.
+// Says where `rank` was when it heard of `inquiry`: the call it made last, and the one that was asked for. If
+// it has not made that yet, it says so once more when it does.
 struct ProgressNotice {
     std::int32_t rank = 0;
     std::uint32_t inquiry = 0;
@@ -59,8 +60,8 @@ struct ProgressNotice {
     bool operator==(const ProgressNotice&) const = default;
 };
 
-// `rank` has waited long in `call`: a rank that made another call at its place shall say so. Asked again as the
-// wait goes on, each time with a higher round.
+// `rank` has waited long in `call`: a rank that made another call at its place shall say so. Asked again as
+// the wait goes on, each time with a higher round.
 struct QuestionNotice {
     std::int32_t rank = 0;
     std::uint32_t round = 0;
@@ -91,8 +92,8 @@ class NoticeReader {
 // How many of its last collectives a rank remembers; one that runs further ahead is compared with at the
 // deadline only.
 inline constexpr std::size_t kRememberedCalls = 64;
-// Questions about one disagreement until it is judged by what is known then. With the pauses of WaitSchedule, 3.5
-// s after the first.
+// Questions about one disagreement until it is judged by what is known then. With the pauses of WaitSchedule,
+// 3.5 s after the first.
 inline constexpr std::uint32_t kQuestionsToJudge = 3;
 
 class LifelineState {
@@ -204,4 +205,5 @@ class LifelineState {
     int left_ = 0;  // peers that have left
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

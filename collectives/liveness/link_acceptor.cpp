@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <array>
 
+#include "rendezvous/base/check.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/net/socket_owner.hpp"
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/error.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 // Reads into `bytes`, of which `held` are there; true once all are.
@@ -172,4 +173,5 @@ bool LinkAcceptor::hear_proof(Caller& caller, std::vector<Accepted>& accepted) {
     return false;
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -11,7 +11,8 @@
 #include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/shared_memory.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 // A large copy looks up from time to time.
@@ -78,4 +79,5 @@ std::shared_ptr<Messenger> make_messenger(const MessengerPlace& place, Lifeline*
                                       operation_timeout);
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -11,7 +11,8 @@
 #include "collectives/messages/messenger.hpp"
 #include "collectives/wire/membership.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 class HostSurroundings final : public MessageSurroundings {
   public:
@@ -44,4 +45,5 @@ class HostSurroundings final : public MessageSurroundings {
 std::shared_ptr<Messenger> make_messenger(const MessengerPlace& place, Lifeline* lifeline,
                                           std::chrono::milliseconds operation_timeout);
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -7,7 +7,8 @@
 #include "collectives/liveness/judgement.hpp"
 #include "collectives/messages/message_exchange.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 CollectiveError timed_out(const MessageRequest& request, std::chrono::milliseconds timeout, bool matched) {
@@ -158,4 +159,5 @@ bool MessageExchange::has_unsent() {
     return is_open || flow_.has_unsent();
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

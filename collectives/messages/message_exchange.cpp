@@ -8,7 +8,8 @@
 
 #include "collectives/error.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 MessageExchange::MessageExchange(const MessengerPlace& place, std::chrono::milliseconds operation_timeout,
                                  MessageSurroundings& surroundings, MessageSleepers& sleepers)
@@ -180,4 +181,5 @@ void MessageExchange::progress(Lock& lock) {
     }
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

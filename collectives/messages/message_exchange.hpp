@@ -21,7 +21,8 @@
 #include "collectives/messages/message_operation.hpp"
 #include "collectives/messages/open_messages.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 class MessageExchange {
   public:
@@ -110,4 +111,5 @@ class MessageExchange {
     bool refuses_all_ = false;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -7,7 +7,8 @@
 
 #include "collectives/tcp/peer_mesh.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 MessageFlow::MessageFlow(const MessengerPlace& place, MessageSurroundings& surroundings,
                          MessageSleepers& sleepers, OpenMessages& open)
@@ -362,4 +363,5 @@ void MessageFlow::end() {
     pulls_.clear();
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -23,7 +23,8 @@
 #include "collectives/messages/open_messages.hpp"
 #include "collectives/wire/membership.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // Where a messenger works. All borrowed until its close(); nothing of it for a rank that is alone.
 struct MessengerPlace {
@@ -147,4 +148,5 @@ class MessageFlow {
     bool has_ended_ = false;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -11,10 +11,11 @@
 #include <limits>
 #include <utility>
 
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/system/shared_memory.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 // In shared memory, two copies of more cost more than asking the receiver to fetch it.
@@ -290,4 +291,5 @@ void TcpMessageLine::add_descriptors(std::vector<pollfd>& descriptors) {
     if (dial_.awaits() != 0) descriptors.push_back({dial_.link().descriptor(), dial_.awaits(), 0});
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

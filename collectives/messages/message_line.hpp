@@ -19,7 +19,8 @@
 #include "collectives/wire/redial.hpp"
 #include "collectives/wire/tcp_link.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // The values travel between ranks.
 enum class FrameKind : std::uint8_t {
@@ -214,4 +215,5 @@ class TcpMessageLine final : public MessageLine {
     std::uint64_t handed_on_by_peer_ = 0;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

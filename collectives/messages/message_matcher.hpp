@@ -16,7 +16,8 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 inline constexpr int kAnyRank = -1;
 
@@ -145,4 +146,5 @@ class MessageMatcher {
     std::size_t arrived_ = 0;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

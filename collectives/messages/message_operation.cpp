@@ -2,7 +2,8 @@
 
 #include <fmt/core.h>
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 std::string name_of(const MessageRequest& request) { return request.sends ? "send_tagged" : "recv_tagged"; }
 
@@ -27,4 +28,5 @@ void check_request(const MessageRequest& request, int world_size) {
         refused(fmt::format("the buffer is null, but has {} bytes", request.bytes));
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

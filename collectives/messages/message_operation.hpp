@@ -13,9 +13,10 @@
 
 #include "collectives/error.hpp"
 #include "collectives/messages/message_matcher.hpp"
-#include "rendezvous/system/deadline.hpp"
+#include "rendezvous/base/deadline.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 struct MessageRequest {
     bool sends = false;
@@ -70,4 +71,5 @@ struct MessageOperation {
     std::atomic<bool> ended{false};
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -10,9 +10,10 @@
 
 #include "collectives/messages/message_line.hpp"
 #include "collectives/messages/message_operation.hpp"
-#include "rendezvous/system/deadline.hpp"
+#include "rendezvous/base/deadline.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // What a receiver keeps of one sender's, each message counted with kMessageCost besides.
 inline constexpr std::uint64_t kKeptOfPeer = std::uint64_t{256} << 10;
@@ -68,4 +69,5 @@ struct MessagePeer {
     }
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

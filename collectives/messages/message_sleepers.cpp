@@ -2,10 +2,11 @@
 
 #include <utility>
 
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 #include "rendezvous/system/shared_memory.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 MessageSleepers::MessageSleepers(MessageSurroundings& surroundings, MessageBell* bell, Threads threads)
     : surroundings_(surroundings), threads_(std::move(threads)), bell_(bell != nullptr ? bell : &own_bell_) {}
@@ -106,4 +107,5 @@ void MessageSleepers::close() {
     wake(WakeCause::closing);
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -17,9 +17,10 @@
 #include "collectives/messages/sleeper_table.hpp"
 #include "collectives/shm/message_layout.hpp"
 #include "collectives/wire/event.hpp"
-#include "rendezvous/system/deadline.hpp"
+#include "rendezvous/base/deadline.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 class MessageSleepers {
   public:
@@ -138,4 +139,5 @@ void MessageSleepers::poll(Lock& lock, Deadline end, AddDescriptors add) {
     if (!shares_memory() && bell_->sleepers > 1) ring_bell(*bell_);
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

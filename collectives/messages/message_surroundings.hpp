@@ -17,9 +17,10 @@
 
 #include "collectives/call/call.hpp"
 #include "collectives/messages/message_line.hpp"
-#include "rendezvous/system/deadline.hpp"
+#include "rendezvous/base/deadline.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // A sleep that nobody ends; it matters only where a peer is killed between its message and its ring of the
 // bell. Deadlines that are later need wake nobody.
@@ -57,4 +58,5 @@ class MessageSurroundings {
     virtual void yield() = 0;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -10,7 +10,8 @@
 #include "collectives/messages/message_operation.hpp"
 #include "collectives/messages/messenger.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 class MessageWork final : public WorkState {
   public:
@@ -42,4 +43,5 @@ class MessageWork final : public WorkState {
     std::shared_ptr<Messenger> messenger_;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -9,7 +9,8 @@
 #include "collectives/error.hpp"
 #include "rendezvous/system/shared_memory.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 using Clock = Deadline::clock;
@@ -303,4 +304,5 @@ void Messenger::disconnect() {
     exchange_.flow().disconnect();
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -30,7 +30,8 @@
 #include "collectives/messages/message_exchange.hpp"
 #include "collectives/messages/message_sleepers.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 class Messenger final : public std::enable_shared_from_this<Messenger> {
   public:
@@ -125,4 +126,5 @@ class Messenger final : public std::enable_shared_from_this<Messenger> {
     MessageExchange exchange_;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -3,9 +3,10 @@
 #include <utility>
 
 #include "collectives/call/backend.hpp"
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 void OpenMessages::add(MessageOperation& operation) {
     operation.sequence = ++numbers_;
@@ -40,4 +41,5 @@ void OpenMessages::set_deadline(MessageOperation& operation) {
     if (timeout_of(operation) < kLongestMessageSleep) sleepers_.wake(WakeCause::sooner);
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

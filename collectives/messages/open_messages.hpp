@@ -15,9 +15,10 @@
 #include "collectives/error.hpp"
 #include "collectives/messages/message_operation.hpp"
 #include "collectives/messages/message_sleepers.hpp"
-#include "rendezvous/system/deadline.hpp"
+#include "rendezvous/base/deadline.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 class OpenMessages {
   public:
@@ -64,4 +65,5 @@ class OpenMessages {
     Deadline next_deadline_ = Deadline::max();
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

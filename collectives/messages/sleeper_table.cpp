@@ -3,9 +3,10 @@
 #include <cstddef>
 #include <iterator>
 
-#include "rendezvous/system/transition_table.hpp"
+#include "rendezvous/base/transition_table.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 using HelperRow = Transition<HelperState, HelperEvent, HelperAction>;
@@ -160,4 +161,5 @@ PollerStep next_step(PollerState state, PollerEvent event) {
 
 Wake wake_for(WakeCause cause) { return kWakes[static_cast<std::size_t>(cause)].wake; }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -9,7 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 enum class HelperState : std::uint8_t {
     none,      // there is no such thread
@@ -106,4 +107,5 @@ struct Wake {
 
 Wake wake_for(WakeCause cause);
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

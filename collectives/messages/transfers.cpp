@@ -8,7 +8,8 @@
 
 #include "collectives/messages/transfers.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 MessageRequest request_of(const Task& task, int rank) {
@@ -105,4 +106,5 @@ void Transfers::fail(const Call& call, const MessageOperation& work, const PeerM
     mesh.fail({error.code(), error.culprits(), error.what()}, operation);
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

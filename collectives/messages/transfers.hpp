@@ -8,7 +8,8 @@
 #include "collectives/messages/messenger.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 class Transfers {
   public:
@@ -31,4 +32,5 @@ class Transfers {
     Deadline next_notice_{};
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

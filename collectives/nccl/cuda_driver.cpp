@@ -9,7 +9,8 @@
 
 #include "collectives/error.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 namespace {
 
@@ -140,4 +141,5 @@ void CudaMemory::copy_to(void* host, std::size_t bytes, std::size_t offset) cons
     context_->call("copying from the device", &CudaDriver::copy_to_host, host, pointer_ + offset, bytes);
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -13,7 +13,8 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // The parts of NCCL's and the CUDA driver's binary interfaces that the NCCL backend uses, declared here so
 // that it builds where neither is installed. Pure.
@@ -250,4 +251,5 @@ class CudaMemory {
     std::size_t size_;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -18,7 +18,8 @@
 #include "rendezvous/system/own_process.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 // How often NCCL and CUDA are asked for errors while operations are in progress.
@@ -56,8 +57,8 @@ class NcclWatch {
 
     ~NcclWatch() { stop(); }
 
-    // Makes a work of the operation that `task` asks for and that is counted as `call`, or has failed with `error`, and looks after
-    // it. For the launching thread, before it calls NCCL; it has a CudaScope.
+    // Makes a work of the operation that `task` asks for and that is counted as `call`, or has failed with
+    // `error`, and looks after it. For the launching thread, before it calls NCCL; it has a CudaScope.
     std::shared_ptr<NcclWork> add(const Task& task, const Call& call, CudaStream stream,
                                   const CollectiveError* error = nullptr) {
         if (launching_->is_full()) begin_batch();
@@ -182,7 +183,8 @@ class NcclWatch {
         return nullptr;
     }
 
-    // The launching thread, too, lets go of what has ended: so few works are in use, and their memory is warm.
+    // The launching thread, too, lets go of what has ended: so few works are in use, and their memory is
+    // warm.
     void begin_batch() {
         const std::lock_guard lock(mutex_);
         while (!batches_.empty() && batches_.front()->has_ended()) batches_.pop_front();
@@ -345,8 +347,8 @@ class NcclBackend final : public Backend {
             }
             return work;
         } catch (const CollectiveError& error) {
-            // Either the communicator had ended before begin() could count it, or CUDA refused after that, and the others
-            // wait.
+            // Either the communicator had ended before begin() could count it, or CUDA refused after that,
+            // and the others wait.
             if (error.code() == CollectiveErrorCode::system && !ended()) watch_.failed(error.what());
             const CollectiveError told = watch_.completed(error);
             return watch_.add(task, task.call, stream, &told);
@@ -368,7 +370,8 @@ class NcclBackend final : public Backend {
             "or after the capture");
     }
 
-    // Puts it into the stream; returns what NCCL says about it, or nothing if the communicator ended meanwhile.
+    // Puts it into the stream; returns what NCCL says about it, or nothing if the communicator ended
+    // meanwhile.
     std::optional<NcclResult> enqueue_in(CudaStream stream, const Task& task) {
         const NcclLibrary& nccl = comm_->library();
         const Call& call = task.call;
@@ -427,4 +430,5 @@ std::unique_ptr<Backend> make_nccl_backend(std::shared_ptr<const CudaPrimaryCont
     return std::make_unique<NcclBackend>(std::move(context), std::move(comm), std::move(peers));
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

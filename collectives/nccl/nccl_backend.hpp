@@ -17,7 +17,8 @@
 #include "collectives/nccl/nccl_comm.hpp"
 #include "collectives/nccl/nccl_peers.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // NCCL reports the death of a peer as an error of its own; the lifeline knows who it was, and gets so long to
 // say so.
@@ -30,4 +31,5 @@ constexpr bool may_be_a_death(NcclResult result) noexcept {
 std::unique_ptr<Backend> make_nccl_backend(std::shared_ptr<const CudaPrimaryContext> context,
                                            std::shared_ptr<NcclComm> comm, std::unique_ptr<NcclPeers> peers);
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

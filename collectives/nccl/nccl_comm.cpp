@@ -13,9 +13,10 @@
 
 #include "collectives/float16.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 int NcclLibrary::checked_version() const {
     int found = 0;
@@ -454,4 +455,5 @@ void NcclComm::Core::abort() {
     changed.notify_all();
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

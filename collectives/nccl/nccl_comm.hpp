@@ -30,7 +30,8 @@
 #include "collectives/wire/event.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // NcclCalls: from a task to NCCL's functions. Enqueues only; waits for nothing.
 
@@ -44,15 +45,15 @@ namespace ddprun::inline detail {
 // non-blocking communicators only, which nccl_comm.hpp does not make.
 inline constexpr int kMinNcclVersion = 21900;
 
-// Finds the libnccl.so.2 that a Python package has brought along (nvidia/nccl/lib in a folder of packages); empty: none. In
-// this order: the folders of PYTHONPATH; those of the interpreter that is `program` (argv[0] of this process), of PYTHON_EXEC, of
-// VIRTUAL_ENV, of CONDA_PREFIX, and of the first python3 on PATH; the user's own and the machine's. Of several versions of Python
-// the newest. Runs no interpreter.
+// Finds the libnccl.so.2 that a Python package has brought along (nvidia/nccl/lib in a folder of packages);
+// empty: none. In this order: the folders of PYTHONPATH; those of the interpreter that is `program` (argv[0]
+// of this process), of PYTHON_EXEC, of VIRTUAL_ENV, of CONDA_PREFIX, and of the first python3 on PATH; the
+// user's own and the machine's. Of several versions of Python the newest. Runs no interpreter.
 std::string packaged_nccl(const Environment& environment, const std::string& program);
 
 struct NcclLibrary {
-    // Opens `path`, or if it is empty the system's libnccl.so.2, or else the one of a Python package. Throws CollectiveError with
-    // code `system` if there is none, it is too old, or it lacks a function.
+    // Opens `path`, or if it is empty the system's libnccl.so.2, or else the one of a Python package. Throws
+    // CollectiveError with code `system` if there is none, it is too old, or it lacks a function.
     static std::shared_ptr<const NcclLibrary> open(const std::string& path);
 
     const SharedLibrary library;
@@ -149,15 +150,16 @@ class NcclComm {
     // Returns what NCCL says of the making; nothing while it goes on.
     std::optional<NcclResult> made() const;
 
-    // Runs body(handle) when no other thread is inside NCCL; the caller has a CudaScope, which may be for more than one call.
-    // Nothing once the end has begun. What body() returns means nothing if the communicator has been aborted meanwhile.
+    // Runs body(handle) when no other thread is inside NCCL; the caller has a CudaScope, which may be for
+    // more than one call. Nothing once the end has begun. What body() returns means nothing if the
+    // communicator has been aborted meanwhile.
     template <class Body>
     std::optional<NcclResult> call(Body body) {
         return core_->visit(true, body);
     }
 
-    // Returns what NCCL says of the communicator: success or an error. Nothing once the end has begun, or if another
-    // thread is inside.
+    // Returns what NCCL says of the communicator: success or an error. Nothing once the end has begun, or if
+    // another thread is inside.
     std::optional<NcclResult> state();
 
     // Ends it at once, and the operations that still run. True if NCCL has done so, now or before; false if
@@ -193,7 +195,8 @@ class NcclComm {
         bool ended = false;        // an abort has done what it could
         bool gone = false;         // NCCL has let go of it
 
-        // Does what call() does; returns nothing while another thread is inside unless it `waits`. body() throws nothing.
+        // Does what call() does; returns nothing while another thread is inside unless it `waits`. body()
+        // throws nothing.
         template <class Body>
         std::optional<NcclResult> visit(bool waits, Body body) {
             if (!come_in(Inside::caller) && !(waits && await_entry())) return std::nullopt;
@@ -224,4 +227,5 @@ class NcclComm {
     std::mutex abort_mutex_;  // one thread aborts, the others wait for it
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

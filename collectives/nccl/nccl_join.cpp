@@ -17,10 +17,11 @@
 #include "collectives/error.hpp"
 #include "collectives/nccl/nccl_backend.hpp"
 #include "collectives/tcp/flow.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 constexpr const char* kVariable = "NCCL_ALGO";
@@ -282,4 +283,5 @@ std::unique_ptr<Backend> join_nccl(std::unique_ptr<NcclPeers> peers, const NcclS
     return make_nccl_backend(tools.context, std::move(comm), std::move(peers));
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -15,7 +15,8 @@
 #include "collectives/options.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // NCCL settings: whether NCCL is to be the backend, by which libraries and on which device.
 
@@ -46,4 +47,5 @@ std::optional<NcclSettings> read_nccl_settings(const Environment& environment,
 std::unique_ptr<Backend> join_nccl(std::unique_ptr<NcclPeers> peers, const NcclSettings& settings,
                                    const PeerMesh::Operation& joining);
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -4,7 +4,8 @@
 
 #include "collectives/wire/membership.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 // Messages that a rank sent before it left may still be on their way.
@@ -109,4 +110,5 @@ bool NcclPeers::blame(const Call& call, const std::vector<int>& peers, std::chro
     return true;
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -17,7 +17,8 @@
 #include "collectives/shm/shm_lifeline.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 class NcclPeers {
   public:
@@ -81,4 +82,5 @@ class NcclPeers {
     std::function<void()> hook_;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -18,7 +18,8 @@
 #include "collectives/call/backend.hpp"
 #include "collectives/nccl/cuda_driver.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // How a thread waits for an event of the device: first it looks all the time, then it lets others run in
 // between, then it sleeps. (An event can only be asked.)
@@ -41,8 +42,8 @@ class NcclWork final : public WorkState {
         if (event_ != nullptr) place_->context->driver().event_destroy(event_);
     }
 
-    // It is another operation from now on, counted as `call`. For the launching thread, while nobody else knows of it. The place
-    // is borrowed; the timeout is for a task that has none.
+    // It is another operation from now on, counted as `call`. For the launching thread, while nobody else
+    // knows of it. The place is borrowed; the timeout is for a task that has none.
     void begin(NcclWorkplace& place, const Task& task, const Call& call, std::chrono::milliseconds timeout) {
         place_ = &place;
         call_ = call;
@@ -60,8 +61,8 @@ class NcclWork final : public WorkState {
     Deadline started() const noexcept { return started_; }
     Deadline deadline() const noexcept { return deadline_; }
 
-    // The operation is in the stream; its event comes after it. For the launching thread, which has a CudaScope. Throws
-    // CollectiveError, code `system`.
+    // The operation is in the stream; its event comes after it. For the launching thread, which has a
+    // CudaScope. Throws CollectiveError, code `system`.
     void launched(CudaStream stream) {
         const CudaDriver& driver = place_->context->driver();
         if (event_ == nullptr)
@@ -212,7 +213,8 @@ class NcclBatches : public NcclWorkplace, public std::enable_shared_from_this<Nc
         while (free_) free_ = std::move(free_->next);
     }
 
-    // None of its works is used. It comes back by itself when nobody has it any more; in a forked child it stays where it is.
+    // None of its works is used. It comes back by itself when nobody has it any more; in a forked child it
+    // stays where it is.
     std::shared_ptr<NcclBatch> take() {
         std::unique_lock lock(mutex);
         auto batch = free_ ? std::move(free_) : std::make_unique<NcclBatch>();
@@ -235,4 +237,5 @@ class NcclBatches : public NcclWorkplace, public std::enable_shared_from_this<Nc
     std::unique_ptr<NcclBatch> free_;  // guarded by the mutex
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

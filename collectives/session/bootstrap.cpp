@@ -21,16 +21,17 @@
 #include "collectives/shm/shm_backend.hpp"
 #include "collectives/tcp/flow.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
+#include "rendezvous/base/check.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/store/file_store.hpp"
 #include "rendezvous/store/store_host.hpp"
 #include "rendezvous/store/tcp_store.hpp"
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 #include "rendezvous/worker/mpirun_machine.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 // Says that this rank has read why there is no communicator; rank 0 waits until all have that are there.
@@ -79,8 +80,9 @@ std::string address_towards(const std::string& host) {
     return meant ? address : default_source_address();
 }
 
-// The address of this node as ddprun says it, else the one that carried the rendezvous, be it through ddprun's door on
-// loopback. What ddprun says may be left over from the job around this one: on another machine, or of one node.
+// The address of this node as ddprun says it, else the one that carried the rendezvous, be it through
+// ddprun's door on loopback. What ddprun says may be left over from the job around this one: on another
+// machine, or of one node.
 std::string address_of(const Place& place, const std::string& host) {
     const std::string usual = address_towards(host);
     try {
@@ -492,4 +494,5 @@ std::unique_ptr<Session> open_session_from(const Environment& environment,
     return open_session(TcpMeeting{std::move(master), !found.agent_hosts_store}, place, wanted);
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

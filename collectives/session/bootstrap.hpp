@@ -23,12 +23,14 @@
 #include "rendezvous/worker/life_table.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // Join: the ranks that a launcher, or the user, has numbered make a communicator through a Store.
 //
 // Keys, under `ddprun/communicators/<round>/`:
-//   owner/<rank>     which process this rank is (claim.hpp); a second one that claims it is refused while the first one lives
+//   owner/<rank>     which process this rank is (claim.hpp); a second one that claims it is refused while the
+//                    first one lives
 //   instance/<rank>  how many communicators this rank has begun; the n-th of every rank belong together
 //   <n>/…            how these find each other, see Gathering in session.hpp
 
@@ -101,8 +103,8 @@ struct Place {
     std::optional<LifeSlot> life = std::nullopt;       // where its agent watches over it
     bool own_numbers = false;                          // see Membership
     std::optional<SecretKey> mesh_key = std::nullopt;  // see Membership
-    // ddprun says this: where this node is reached, and the host of its store, which MASTER_ADDR may stand for. Empty:
-    // it does not say.
+    // ddprun says this: where this node is reached, and the host of its store, which MASTER_ADDR may stand
+    // for. Empty: it does not say.
     std::string node_addr;
     std::string host_addr;
 };
@@ -123,9 +125,10 @@ void require_valid(const CommunicatorOptions& options);
 std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place,
                                       const CommunicatorOptions& options);
 
-// Serves ranks that have found each other already, two at least: connects those of `membership`; `listener` is
-// the one it names for this rank, none where the one they come from, in `origin`, has it. `gather`: by which the ranks of a host
-// agree on their memory before they connect; empty: they do it then, over their connections.
+// Serves ranks that have found each other already, two at least: connects those of `membership`; `listener`
+// is the one it names for this rank, none where the one they come from, in `origin`, has it. `gather`: by
+// which the ranks of a host agree on their memory before they connect; empty: they do it then, over their
+// connections.
 std::unique_ptr<Session> open_session(Membership membership, std::optional<TcpListener> listener,
                                       Transport transport, const std::optional<NcclSettings>& nccl,
                                       const CommunicatorOptions& options, Deadline deadline,
@@ -138,4 +141,5 @@ std::unique_ptr<Session> open_session_alone(const std::optional<NcclSettings>& n
 std::unique_ptr<Session> open_session_from(const Environment& environment,
                                            const CommunicatorOptions& options);
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

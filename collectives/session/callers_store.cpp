@@ -6,10 +6,11 @@
 
 #include "collectives/key_value_store.hpp"
 #include "collectives/session/bootstrap.hpp"
-#include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/deadline.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 // How long it takes at most to learn whether a key is there.
@@ -92,4 +93,5 @@ std::shared_ptr<Store> store_over(std::shared_ptr<KeyValueStore> given) {
     return std::make_shared<CallersStore>(std::move(given));
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -11,10 +11,11 @@
 #include <sstream>
 
 #include "collectives/error.hpp"
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 // The places of the words of a claim.
@@ -74,4 +75,5 @@ void claim_rank(Store& store, const std::string& key, int rank, const std::strin
         {rank}, "join");
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -16,7 +16,8 @@
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/shared_memory.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 constexpr std::string_view kProcesses = "/pid:[";
@@ -111,4 +112,5 @@ std::optional<std::string> notice_of_containers(Membership membership, bool join
         places);
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

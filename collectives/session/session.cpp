@@ -14,17 +14,19 @@
 #include "collectives/error.hpp"
 #include "collectives/messages/transfers.hpp"
 #include "collectives/wire/frame.hpp"
+#include "rendezvous/base/check.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/store/store_host.hpp"
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/own_process.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 // Gets what is known to be in the store.
 constexpr std::chrono::milliseconds kStoredTimeout{10'000};
-// A thread that has carried out what was started stays so long where it is: waking it costs less than another one.
+// A thread that has carried out what was started stays so long where it is: waking it costs less than another
+// one.
 constexpr std::chrono::milliseconds kLinger{1};
 constexpr char kLate = 't';
 constexpr char kDisagreement = 'm';
@@ -473,4 +475,5 @@ void Session::finalize(std::chrono::milliseconds timeout) {
                           missing, "finalize");
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -1,6 +1,7 @@
 // Session: all that a Communicator owns, in the order in which it must end.
 //
-// Made by bootstrap; used by Communicator's threads: what changes has its own guard. A forked child never ends its copy.
+// Made by bootstrap; used by Communicator's threads: what changes has its own guard. A forked child never
+// ends its copy.
 #pragma once
 
 #include <atomic>
@@ -22,19 +23,21 @@
 #include "collectives/status.hpp"
 #include "collectives/wire/membership.hpp"
 #include "collectives/work.hpp"
+#include "rendezvous/base/deadline.hpp"
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/store/store.hpp"
-#include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/own_process.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 class StoreHost;
 }
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
-// Gathering: the ranks of a new communicator find each other through a Store, at first (bootstrap.hpp) and after
-// a failure (split.hpp). No rank leads, for each may die or never come.
+// Gathering: the ranks of a new communicator find each other through a Store, at first (bootstrap.hpp) and
+// after a failure (split.hpp). No rank leads, for each may die or never come.
 //
 // Keys, under a prefix that this communicator alone has:
 //   terms          `<rank> <world_size> <excluded>`: who came first, and whom it expects; all others must
@@ -43,8 +46,9 @@ namespace ddprun::inline detail {
 //   arrived        how many have said that
 //   table          what came of it: the list of members, or `!` and why there is none
 //   gone/<rank>    see Departure; ranks of the new communicator
-// The last to come writes the table. A rank that runs out of time, or disagrees, writes why there is none; what is
-// written first decides for all. So it costs each rank a handful of requests, whatever the number of ranks.
+// The last to come writes the table. A rank that runs out of time, or disagrees, writes why there is none;
+// what is written first decides for all. So it costs each rank a handful of requests, whatever the number of
+// ranks.
 
 // Which ranks are to come. `excluded`, ascending: numbers below world_size that nobody has, the new
 // communicator's ranks are counted without them.
@@ -194,10 +198,11 @@ class EndWatch {
 // Executor: carries out a communicator's operations in the order in which they were asked for, on the
 // caller's thread or beside it.
 //
-// Each takes a ticket when it is asked for, and its turn comes when all before it are through; so the backend is never used by
-// two threads. Operations that were started go to a thread of the process's that is free (run_beside), or to the
-// thread that waits for them, where that comes first; those that are run are carried out by the caller. So programs that
-// start nothing pay for no thread, and communicators where nothing goes on have none. A backend on a device starts them by itself.
+// Each takes a ticket when it is asked for, and its turn comes when all before it are through; so the backend
+// is never used by two threads. Operations that were started go to a thread of the process's that is free
+// (run_beside), or to the thread that waits for them, where that comes first; those that are run are carried
+// out by the caller. So programs that start nothing pay for no thread, and communicators where nothing goes
+// on have none. A backend on a device starts them by itself.
 //
 // Any thread, but for the destructor; after leave() all is refused.
 class Executor {
@@ -215,8 +220,8 @@ class Executor {
 
     // Waits for what was started, then closes the messenger.
     void close(Messenger& messenger, Deadline deadline);
-    // Waits for what was started, then closes the messenger, if there is one, and lets the backend leave; see Backend::leave().
-    // Aborts if what was started has not ended by the deadline.
+    // Waits for what was started, then closes the messenger, if there is one, and lets the backend leave; see
+    // Backend::leave(). Aborts if what was started has not ended by the deadline.
     std::vector<int> leave(Deadline deadline, Messenger* messenger);
 
     // These ask the backend; any thread.
@@ -227,8 +232,9 @@ class Executor {
     // For what needs no turn, as memory; and for tests.
     Backend& backend() { return *backend_; }
 
-    // Carries out the first that was started, if its turn has come and nobody has begun it; false if not. `waiter` is the lock of a
-    // state that has not ended; it is let go of before the operation begins, and the executor may be gone afterwards.
+    // Carries out the first that was started, if its turn has come and nobody has begun it; false if not.
+    // `waiter` is the lock of a state that has not ended; it is let go of before the operation begins, and
+    // the executor may be gone afterwards.
     bool help(std::unique_lock<std::mutex>& waiter);
 
   private:
@@ -260,8 +266,8 @@ class Executor {
     void pass_on(Ticket ticket);
     void refuse_if_left(Operation operation) const;
     void carry_out(const Task& task);
-    // Where the parts are counted: has all ranks tell each other, and returns the task as a backend takes it. Throws invalid_argument
-    // where they disagree.
+    // Where the parts are counted: has all ranks tell each other, and returns the task as a backend takes it.
+    // Throws invalid_argument where they disagree.
     Task agreed(Task task);
     // The same task with the input of premul_sum multiplied.
     Task multiplied(Task task);
@@ -273,7 +279,8 @@ class Executor {
     std::unique_ptr<Backend> backend_;
     std::unique_ptr<Transfers> transfers_;  // null: by the backend
     int world_size_;
-    // Inputs of premul_sum, multiplied, where no output has room for them; small parts behind each other. Kept between calls.
+    // Inputs of premul_sum, multiplied, where no output has room for them; small parts behind each other.
+    // Kept between calls.
     std::vector<std::byte> scratch_;
     bool left_ = false;               // whose turn it is reads and writes it
     std::atomic<Ticket> next_{0};     // that is given out
@@ -297,7 +304,8 @@ struct MeetingRoom {
     // Another connection to the same store; takes that long at most, and throws as stores do.
     std::function<std::shared_ptr<Store>(std::chrono::milliseconds)> reopen;
 
-    // A communicator made from this one gets it: the same store, without a connection as long as nobody needs one.
+    // A communicator made from this one gets it: the same store, without a connection as long as nobody needs
+    // one.
     MeetingRoom later() const;
 
     // Tells the others that this rank needs the store no more; who hosts it waits until all have said so,
@@ -360,7 +368,8 @@ inline constexpr const char* kOfParent =
 // Nothing of the session may be touched in a forked child: who was at it in the parent is not here.
 inline bool is_of_parent(const Session& session) noexcept { return session.process != this_process(); }
 
-// One call of a communicator: finalize() waits until it is through. Keeps out calls after that, or in a forked child.
+// One call of a communicator: finalize() waits until it is through. Keeps out calls after that, or in a
+// forked child.
 class CallGuard {
   public:
     // Throws invalid_argument about an operation, or about a call that is none and has that name.
@@ -389,4 +398,5 @@ class CallGuard {
     Session& session_;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

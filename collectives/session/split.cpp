@@ -18,10 +18,11 @@
 #include "collectives/session/host_identity.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/wire/frame.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/system/machine.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 [[noreturn]] void fail_join(const std::string& what, int culprit) {
@@ -50,8 +51,8 @@ Membership membership_of(const Session& old, const std::vector<int>& ranks, cons
     return membership;
 }
 
-// Circle: the members of a new communicator tell each other words by messages of the old one. Who gives up tells why instead.
-// Throws CollectiveError with the ranks' numbers in the old one.
+// Circle: the members of a new communicator tell each other words by messages of the old one. Who gives up
+// tells why instead. Throws CollectiveError with the ranks' numbers in the old one.
 class Circle {
   public:
     Circle(Session& old, const std::vector<int>& ranks, const Nonce& nonce, const char* name,
@@ -341,4 +342,5 @@ std::unique_ptr<Session> open_subgroup_session(Session& old, const std::vector<i
     }
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -1,8 +1,9 @@
 // MessageLayout: where messages by tag lie in the memory that the ranks of a host share. Pure.
 //
-// Between each ordered pair of ranks there is a ring of cells, one for each frame, and a ring of bytes for payloads that do
-// not fit into a cell. Cells of the same number lie side by side for all senders, so that a receiver that looks at the
-// first cell of each touches few pages. Memory that no message has used is never touched, so it costs nothing.
+// Between each ordered pair of ranks there is a ring of cells, one for each frame, and a ring of bytes for
+// payloads that do not fit into a cell. Cells of the same number lie side by side for all senders, so that a
+// receiver that looks at the first cell of each touches few pages. Memory that no message has used is never
+// touched, so it costs nothing.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,8 @@
 
 #include "collectives/shm/others_word.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 inline constexpr std::size_t kMessageLine = 64;
 inline constexpr std::size_t kMessageInline = 32;
@@ -43,7 +45,8 @@ struct alignas(kMessageLine) MessageCell {
 };
 static_assert(sizeof(MessageCell) == kMessageLine);
 
-// The receiver of a pair writes it: cells and bytes of the ring that may be used again, and what it has handed on.
+// The receiver of a pair writes it: cells and bytes of the ring that may be used again, and what it has
+// handed on.
 struct alignas(2 * kMessageLine) MessageCounters {
     std::atomic<std::uint64_t> cells;
     std::atomic<std::uint64_t> bytes;
@@ -116,4 +119,5 @@ class MessageLayout {
     std::size_t ring_;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -1,7 +1,8 @@
 // OthersWord: a number in memory that ranks share, which another process may change at any moment. Pure.
 //
-// Each look reads memory once, and the copy is what is checked and used afterwards: a plain variable would let the compiler look
-// again behind the check. What no rank writes ends the communicator by a verdict that names the rank.
+// Each look reads memory once, and the copy is what is checked and used afterwards: a plain variable would
+// let the compiler look again behind the check. What no rank writes ends the communicator by a verdict that
+// names the rank.
 #pragma once
 
 #include <cerrno>
@@ -12,7 +13,8 @@
 
 #include "collectives/call/call.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 template <class T>
 class OthersWord {
@@ -33,7 +35,8 @@ constexpr bool lies_within(std::uint64_t offset, std::uint64_t bytes, std::uint6
     return offset >= begin && offset - begin < size && bytes <= size - (offset - begin);
 }
 
-// The errors of a link (LinkLost) that are no death of the peer: it sent what no rank sends, or more than it may.
+// The errors of a link (LinkLost) that are no death of the peer: it sent what no rank sends, or more than it
+// may.
 inline constexpr int kLinkBroken = EBADMSG;
 inline constexpr int kLinkOverrun = EDQUOT;
 
@@ -43,4 +46,5 @@ inline Verdict broken_verdict(std::vector<int> writers, std::string_view what) {
     return {CollectiveErrorCode::mismatch, std::move(writers), who + " wrote " + std::string(what)};
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -4,9 +4,10 @@
 
 #include "collectives/shm/shm_channel.hpp"
 #include "collectives/shm/shm_segment.hpp"
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 // A reduction of ranks that run at once is done by every rank for itself as long as all inputs together have
@@ -67,7 +68,8 @@ ShmNote ShmBackend::note_of(const Task& task) const {
     const bool from_root = task.call.operation == Operation::broadcast;
     const ShmNote note{offset(from_root ? Where::root : traits.in, task.in), offset(traits.out, task.out)};
     if (!traits.reduces || traits.whole_in) {
-        // The others look for equal parts, one behind the other; and an all_to_all in place writes over what they have yet to read.
+        // The others look for equal parts, one behind the other; and an all_to_all in place writes over what
+        // they have yet to read.
         const bool listed = task.parts && (task.parts->counted || !task.parts->in.empty());
         const bool in_place = traits.whole_in && traits.whole_out && (task.in == task.out || task.parts);
         return {listed || in_place ? 0 : note.in, 0};
@@ -219,4 +221,5 @@ void ShmBackend::run(const Task& task) {
     run_in_stages(channel_, task, in_one_pass ? ShmNote() : note, in_one_pass && note.in != 0);
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -6,10 +6,10 @@
 //   up to 64 KiB   (128 KiB of all ranks) in the rank's slot; everybody reads what it needs
 //   above          in staged rounds, see shm_pipeline.hpp; if each rank has a core of its own, reductions
 //                  already above 8 KiB of all ranks
-// What lies in a rank's pool (shm_pool.hpp) goes without its stages from there on: the others read the input where it lies; and
-// where those of all ranks do, and what a reduction for all or a root writes, each rank reduces its slice in one pass.
-// Reductions take the ranks in the order 0 … n-1, so results are bitwise equal on all ranks and from run to
-// run, as long as the ranks share a host.
+// What lies in a rank's pool (shm_pool.hpp) goes without its stages from there on: the others read the input
+// where it lies; and where those of all ranks do, and what a reduction for all or a root writes, each rank
+// reduces its slice in one pass. Reductions take the ranks in the order 0 … n-1, so results are bitwise equal
+// on all ranks and from run to run, as long as the ranks share a host.
 //
 // A ring of robust futexes finds the dead at once (shm_lifeline.hpp).
 //
@@ -24,7 +24,8 @@
 #include "collectives/shm/shm_pipeline.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 class ShmBackend final : public Backend {
   public:
@@ -40,7 +41,8 @@ class ShmBackend final : public Backend {
     std::optional<Verdict> verdict() const override { return tcp_->verdict(); }
     void set_timeout(std::chrono::milliseconds timeout) override { tcp_->set_timeout(timeout); }
 
-    // Tests use these: how many operations needed no stage of this rank's; and other stores than the probe chose.
+    // Tests use these: how many operations needed no stage of this rank's; and other stores than the probe
+    // chose.
     std::uint64_t direct_operations() const noexcept { return direct_operations_; }
     void set_store_type(StoreType type) noexcept { channel_.set_store_type(type); }
 
@@ -57,11 +59,12 @@ class ShmBackend final : public Backend {
     void all_reduce_in_places(const Task& task, std::size_t bytes);
     // Where in the segment the task's buffers lie that others may use there.
     ShmNote note_of(const Task& task) const;
-    // Asks whether all ranks' buffers lie in pools, as this rank's do. It announces the open call with the note, and waits for all
-    // others' announcements; so all ranks know from the same notes whether everybody can do
-    // without stages. If not, they go through stages as in a call that is announced already.
+    // Asks whether all ranks' buffers lie in pools, as this rank's do. It announces the open call with the
+    // note, and waits for all others' announcements; so all ranks know from the same notes whether everybody
+    // can do without stages. If not, they go through stages as in a call that is announced already.
     bool all_have(const Task& task, const ShmNote& note);
-    // Then every rank reads its slice of all inputs and writes the result into the outputs, all or the root's. Two waits.
+    // Then every rank reads its slice of all inputs and writes the result into the outputs, all or the
+    // root's. Two waits.
     void reduce_in_pools(const Task& task);
     // Puts this rank's `own` bytes into its place, of `bytes`, for others to read.
     void offer(const void* in, std::size_t own, std::size_t bytes);
@@ -71,7 +74,8 @@ class ShmBackend final : public Backend {
     void exchange(const void* in, std::size_t bytes);
     // Puts nothing into its place, and waits until the root has done so.
     void await_root(int root);
-    // These take from all ranks' places, of `bytes` each, what begins at `first`: reduced, or one after the other.
+    // These take from all ranks' places, of `bytes` each, what begins at `first`: reduced, or one after the
+    // other.
     void reduce_places(const Task& task, std::size_t bytes, std::size_t first);
     void collect_places(const Task& task, std::size_t bytes, std::size_t first);
 
@@ -87,4 +91,5 @@ class ShmBackend final : public Backend {
     std::uint64_t direct_operations_ = 0;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

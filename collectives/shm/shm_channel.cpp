@@ -18,7 +18,8 @@
 #include <emmintrin.h>
 #endif
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 #if defined(__x86_64__)
@@ -51,8 +52,9 @@ constexpr int kPausesPerLook = 64;
 constexpr int kLooksPerPause = 16;
 // About as long, where nobody else wants to run.
 constexpr int kYields = 50;
-// Linux gives each session a share of the CPU of its own, and ddprun each rank a session; so a rank that yields is taken again before
-// others, the more often the more of them there are on a CPU. With more than so many, it sleeps at once.
+// Linux gives each session a share of the CPU of its own, and ddprun each rank a session; so a rank that
+// yields is taken again before others, the more often the more of them there are on a CPU. With more than so
+// many, it sleeps at once.
 constexpr int kMostYielding = 8;
 // A sleep that nobody ends; it matters only where the wake of a dying rank is lost.
 constexpr std::chrono::milliseconds kLongestSleep{50};
@@ -225,7 +227,8 @@ bool ShmChannel::announce_and_hold() {
     record.sequence.store(call.sequence, std::memory_order_relaxed);
     segment_.flag(rank_, bank()).stamp.store(stamp_of(call_, fingerprint_), std::memory_order_release);
     waiter_.wake_others_soon();
-    // The last to count has all announcements before it, and whoever sees the call complete has that one, too.
+    // The last to count has all announcements before it, and whoever sees the call complete has that one,
+    // too.
     if (!is_crowded()) return false;
     const std::uint64_t all = call_ * static_cast<std::uint64_t>(world_size_);
     if (segment_.meeting().announced.fetch_add(1, std::memory_order_acq_rel) + 1 != all) return false;
@@ -300,4 +303,5 @@ void ShmChannel::await_stage(std::uint64_t round) {
     }
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -4,13 +4,15 @@
 // Announcements have two banks, used in turn. A rank announces call k only when all have announced call k - 1
 // (open() waits for that), so nobody needs bank k mod 2 any more for call k - 2. Rounds of staged data go
 // through three stages in turn: a rank stages round g only when all have released round g - 3. These two
-// rules are all the flow control there is, and any mix of operations keeps them. The store of `stamp`, `staged`,
-// `reduced` or `released` releases what its rank has written, and what it has read and others write next; the
-// load in ShmCondition::met() acquires it. What is written past the caches has a fence behind it (copy_shared).
+// rules are all the flow control there is, and any mix of operations keeps them. The store of `stamp`,
+// `staged`, `reduced` or `released` releases what its rank has written, and what it has read and others write
+// next; the load in ShmCondition::met() acquires it. What is written past the caches has a fence behind it
+// (copy_shared).
 //
-// Crowded ranks, of which not all can run at once, meet: each counts its announcement, and the last of all ends the wait of
-// those who wait for all, who so run once for each call and not once for each rank, as far as the system lets them.
-// The last acquires the announcements by their stamps; its store of `complete` releases them and `last`.
+// Crowded ranks, of which not all can run at once, meet: each counts its announcement, and the last of all
+// ends the wait of those who wait for all, who so run once for each call and not once for each rank, as far
+// as the system lets them. The last acquires the announcements by their stamps; its store of `complete`
+// releases them and `last`.
 //
 // The numbers of calls and rounds are the same on all ranks, since all make the same calls: an announcement
 // carries a fingerprint of its call, and no data of a rank are used before it has been compared.
@@ -30,7 +32,8 @@
 #include "collectives/wire/membership.hpp"
 #include "rendezvous/system/shared_memory.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // How the ranks of a host reduce: which bytes each, and in which order. Pure.
 
@@ -84,16 +87,17 @@ enum class StoreType { plain, non_temporal };
 // Less than this is always written plainly.
 inline constexpr std::size_t kLeastNonTemporal = std::size_t{2} << 10;
 
-// Does what copy_bytes() does, for `out` in shared memory: complete for others before whatever is stored to memory next.
+// Does what copy_bytes() does, for `out` in shared memory: complete for others before whatever is stored to
+// memory next.
 void copy_shared(StoreType type, void* out, const void* in, std::size_t bytes);
 
 // ShmWaiter: how a rank waits for another one's word in shared memory: spinning, then yielding, then asleep.
 //
 // A rank that shares its CPU with others of its communicator hardly spins, since it would only keep away
-// those it waits for. Sleepers sleep on the wakeup of the rank they wait for, so one wake per step reaches just
-// the ranks that it concerns. Sleep is bounded, and ends at once on news of the lifeline; a wait therefore ends
-// with the word, with the communicator's verdict, or at the operation's deadline, which names the ranks that
-// have not come.
+// those it waits for. Sleepers sleep on the wakeup of the rank they wait for, so one wake per step reaches
+// just the ranks that it concerns. Sleep is bounded, and ends at once on news of the lifeline; a wait
+// therefore ends with the word, with the communicator's verdict, or at the operation's deadline, which names
+// the ranks that have not come.
 
 // This is waited for: a word that has reached a number, or whose upper half is a call's number.
 struct ShmCondition {
@@ -131,8 +135,8 @@ class ShmWaiter {
     }
 
     static void wake(ShmWakeup& wakeup) {
-        // Sequentially consistent, as in sleep_until_step(): either the sleeper sees the step or this rank the
-        // sleeper.
+        // Sequentially consistent, as in sleep_until_step(): either the sleeper sees the step or this rank
+        // the sleeper.
         wakeup.count.fetch_add(1, std::memory_order_seq_cst);
         if (wakeup.sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(wakeup.count);
     }
@@ -177,8 +181,8 @@ class ShmWaiter {
     std::uint32_t news_seen_ = 0;
 };
 
-// A note says, in the payload of an announcement, where in the segment a rank's buffers lie. 0: not in its pool, or not to be
-// used there. See shm_backend.hpp.
+// A note says, in the payload of an announcement, where in the segment a rank's buffers lie. 0: not in its
+// pool, or not to be used there. See shm_backend.hpp.
 struct ShmNote {
     std::uint64_t in = 0;
     std::uint64_t out = 0;
@@ -210,8 +214,8 @@ class ShmChannel {
     std::byte* slot(int rank) const { return segment_.slot(rank, bank()); }
     // The payload as a note: of every call that goes through stages or pools.
     void write_note(const ShmNote& note) { std::memcpy(payload(rank_), &note, sizeof(note)); }
-    // A rank's note, whose input, if it tells of any, has `in` bytes of the type, and its output then `out`, maybe none: they lie
-    // in its pool, or the call fails with the rank's name.
+    // A rank's note, whose input, if it tells of any, has `in` bytes of the type, and its output then `out`,
+    // maybe none: they lie in its pool, or the call fails with the rank's name.
     ShmNote note(int rank, DataType type, std::size_t in, std::size_t out) const {
         using Word = OthersWord<std::uint64_t>;
         static_assert(sizeof(ShmNote) == 2 * sizeof(Word) && sizeof(ShmNote) <= kShmInlinePayload);
@@ -227,8 +231,8 @@ class ShmChannel {
     void announce() {
         if (announce_and_hold()) release();
     }
-    // The same; where the ranks are crowded, true on the last that announces the open call, for which those who wait for all go on
-    // waiting until it calls release().
+    // The same; where the ranks are crowded, true on the last that announces the open call, for which those
+    // who wait for all go on waiting until it calls release().
     bool announce_and_hold();
     void release();
     // Waits until `peer`, or everybody, has announced the open call. Throws `mismatch` if it is another one.
@@ -307,4 +311,5 @@ class ShmTurn {
     ShmChannel& channel_;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -22,7 +22,8 @@
 
 extern "C" void* __dso_handle;  // the library or program that this is part of
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // What is to be done at exit cannot be taken back, so all marks of the process are one thing.
 struct ExitMark::All {
@@ -177,8 +178,8 @@ void ShmLifeline::watch() {
     }
 }
 
-// A thread that wakes another first says why and then takes the bit away: either this thread finds the reason, or the
-// kernel another value than the one this thread saw, and it does not fall asleep.
+// A thread that wakes another first says why and then takes the bit away: either this thread finds the
+// reason, or the kernel another value than the one this thread saw, and it does not fall asleep.
 void ShmLifeline::sleep_on(int place) {
     Word& word = segment_.life(place).word;
     const std::uint32_t value = word.fetch_or(FUTEX_WAITERS) | FUTEX_WAITERS;
@@ -265,4 +266,5 @@ int ShmLifeline::rank_of(int place) const {
     return ranks_.empty() ? place : ranks_[static_cast<std::size_t>(place)];
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -14,12 +14,13 @@
 // the sleeper, which sets the bit before it looks.
 //
 // The word holds a thread's number in its own PID namespace; nobody else ever looks at that. The kernel wakes
-// one waiter for a death, and each word has one: the nearest rank to the left that has not left, or its own. Of two, one
-// could set the bit again that a wake has just taken away, and the other sleep through the wake.
+// one waiter for a death, and each word has one: the nearest rank to the left that has not left, or its own.
+// Of two, one could set the bit again that a wake has just taken away, and the other sleep through the wake.
 //
-// It has a thread of its own, since a thread can wait on one futex only (futex_waitv needs
-// Linux 5.16) and has one list of robust ones. It sleeps until somebody leaves or dies. A communicator that comes from
-// another has none: the one it comes from tells of deaths (Family), or, where that has ended, the connections do.
+// It has a thread of its own, since a thread can wait on one futex only (futex_waitv needs Linux 5.16) and
+// has one list of robust ones. It sleeps until somebody leaves or dies. A communicator that comes from
+// another has none: the one it comes from tells of deaths (Family), or, where that has ended, the connections
+// do.
 //
 // Robust futexes: docs.kernel.org/locking/robust-futex-ABI.html. Where the system refuses them, the word is
 // released from the start, TCP finds a death of this rank, and its thread sleeps on no word but its own.
@@ -35,7 +36,8 @@
 #include "collectives/liveness/lifeline.hpp"
 #include "collectives/shm/shm_segment.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // ExitMark: does something when this process calls exit() or returns from main(), as leaving a mark in
 // shared memory.
@@ -106,4 +108,5 @@ class ShmLifeline final : private EndObserver {
     std::thread thread_;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

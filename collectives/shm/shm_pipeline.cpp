@@ -7,7 +7,8 @@
 
 #include "collectives/shm/shm_channel.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 // The probe reduces so many elements, so often.
@@ -129,8 +130,8 @@ class ShmPipeline {
         if (i > 0 || note_of(peer).in != 0) channel_.await_staged(peer, channel_.first_round() + i);
     }
 
-    // Returns where this rank finds what the peer gives in a round: so many bytes within its input, if that lies in its pool; else
-    // in its stage, and when it is there.
+    // Returns where this rank finds what the peer gives in a round: so many bytes within its input, if that
+    // lies in its pool; else in its stage, and when it is there.
     const std::byte* source(int peer, std::uint64_t i, std::size_t within_input, std::size_t within_stage) {
         if (const ShmNote note = note_of(peer); note.in != 0) return channel_.memory(note.in) + within_input;
         await_staged(peer, i);
@@ -140,11 +141,16 @@ class ShmPipeline {
     // Counts are elements, not zero, in all that follows. The results are for `root`, or for all.
     //
     // A reduction goes through the stages like this:
-    // 1. Each rank copies the other ranks' slices of a round's input into its own stage, two rounds ahead of their use.
-    // 2. When all others have staged the round, it reduces its own slice from all their stages, in the order 0 … n-1.
-    // 3. It writes the result back to where it has read the slice, in the stage of each rank that wants it, and says so.
-    // 4. So each rank finds the whole result of the round in its own stage, and copies it out, one round behind 2.
-    // 5. A stage is used again three rounds later, when all others have said that they need nothing of it any more.
+    // 1. Each rank copies the other ranks' slices of a round's input into its own stage, two rounds ahead of
+    //    their use.
+    // 2. When all others have staged the round, it reduces its own slice from all their stages, in the order
+    //    0 … n-1.
+    // 3. It writes the result back to where it has read the slice, in the stage of each rank that wants it,
+    //    and says so.
+    // 4. So each rank finds the whole result of the round in its own stage, and copies it out, one round
+    //    behind 2.
+    // 5. A stage is used again three rounds later, when all others have said that they need nothing of it any
+    //    more.
     void reduce_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root) {
         const Plan rounds = plan(count * size_of(type_), channel_.stage_size());
         const std::uint64_t first = channel_.first_round();
@@ -287,14 +293,15 @@ class ShmPipeline {
         finish(rounds.rounds);
     }
 
-    // A Slice is what a rank reduces: so many bytes, its own values, and where it wants the result: nowhere if null.
+    // A Slice is what a rank reduces: so many bytes, its own values, and where it wants the result: nowhere
+    // if null.
     struct Slice {
         std::size_t size;
         const std::byte* own;
         std::byte* out;
     };
-    // slice_of(peer) is where another rank's values begin; share(result, done, bytes) is called for every block, so many bytes
-    // behind the beginning, while it is in the cache.
+    // slice_of(peer) is where another rank's values begin; share(result, done, bytes) is called for every
+    // block, so many bytes behind the beginning, while it is in the cache.
     template <class SliceOf, class Share>
     void reduce_slice(const Slice& slice, SliceOf slice_of, Share share) {
         alignas(kShmLine) std::array<std::byte, kReduceBlock> block;
@@ -351,4 +358,5 @@ StoreType probe_store_type(ShmChannel& channel, bool all_measured, const PeerMes
     return found;
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -10,8 +10,8 @@
 // the peer writes it while its cache holds it: that takes about half the time of a result in lines that
 // others have read, which must be taken from their caches first.
 //
-// A rank whose input lies in its pool stages nothing: the others read it there, round by round, and it waits at the end until
-// all have done so.
+// A rank whose input lies in its pool stages nothing: the others read it there, round by round, and it waits
+// at the end until all have done so.
 //
 // The channel must have an open, not yet announced call; or one that is announced with a note, and that all
 // others have announced.
@@ -19,10 +19,11 @@
 
 #include "collectives/shm/shm_channel.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
-// Carries out an operation of all ranks but a barrier, of more than no elements. `note`: where this rank's input lies; of a
-// reduction for all or a root none. `announced`: see above.
+// Carries out an operation of all ranks but a barrier, of more than no elements. `note`: where this rank's
+// input lies; of a reduction for all or a root none. `announced`: see above.
 void run_in_stages(ShmChannel& channel, const Task& task, const ShmNote& note = {}, bool announced = false);
 
 // Finds out which stores suit the processor, by trying both.
@@ -32,4 +33,5 @@ void run_in_stages(ShmChannel& channel, const Task& task, const ShmNote& note = 
 // PeerMesh::wait does. Where all processes have done so, what they found then.
 StoreType probe_store_type(ShmChannel& channel, bool all_measured, const PeerMesh::Operation& joining);
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -1,9 +1,11 @@
-// ShmPool: memory that a rank allocates for itself, and that the others of its host read and write where it lies.
+// ShmPool: memory that a rank allocates for itself, and that the others of its host read and write where it
+// lies.
 //
-// Each rank has one part of the mapping that the ranks of a communicator share, so an offset tells the others where a buffer is.
-// Only its rank allocates there, and says nothing to them. The pages of a block are brought in when it is allocated, so a lack
-// of memory shows there and not as SIGBUS later, and go back to the system when it is given back. Blocks keep the mapping
-// alive. Any thread; a forked child may only let go of blocks, whose pages stay the parent's.
+// Each rank has one part of the mapping that the ranks of a communicator share, so an offset tells the others
+// where a buffer is. Only its rank allocates there, and says nothing to them. The pages of a block are
+// brought in when it is allocated, so a lack of memory shows there and not as SIGBUS later, and go back to
+// the system when it is given back. Blocks keep the mapping alive. Any thread; a forked child may only let go
+// of blocks, whose pages stay the parent's.
 #pragma once
 
 #include <sys/mman.h>
@@ -24,16 +26,19 @@
 #include "rendezvous/system/own_process.hpp"
 #include "rendezvous/system/shared_memory.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
-// FreeRanges: which ranges of so many bytes are free, as sizes by their beginnings. Pure. No two of them touch.
+// FreeRanges: which ranges of so many bytes are free, as sizes by their beginnings. Pure. No two of them
+// touch.
 class FreeRanges {
   public:
     explicit FreeRanges(std::size_t size) {
         if (size > 0) ranges_[0] = size;
     }
 
-    // Takes so many bytes, more than none, where the first range begins that has them; nothing where none has.
+    // Takes so many bytes, more than none, where the first range begins that has them; nothing where none
+    // has.
     std::optional<std::size_t> take(std::size_t bytes) {
         const auto found =
             std::ranges::find_if(ranges_, [&](const auto& one) { return one.second >= bytes; });
@@ -110,4 +115,5 @@ class ShmPool : public std::enable_shared_from_this<ShmPool> {
     FreeRanges free_;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

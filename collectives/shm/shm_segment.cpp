@@ -11,7 +11,8 @@
 #include "collectives/wire/membership.hpp"
 #include "rendezvous/system/resource_limits.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
@@ -84,7 +85,8 @@ std::optional<ShmSegment> ShmSegment::map(const ShmOffer* offer, const Membershi
     if (!mapping) return std::nullopt;
     ShmSegment segment(std::move(*mapping), ranks);
     if (const std::size_t pools = segment.layout_.pool_size() * static_cast<std::size_t>(ranks); pools > 0) {
-        // Both are wishes: fewer faults where the system has such pages, and no core dump that looks at each that is not there.
+        // Both are wishes: fewer faults where the system has such pages, and no core dump that looks at each
+        // that is not there.
         static_cast<void>(::madvise(segment.memory(least), pools, MADV_HUGEPAGE));
         static_cast<void>(::madvise(segment.memory(least), pools, MADV_DONTDUMP));
     }
@@ -119,4 +121,5 @@ std::optional<ShmSegment> hand_over_segment(const Membership& membership, bool w
     return segment;
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -18,16 +18,17 @@
 #include "collectives/wire/membership.hpp"
 #include "rendezvous/system/shared_memory.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // ShmLayout: where everything lies in the memory that the ranks of one host share. Pure.
 //
-// A header line and where all meet, then for each rank: two flag lines, two call records, a progress line, a wakeup and its CPUs;
-// then two slots a rank for small payloads and three stages a rank for large ones; then the word of
-// the communicator's end and each rank's life, and the memory of messages by tag; at the end, where there is more, a pool
-// for each rank (shm_pool.hpp). Every line is written by one rank only (but the count of
-// sleepers in a wakeup, the bit of waiters in a life, the meeting and the end), and has 128 bytes to itself
-// because processors fetch lines in pairs.
+// A header line and where all meet, then for each rank: two flag lines, two call records, a progress line, a
+// wakeup and its CPUs; then two slots a rank for small payloads and three stages a rank for large ones; then
+// the word of the communicator's end and each rank's life, and the memory of messages by tag; at the end,
+// where there is more, a pool for each rank (shm_pool.hpp). Every line is written by one rank only (but the
+// count of sleepers in a wakeup, the bit of waiters in a life, the meeting and the end), and has 128 bytes to
+// itself because processors fetch lines in pairs.
 //
 // The memory begins as zeros. All counters only grow, so nothing is ever reset.
 
@@ -92,8 +93,9 @@ struct alignas(kShmLine) ShmWakeup {
     std::atomic<std::uint32_t> cpu;  // see leave_cpu_of()
 };
 
-// Where crowded ranks meet (shm_channel.hpp): counts the announcements of all calls by all ranks. Who makes the last one of a call
-// says that the call is complete, and in which place it is itself; those who wait for all sleep on the wakeup.
+// Where crowded ranks meet (shm_channel.hpp): counts the announcements of all calls by all ranks. Who makes
+// the last one of a call says that the call is complete, and in which place it is itself; those who wait for
+// all sleep on the wakeup.
 struct alignas(kShmLine) ShmMeeting {
     std::atomic<std::uint64_t> announced;
     std::atomic<std::uint64_t> complete;
@@ -235,7 +237,8 @@ class ShmSegment {
 // Two all-gathers: the offer of the lowest rank of each host, then whether each rank could map it.
 // So all ranks decide alike, whatever a single one may or may not do.
 
-// One more than the number of the StoreType that suits this process's processor; 0: that has not been found out.
+// One more than the number of the StoreType that suits this process's processor; 0: that has not been found
+// out.
 std::atomic<int>& found_store_type();
 
 struct ShmWord {
@@ -251,4 +254,5 @@ using ShmGather = std::function<std::vector<ShmWord>(const ShmWord&)>;
 std::optional<ShmSegment> hand_over_segment(const Membership& membership, bool wanted,
                                             const ShmGather& gather);
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -9,7 +9,8 @@
 
 #include "collectives/arithmetic/reduce.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 // Being woken takes 20 us and more on a virtual machine.
@@ -71,8 +72,8 @@ std::size_t read_message(PeerMesh& mesh, MessageReader& reader, std::byte* paylo
 
 enum class Sends { at_once, what_was_received };
 
-// One lane's part of a message from one rank, and of one to a rank, which may be another. A direction waits for nothing of the
-// other one; but a relay sends only what it has received.
+// One lane's part of a message from one rank, and of one to a rank, which may be another. A direction waits
+// for nothing of the other one; but a relay sends only what it has received.
 class Exchange final : public Flow {
   public:
     // Dials where this rank has not yet. what_was_received: as much each way.
@@ -194,12 +195,18 @@ RingRun::RingRun(PeerMesh& mesh, const RingPlan& plan, const PeerMesh::Operation
     skip_finished();
 }
 
-// A call goes round the ring like this; `out_` and `in_` are the step and the bytes of it that have been sent and received:
-// 1. In step 0 push() sends this rank's own chunk, in step s what step s-1 has received, as far as it has been reduced.
-// 2. pull() receives the left neighbour's chunk: into the segment where it is to be reduced, else straight to its place.
-// 3. use_arrived() combines whole elements as they come with this rank's own, so that they can be sent on at once.
-// 4. The rank whose step completes a chunk finishes it (an average is divided); after that it is only handed round.
-// 5. skip_finished() goes on to the next step, and past chunks of no bytes; the end is when both have made all steps.
+// A call goes round the ring like this; `out_` and `in_` are the step and the bytes of it that have been sent
+// and received:
+// 1. In step 0 push() sends this rank's own chunk, in step s what step s-1 has received, as far as it has
+//    been reduced.
+// 2. pull() receives the left neighbour's chunk: into the segment where it is to be reduced, else straight to
+//    its place.
+// 3. use_arrived() combines whole elements as they come with this rank's own, so that they can be sent on at
+//    once.
+// 4. The rank whose step completes a chunk finishes it (an average is divided); after that it is only handed
+//    round.
+// 5. skip_finished() goes on to the next step, and past chunks of no bytes; the end is when both have made
+//    all steps.
 bool RingRun::move() {
     // Sent before the left neighbour's connection is there, which may depend on what this rank sends.
     const bool moved = push();
@@ -392,4 +399,5 @@ void SwapRun::reduce_arrived() {
     reduced_ = whole;
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -17,13 +17,15 @@
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/wire/tcp_link.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // Flow: messages from one rank to another and from a third to the first, moved at the same time without
 // waiting.
 //
 // A large message is shared by the lanes of a connection; each lane is a flow of its own, with its own part
-// of the data, and all run side by side. A flow borrows the memory it moves, and lives no longer than its call.
+// of the data, and all run side by side. A flow borrows the memory it moves, and lives no longer than its
+// call.
 
 // The most that one system call moves. The same in both directions: a rank that sends more in its turn than
 // it receives fills the buffers between the two, out of the cache (measured: half as fast).
@@ -73,8 +75,8 @@ void relay(PeerMesh& mesh, int from, int to, std::byte* data, std::size_t size,
 // Every rank's `mine`, by rank: what the ranks of a new communicator have to tell each other. Throws as
 // PeerMesh::wait does, and LinkLost.
 //
-// Up a tree to rank 0 and down again, two connections for each rank: the ranks of a host share its CPUs, so fewer connections save
-// more than fewer steps.
+// Up a tree to rank 0 and down again, two connections for each rank: the ranks of a host share its CPUs, so
+// fewer connections save more than fewer steps.
 template <class T>
 std::vector<T> gather_over_mesh(PeerMesh& mesh, const T& mine, PeerMesh::Operation operation) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -233,4 +235,5 @@ class SwapRun final : public Flow {
     std::size_t sent_ = 0;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

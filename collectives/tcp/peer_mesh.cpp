@@ -7,11 +7,12 @@
 #include <cstdio>
 #include <cstring>
 
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/check.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/system/resource_limits.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 // Polls once; interruptions by signals look like nothing having happened.
@@ -100,8 +101,8 @@ TcpLink& PeerMesh::outgoing(int peer, int lane, const Operation& operation) {
 TcpLink* PeerMesh::incoming(int peer, int lane, const Operation& operation) {
     const auto found = incoming_.find({peer, lane});
     if (found != incoming_.end()) return &found->second;
-    // Asked before taking: a peer that has left dialled before it said goodbye, and may have proven later that it was that
-    // peer.
+    // Asked before taking: a peer that has left dialled before it said goodbye, and may have proven later
+    // that it was that peer.
     const bool left = lifeline_.left_after(peer).has_value() && !lifeline_.may_bring_data(peer, lane);
     if (auto link = lifeline_.take_data(peer, lane)) {
         return &incoming_.emplace(LaneOfPeer{peer, lane}, std::move(*link)).first->second;
@@ -282,4 +283,5 @@ std::vector<int> PeerMesh::leave_together(Deadline deadline) {
     }
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -25,7 +25,8 @@
 #include "collectives/wire/redial.hpp"
 #include "collectives/wire/tcp_link.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // How long a rank whose peer's connection broke waits to hear why, before it calls the peer dead itself.
 inline constexpr std::chrono::milliseconds kVerdictTimeout{2000};
@@ -34,16 +35,16 @@ inline constexpr std::chrono::milliseconds kRingTimeout{2000};
 // How long a rank that found the ranks disagree waits until it is known what most of them do.
 inline constexpr std::chrono::milliseconds kJudgementTimeout{5000};
 
-// An Awaited is what a rank waits for: that `in` can be read or `out` be written; each may be null. With `peer` and no
-// link: that this rank dials.
+// An Awaited is what a rank waits for: that `in` can be read or `out` be written; each may be null. With
+// `peer` and no link: that this rank dials.
 struct Awaited {
     const TcpLink* in = nullptr;
     const TcpLink* out = nullptr;
     int peer = -1;
 };
 
-// The end of an operation whose rank wakes up now, and was to do so at `planned`: who wakes up so much later stood still, and gives
-// its peers the operation's whole time again. Pure.
+// The end of an operation whose rank wakes up now, and was to do so at `planned`: who wakes up so much later
+// stood still, and gives its peers the operation's whole time again. Pure.
 inline constexpr std::chrono::seconds kStandstill{1};
 inline Deadline end_after_sleep(Deadline end, Deadline planned, Deadline now,
                                 std::chrono::milliseconds whole) {
@@ -89,8 +90,8 @@ class PeerMesh {
     // awaited is such news. Or `until`.
     void wait(std::span<const Awaited> awaited, const Operation& operation, Deadline until = Deadline::max());
 
-    // Backends that move data by other means than connections call it. Throws if the communicator has ended, or a rank
-    // left that the operation needs; to be called after news.
+    // Backends that move data by other means than connections call it. Throws if the communicator has ended,
+    // or a rank left that the operation needs; to be called after news.
     void throw_if_ended(const Operation& operation);
     // The same if `peer` has left, whose part in the operation cannot come any more.
     void throw_if_left(int peer, const Operation& operation) {
@@ -100,8 +101,8 @@ class PeerMesh {
     // kAnswerTimeout at most.
     void throw_if_mismatched(const Operation& operation);
     void on_news(std::function<void()> hook) { lifeline_.on_news(std::move(hook)); }
-    // A thread that waits in the operation, whose deadline is set, for `awaited` calls it: does what is due (see
-    // WaitSchedule), and returns when it wants to be called again.
+    // A thread that waits in the operation, whose deadline is set, for `awaited` calls it: does what is due
+    // (see WaitSchedule), and returns when it wants to be called again.
     Deadline run_wait_schedule(const std::vector<int>& awaited, const Operation& operation);
     // Writes a line to the standard error for each operation that has waited that long; 0: never.
     void give_notice_after(std::chrono::milliseconds length) { notice_after_ = length; }
@@ -172,4 +173,5 @@ class PeerMesh {
     std::vector<int> awaited_ranks_;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

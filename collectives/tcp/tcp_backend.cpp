@@ -8,9 +8,10 @@
 #include "collectives/arithmetic/reduce.hpp"
 #include "collectives/arithmetic/schedule.hpp"
 #include "collectives/tcp/flow.hpp"
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 void make_room(std::vector<std::byte>& buffer, std::size_t bytes, PeerMesh& mesh,
                const PeerMesh::Operation& operation) {
@@ -398,4 +399,5 @@ void TcpBackend::reduce_in_ring(const Task& task, const PeerMesh::Operation& ope
     }
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

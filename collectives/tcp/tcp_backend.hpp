@@ -22,7 +22,8 @@
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/wire/membership.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // TcpGroup: what some ranks of a mesh do together over TCP: all-gather, reduce-scatter, all-reduce,
 // broadcast.
@@ -77,8 +78,8 @@ class TcpGroup {
     // that part of `in`.
     void reduce_scatter(std::span<const Part> in, std::byte* out, DataType type, ReduceOp op,
                         const Operation& operation);
-    // Sends from the rank in place `root`: by a binomial tree up to kSmallBroadcast bytes, else a chain that hands on
-    // what arrives.
+    // Sends from the rank in place `root`: by a binomial tree up to kSmallBroadcast bytes, else a chain that
+    // hands on what arrives.
     void broadcast(std::byte* data, std::size_t bytes, int root, const Operation& operation);
     // Returns when all ranks have come.
     void barrier(const Operation& operation) { disseminate(nullptr, 0, 0, operation); }
@@ -90,7 +91,8 @@ class TcpGroup {
     bool is_small(std::size_t bytes) const noexcept {
         return bytes <= kSmallGather / static_cast<std::size_t>(size());
     }
-    // Leaves all ranks' blocks of `bytes` in blocks_, this rank's first, then those of the next rank, …. This rank's has `own` bytes.
+    // Leaves all ranks' blocks of `bytes` in blocks_, this rank's first, then those of the next rank, …. This
+    // rank's has `own` bytes.
     void disseminate(const std::byte* block, std::size_t own, std::size_t bytes, const Operation& operation);
     const std::byte* block_of(int place, std::size_t bytes) const;
     void reduce_scatter_as_f32(std::span<const Part> in, std::byte* out, DataType type, ReduceOp op,
@@ -137,9 +139,9 @@ class TcpBackend final : public Backend {
     std::optional<Verdict> verdict() const override { return mesh_.verdict(); }
     void set_timeout(std::chrono::milliseconds timeout) override { operation_timeout_ = timeout; }
 
-    // A backend on top that carries out some calls by itself calls it: counts and enters the next call, as run()
-    // does. Throws if the communicator has ended. The deadline is left at the end of time, because the clock
-    // takes longer than a small reduction: who waits for long sets it from the timeout.
+    // A backend on top that carries out some calls by itself calls it: counts and enters the next call, as
+    // run() does. Throws if the communicator has ended. The deadline is left at the end of time, because the
+    // clock takes longer than a small reduction: who waits for long sets it from the timeout.
     PeerMesh::Operation begin(Call call, std::chrono::milliseconds timeout = {});
     // The same for a call that then goes to run(), which counts it.
     PeerMesh::Operation prepare(const Task& task);
@@ -171,4 +173,5 @@ class TcpBackend final : public Backend {
     std::vector<std::byte> partial_;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -9,11 +9,12 @@
 #include <cstdint>
 #include <optional>
 
-#include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/deadline.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/system/own_process.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 class Event {
   public:
@@ -45,4 +46,5 @@ class Event {
     ProcessDescriptor descriptor_;
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -10,7 +10,8 @@
 #include "collectives/call/backend.hpp"
 #include "rendezvous/system/machine.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 namespace {
 
@@ -179,4 +180,5 @@ std::optional<SecretKey> read_mesh_key(const Environment& environment) {
                                2 * SecretKey::kBytes));
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -2,15 +2,15 @@
 //
 // All integers little-endian, as the elements themselves are.
 //   Hello    60 bytes, the first of every connection, from the rank that dials:
-//              u32 magic, u16 version, u8 channel, u8 lane, u32 round, u32 communicator, i32 from, i32
-//              to, 16 bytes nonce (of the communicator, known through the store only: where there is no key of the
-//              mesh, it is all that shows that the caller belongs to this job), u32 1 where the caller has a key, else
-//              0, 16 bytes challenge (fresh and random for each connection with a key, else 0)
+//              u32 magic, u16 version, u8 channel, u8 lane, u32 round, u32 communicator, i32 from, i32 to, 16
+//              bytes nonce (of the communicator, known through the store only: where there is no key of the
+//              mesh, it is all that shows that the caller belongs to this job), u32 1 where the caller has a
+//              key, else 0, 16 bytes challenge (fresh and random for each connection with a key, else 0)
 //   Answer   8 bytes, back: u32 magic, u32 HelloAnswer. A connection without the magic is closed unanswered.
 // and where both have a key, so that the answer is HelloAnswer::prove:
 //   Offer    48 bytes, behind that answer: 16 bytes challenge, fresh and random; 32 bytes proof
-//   Proof    32 bytes, from the rank that dials, which sends data behind it without another answer; without the proof
-//            it is closed
+//   Proof    32 bytes, from the rank that dials, which sends data behind it without another answer; without
+//            the proof it is closed
 //   Header   32 bytes, then the payload, on data connections, which carry one direction, dialer to listener:
 //              u32 magic, u8 operation, u8 type, u8 reduce, u8 compression, u64 count, u64 sequence, i32
 //              root, u32 0
@@ -27,7 +27,8 @@
 #include "rendezvous/system/secret_key.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // Nonce: what only the ranks of one communicator know of it.
 
@@ -88,13 +89,13 @@ std::optional<HelloAnswer> decode_hello_answer(std::span<const std::byte, kHello
 std::array<std::byte, kHeaderSize> encode_header(const Call& call);
 std::optional<Call> decode_header(std::span<const std::byte, kHeaderSize> bytes);
 
-// The proof of the mesh's key: what two ranks show each other, so that nobody who has read the store, or listens, can take a
-// rank's place. Pure.
+// The proof of the mesh's key: what two ranks show each other, so that nobody who has read the store, or
+// listens, can take a rank's place. Pure.
 //
-// A proof is BLAKE2b-256 (libsodium's), keyed with the key, of a label, the Hello as it travelled, and the challenge of the
-// rank that was dialled. The Hello has the caller's challenge, both ranks, the communicator and what the connection is for.
-// Each side has a label of its own, so no proof can be sent back to who made it; both challenges are fresh, so none can be
-// used twice.
+// A proof is BLAKE2b-256 (libsodium's), keyed with the key, of a label, the Hello as it travelled, and the
+// challenge of the rank that was dialled. The Hello has the caller's challenge, both ranks, the communicator
+// and what the connection is for. Each side has a label of its own, so no proof can be sent back to who made
+// it; both challenges are fresh, so none can be used twice.
 
 inline constexpr std::size_t kProofSize = 32;
 inline constexpr std::size_t kOfferSize = sizeof(Nonce) + kProofSize;
@@ -118,7 +119,9 @@ struct MeshOffer {
 std::array<std::byte, kOfferSize> encode(const MeshOffer& offer);
 MeshOffer decode_offer(const std::array<std::byte, kOfferSize>& bytes);
 
-// DDPRUN_MESH_KEY; nothing where it is not set. Throws invalid_argument, without its text, for what is no key.
+// DDPRUN_MESH_KEY; nothing where it is not set. Throws invalid_argument, without its text, for what is no
+// key.
 std::optional<SecretKey> read_mesh_key(const Environment& environment);
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

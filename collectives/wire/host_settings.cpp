@@ -7,9 +7,10 @@
 
 #include "collectives/call/backend.hpp"
 #include "collectives/wire/frame.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 constexpr char kHostId[] = "DDPRUN_HOSTID";
@@ -146,4 +147,5 @@ std::string choose_address(const HostSettings& settings, std::span<const LocalAd
     return best->address;
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

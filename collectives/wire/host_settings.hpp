@@ -6,7 +6,8 @@
 //   DDPRUN_SOCKET_IFNAME     interfaces to use, as NCCL_SOCKET_IFNAME: `eth,ib` those whose names begin so,
 //                            `=eth0` exactly that one, `^docker` and `^=docker0` all but those
 //   DDPRUN_NET               networks to use, `10.0.0.0/8,fd00::/8`; what ddprun's --net sets
-//   DDPRUN_PORT_RANGE        ports where ranks listen for each other, `30000-30100`; what ddprun's --port-range sets
+//   DDPRUN_PORT_RANGE        ports where ranks listen for each other, `30000-30100`; what ddprun's
+//                            --port-range sets
 //   DDPRUN_SOCKETS_PER_PEER  connections for each direction and neighbour, 1 to 4, for large messages; the
 //                            ranks take the smallest of their wishes. More than one help where a network
 //                            limits each flow; within a machine they do not
@@ -23,7 +24,8 @@
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 inline constexpr int kDefaultSocketsPerPeer = 1;
 inline constexpr std::size_t kMaxHostId = 128;
@@ -58,4 +60,5 @@ HostSettings read_host_settings(const Environment& environment);
 std::string choose_address(const HostSettings& settings, std::span<const LocalAddress> addresses,
                            const std::string& usual);
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -7,9 +7,10 @@
 #include <numeric>
 
 #include "rendezvous/system/machine.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 constexpr std::string_view kOwn = " own";
@@ -139,4 +140,5 @@ std::optional<RankGroup> ranks_across_hosts(const Membership& membership) {
     return group_of(membership.rank, std::move(ranks));
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

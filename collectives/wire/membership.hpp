@@ -12,7 +12,8 @@
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/system/secret_key.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 struct Member {
     Endpoint endpoint;  // numeric address
@@ -21,7 +22,8 @@ struct Member {
     std::uint64_t life = 0;    // by which its agent tells of its death (death_news.hpp); 0: by none
     bool own_numbers = false;  // its launcher has given it another rank, or another number of ranks
     std::string numbers = {};  // in which memory has numbers, System V's, that it can map; empty: nowhere
-    // What several containers of one host are together (join_containers); nobody tells it. Empty: its host is all.
+    // What several containers of one host are together (join_containers); nobody tells it. Empty: its host is
+    // all.
     std::string joined = {};
 
     // Equal for ranks that may share memory.
@@ -30,8 +32,9 @@ struct Member {
     bool operator==(const Member&) const = default;
 };
 
-// The store carries it like this: `address:port host sockets life numbers`, without blanks in the host and the numbers, the
-// latter only where there are some, and ` own` where it has own numbers; the life is 16 hexadecimal digits.
+// The store carries it like this: `address:port host sockets life numbers`, without blanks in the host and
+// the numbers, the latter only where there are some, and ` own` where it has own numbers; the life is 16
+// hexadecimal digits.
 std::string to_string(const Member& member);
 std::optional<Member> parse_member(std::string_view text);
 
@@ -52,13 +55,14 @@ struct Membership {
     int local_world_size() const;
     // Data connections for each direction between two ranks: the fewest that any rank wishes for.
     int lanes() const;
-    // Of the same machine: those that say they are on another host, but listen on the same address, share it, too.
+    // Of the same machine: those that say they are on another host, but listen on the same address, share it,
+    // too.
     bool is_within_machine(int peer) const {
         const Member& self = member(rank);
         return member(peer).shares() == self.shares() || member(peer).endpoint.host == self.endpoint.host;
     }
-    // Whether the ranks of this one's host see each other's processes: in containers that are one host the number of one may be
-    // that of any process in another.
+    // Whether the ranks of this one's host see each other's processes: in containers that are one host the
+    // number of one may be that of any process in another.
     bool sees_processes() const { return member(rank).joined.empty(); }
     const Member& member(int peer) const { return members[static_cast<std::size_t>(peer)]; }
 };
@@ -97,4 +101,5 @@ RankGroup ranks_of_host(const Membership& membership);
 // hosts have different numbers of ranks; the same answer on every rank.
 std::optional<RankGroup> ranks_across_hosts(const Membership& membership);
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -7,10 +7,11 @@
 #include <cerrno>
 #include <utility>
 
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/system/machine.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 std::optional<std::chrono::milliseconds> Redial::pause_after(int error_number, bool within_machine) {
     const bool was_closed = error_number == 0 || error_number == ECONNRESET || error_number == EPIPE;
@@ -98,7 +99,8 @@ void Dial::take_answer() {
         stage_ = has_key ? Stage::proven : Stage::done;
         return;
     }
-    // The rank's port is closed, and somebody else got it; or it is its family's, and this communicator has ended there.
+    // The rank's port is closed, and somebody else got it; or it is its family's, and this communicator has
+    // ended there.
     const bool has_gone = answer == HelloAnswer::other_rank || answer == HelloAnswer::other_communicator ||
                           answer == HelloAnswer::other_job;
     if (has_gone) throw LinkLost{peer_, ECONNREFUSED};
@@ -138,4 +140,5 @@ bool Dial::hear(std::size_t bytes) {
     return true;
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

@@ -15,13 +15,14 @@
 #include <cerrno>
 #include <memory>
 
+#include "rendezvous/base/deadline.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/net/resolver.hpp"
 #include "rendezvous/net/socket_owner.hpp"
-#include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 namespace {
 
 constexpr int kProbeSeconds = 1;
@@ -67,10 +68,10 @@ void tune(int fd) {
     ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof(silence));
 }
 
-// Options of a connection within this machine. No packet is lost there, so a congestion control that paces packets by
-// timers (BBR) only costs time; and what is on its way should fit into the processor's cache, which the
-// kernel's own choice of buffers does not care for. Measured: 5 instead of 2 to 3 GB/s each way with BBR as
-// the system's.
+// Options of a connection within this machine. No packet is lost there, so a congestion control that paces
+// packets by timers (BBR) only costs time; and what is on its way should fit into the processor's cache,
+// which the kernel's own choice of buffers does not care for. Measured: 5 instead of 2 to 3 GB/s each way
+// with BBR as the system's.
 void tune_within_machine(int fd) {
     constexpr char kControl[] = "reno";  // always there, and allowed to everybody
     ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kControl, sizeof(kControl) - 1);
@@ -242,4 +243,5 @@ std::size_t MessageReader::read(std::byte* payload, std::size_t size) {
     return move_parts(payload, size, [this](auto& parts) { return link_.read_some(parts); });
 }
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

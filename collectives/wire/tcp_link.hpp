@@ -22,11 +22,13 @@
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/system/own_process.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 class ConnectionOwners;
 }
 
-namespace ddprun::inline detail {
+namespace ddprun {
+inline namespace detail {
 
 // How long sent data may stay unacknowledged, or an idle connection silent, before the kernel gives the peer
 // up.
@@ -51,8 +53,9 @@ class TcpLink {
 
     // Ends the connection in both directions; the next read throws LinkLost.
     void shut_down() noexcept;
-    // The peer finds the end behind what was written. Then the wait until that has arrived, or the peer has ended, too,
-    // kArrivalTimeout at most: else the end would be a reset where the peer still writes, and on a busy machine that overtakes the rest.
+    // The peer finds the end behind what was written. Then the wait until that has arrived, or the peer has
+    // ended, too, kArrivalTimeout at most: else the end would be a reset where the peer still writes, and on
+    // a busy machine that overtakes the rest.
     void write_no_more() noexcept;
     void await_arrival() noexcept;
     // Gives the descriptor away.
@@ -70,14 +73,16 @@ class TcpLink {
 // A listening socket on one numeric address, with a port of the range, or of the kernel's choice.
 class TcpListener {
   public:
-    // Throws system_error when the address is not this machine's, sockets have run out, or ports of the range have.
+    // Throws system_error when the address is not this machine's, sockets have run out, or ports of the range
+    // have.
     explicit TcpListener(const std::string& address, const std::optional<PortRange>& ports = {});
 
     const Endpoint& endpoint() const noexcept { return endpoint_; }
     int descriptor() const noexcept { return fd_.get(); }
     // The next connection, or none at the moment (also when descriptors have run out).
     ProcessDescriptor accept();
-    // Makes an accepted one ready for data. Strangers' are not: it takes as long as all else that is done with them.
+    // Makes an accepted one ready for data. Strangers' are not: it takes as long as all else that is done
+    // with them.
     void tune_accepted(int fd) const;
 
   private:
@@ -88,8 +93,8 @@ class TcpListener {
     Endpoint endpoint_;
 };
 
-// Whether the other end of an accepted connection is on this machine, and a process of another user than `own` and root has
-// it. No where the system does not tell, or nobody has that end any more.
+// Whether the other end of an accepted connection is on this machine, and a process of another user than
+// `own` and root has it. No where the system does not tell, or nobody has that end any more.
 bool is_of_another_user(int fd, uid_t own, ConnectionOwners& owners);
 
 // Begins to connect to a numeric address: the descriptor becomes writable when that has succeeded or failed
@@ -153,4 +158,5 @@ class MessageReader : public MessageState {
     std::optional<Call> header() const { return decode_header(header_); }
 };
 
-}  // namespace ddprun::inline detail
+}  // namespace detail
+}  // namespace ddprun

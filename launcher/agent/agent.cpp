@@ -14,11 +14,12 @@
 #include "launcher/agent/worker_network.hpp"
 #include "launcher/guardian/guardian.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/base/deadline.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
-#include "rendezvous/system/deadline.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -138,8 +139,8 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
         for (RankEnds& ends : as_messages(job_.round().round, round_->ledger().ends())) send(std::move(ends));
     }
 
-    // The coordinator was lost. While this node joins it tries again, unless that is hopeless; later the workers stop, and
-    // another coordinator is looked for where the job may have one.
+    // The coordinator was lost. While this node joins it tries again, unless that is hopeless; later the
+    // workers stop, and another coordinator is looked for where the job may have one.
     void lose(const CoordinatorLoss& loss) override {
         JoinReporter& reporter = link_.reporter();
         if (loss.kind == CoordinatorLoss::Kind::unreached)
@@ -279,4 +280,5 @@ int run_agent(LaunchOptions options, LauncherLog& log, const Features& features,
     return Agent(std::move(options), log, features, make_runner).run();
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,7 +1,7 @@
 // run_agent: runs this node's part of a job, from joining to the exit code.
 //
-// Feeds events (coordinator, workers, signals, timers) to the AgentMachine and carries its actions out, all on the
-// calling thread, which is main's. Node 0's agent also hosts the RendezvousServer and leaves last.
+// Feeds events (coordinator, workers, signals, timers) to the AgentMachine and carries its actions out, all
+// on the calling thread, which is main's. Node 0's agent also hosts the RendezvousServer and leaves last.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -14,15 +14,18 @@
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/process/process_runner.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // Makes what starts the workers, before anything else of the agent runs; it says what is wrong with it.
 using RunnerMaker = std::function<std::unique_ptr<ProcessRunner>(
     const boost::asio::any_io_executor& executor, std::function<void(const std::string&)> on_trouble)>;
 
 // Blocks until the job is over and nothing of this node's part is left; returns the launcher's exit code.
-// Without a maker the workers get a guardian. Throws system_error if the port cannot be had; then nothing was started.
+// Without a maker the workers get a guardian. Throws system_error if the port cannot be had; then nothing was
+// started.
 int run_agent(LaunchOptions options, LauncherLog& log, const Features& features = {},
               const RunnerMaker& make_runner = {});
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -13,15 +13,16 @@
 #include "launcher/process/descriptors.hpp"
 #include "launcher/secret_text.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/base/deadline.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/aftermath.hpp"
-#include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
-#include "rendezvous/system/number_text.hpp"
+#include "rendezvous/text/number_text.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // A refusal may hold two commands.
@@ -407,8 +408,9 @@ void AgentLink::hear(const ControlMessage& message) {
     observer_.hear(message);
 }
 
-// The others may go on without this node, and count on the end of its workers, also if this process stands still from now
-// on. Its last moment is for the kernel, and for the guardian where the agent does not kill them.
+// The others may go on without this node, and count on the end of its workers, also if this process stands
+// still from now on. Its last moment is for the kernel, and for the guardian where the agent does not kill
+// them.
 void AgentLink::hasten() {
     RoundWorkers* round = agent_.round();
     if (round == nullptr || round->is_over() || last_moment_) return;
@@ -441,4 +443,5 @@ void AgentLink::close() {
     link_->close({});
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,7 +1,9 @@
-// This is the node's way to the coordinator and the store of its job; it belongs to the agent and is used on its thread.
+// This is the node's way to the coordinator and the store of its job; it belongs to the agent and is used on
+// its thread.
 //
 //   hello_of() …    what the agent says of itself, and what it hosts the rendezvous with
-//   JoinStatus      decides what is said while the agent joins, and when; without a clock: times are the caller's
+//   JoinStatus      decides what is said while the agent joins, and when; without a clock: times are the
+//                   caller's
 //   JoinReporter    brings that to the log, and what else the coordinator has to say to this node's user
 //   AgentLink       the link to the coordinator, which this agent hosts itself where that is due
 #pragma once
@@ -30,12 +32,14 @@
 #include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
-// JoinStatus is fed with each failed attempt and each word of the coordinator, and returns the line to print, or an empty
-// one. It is silent during the first moments of a start; then one line for each distinct cause and for each change of who is
-// there, and every kReminderPeriod the last of these again. All say how long it has been, and how long it may be. On a
-// terminal the same is a passing line, brought up to date every kUpdatePeriod.
+// JoinStatus is fed with each failed attempt and each word of the coordinator, and returns the line to print,
+// or an empty one. It is silent during the first moments of a start; then one line for each distinct cause
+// and for each change of who is there, and every kReminderPeriod the last of these again. All say how long it
+// has been, and how long it may be. On a terminal the same is a passing line, brought up to date every
+// kUpdatePeriod.
 class JoinStatus {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -48,8 +52,8 @@ class JoinStatus {
     // Distinct causes that are printed; a resolver that words each failure anew must not fill the screen.
     static constexpr std::size_t kMaxCauses = 32;
 
-    // Nothing about trouble is said in the first `first_delay`; the agent gives up after `timeout`. `advice` is
-    // what a user who waits in vain may have forgotten; it stands in reminders, empty for none.
+    // Nothing about trouble is said in the first `first_delay`; the agent gives up after `timeout`. `advice`
+    // is what a user who waits in vain may have forgotten; it stands in reminders, empty for none.
     JoinStatus(TimePoint start, Duration first_delay, Duration timeout, std::string advice);
 
     // Nodes are awaited anew, after a round.
@@ -73,11 +77,12 @@ class JoinStatus {
     // Says what the user of this node may have forgotten, or got wrong.
     static std::string advice_to(const LaunchOptions& options);
 
-    // The coordinator, which is here, refused another agent. Until others come this stays what people are told.
+    // The coordinator, which is here, refused another agent. Until others come this stays what people are
+    // told.
     std::string refused(const PeerRefused& other);
 
-    // Why an agent does not host the rendezvous that would, and what to do, as the end of a line: another process
-    // holds its port, as far as that can be seen.
+    // Why an agent does not host the rendezvous that would, and what to do, as the end of a line: another
+    // process holds its port, as far as that can be seen.
     static std::string port_taken(std::uint16_t port, const std::optional<PortOwner>& holder);
 
     // The agent has given up, for this cause; `source`: LaunchOptions::master_source.
@@ -102,14 +107,15 @@ class JoinStatus {
     Duration timeout_;
     std::string advice_;
     std::string last_line_;  // said or not
-    // The same in parts, for a line that may be cut: who is not there, how many are, the newest refusal, and who is there.
+    // The same in parts, for a line that may be cut: who is not there, how many are, the newest refusal, and
+    // who is there.
     std::string awaited_, count_, refused_, present_;
     int joined_ = 0;
     std::set<std::string> causes_;
 };
 
-// On a terminal the status is one line that is brought up to date, else there are lines of their own; the file of --log-file
-// has all of them in any case.
+// On a terminal the status is one line that is brought up to date, else there are lines of their own; the
+// file of --log-file has all of them in any case.
 class JoinReporter {
   public:
     using TimePoint = JoinStatus::TimePoint;
@@ -117,14 +123,15 @@ class JoinReporter {
     JoinReporter(LauncherLog& log, JoinStatus status)
         : log_(log), status_(std::move(status)), updates_(log.can_update()) {}
 
-    // This agent would host the rendezvous, but another process has the port; it is that of a coordinator when
-    // something is heard from there.
+    // This agent would host the rendezvous, but another process has the port; it is that of a coordinator
+    // when something is heard from there.
     void port_taken(std::uint16_t port) { taken_ = port; }
     void hear(const ControlMessage& message);
-    // The job has lost a node: the workers may take their whole grace to end, and the report comes after that.
+    // The job has lost a node: the workers may take their whole grace to end, and the report comes after
+    // that.
     void tell_loss(const Failure& cause);
-    // Why the agent ends: it would host, and its port turned out, after some trying, to be a stranger's; or it hosts, and
-    // stood still as the first round began. Nothing if it goes on.
+    // Why the agent ends: it would host, and its port turned out, after some trying, to be a stranger's; or
+    // it hosts, and stood still as the first round began. Nothing if it goes on.
     std::optional<Refused> met(const CoordinatorLoss& loss, bool is_host) const {
         if (is_host && loss.kind == CoordinatorLoss::Kind::given_up)
             return Refused{"this node left the job: " + loss.cause, kExitUnavailable};
@@ -182,11 +189,12 @@ class JoinReporter {
 // `wants_rank_ends`: see Hello.
 Hello hello_of(const LaunchOptions& options, bool wants_rank_ends);
 
-// Says what node 0 hosts the rendezvous with. It makes the job's id, which is different for every launch, also for two with the same --rdzv-id at the
-// same time.
+// Says what node 0 hosts the rendezvous with. It makes the job's id, which is different for every launch,
+// also for two with the same --rdzv-id at the same time.
 RendezvousServerOptions server_options_of(const LaunchOptions& options);
 
-// True if this node is to say before the start what all nodes would say alike: on a screen that they share, node 0 is.
+// True if this node is to say before the start what all nodes would say alike: on a screen that they share,
+// node 0 is.
 bool speaks_for_all(const LaunchOptions& options);
 
 // True if this agent hosts the coordinator, provided that it is the first to do so.
@@ -219,17 +227,19 @@ class AgentLink : private LinkObserver {
           reporter_(log, JoinStatus(std::chrono::steady_clock::now(), JoinStatus::kFirstTroubleDelay,
                                     options.join_timeout, JoinStatus::advice_to(options))) {}
 
-    // It comes first of all; `wants_rank_ends`: see Hello. It hosts the coordinator where that is due, and throws then as
-    // RendezvousLink::host() does, unless another process has the port that may be its job's coordinator: it joins that.
+    // It comes first of all; `wants_rank_ends`: see Hello. It hosts the coordinator where that is due, and
+    // throws then as RendezvousLink::host() does, unless another process has the port that may be its job's
+    // coordinator: it joins that.
     void make(bool wants_rank_ends);
     RendezvousLink* operator->() { return &*link_; }
     RendezvousLink& operator*() { return *link_; }
     JoinReporter& reporter() { return reporter_; }
 
-    // Tells where the coordinator is, and joins. If the name of that place is not known here yet, it waits for that, too:
-    // this node may host all the same, or once the name is its own.
+    // Tells where the coordinator is, and joins. If the name of that place is not known here yet, it waits
+    // for that, too: this node may host all the same, or once the name is its own.
     void join();
-    // Returns where the workers of a round find the store. While the coordinator is here they run as long as its lease does.
+    // Returns where the workers of a round find the store. While the coordinator is here they run as long as
+    // its lease does.
     WorkerStation begin_round(const RoundReady& round, WorkerNetwork& network);
     // The coordinator was lost: true if the link looks for another one, while the workers end.
     bool seek(const CoordinatorLoss& loss);
@@ -288,4 +298,5 @@ class AgentLink : private LinkObserver {
     std::optional<std::chrono::steady_clock::time_point> last_moment_;  // see hasten()
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -2,9 +2,10 @@
 
 #include <fmt/core.h>
 
-#include "rendezvous/system/transition_table.hpp"
+#include "rendezvous/base/transition_table.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 struct AgentTable {
@@ -114,4 +115,5 @@ std::string transition_text(AgentState before, AgentEvent event, AgentState afte
     return fmt::format("{} -> {} by {}", to_text(before), to_text(after), to_text(event));
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// The AgentMachine says what an agent does next. Pure: a table over states and events; the Agent carries its actions
-// out.
+// The AgentMachine says what an agent does next. Pure: a table over states and events; the Agent carries its
+// actions out.
 //
 //   state            meaning
 //   joining          not yet part of a round; connecting, or waiting for the other nodes
@@ -10,15 +10,16 @@
 //   stopping_leaderless  the same, and the members of the round look for another coordinator
 //   seeking          no worker is left; another coordinator is being looked for
 //   leaving          no worker is left; waiting for the coordinator's word: the end, or another round
-//   rejoining        no worker is left; another round follows when nodes have come, or this one has a place in it
+//   rejoining        no worker is left; another round follows when nodes have come, or this one has a place
+//                    in it
 //   draining_output  the job is over here; what the workers printed is being shown
 //   reporting        why the job ended is being shown and written down
 //   saying_goodbye   the connection to the coordinator is being closed
 //   awaiting_others  the other agents read how the job ended from the coordinator that this one hosts
 //   done             nothing left to do
 //
-// Legal changes are the rows of the table in agent_machine.cpp; an event that has no row in a state is no news
-// there (for example the end of a worker that was told to end).
+// Legal changes are the rows of the table in agent_machine.cpp; an event that has no row in a state is no
+// news there (for example the end of a worker that was told to end).
 #pragma once
 
 #include <string>
@@ -26,7 +27,8 @@
 
 #include "rendezvous/codec/description.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 enum class AgentState {
     joining,
@@ -55,8 +57,9 @@ enum class AgentEvent {
     refused,  // the coordinator says no, or the join timeout has passed, or this node's coordinator failed
     connection_lost,  // the connection to the coordinator broke, or no other one was found
     leader_lost,      // the connection broke, and another coordinator is being looked for
-    place_lost,  // the connection of a node broke that waited for a place; it may find the next one as a newcomer
-    led,         // another one is there
+    place_lost,       // the connection of a node broke that waited for a place; it may find the next one as a
+                      // newcomer
+    led,              // another one is there
     workers_succeeded,  // every worker of this node ended with 0
     worker_failed,      // a worker of this node failed, or could not be started
     workers_gone,       // no worker of this node is left
@@ -111,8 +114,9 @@ inline constexpr int kAgentEvents = static_cast<int>(AgentEvent::others_left) + 
 
 inline std::string_view to_text(AgentState state) { return name_of_value(state); }
 inline std::string_view to_text(AgentEvent event) { return name_of_value(event); }
-// Returns "running -> stopping by worker_failed", for --verbose. Empty where nothing changes, and from the report on,
-// which is the last thing on the screen.
+// Returns "running -> stopping by worker_failed", for --verbose. Empty where nothing changes, and from the
+// report on, which is the last thing on the screen.
 std::string transition_text(AgentState before, AgentEvent event, AgentState after);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -15,7 +15,8 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/system/machine.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 using Complaint = std::optional<std::string>;
@@ -121,4 +122,5 @@ int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* 
     return shown(result.exit_code);
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -8,11 +8,13 @@
 #include "launcher/agent/round_workers.hpp"
 #include "launcher/output/launcher_log.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // Returns what the launcher exits with. `workers` are those of the last round, nullptr if none began here.
 // Blocks, on the agent's thread, once the workers are gone and their output is shown.
 int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* workers, LauncherLog& log,
             const Features& features);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

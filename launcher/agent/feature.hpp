@@ -1,20 +1,21 @@
-// A feature is something that a launcher can do besides running workers in rounds: a time limit, a watchdog, an event log, an
-// answer to health probes. A feature says at which moments it wants to be called, in one file of launcher/features/, and
-// the agent knows none of them by name.
+// A feature is something that a launcher can do besides running workers in rounds: a time limit, a watchdog,
+// an event log, an answer to health probes. A feature says at which moments it wants to be called, in one
+// file of launcher/features/, and the agent knows none of them by name.
 //
 //   moment          when
 //   unfit           --check: before there is an agent, the feature may say why this node is to take no part
 //   began           the agent is there, and nothing has been started; what it throws ends the launcher
 //   heard           the coordinator says something, of which the agent has done nothing yet
 //   learnt          something happened that the coordinator does not say
-//   round_begins    before the workers of a round start: the feature adds what they get; what it throws fails the round
+//   round_begins    before the workers of a round start: the feature adds what they get; what it throws fails
+//                   the round
 //   workers_run     all workers of this node were started; what it throws ends the launcher
 //   worker_failed   a worker of this node failed: the feature says why if it knows
 //   round_over      no worker of this node is left, nor anything that they have started
 //   ended           the job is over here
 //
-// The agent calls everything on its own thread, from inside run_agent(), in the order in which it happens. A feature
-// outlives the agent, and throws from began(), round_begins() and workers_run() only.
+// The agent calls everything on its own thread, from inside run_agent(), in the order in which it happens. A
+// feature outlives the agent, and throws from began(), round_begins() and workers_run() only.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -39,17 +40,20 @@
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/server/refused_caller.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 class RendezvousLink;
 }
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 class OutputPump;
 class RoundWorkers;
 struct DetachedStart;
 
-// The coordinator and the store are at this place; `hosted`: this agent hosts them, and listens there from now on.
+// The coordinator and the store are at this place; `hosted`: this agent hosts them, and listens there from
+// now on.
 struct PlaceKnown {
     Endpoint place;
     bool hosted = false;
@@ -74,7 +78,8 @@ struct SignalReceived {
 };
 BOOST_DESCRIBE_STRUCT(SignalReceived, (), (signal))
 
-// The job's end is near, or its workers are told something for another reason of time; `text` is what the user reads.
+// The job's end is near, or its workers are told something for another reason of time; `text` is what the
+// user reads.
 struct TimeWarning {
     int signal = 0;
     std::string text;
@@ -129,7 +134,8 @@ using AgentNews = std::variant<PlaceKnown, StateChanged, SignalSent, SignalRecei
 // How loud a line is, as LauncherLog has it.
 enum class LogLevel { debug, info, warn };
 
-// A feature asks this of its agent, or has it do this; from handlers of the executor and from the feature's moments.
+// A feature asks this of its agent, or has it do this; from handlers of the executor and from the feature's
+// moments.
 class AgentControls {
   public:
     virtual boost::asio::any_io_executor executor() = 0;
@@ -140,7 +146,8 @@ class AgentControls {
     virtual RoundWorkers* round() = 0;  // the last one; nullptr before the first
     virtual AgentStatus status() const = 0;
     virtual void say(LogLevel level, const std::string& line) = 0;
-    // The launcher was sent this signal, which ends the job; `impatient`: by a user who does not want to wait any more.
+    // The launcher was sent this signal, which ends the job; `impatient`: by a user who does not want to wait
+    // any more.
     virtual void end_by(int signal, bool impatient) = 0;
     // The job's time is over, for this reason: it ends as by SIGTERM.
     virtual void time_is_over(const std::string& why) = 0;
@@ -188,7 +195,8 @@ class Feature {
   public:
     virtual ~Feature() = default;
 
-    // True if the result given to ended() is to have the ends of the ranks of all nodes, which the coordinator then sends.
+    // True if the result given to ended() is to have the ends of the ranks of all nodes, which the
+    // coordinator then sends.
     virtual bool wants_all_ranks() const { return false; }
 
     virtual std::optional<std::string> unfit() { return std::nullopt; }
@@ -205,7 +213,8 @@ class Feature {
     // The agent ends, however that came about: the feature lets go of everything that it has of its executor.
     virtual void agent_leaves() {}
 
-    // Adds what somebody else has to remove if this launcher is killed; asked when a round begins, and when it is over.
+    // Adds what somebody else has to remove if this launcher is killed; asked when a round begins, and when
+    // it is over.
     virtual void add_to(LauncherTraces&) const {}
 
     // The launcher ends before there was an agent, for this reason.
@@ -253,4 +262,5 @@ class Features {
     std::vector<Feature*> all_;
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

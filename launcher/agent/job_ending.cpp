@@ -4,7 +4,8 @@
 
 #include "launcher/report/failure_cause.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 Verdict verdict_of(const JobEnding& ending) {
     if (ending.finish && !ending.finish->cause && ending.finish->exit_code == kExitPreempted)
@@ -62,4 +63,5 @@ JobResult job_result(const JobEnding& ending, const Verdict& verdict, const Laun
     return result;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

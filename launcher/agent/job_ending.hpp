@@ -11,7 +11,8 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // A JobEnding has the part of the result that this node can find out: the job's first failure, the ranks'
 // ends of all nodes as far as this node was told (else its own), survivors, unknown nodes, its own name, and
@@ -43,4 +44,5 @@ ReportFacts report_facts(const JobEnding& ending, const Verdict& verdict, const 
 // Makes what the result file and the features get.
 JobResult job_result(const JobEnding& ending, const Verdict& verdict, const LaunchOptions& options);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -13,7 +13,8 @@
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/machine.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 std::optional<AgentEvent> JobKnowledge::learn(const ControlMessage& message) {
     if (const auto* refused = std::get_if<Refused>(&message)) return learn_refusal(*refused);
@@ -141,4 +142,5 @@ JobEnding JobKnowledge::ending() const {
     return ending;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// LaunchOptions have everything that an agent needs to know, decided before it starts (by apps/ddprun from the command
-// line). Plain values; validated where they are filled in.
+// LaunchOptions have everything that an agent needs to know, decided before it starts (by apps/ddprun from
+// the command line). Plain values; validated where they are filled in.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,8 @@
 #include "rendezvous/system/secret_key.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // One worker runs this; its place in the round is not known yet.
 struct WorkerPlan {
@@ -108,7 +109,8 @@ struct LaunchOptions {
     Endpoint master{"127.0.0.1", 0};
     bool is_master_unresolved = false;  // on this node, so far
     OwnAddress own_address;             // towards other nodes
-    // There are so many ports from master.port on; the coordinator has the first of them that is free where it is hosted.
+    // There are so many ports from master.port on; the coordinator has the first of them that is free where
+    // it is hosted.
     int master_ports = 1;
     std::optional<PortRange>
         port_range;     // for listeners without a port of their own; nothing: the kernel chooses
@@ -178,4 +180,5 @@ struct LaunchOptions {
     std::chrono::milliseconds grace_when_lost() const { return std::min(lost_grace, grace_period); }
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -18,7 +18,8 @@
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 namespace fs = std::filesystem;
@@ -134,4 +135,5 @@ std::optional<std::string> contents_of(const fs::path& file) {
     return fmt::format("{:016x}, {} bytes", digest.value(), size);
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,5 +1,6 @@
-// A node tells its traits so that nodes can be compared: the program's file and how it is run, variables that change how
-// workers run, the GPUs. The parsers are pure; node_traits() reads the files, in parts and once, for jobs of several nodes.
+// A node tells its traits so that nodes can be compared: the program's file and how it is run, variables that
+// change how workers run, the GPUs. The parsers are pure; node_traits() reads the files, in parts and once,
+// for jobs of several nodes.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,8 @@
 #include "launcher/agent/launch_options.hpp"
 #include "rendezvous/control/job_command.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // So much of a large file is read at its beginning, where a linker leaves the build's mark, and at its end.
 inline constexpr std::size_t kContentsRead = 256 * 1024;
@@ -26,11 +28,12 @@ std::vector<NodeTrait> node_traits(const LaunchOptions& options,
 // NCCL_*, CUDA_*, PYTHON* and OMP_*, but for those that are different on every node or rank.
 std::vector<NodeTrait> traits_of(const Environment& environment);
 
-// The value as it is; of a long one the beginning and a digest of all, of one whose name says that it is secret a
-// digest only.
+// The value as it is; of a long one the beginning and a digest of all, of one whose name says that it is
+// secret a digest only.
 std::string variable_trait(std::string_view name, const std::string& value);
 
 // Returns "8c7a91d2e6f00b13, 30216 bytes"; nothing for what is no regular file, or cannot be read.
 std::optional<std::string> contents_of(const std::filesystem::path& file);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

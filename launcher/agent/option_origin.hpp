@@ -4,7 +4,8 @@
 #include <map>
 #include <string>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // They stand from the weakest to the strongest.
 enum class OptionSource { standard, config_file, variable, command_line };
@@ -19,4 +20,5 @@ struct OptionOrigin {
 // The key is the option's first long name ("--nnodes"). An option that is not in it has its default.
 using OptionOrigins = std::map<std::string, OptionOrigin>;
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

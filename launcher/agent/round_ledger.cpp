@@ -7,7 +7,8 @@
 
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 RoundLedger::RoundLedger(int node_rank, std::string host, RoundReady place, std::string progress)
     : node_rank_(node_rank),
@@ -124,4 +125,5 @@ Failure RoundLedger::failure_of(int rank, int local_rank, pid_t pid, std::int64_
     return failure;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

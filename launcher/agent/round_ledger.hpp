@@ -1,5 +1,5 @@
-// The RoundLedger has what is known of this node's workers in one round: who ends, how each of them ended, which
-// failed first, and what came of it all. Pure; RoundWorkers writes it and asks.
+// The RoundLedger has what is known of this node's workers in one round: who ends, how each of them ended,
+// which failed first, and what came of it all. Pure; RoundWorkers writes it and asks.
 //
 // Which failure was the node's first is decided by FirstFailure, as far as it concerns workers of this node;
 // the Coordinator decides by the same rule among all nodes.
@@ -14,7 +14,8 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 class RoundLedger {
   public:
@@ -40,8 +41,8 @@ class RoundLedger {
     // A failure was told, or the workers to end: a worker that ends now is no suspect.
     bool is_settled() const { return settled_; }
 
-    // Each death as the others may be told of it; first those of workers whose end is not known, since how the
-    // others ended is, so they are no suspects: perhaps they ended because of these.
+    // Each death as the others may be told of it; first those of workers whose end is not known, since how
+    // the others ended is, so they are no suspects: perhaps they ended because of these.
     std::vector<WorkerDying> see(std::vector<Death> deaths);
 
     // The last look before the first signal of ours: these end by themselves. Returns those that only this
@@ -67,7 +68,8 @@ class RoundLedger {
     bool all_zero() const;
     // The node's first, as far as is known.
     std::optional<Failure> failure() const;
-    // Returns what the coordinator is told when all are gone; `progress` is the state of the progress file then.
+    // Returns what the coordinator is told when all are gone; `progress` is the state of the progress file
+    // then.
     WorkersGone gone(const std::string& progress) const;
 
   private:
@@ -84,4 +86,5 @@ class RoundLedger {
     int stop_signal_ = 0;  // the first one; 0: not told to stop
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

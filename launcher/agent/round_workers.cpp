@@ -15,12 +15,13 @@
 #include "launcher/process/descriptors.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // None where the system has no thread to give: see start().
@@ -393,4 +394,5 @@ std::string RoundWorkers::logs_of(const Failure& failure) const {
     return fmt::format("{} (rank {}: {})", folder, failure.rank, files);
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,8 +1,9 @@
 // RoundWorkers are this node's workers of one round, from their ranks to how each of them ended.
 //
-// It starts the WorkerGroup with what worker_placement.hpp says, stops it, and asks for evidence of what failed; what it came
-// to stands in the RoundLedger. It decides nothing. The agent makes a new one for every round, and uses it and its LifeWatch
-// on its thread; `options`, `runner`, `pump`, `features` and the observer outlive it.
+// It starts the WorkerGroup with what worker_placement.hpp says, stops it, and asks for evidence of what
+// failed; what it came to stands in the RoundLedger. It decides nothing. The agent makes a new one for every
+// round, and uses it and its LifeWatch on its thread; `options`, `runner`, `pump`, `features` and the
+// observer outlive it.
 #pragma once
 
 #include <atomic>
@@ -25,18 +26,19 @@
 #include "launcher/output/output_pump.hpp"
 #include "launcher/process/process_runner.hpp"
 #include "launcher/report/failure_cause.hpp"
+#include "rendezvous/base/alive.hpp"
 #include "rendezvous/control/control_message.hpp"
-#include "rendezvous/system/alive.hpp"
 #include "rendezvous/worker/life_table.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // LifeWatch is the agent's side of a LifeTable, for the workers of one round.
 //
-// For each slot that a worker holds, a thread sleeps on its word, so that the agent hears of a death while the
-// kernel still frees the memory of the dead; as long as nobody dies, none of them runs. One more waits for
-// workers that take their slot: most programs never do. RoundWorkers owns the watch, makes one for each round,
-// and calls everything on the agent's thread.
+// For each slot that a worker holds, a thread sleeps on its word, so that the agent hears of a death while
+// the kernel still frees the memory of the dead; as long as nobody dies, none of them runs. One more waits
+// for workers that take their slot: most programs never do. RoundWorkers owns the watch, makes one for each
+// round, and calls everything on the agent's thread.
 class LifeWatch {
   public:
     struct Death {
@@ -44,8 +46,8 @@ class LifeWatch {
         std::uint64_t life = 0;  // 0: its peers do not know it yet
     };
 
-    // Returns nullptr where the system refuses. `on_death` is called from the executor when there is something to
-    // take; not after the end of the watch.
+    // Returns nullptr where the system refuses. `on_death` is called from the executor when there is
+    // something to take; not after the end of the watch.
     static std::unique_ptr<LifeWatch> make(const boost::asio::any_io_executor& executor, int workers,
                                            std::function<void()> on_death);
     LifeWatch(const LifeWatch&) = delete;
@@ -56,8 +58,8 @@ class LifeWatch {
     // Returns DDPRUN_LIFE for the worker's environment; empty if there is no slot for it.
     std::string slot(int local_rank) const;
 
-    // Waits for workers that take their slot, from here on; some may have taken it before. Where the system has
-    // no thread for a slot, a death is only seen by take().
+    // Waits for workers that take their slot, from here on; some may have taken it before. Where the system
+    // has no thread for a slot, a death is only seen by take().
     void start();
 
     // The deaths that were not taken before, in the order in which they were seen. Looks at all slots, so
@@ -96,9 +98,10 @@ class RoundObserver {
     virtual void workers_fail(const Failure& failure) = 0;
     // Nothing of this node's workers is left but these (normally none), and all they printed was taken over.
     virtual void workers_gone(const std::vector<UnkillableWorker>& unkillable) = 0;
-    // The coordinator is to hear of this: WorkerDying as soon as it is seen that a worker ends, which is long before its end
-    // is known (those that were ending already when workers_fail() came, stop() or kill_now() are told of directly after
-    // that, others not any more); RankSucceeded when the first rank of this node has ended with 0.
+    // The coordinator is to hear of this: WorkerDying as soon as it is seen that a worker ends, which is long
+    // before its end is known (those that were ending already when workers_fail() came, stop() or kill_now()
+    // are told of directly after that, others not any more); RankSucceeded when the first rank of this node
+    // has ended with 0.
     virtual void send(const ControlMessage& message) = 0;
     virtual void say(LogLevel level, const std::string& line) = 0;
 
@@ -108,16 +111,16 @@ class RoundObserver {
 
 class RoundWorkers final : private GroupObserver {
   public:
-    // `station`: what all workers of this node have in common; the key of their mesh is made here. `oom`: where the kernel
-    // counts whom it kills in this launcher's cgroup.
+    // `station`: what all workers of this node have in common; the key of their mesh is made here. `oom`:
+    // where the kernel counts whom it kills in this launcher's cgroup.
     RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner, OutputPump& pump,
                  const LaunchOptions& options, const RoundReady& place, WorkerStation station, OomSources oom,
                  const Features& features, RoundObserver& observer);
     RoundWorkers(const RoundWorkers&) = delete;
     RoundWorkers& operator=(const RoundWorkers&) = delete;
 
-    // Starts all of them. What goes wrong is reported by workers_fail() before start returns; workers_gone() comes in
-    // any case, and may destroy this.
+    // Starts all of them. What goes wrong is reported by workers_fail() before start returns; workers_gone()
+    // comes in any case, and may destroy this.
     void start();
 
     void stop(int signal);
@@ -129,15 +132,16 @@ class RoundWorkers final : private GroupObserver {
     void freeze() { group_.freeze(); }
     void thaw() { group_.thaw(); }
 
-    // Does what the coordinator says to the workers: a signal of the user's, a life that was lost on another node (perhaps in
-    // another round), the last words of the failed that are to be on the screen.
+    // Does what the coordinator says to the workers: a signal of the user's, a life that was lost on another
+    // node (perhaps in another round), the last words of the failed that are to be on the screen.
     void hear(const ControlMessage& message);
 
     // See WorkerGroup.
     bool nothing_left() const { return group_.nothing_left(); }
     // What the last sweep could not end.
     const std::vector<UnkillableWorker>& unkillable() const { return unkillable_; }
-    // When workers_gone() comes, its failure() is complete; and it may be another one then than workers_fail() told of.
+    // When workers_gone() comes, its failure() is complete; and it may be another one then than
+    // workers_fail() told of.
     const RoundLedger& ledger() const { return ledger_; }
     WorkersGone gone() const;
     // Returns all of them, by local rank.
@@ -185,4 +189,5 @@ class RoundWorkers final : private GroupObserver {
     Alive alive_;
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -6,11 +6,12 @@
 #include <utility>
 
 #include "launcher/report/failure_report.hpp"
+#include "rendezvous/base/check.hpp"
 #include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/job/exit_status.hpp"
-#include "rendezvous/system/check.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
@@ -131,7 +132,8 @@ void WorkerGroup::wait(boost::asio::steady_timer& timer, Deadline deadline, void
     timer.expires_at(deadline);
     timer.async_wait(alive_.guard([this, &timer, then](const boost::system::error_code& cancelled) {
         if (cancelled || killing_ || all_gone()) return;
-        // Workers that stood still with this process have not had the time; but others may wait for their end.
+        // Workers that stood still with this process have not had the time; but others may wait for their
+        // end.
         const auto late = most_ ? Deadline::duration(0) : overslept(timer);
         late.count() > 0 ? wait(timer, Deadline::clock::now() + late, then) : (this->*then)();
     }));
@@ -236,4 +238,5 @@ std::string to_string(const UnkillableWorker& worker) {
     return fmt::format("rank {}, {},", worker.rank, process);
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

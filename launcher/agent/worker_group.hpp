@@ -14,11 +14,11 @@
 // their own.
 //
 // What a worker leaves behind in its process group is killed as soon as the worker itself has ended; during a
-// stop it gets SIGTERM, if the signal has not reached it before, and has the rest of the grace period, since a
-// wrapper script often dies before the program it wraps has saved its state.
+// stop it gets SIGTERM, if the signal has not reached it before, and has the rest of the grace period, since
+// a wrapper script often dies before the program it wraps has saved its state.
 //
-// The notices say to the user at once that workers are asked to end, at half the grace period which have not ended, and at
-// its end which are killed.
+// The notices say to the user at once that workers are asked to end, at half the grace period which have not
+// ended, and at its end which are killed.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -31,11 +31,12 @@
 #include <vector>
 
 #include "launcher/process/process_runner.hpp"
+#include "rendezvous/base/alive.hpp"
+#include "rendezvous/base/deadline.hpp"
 #include "rendezvous/job/agent_status.hpp"
-#include "rendezvous/system/alive.hpp"
-#include "rendezvous/system/deadline.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // A signal was sent to the launcher.
 struct StopNotice {
@@ -118,9 +119,9 @@ class WorkerGroup : private WorkerObserver {
     WorkerGroup& operator=(const WorkerGroup&) = delete;
     ~WorkerGroup();
 
-    // Starts all of these workers, or says which one could not be started; the ones before it are then killed at once.
-    // In both cases group_gone() comes later, also if nothing was started at all. Further workers may be started in the same
-    // turn of the executor, as long as none was refused.
+    // Starts all of these workers, or says which one could not be started; the ones before it are then killed
+    // at once. In both cases group_gone() comes later, also if nothing was started at all. Further workers
+    // may be started in the same turn of the executor, as long as none was refused.
     std::optional<WorkerStartFailure> start_all(const std::vector<WorkerSpec>& specs);
 
     // Passes a signal on to every worker, as the scope says. No stop begins.
@@ -195,4 +196,5 @@ class WorkerGroup : private WorkerObserver {
     Alive alive_;
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

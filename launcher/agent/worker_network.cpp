@@ -10,7 +10,8 @@
 #include "launcher/process/descriptors.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr const char* kDoorLine =
@@ -103,4 +104,5 @@ Endpoint WorkerNetwork::store_of(const RoundReady& round, const RendezvousLink& 
     return door_->endpoint();
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

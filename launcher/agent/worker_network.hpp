@@ -1,5 +1,5 @@
-// WorkerNetwork is where this node's workers find the store in each round, and by which interface they go there. It belongs to
-// the agent and is used on its thread.
+// WorkerNetwork is where this node's workers find the store in each round, and by which interface they go
+// there. It belongs to the agent and is used on its thread.
 #pragma once
 
 #include <memory>
@@ -16,26 +16,28 @@
 #include "rendezvous/link/store_door.hpp"
 #include "rendezvous/net/port_range.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // Listeners of this agent that have no port of their own may take these.
 FreePorts free_ports_of(const LaunchOptions& options);
 
-// The store is at its own place or, as the job's host has chosen, at this agent's door to it; so it is for the workers of
-// other nodes.
+// The store is at its own place or, as the job's host has chosen, at this agent's door to it; so it is for
+// the workers of other nodes.
 class WorkerNetwork {
   public:
-    // A job with a key may have doors: then it listens already, and throws as listen_tcp does. What the user of this node
-    // should know about the door is logged on the agent's executor, which outlives it.
+    // A job with a key may have doors: then it listens already, and throws as listen_tcp does. What the user
+    // of this node should know about the door is logged on the agent's executor, which outlives it.
     WorkerNetwork(AgentControls& agent, const LaunchOptions& options, LauncherLog& log);
 
-    // Before the round's workers start. The interface becomes part of their environment, in place of the one of the round
-    // before; which it is and why is said once.
+    // Before the round's workers start. The interface becomes part of their environment, in place of the one
+    // of the round before; which it is and why is said once.
     WorkerStation begin_round(LaunchOptions& options, const RoundReady& round, const RendezvousLink& link);
 
   private:
     void use(const Carrier& carrier, LaunchOptions& options);
-    // Returns node 0 as programs on this node reach it: by what others call it, unless that name leads nowhere here.
+    // Returns node 0 as programs on this node reach it: by what others call it, unless that name leads
+    // nowhere here.
     Endpoint host_place(const LaunchOptions& options, const RendezvousLink& link,
                         const std::string& own_address);
     Endpoint store_of(const RoundReady& round, const RendezvousLink& link, const Endpoint& host);
@@ -48,4 +50,5 @@ class WorkerNetwork {
     std::string renamed_;
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

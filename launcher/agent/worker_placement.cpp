@@ -6,7 +6,8 @@
 
 #include "rendezvous/secure/secret.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 WorkerIdentity identity_of(const LaunchOptions& options, const RoundReady& round, int local_rank,
@@ -157,4 +158,5 @@ Complaint local_rank_beyond_node(const LaunchOptions& options) {
     return node.refuse(options, true);
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,4 +1,5 @@
-// Batch systems that give a job its hosts and start one script: Slurm, LSF, and those that name a file of hosts.
+// Batch systems that give a job its hosts and start one script: Slurm, LSF, and those that name a file of
+// hosts.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -6,10 +7,11 @@
 
 #include "launcher/cluster/readers.hpp"
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // No job has more.
@@ -69,8 +71,9 @@ std::optional<int> gpus_of(const std::string& text) {
     return sum;
 }
 
-// A step of one task on one node is given what the job has for each node, but only its share of what it has for each task, and
-// all of what it has in total, which no node has. False where nobody says what each node has.
+// A step of one task on one node is given what the job has for each node, but only its share of what it has
+// for each task, and all of what it has in total, which no node has. False where nobody says what each node
+// has.
 bool claim_step_gpus(const ClusterView& view, FamilyFacts& facts) {
     if (const std::string* each = text_of(view, "SLURM_GPUS_PER_TASK")) {
         const auto gpus = gpus_of(*each);
@@ -173,12 +176,14 @@ std::vector<ListedHost> read_slot_lines(std::string_view text) {
     return hosts;
 }
 
-// The scheduler's script is task 1 of its first node; all others are pbsdsh's, or those of another user of its interface.
+// The scheduler's script is task 1 of its first node; all others are pbsdsh's, or those of another user of
+// its interface.
 bool is_pbs_task(const ClusterView& view) {
     return number_of(view, "PBS_NODENUM", 1) || number_of(view, "PBS_TASKNUM", 2);
 }
 
-// The launcher's pod has the list of its workers in such a file, by which somebody starts one process on each of them.
+// The launcher's pod has the list of its workers in such a file, by which somebody starts one process on each
+// of them.
 struct LauncherFile {
     std::string_view file;
     std::string_view start_others;
@@ -376,4 +381,5 @@ std::optional<FamilyFacts> read_mpi_operator(const ClusterView& view) {
     return facts;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -8,9 +8,10 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/job_command.hpp"
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 struct Found {
@@ -64,7 +65,8 @@ const Found* choose_platform(const std::vector<Found>& found) {
     return first;
 }
 
-// A launcher of single processes is believed of itself only: a pod or a Slurm allocation of several nodes may be around it.
+// A launcher of single processes is believed of itself only: a pod or a Slurm allocation of several nodes may
+// be around it.
 const Found* choose_family(const std::vector<Found>& found) {
     if (const Found* launcher = choose_launcher(found)) return launcher;
     if (const Found* platform = choose_platform(found)) return platform;
@@ -115,7 +117,8 @@ std::string advice(std::string_view launcher, const Tasks& tasks) {
            ", or give --adapt to run the program itself in each task, or --standalone for a job of its own in each";
 }
 
-// Refuses an allocation of several hosts, or of one that is not this machine; empty: this machine is all of it.
+// Refuses an allocation of several hosts, or of one that is not this machine; empty: this machine is all of
+// it.
 std::string refused_allocation(const ClusterView& view, const Family& family, const FamilyFacts& facts) {
     const auto told = facts.claims.find(Fact::nnodes);
     const auto way_out = facts.ways_out.find(Fact::nnodes);
@@ -259,8 +262,8 @@ class Derivation {
             table_.refusal = refused_allocation(view_, *own.family, own.facts);
     }
 
-    // The user has said what the allocation says, and nothing else that one of several agents would be told; on a node behind
-    // the first this is one of them.
+    // The user has said what the allocation says, and nothing else that one of several agents would be told;
+    // on a node behind the first this is one of them.
     bool means_all(const FamilyFacts& facts, int count) const {
         const auto number = facts.claims.find(Fact::node_rank);
         const bool is_first =
@@ -269,8 +272,8 @@ class Derivation {
                !is_said(Fact::master_addr) && may_start(facts, count);
     }
 
-    // A list that is not of all nodes (of a heterogeneous job) is of no use, and from a machine outside hardly anybody lets
-    // one in.
+    // A list that is not of all nodes (of a heterogeneous job) is of no use, and from a machine outside
+    // hardly anybody lets one in.
     bool may_start(const FamilyFacts& facts, int count) const {
         const bool is_inside = facts.claims.contains(Fact::node_rank) || facts.reached_from_outside;
         return request_.numbered && !request_.adapts_tasks && count > 1 && is_inside &&
@@ -302,7 +305,8 @@ class Derivation {
     }
 
     void check_numbers(const Found& own) {
-        // A user who names the nodes' count in an allocation may start them by hand, as before anything was derived.
+        // A user who names the nodes' count in an allocation may start them by hand, as before anything was
+        // derived.
         if (own.family->belief == Belief::allocation || table_.situation == Situation::process_per_gpu)
             return;
         for (const Fact fact : {Fact::node_rank, Fact::master_addr}) {
@@ -481,4 +485,5 @@ std::string rivals_text(const ClusterTable& table, Fact fact) {
     return text + ")";
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,7 +1,9 @@
-// A Family is one kind of scheduler, launcher or platform, and FamilyFacts is what it says of this process's job. Plain values,
-// and the table of those that are known (family_table.cpp): most are a row of one of three shapes, the odd ones have a function.
+// A Family is one kind of scheduler, launcher or platform, and FamilyFacts is what it says of this process's
+// job. Plain values, and the table of those that are known (family_table.cpp): most are a row of one of three
+// shapes, the odd ones have a function.
 //
-// A reader looks at the variables of its own family only, and neither mixes nor judges: cluster_table.hpp decides what counts.
+// A reader looks at the variables of its own family only, and neither mixes nor judges: cluster_table.hpp
+// decides what counts.
 #pragma once
 
 #include <array>
@@ -16,13 +18,14 @@
 #include "launcher/cluster/host_list.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // A longer file that a scheduler names counts as one that cannot be read.
 inline constexpr std::size_t kMaxClusterFile = 4 * 1024 * 1024;
 
-// A ClusterView is what says on this machine which job it is in: the environment, its own names, and files that schedulers
-// name.
+// A ClusterView is what says on this machine which job it is in: the environment, its own names, and files
+// that schedulers name.
 struct ClusterView {
     Environment environment;
     std::string host_name;
@@ -84,7 +87,8 @@ struct FamilyFacts {
     // They say how the user can tell what the family cannot, and stand behind "… is not told".
     std::map<Fact, std::string> ways_out;
     std::string start_others;  // for an allocation: by which words ddprun is started on all of its hosts
-    // It names the remote shell by which one ddprun reaches all of them (remote_shell.hpp); empty: none is known.
+    // It names the remote shell by which one ddprun reaches all of them (remote_shell.hpp); empty: none is
+    // known.
     std::string reached_by;
     bool reached_from_outside = false;  // by that also from a machine that is none of them
     // This process's children are none of the job's processes: its own machine is reached as the others are.
@@ -94,8 +98,8 @@ struct FamilyFacts {
     bool must_be_listed = false;  // an allocation of one host may be another one than this machine
 };
 
-// The first shape: a platform that tells each node its number, how many there are and where they meet. The members are
-// names of variables; one that is empty is not told.
+// The first shape: a platform that tells each node its number, how many there are and where they meet. The
+// members are names of variables; one that is empty is not told.
 struct ToldNames {
     std::string_view nodes;  // empty: the list says how many
     std::string_view number;
@@ -106,8 +110,9 @@ struct ToldNames {
     std::string_view job_name = {};                // stands in front of the id
 };
 
-// The second shape: a process launcher of MPI's kind, by whose variables its tasks know each other. The number of nodes is
-// told, or follows where each of them has one task, or all tasks are here; where it does not, that is left open.
+// The second shape: a process launcher of MPI's kind, by whose variables its tasks know each other. The
+// number of nodes is told, or follows where each of them has one task, or all tasks are here; where it does
+// not, that is left open.
 struct TaskNames {
     std::string_view size;
     std::string_view rank;
@@ -122,7 +127,8 @@ struct TaskNames {
     std::string_view one_per_node = {};
 };
 
-// The third shape: a batch system that starts one script and names a file with a word for each slot of the job's hosts.
+// The third shape: a batch system that starts one script and names a file with a word for each slot of the
+// job's hosts.
 struct HostFileNames {
     std::string_view job;
     std::string_view file;
@@ -141,10 +147,11 @@ struct Family {
     Belief belief;
     std::variant<ToldNames, TaskNames, HostFileNames, FamilyReader> reader;
     std::string_view signs;  // the variables that are its signs, for a message
-    // These variables, between blanks and with an asterisk all that begin so, speak of one step, one process or one host, and go
-    // to no other host.
+    // These variables, between blanks and with an asterisk all that begin so, speak of one step, one process
+    // or one host, and go to no other host.
     std::string_view bound = {};
-    // The variables with the path of a file that the reader asks for; "NAME=PATH" is a file that is there where NAME is set.
+    // The variables with the path of a file that the reader asks for; "NAME=PATH" is a file that is there
+    // where NAME is set.
     std::string_view files = {};
 };
 
@@ -158,18 +165,21 @@ std::vector<std::string> cluster_files(const Environment& environment);
 
 bool is_bound_to_step(std::string_view name);
 
-// Says whether the name is one of the patterns, between blanks; one that ends with an asterisk stands for all that begin so.
+// Says whether the name is one of the patterns, between blanks; one that ends with an asterisk stands for all
+// that begin so.
 bool matches_pattern(std::string_view name, std::string_view patterns);
 
 std::vector<std::string> names_of(const std::vector<ListedHost>& hosts);
 
-// Returns the hosts of Slurm's allocation, where nodes are numbered by them: agents that come from several srun calls have
-// steps, and lists of these, of their own. This machine is in it by its name; where that is not there, by what Slurm calls the
-// node, a variable that mpirun may have brought from another one.
+// Returns the hosts of Slurm's allocation, where nodes are numbered by them: agents that come from several
+// srun calls have steps, and lists of these, of their own. This machine is in it by its name; where that is
+// not there, by what Slurm calls the node, a variable that mpirun may have brought from another one.
 HostList slurm_host_list(const ClusterView& view);
 
-// Turns what a reader has found, where it names hosts that are none, into a conflict, without the list and the place. A name
-// becomes an argument of a remote shell or of a scheduler's program, which could take it for anything else.
+// Turns what a reader has found, where it names hosts that are none, into a conflict, without the list and
+// the place. A name becomes an argument of a remote shell or of a scheduler's program, which could take it
+// for anything else.
 void refuse_false_names(const ClusterView& view, FamilyFacts& facts);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

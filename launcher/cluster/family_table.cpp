@@ -1,4 +1,5 @@
-// The table of all schedulers, launchers and platforms that are known. A new one is a row here, and its environments in the tests.
+// The table of all schedulers, launchers and platforms that are known. A new one is a row here, and its
+// environments in the tests.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -7,9 +8,10 @@
 #include "launcher/cluster/readers.hpp"
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr std::size_t kMaxFalseNameShown = 80;
@@ -18,7 +20,8 @@ constexpr Belief kTask = Belief::task_launcher, kPlatform = Belief::platform, kB
 
 // clang-format off
 constexpr Family kFamilies[] = {
-    // mpirun starts its helpers on other nodes by srun, and what these start inherits the helpers' step; so that is last.
+    // mpirun starts its helpers on other nodes by srun, and what these start inherits the helpers' step; so
+    // that is last.
     {"flux", "a Flux job", kTask,
      TaskNames{.size = "FLUX_JOB_SIZE", .rank = "FLUX_TASK_RANK", .local_rank = "FLUX_TASK_LOCAL_ID",
                .nodes = "FLUX_JOB_NNODES", .job_id = "FLUX_JOB_ID", .job_name = "flux",
@@ -185,4 +188,5 @@ void refuse_false_names(const ClusterView& view, FamilyFacts& facts) {
     }
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -9,11 +9,12 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/failure.hpp"
-#include "rendezvous/system/number_text.hpp"
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/number_text.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr std::string_view kListBlanks = " \t\r\n";
@@ -335,4 +336,5 @@ std::variant<RankOrder, std::string> order_by_file(std::string_view text, const 
                                  host_name)};
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,12 +1,13 @@
-// The hosts of a job as schedulers and users write them, which of them this machine is, and how ranks are ordered by them. Pure.
+// The hosts of a job as schedulers and users write them, which of them this machine is, and how ranks are
+// ordered by them. Pure.
 //
 //   list  = item { separator item }              separator = a comma, blanks and newlines, or both
 //   item  = part { part }                        at least one character in total
 //   part  = text | "[" range { "," range } "]"   at most kMaxBrackets of the latter
 //   range = digits [ "-" digits ]                the first not above the second
 //
-// A range's numbers are as wide as its first one is written: n[08-11] is n08 n09 n10 n11. Several brackets multiply, the
-// last running fastest. Order and repetitions are kept.
+// A range's numbers are as wide as its first one is written: n[08-11] is n08 n09 n10 n11. Several brackets
+// multiply, the last running fastest. Order and repetitions are kept.
 #pragma once
 
 #include <cstddef>
@@ -18,23 +19,25 @@
 
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 inline constexpr std::size_t kMaxHostListText = 1024 * 1024;
 inline constexpr std::size_t kMaxListedHosts = 65'536;
 inline constexpr std::size_t kMaxBrackets = 8;
 inline constexpr std::size_t kMaxRangeDigits = 18;
 
-// The names, each of at most kMaxHostText bytes; or why there are none, which goes behind the list's name ("n[3-1]:
-// the range 3-1 runs backwards"). Counts before it makes them.
+// The names, each of at most kMaxHostText bytes; or why there are none, which goes behind the list's name
+// ("n[3-1]: the range 3-1 runs backwards"). Counts before it makes them.
 std::variant<std::vector<std::string>, std::string> expand_host_list(std::string_view text);
 
-// Finds where the host of this name is in the list, from 0 on. gpu07 and gpu07.example are one host, unless another entry is
-// the very name; capitals do not count. Nothing where several different entries may be meant.
+// Finds where the host of this name is in the list, from 0 on. gpu07 and gpu07.example are one host, unless
+// another entry is the very name; capitals do not count. Nothing where several different entries may be
+// meant.
 std::optional<int> position_of(std::string_view host, const std::vector<std::string>& hosts);
 
-// Writes what expand_host_list reads: gpu[01-03,07], each name once. Names that differ in their last number only stand together,
-// by that number; the rest in the order in which they come.
+// Writes what expand_host_list reads: gpu[01-03,07], each name once. Names that differ in their last number
+// only stand together, by that number; the rest in the order in which they come.
 std::string compressed_hosts(const std::vector<std::string>& hosts);
 
 // Names each of these nodes: by its host's name, with its rank behind it where several have the same one.
@@ -46,8 +49,8 @@ std::string_view next_list_item(std::string_view text, std::string_view separato
 // Returns the words of a file or variable, without the blanks and line ends between them.
 std::vector<std::string_view> words_between_blanks(std::string_view text);
 
-// Reads how many tasks each node has, as Slurm writes it: 4(x2),3 is 4 4 3, for at most kMaxListedHosts nodes. Otherwise why
-// there are none, which goes behind the text's name ("4(x0): …").
+// Reads how many tasks each node has, as Slurm writes it: 4(x2),3 is 4 4 3, for at most kMaxListedHosts
+// nodes. Otherwise why there are none, which goes behind the text's name ("4(x0): …").
 std::variant<std::vector<int>, std::string> expand_task_counts(std::string_view text);
 
 // A job's hosts, as far as this node knows of a list.
@@ -67,12 +70,13 @@ struct RankOrder {
     std::string complaint;
 };
 
-// Orders by the switches that the node is connected through, as Slurm names them in SLURM_TOPOLOGY_ADDR (s0.s4.gpu07): nodes
-// below the same ones are neighbours.
+// Orders by the switches that the node is connected through, as Slurm names them in SLURM_TOPOLOGY_ADDR
+// (s0.s4.gpu07): nodes below the same ones are neighbours.
 RankOrder order_by_topology(const Environment& environment);
 
 // Orders by a file of hosts in the order of their ranks: lists of hosts in as many lines as one likes, # to
 // the end of a line is a comment. A text without the file's name says what is wrong with it: "line 3: …".
 std::variant<RankOrder, std::string> order_by_file(std::string_view text, const std::string& host_name);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

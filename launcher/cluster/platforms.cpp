@@ -1,4 +1,5 @@
-// Platforms that tell a node its number and where the nodes meet by variables, and what is told by MASTER_ADDR and its like.
+// Platforms that tell a node its number and where the nodes meet by variables, and what is told by
+// MASTER_ADDR and its like.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,9 +12,10 @@
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/job/failure.hpp"
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // Claims the host of HOST:PORT, whose port somebody else listens at.
@@ -197,7 +199,8 @@ std::optional<FamilyFacts> read_azure_ml(const ClusterView& view) {
     return facts;
 }
 
-// A master and its workers are two tasks, each of which counts from 0; who is which then says the PyTorch plug-in.
+// A master and its workers are two tasks, each of which counts from 0; who is which then says the PyTorch
+// plug-in.
 std::optional<FamilyFacts> read_volcano(const ClusterView& view) {
     const auto index = first_of(view, {"VC_TASK_INDEX", "VK_TASK_INDEX"});
     if (!index || first_of(view, {"MASTER_ADDR"})) return std::nullopt;
@@ -369,7 +372,8 @@ auto numeric_key(const std::string& name) {
 
 constexpr const char* kSpec = "CLUSTER_SPEC";
 constexpr std::size_t kMaxSpecDepth = 8;
-// The first machine, and the others that are like it; the further pools help these, or look at what they make.
+// The first machine, and the others that are like it; the further pools help these, or look at what they
+// make.
 constexpr std::array<std::string_view, 2> kNodePools = {"workerpool0", "workerpool1"};
 
 // "name:2222" of each machine in a pool.
@@ -452,4 +456,5 @@ std::optional<FamilyFacts> read_cluster_spec(const ClusterView& view) {
     return facts;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -8,9 +8,10 @@
 
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/job/failure.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr std::size_t kMaxListShown = 120;
@@ -158,4 +159,5 @@ std::string count_conflict(std::string_view variable, std::optional<int> count, 
     return fmt::format("{}={}, but {} has {} hosts", variable, *count, list, hosts.size());
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

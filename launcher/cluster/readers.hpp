@@ -1,4 +1,5 @@
-// These functions read what a family's variables tell; first stands what they share. Pure; for the sources of this folder.
+// These functions read what a family's variables tell; first stands what they share. Pure; for the sources of
+// this folder.
 #pragma once
 
 #include <optional>
@@ -9,7 +10,8 @@
 #include "launcher/cluster/family.hpp"
 #include "launcher/cluster/host_list.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // Returns null for what is not set, or empty, and for no name.
 const std::string* text_of(const ClusterView& view, std::string_view variable);
@@ -33,29 +35,32 @@ std::optional<Named> first_of(const ClusterView& view, const std::vector<std::st
 // Says whether a name or an address is this machine's: gpu07 and gpu07.example are one host.
 bool is_own_name(const ClusterView& view, const std::string& name);
 
-// Finds where this machine is in the list: by the name of its host, else by one of its addresses. Nothing where it is not, or
-// several entries may be meant.
+// Finds where this machine is in the list: by the name of its host, else by one of its addresses. Nothing
+// where it is not, or several entries may be meant.
 std::optional<int> own_position(const ClusterView& view, const std::vector<std::string>& hosts);
 
 // --- what the readers share
 
 // The first claim of a fact stays.
 void claim(FamilyFacts& facts, Fact fact, std::string value, std::string_view source);
-// These claim what the variable says, if it is set and such a value; a text may have something in front of it.
+// These claim what the variable says, if it is set and such a value; a text may have something in front of
+// it.
 void claim_told(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
                 std::string_view before = {});
 void claim_number(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
                   int lowest);
 // refuse notes the conflict, if the text says one and no other was noted before.
 void refuse(FamilyFacts& facts, std::string conflict);
-// refuse_wrong_number notes a variable that is set, but to no such number, likewise; take_number reads the number as well.
+// refuse_wrong_number notes a variable that is set, but to no such number, likewise; take_number reads the
+// number as well.
 void refuse_wrong_number(const ClusterView& view, FamilyFacts& facts, std::string_view variable, int lowest);
 std::optional<int> take_number(const ClusterView& view, FamilyFacts& facts, std::string_view variable,
                                int lowest);
 // Claims MASTER_ADDR and MASTER_PORT; what is no port is refused where it is used.
 void claim_master(const ClusterView& view, FamilyFacts& facts);
 
-// Takes the hosts that the variable lists; one that is set and lists none becomes a conflict. Returns whether there are any.
+// Takes the hosts that the variable lists; one that is set and lists none becomes a conflict. Returns whether
+// there are any.
 bool take_host_list(const ClusterView& view, FamilyFacts& facts, std::string_view variable);
 // Claims how many listed hosts there are, and that they meet at the first.
 void claim_listed(FamilyFacts& facts);
@@ -68,15 +73,17 @@ const std::string* named_file(const ClusterView& view, std::string_view variable
 // Counts a word for each slot: the hosts in the order in which they come first, and how often each comes.
 std::vector<ListedHost> count_repeats(const std::vector<std::string_view>& words);
 
-// Returns one line where a variable counts other hosts than a list has; empty: they agree, or one of them is not there.
+// Returns one line where a variable counts other hosts than a list has; empty: they agree, or one of them is
+// not there.
 std::string count_conflict(std::string_view variable, std::optional<int> count, std::string_view list,
                            const std::vector<ListedHost>& hosts);
 
-// Returns LSF's hosts of the job in their order, and the slots of each. `source` becomes the variable that named them.
+// Returns LSF's hosts of the job in their order, and the slots of each. `source` becomes the variable that
+// named them.
 std::vector<ListedHost> read_lsf_hosts(const ClusterView& view, std::string& source);
 
-// The two readers of Slurm's variables share these. Those of the step and those of the job are never mixed: in a step that
-// is smaller than its job, SLURM_JOB_NODELIST still names the whole allocation.
+// The two readers of Slurm's variables share these. Those of the step and those of the job are never mixed:
+// in a step that is smaller than its job, SLURM_JOB_NODELIST still names the whole allocation.
 //
 // Takes the hosts that one of Slurm's lists names, with the tasks of each where `counts` tells these.
 void read_slurm_hosts(const ClusterView& view, FamilyFacts& facts, const std::string& list,
@@ -131,4 +138,5 @@ std::optional<FamilyFacts> read_lsf(const ClusterView& view);
 std::optional<FamilyFacts> read_sge(const ClusterView& view);
 std::optional<FamilyFacts> read_mpi_operator(const ClusterView& view);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -7,7 +7,8 @@
 #include "launcher/cluster/readers.hpp"
 #include "rendezvous/worker/mpirun_machine.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr TaskNames kPals{.size = "PMI_SIZE",
@@ -60,8 +61,8 @@ constexpr const char* kStepNodes = "SLURM_STEP_NUM_NODES";
 constexpr const char* kStepTasks = "SLURM_STEP_NUM_TASKS";
 constexpr const char* kStepCounts = "SLURM_STEP_TASKS_PER_NODE";
 
-// The shell of salloc, the batch script and what pam_slurm adopts are steps of these numbers (slurm.h), in which srun has
-// started nobody.
+// The shell of salloc, the batch script and what pam_slurm adopts are steps of these numbers (slurm.h), in
+// which srun has started nobody.
 constexpr std::array<std::string_view, 3> kShellSteps = {"4294967290", "4294967291", "4294967292"};
 
 bool is_shell_step(const ClusterView& view) {
@@ -301,4 +302,5 @@ std::optional<FamilyFacts> read_blaunch(const ClusterView& view) {
     return facts;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

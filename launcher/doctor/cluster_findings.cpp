@@ -11,7 +11,8 @@
 
 #include "launcher/cluster/host_list.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr const char* kNotInTime = "who other nodes are was not answered in time";
@@ -300,4 +301,5 @@ std::vector<Finding> cluster_findings(const ClusterReport& report, const std::ve
     return findings;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// Findings about several nodes beside each other: which is missing, how they differ, whose clock is wrong, which cannot reach which
-// other one, which is slow. Pure.
+// Findings about several nodes beside each other: which is missing, how they differ, whose clock is wrong,
+// which cannot reach which other one, which is slow. Pure.
 #pragma once
 
 #include <chrono>
@@ -10,10 +10,11 @@
 
 #include "launcher/doctor/cluster_report.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
-// Log lines and file times of nodes further apart than that are in the wrong order; beyond the second one tickets and
-// certificates (munge, Kerberos, TLS) may be refused, too.
+// Log lines and file times of nodes further apart than that are in the wrong order; beyond the second one
+// tickets and certificates (munge, Kerberos, TLS) may be refused, too.
 inline constexpr std::chrono::seconds kClocksApart{1};
 inline constexpr std::chrono::seconds kClocksFarApart{30};
 // A node is slow that has less than this part of what others have.
@@ -58,4 +59,5 @@ std::vector<Finding> name_findings(const std::vector<std::string>& labels,
 // All of these, of a report that has its nodes, pairs and rates.
 std::vector<Finding> cluster_findings(const ClusterReport& report, const std::vector<ReachReport>& reports);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -9,7 +9,8 @@
 
 #include "launcher/cluster/host_list.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // Raised when a member changes its meaning or goes; new members do not count.
@@ -237,4 +238,5 @@ std::string to_json(const ClusterReport& report) {
     return text + "}\n";
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -9,7 +9,8 @@
 
 #include "launcher/doctor/node_report.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 struct ClusterReport {
     std::vector<NodeSummary> nodes;
@@ -36,4 +37,5 @@ std::string to_text(const ClusterReport& report);
 // Writes one object, a line for each node, pair and rate.
 std::string to_json(const ClusterReport& report);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

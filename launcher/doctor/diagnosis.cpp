@@ -7,10 +7,11 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "rendezvous/system/number_text.hpp"
 #include "rendezvous/system/resource_limits.hpp"
+#include "rendezvous/text/number_text.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr auto kFine = FindingState::ok;
@@ -35,8 +36,8 @@ Finding judged(std::string topic, std::string about, std::initializer_list<Findi
     return {std::move(topic), std::move(about), row.state, row.text, row.remedy};
 }
 
-// Judges a thing of which a node may have too little: below `least` a job fails, below `little` some jobs will miss it. An
-// amount of nothing stands for one without a limit.
+// Judges a thing of which a node may have too little: below `least` a job fails, below `little` some jobs
+// will miss it. An amount of nothing stands for one without a limit.
 Finding amount_finding(const char* topic, std::optional<std::uint64_t> amount, std::uint64_t least,
                        std::uint64_t little, const std::string& text, const char* remedy) {
     return judged(topic, "",
@@ -336,4 +337,5 @@ NodeReport diagnose(const Surroundings& seen) {
     return report;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

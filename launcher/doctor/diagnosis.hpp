@@ -4,7 +4,8 @@
 #include "launcher/doctor/node_report.hpp"
 #include "launcher/doctor/surroundings.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // Less than this of /dev/shm in all is what containers have by default: too little for PyTorch's DataLoader.
 inline constexpr std::uint64_t kLittleSharedMemory = 256 << 20;
@@ -48,4 +49,5 @@ Finding torch_finding(const PythonFacts& python);
 // All of them, in the order in which people read them.
 NodeReport diagnose(const Surroundings& seen);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

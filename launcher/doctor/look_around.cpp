@@ -27,7 +27,8 @@
 #include "rendezvous/system/resource_limits.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr std::array<const char*, 10> kProxyVariables = {
@@ -212,4 +213,5 @@ std::string meeting_address(const Environment& environment, const std::string& n
         .value_or("127.0.0.1");
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

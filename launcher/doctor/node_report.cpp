@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // Raised when a member changes its meaning or goes; new members do not count.
@@ -119,4 +120,5 @@ std::optional<ReachReport> parse_reach_report(std::string_view text, int from, i
     return is_right ? report : std::nullopt;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// A node's report says what `ddprun doctor` has found on one node; it is data, so that it can be printed, and sent to be put
-// beside those of other nodes. By way of the job's store, as JSON, the nodes tell each other:
+// A node's report says what `ddprun doctor` has found on one node; it is data, so that it can be printed, and
+// sent to be put beside those of other nodes. By way of the job's store, as JSON, the nodes tell each other:
 //
 //   each node    NodeSummary   what it has found, and where the others may call it
 //   node 0       NodeList      which nodes take part
@@ -20,7 +20,8 @@
 #include "rendezvous/codec/description.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // So many nodes can meet.
 inline constexpr int kMaxMeetingNodes = 1024;
@@ -28,10 +29,12 @@ inline constexpr int kMaxMeetingNodes = 1024;
 inline constexpr std::size_t kMaxFindingText = 2048;
 inline constexpr std::size_t kMaxReportDepth = 8;
 
-// Numbers of other nodes are no greater, so that one can calculate with them; as microseconds it is 3,000 years.
+// Numbers of other nodes are no greater, so that one can calculate with them; as microseconds it is 3,000
+// years.
 inline constexpr std::int64_t kGreatestNumber = 100'000'000'000'000'000;
 
-// ReportRules are how these are written as JSON: texts are cut and made UTF-8, so that every reader can read them.
+// ReportRules are how these are written as JSON: texts are cut and made UTF-8, so that every reader can read
+// them.
 struct ReportRules : JsonRules {
     static constexpr NumberRange kNumbers{-kGreatestNumber, kGreatestNumber};
     static constexpr std::size_t kMaxText = kMaxFindingText;
@@ -145,7 +148,8 @@ struct PairReach {
 };
 BOOST_DESCRIBE_STRUCT(PairReach, (), (from, to, reach, address, error))
 
-// NodeRate says how fast one node is: what it swaps with another node goes both ways at one time, over one connection each way.
+// NodeRate says how fast one node is: what it swaps with another node goes both ways at one time, over one
+// connection each way.
 struct NodeRate {
     int node = 0;
     std::int64_t mbit_s = 0;        // each way, with the quickest of the others
@@ -184,4 +188,5 @@ std::optional<NodeList> parse_node_list(std::string_view text);
 // Reads the report of node `from`, among so many; nothing, too, where it names other nodes than these.
 std::optional<ReachReport> parse_reach_report(std::string_view text, int from, int nodes);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -22,10 +22,12 @@
 #include "launcher/process/descriptors.hpp"
 #include "rendezvous/net/resolver.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
-// Under a sanitizer _exit() does what exit() does: it writes what the parent's stdio still holds, into the answer.
+// Under a sanitizer _exit() does what exit() does: it writes what the parent's stdio still holds, into the
+// answer.
 [[noreturn]] void leave(int code) {
     for (;;) ::syscall(SYS_exit_group, code);
 }
@@ -300,4 +302,5 @@ PythonFacts python_facts(const std::string& wanted, const BoundedChild::Answer& 
     return facts;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

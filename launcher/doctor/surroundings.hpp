@@ -1,5 +1,5 @@
-// Surroundings are what was seen of a node, before anybody says what it means. Plain values; look_around() fills them in,
-// diagnosis.hpp judges them.
+// Surroundings are what was seen of a node, before anybody says what it means. Plain values; look_around()
+// fills them in, diagnosis.hpp judges them.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,8 @@
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // AnswerEnd is how a question ended that a child process was asked, because it may never be answered.
 enum class AnswerEnd {
@@ -124,8 +125,8 @@ struct Surroundings {
     bool sees_processes = true;
 };
 
-// --- the look: it reads /proc and /sys, binds ports for a moment, and asks through child processes what may never be answered; it
-// takes hardly longer than the limit for these
+// --- the look: it reads /proc and /sys, binds ports for a moment, and asks through child processes what may
+// never be answered; it takes hardly longer than the limit for these
 
 struct FolderQuestion {
     std::string role;
@@ -134,8 +135,8 @@ struct FolderQuestion {
     bool may_be_made = false;  // where the folder is not there, the nearest one above it counts
 };
 
-// kLookLimit is how long children that look are waited for, by `ddprun doctor` and where a job is to start (--check): longer than a
-// busy node takes.
+// kLookLimit is how long children that look are waited for, by `ddprun doctor` and where a job is to start
+// (--check): longer than a busy node takes.
 inline constexpr std::chrono::milliseconds kLookLimit{5'000};
 
 struct PortAsked {
@@ -156,10 +157,12 @@ struct LookRequest {
 // There must be no other threads if a name or Python is asked for.
 Surroundings look_around(const LookRequest& request);
 
-// The address by which others are to call this node: the one by which workers would be reached. The environment is a
-// worker's: it is in a network of DDPRUN_NET, else of the interface that Gloo was told to take (by --local-addr, or by the
-// user), else `node_addr`, by which the node has reached node 0; empty: that is not known. Pure.
+// The address by which others are to call this node: the one by which workers would be reached. The
+// environment is a worker's: it is in a network of DDPRUN_NET, else of the interface that Gloo was told to
+// take (by --local-addr, or by the user), else `node_addr`, by which the node has reached node 0; empty: that
+// is not known. Pure.
 std::string meeting_address(const Environment& environment, const std::string& node_addr,
                             const std::vector<LocalAddress>& own);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

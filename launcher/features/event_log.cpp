@@ -15,7 +15,8 @@
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 struct EventFile::Queue {
     Queue(AppendedFile opened, std::size_t most) : file(std::move(opened)), max_bytes(most) {}
@@ -197,4 +198,5 @@ std::unique_ptr<Feature> make_event_log(FeatureInputs& inputs) {
                                       inputs);
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

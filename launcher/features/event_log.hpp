@@ -1,8 +1,9 @@
 // The event log of --events has what happens to an agent, as the EventStory tells it, in a file of lines.
 //
-// The file is open from the start on. EventFile writes it by a thread of its own behind a bounded queue, so that neither a
-// full disk nor a file server that hangs keeps the agent: lines are lost then, which is said once. Used by one thread, the
-// agent's; the other thread is there from start() on, so that a launcher may fork before.
+// The file is open from the start on. EventFile writes it by a thread of its own behind a bounded queue, so
+// that neither a full disk nor a file server that hangs keeps the agent: lines are lost then, which is said
+// once. Used by one thread, the agent's; the other thread is there from start() on, so that a launcher may
+// fork before.
 #pragma once
 
 #include <chrono>
@@ -16,7 +17,8 @@
 #include "launcher/agent/feature.hpp"
 #include "launcher/appended_file.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 class EventFile {
   public:
@@ -40,7 +42,8 @@ class EventFile {
     // Returns what is to be said since lines are lost; once.
     std::optional<std::string> take_trouble();
 
-    // Waits until all is written, but not longer than the timeout; then nothing is written any more. As take_trouble().
+    // Waits until all is written, but not longer than the timeout; then nothing is written any more. As
+    // take_trouble().
     std::optional<std::string> close(std::chrono::milliseconds timeout = kCloseTimeout);
 
     // Nothing that waits is written, nor what comes; only before start().
@@ -59,4 +62,5 @@ class EventFile {
 // Returns nullptr without a file in the inputs. What was done before there was an agent is written at once.
 std::unique_ptr<Feature> make_event_log(FeatureInputs& inputs);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

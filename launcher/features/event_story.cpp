@@ -13,7 +13,8 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 namespace json = boost::json;
@@ -50,7 +51,8 @@ json::string facts_text(const EventOrigin& origin, const StatusEvent& event) {
     return json::string(json::serialize(facts));
 }
 
-// Has the form of the file that torchrun's @record writes, or of what torchrun puts in its place if a worker has left none.
+// Has the form of the file that torchrun's @record writes, or of what torchrun puts in its place if a worker
+// has left none.
 json::string error_text(const Failure& failure) {
     json::object error{{"message", "<NONE>"}};
     if (!failure.error_message.empty() || !failure.traceback.empty())
@@ -87,8 +89,8 @@ struct EventRules : JsonRules {
     }
 };
 
-// An event that a message or a piece of news becomes, and those members of it that the event has: "member", or "name=member"
-// where the event has another name for it.
+// An event that a message or a piece of news becomes, and those members of it that the event has: "member",
+// or "name=member" where the event has another name for it.
 struct EventRow {
     std::string_view name;
     std::array<std::string_view, 10> members;
@@ -312,7 +314,8 @@ std::string EventStory::round_begins(const RoundReady& round, const EventTime& t
 }
 
 std::string EventStory::resized(const RoundReady& round, const EventTime& time) const {
-    // A member that is in one list only has left or come. Without lists nobody knows, and the cause has to do.
+    // A member that is in one list only has left or come. Without lists nobody knows, and the cause has to
+    // do.
     const bool known = !members_.empty() && !listed_.empty();
     return own("resize",
                {{"round", round.round},
@@ -357,8 +360,8 @@ std::string EventStory::status_of(const RankEnd& end, const JobResult& result, c
     return status_event_line(origin_, time, event);
 }
 
-// torchrun counts so: an agent has failed that was sent a signal or never came to its end, and succeeded else, whatever
-// became of its workers.
+// torchrun counts so: an agent has failed that was sent a signal or never came to its end, and succeeded
+// else, whatever became of its workers.
 std::string EventStory::status_of_agent(const JobResult& result, const EventTime& time) const {
     const bool failed = result.outcome == Outcome::signalled || result.outcome == Outcome::preempted ||
                         result.outcome == Outcome::not_admitted || result.outcome == Outcome::node_lost;
@@ -411,4 +414,5 @@ std::string EventStory::fails(int exit_code, std::string_view reason, const Even
     return status_event_line(origin_, time, agent) + ended(result, time);
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

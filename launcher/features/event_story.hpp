@@ -1,9 +1,10 @@
-// EventStory decides which lines of --events become of what happens to an agent. Pure: times are arguments, and what comes out is
-// the text that is to be written, whole lines, or nothing. The event log calls it in the order in which things happen.
+// EventStory decides which lines of --events become of what happens to an agent. Pure: times are arguments,
+// and what comes out is the text that is to be written, whole lines, or nothing. The event log calls it in
+// the order in which things happen.
 //
-// torchrun's two kinds of event have its names and fields to the letter, so that its own classes read them back (Event, whose
-// `source` is AGENT or WORKER, and RdzvEvent, which has no `source`). Ours look like its Event, with the source DDPRUN; their
-// names and members stand in apps/ddprun/manual/files.md.
+// torchrun's two kinds of event have its names and fields to the letter, so that its own classes read them
+// back (Event, whose `source` is AGENT or WORKER, and RdzvEvent, which has no `source`). Ours look like its
+// Event, with the source DDPRUN; their names and members stand in apps/ddprun/manual/files.md.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -17,12 +18,13 @@
 #include "launcher/agent/feature.hpp"
 #include "rendezvous/job/failure.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // One text from outside has at most so many bytes of UTF-8; a longer one is cut.
 inline constexpr std::size_t kMaxEventText = 2048;
-// No line is longer, its newline included, whatever its texts hold: JSON may need six bytes for one, and twelve for one in
-// a text of JSON.
+// No line is longer, its newline included, whatever its texts hold: JSON may need six bytes for one, and
+// twelve for one in a text of JSON.
 inline constexpr std::size_t kMaxEventLine = 128 * 1024;
 
 // All events of one launcher have this in common.
@@ -77,7 +79,8 @@ struct RendezvousEvent {
 };
 std::string rendezvous_event_line(const EventOrigin& origin, const RendezvousEvent& event);
 
-// One of ours, `name` without "ddprun."; run_id, hostname, launcher_pid, elapsed_ms and these are its metadata.
+// One of ours, `name` without "ddprun."; run_id, hostname, launcher_pid, elapsed_ms and these are its
+// metadata.
 std::string own_event_line(const EventOrigin& origin, const EventTime& time, std::string_view name,
                            const boost::json::object& metadata);
 
@@ -124,4 +127,5 @@ class EventStory {
     std::string cause_;                // of the last round's end
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

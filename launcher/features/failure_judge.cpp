@@ -16,9 +16,10 @@
 #include "launcher/process/descriptors.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 struct QuestionRules : JsonRules {
@@ -204,4 +205,5 @@ class JudgeFeature final : public Feature {
 
 std::unique_ptr<Feature> make_failure_judge(FeatureInputs&) { return std::make_unique<JudgeFeature>(); }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,9 +1,10 @@
-// FailureJudge: asks a program of the user's what shall follow a failure (--on-failure), without waiting for it.
+// FailureJudge: asks a program of the user's what shall follow a failure (--on-failure), without waiting for
+// it.
 //
-// The program runs as the workers do, by their runner and between two rounds: as the leader of its own session, with
-// nothing of ours open, and gone when this launcher is. The question is its stdin, a file that it reads at its own
-// pace; its stderr is the launcher's. Its answer counts when it ends with 0 within the timeout. What is left of its
-// process group then is killed.
+// The program runs as the workers do, by their runner and between two rounds: as the leader of its own
+// session, with nothing of ours open, and gone when this launcher is. The question is its stdin, a file that
+// it reads at its own pace; its stderr is the launcher's. Its answer counts when it ends with 0 within the
+// timeout. What is left of its process group then is killed.
 //
 // Made, used and destroyed on the agent's thread, which `executor` runs; `runner` outlives it.
 #pragma once
@@ -20,12 +21,13 @@
 
 #include "launcher/agent/feature.hpp"
 #include "launcher/process/process_runner.hpp"
+#include "rendezvous/base/alive.hpp"
 #include "rendezvous/codec/description.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/failure.hpp"
-#include "rendezvous/system/alive.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // The question that a program of the user's is asked about a failure, and the answers that it may give. Pure.
 
@@ -43,8 +45,8 @@ BOOST_DESCRIBE_STRUCT(FailureQuestion, (), (run_id, job_id, round, restarts, max
 // Makes one object in one line: the members above, then those of the failure.
 std::string to_json(const FailureQuestion& question, const Failure& failure);
 
-// `restart`, `stop` or `exclude NODE` as the first line of what the program has said, with any blanks between;
-// nothing for another one. The round is the caller's to fill in.
+// `restart`, `stop` or `exclude NODE` as the first line of what the program has said, with any blanks
+// between; nothing for another one. The round is the caller's to fill in.
 std::optional<Judgement> parse_answer(std::string_view said);
 
 class FailureJudge final : private WorkerObserver {
@@ -68,8 +70,8 @@ class FailureJudge final : private WorkerObserver {
                  std::chrono::milliseconds timeout = kOnFailureTimeout);
     ~FailureJudge() { stop(); }
 
-    // Calls back once, from the executor. A question that is still open, of a program that even SIGKILL does not end, is
-    // given up.
+    // Calls back once, from the executor. A question that is still open, of a program that even SIGKILL does
+    // not end, is given up.
     void ask(const Question& question, Done done);
 
     // Kills the program that runs, if there is one, and calls back no more.
@@ -94,8 +96,9 @@ class FailureJudge final : private WorkerObserver {
     Alive alive_;
 };
 
-// On the host the coordinator asks what shall follow a failure, and the program of --on-failure answers; where it says
-// nothing of use, its user reads why. nullptr without such a program.
+// On the host the coordinator asks what shall follow a failure, and the program of --on-failure answers;
+// where it says nothing of use, its user reads why. nullptr without such a program.
 std::unique_ptr<Feature> make_failure_judge(FeatureInputs& inputs);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

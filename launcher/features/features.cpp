@@ -12,7 +12,8 @@
 #include "launcher/features/time_limit.hpp"
 #include "launcher/features/watchdog.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 using Inputs = FeatureInputs;
@@ -35,7 +36,8 @@ bool asks_for_stuck_workers(const Inputs& inputs) {
     return limit != nullptr && !limit->empty();
 }
 
-// What ends a detached job's start comes before all else; then signals have their meaning. The local cache is next: if it cannot be made nothing else has begun.
+// What ends a detached job's start comes before all else; then signals have their meaning. The local cache is
+// next: if it cannot be made nothing else has begun.
 constexpr FeatureRow kFeatures[] = {
     {make_known_job, [](const Inputs&) { return true; }},  // ddpctl, --detach
     {make_launcher_signals,
@@ -63,4 +65,5 @@ std::vector<std::unique_ptr<Feature>> make_features(FeatureInputs& inputs) {
     return made;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -6,11 +6,12 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/view/http_server.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/socket_owner.hpp"
-#include "rendezvous/system/error.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 std::string taken_text(std::uint16_t port) {
@@ -53,4 +54,5 @@ std::unique_ptr<Feature> make_health_port(FeatureInputs& inputs) {
     return std::make_unique<HealthPort>(inputs.health_port.value(), inputs.health_scope);
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

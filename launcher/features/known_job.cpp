@@ -25,12 +25,13 @@
 #include "launcher/view/http_server.hpp"
 #include "launcher/view/job_socket.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/exit_status.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr const char* kRecordName = "job.json";
@@ -293,4 +294,5 @@ ReservedFile reserve_result(const std::filesystem::path& folder) { return {folde
 
 std::unique_ptr<Feature> make_known_job(FeatureInputs& inputs) { return std::make_unique<KnownJob>(inputs); }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

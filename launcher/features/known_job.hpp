@@ -16,7 +16,8 @@
 #include "launcher/jobs/reserved_file.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // DetachedStart: what the launcher of a detached job has before there is an agent.
 struct DetachedStart {
@@ -30,4 +31,5 @@ ReservedFile reserve_result(const std::filesystem::path& folder);
 
 std::unique_ptr<Feature> make_known_job(FeatureInputs& inputs);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

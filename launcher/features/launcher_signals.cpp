@@ -9,7 +9,8 @@
 #include "launcher/process/signal_delivery.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 class LauncherSignals final : public Feature {
@@ -24,8 +25,8 @@ class LauncherSignals final : public Feature {
         for (const auto& [received, sent] : options.forwarded_signals) watch(received);
         for (const int signal : unexpected_signals()) watch(signal);
         if (::isatty(STDOUT_FILENO) != 0 || options.tty_rank) watch(SIGWINCH);
-        // Ctrl-Z typed for the rank of --tty reaches that rank, and a launcher that stops would leave it alone
-        // with the keyboard.
+        // Ctrl-Z typed for the rank of --tty reaches that rank, and a launcher that stops would leave it
+        // alone with the keyboard.
         if (!options.tty_rank && !options.terminal_stop_ignored) watch(SIGTSTP);
         await();
     }
@@ -85,4 +86,5 @@ class LauncherSignals final : public Feature {
 
 std::unique_ptr<Feature> make_launcher_signals(FeatureInputs&) { return std::make_unique<LauncherSignals>(); }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -13,9 +13,10 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/output/log_file.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // PyTorch's compilers, Triton's and CUDA's own go by these.
@@ -34,7 +35,8 @@ constexpr std::array<unsigned, 9> kNetworkFileSystems = {
     NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, SMB2_SUPER_MAGIC, CIFS_SUPER_MAGIC, CEPH_SUPER_MAGIC, AFS_SUPER_MAGIC,
     kLustre,         kGpfs,           kBeeGfs};
 
-// Caches are there, in the home folder, unless a variable says otherwise; Inductor's is among the temporary files.
+// Caches are there, in the home folder, unless a variable says otherwise; Inductor's is among the temporary
+// files.
 constexpr std::pair<const char*, const char*> kUsualPlaces[] = {
     {"TRITON_CACHE_DIR", ".triton"}, {"CUDA_CACHE_PATH", ".nv"}, {"TORCHINDUCTOR_CACHE_DIR", ""}};
 
@@ -130,4 +132,5 @@ Environment cache_variables(const std::filesystem::path& folder) {
 
 std::unique_ptr<Feature> make_local_cache(FeatureInputs&) { return std::make_unique<LocalCacheFeature>(); }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

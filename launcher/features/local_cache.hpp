@@ -1,10 +1,11 @@
-// A LocalCache is a folder of this machine for what compilers of the workers keep (--local-cache), made for one job and removed
-// with its owner. Caches in a home folder on a network file system are written by all nodes at once, and compilers that
-// meet there fail or wait.
+// A LocalCache is a folder of this machine for what compilers of the workers keep (--local-cache), made for
+// one job and removed with its owner. Caches in a home folder on a network file system are written by all
+// nodes at once, and compilers that meet there fail or wait.
 //
 //   ddprun_XXXXXX/local_cache/{triton,inductor,cuda,extensions,kernels}
 //
-// Its name, mode (0700) and claim are those of the folders that launcher/folder_claim.hpp removes where a launcher was killed.
+// Its name, mode (0700) and claim are those of the folders that launcher/folder_claim.hpp removes where a
+// launcher was killed.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +18,8 @@
 #include "launcher/folder_claim.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // The variables by which compilers find a LocalCache in this folder.
 Environment cache_variables(const std::filesystem::path& folder);
@@ -41,17 +43,19 @@ class LocalCache {
     bool is_local_ = true;
 };
 
-// True if a path, or the first folder above it that is there, is on a file system of several machines (NFS, Lustre, …).
+// True if a path, or the first folder above it that is there, is on a file system of several machines (NFS,
+// Lustre, …).
 bool is_on_network(const std::filesystem::path& path);
 
-// A cache of Triton's, Inductor's or CUDA's compilers that all nodes would share, as "TRITON_CACHE_DIR (/nfs/ann/.triton)";
-// nothing where there is none.
+// A cache of Triton's, Inductor's or CUDA's compilers that all nodes would share, as "TRITON_CACHE_DIR
+// (/nfs/ann/.triton)"; nothing where there is none.
 std::optional<std::string> shared_cache(
     const Environment& environment,
     const std::function<bool(const std::filesystem::path&)>& is_shared = is_on_network);
 
-// Gives workers the variables where --local-cache is set; on several nodes without it, a Python user whose caches all nodes would
-// share is told of it. nullptr where neither can be.
+// Gives workers the variables where --local-cache is set; on several nodes without it, a Python user whose
+// caches all nodes would share is told of it. nullptr where neither can be.
 std::unique_ptr<Feature> make_local_cache(FeatureInputs& inputs);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -9,7 +9,8 @@
 #include "launcher/path_template.hpp"
 #include "rendezvous/system/machine.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 std::vector<FolderQuestion> folders_asked(const Environment& environment, const std::string& log_dir) {
     const std::string temporary = temporary_folder(environment);
@@ -62,4 +63,5 @@ std::unique_ptr<Feature> make_node_check(FeatureInputs& inputs) {
     return std::make_unique<NodeCheck>(inputs.log, std::move(request));
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -10,12 +10,13 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/process/job_cgroup.hpp"
 #include "launcher/process/process_table.hpp"
-#include "rendezvous/system/alive.hpp"
+#include "rendezvous/base/alive.hpp"
 #include "rendezvous/system/small_file.hpp"
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr std::size_t kMaxMountFile = 4 * 1024 * 1024;
@@ -59,7 +60,8 @@ std::optional<std::chrono::milliseconds> parse_stuck_limit(std::string_view text
     return seconds ? std::optional<std::chrono::milliseconds>(std::chrono::seconds(*seconds)) : std::nullopt;
 }
 
-// "36 35 98:0 / /data rw,noatime shared:1 - nfs4 server:/export rw": of several at one place the last is on top.
+// "36 35 98:0 / /data rw,noatime shared:1 - nfs4 server:/export rw": of several at one place the last is on
+// top.
 std::string mount_of(std::string_view mountinfo, std::string_view path) {
     std::string best, text;
     for (const std::string_view line : lines_of(mountinfo)) {
@@ -79,7 +81,8 @@ std::string mount_of(std::string_view mountinfo, std::string_view path) {
 
 std::string awaited_mount(pid_t process, const std::string& proc) {
     const std::string folder = fmt::format("{}/{}", proc, process);
-    // "0 0x3 0x7f… …": the number of the call, and its arguments; of those that wait for a file the first is its descriptor.
+    // "0 0x3 0x7f… …": the number of the call, and its arguments; of those that wait for a file the first is
+    // its descriptor.
     const auto call = read_small_file(folder + "/syscall", kMaxCallFile);
     if (!call.has_value()) return {};
     std::istringstream words{std::string(*call)};
@@ -168,4 +171,5 @@ std::unique_ptr<Feature> make_stuck_workers(FeatureInputs& inputs) {
     return nullptr;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

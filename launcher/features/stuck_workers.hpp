@@ -1,6 +1,7 @@
-// A worker in an uninterruptible wait of the kernel (state D: a file server that does not answer, a driver that hangs) looks alive,
-// and nothing can be done about it. With TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT=SECONDS one that has been in the same such
-// wait for so long has failed, as with torchrun; the failure names the file system that it waits for, where that shows.
+// A worker in an uninterruptible wait of the kernel (state D: a file server that does not answer, a driver
+// that hangs) looks alive, and nothing can be done about it. With
+// TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT=SECONDS one that has been in the same such wait for so long has
+// failed, as with torchrun; the failure names the file system that it waits for, where that shows.
 //
 // What is decided is pure: times and what /proc shows are arguments. Without the variable nothing looks.
 #pragma once
@@ -18,7 +19,8 @@
 
 #include "launcher/agent/feature.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 inline constexpr const char* kStuckVariable = "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT";
 
@@ -54,7 +56,8 @@ class StuckWorkers {
 // Nothing where the text is no number of seconds above 0.
 std::optional<std::chrono::milliseconds> parse_stuck_limit(std::string_view text);
 
-// Returns "/data (nfs4, server:/export)": the mount of /proc/<pid>/mountinfo that the path is on; empty if there is none.
+// Returns "/data (nfs4, server:/export)": the mount of /proc/<pid>/mountinfo that the path is on; empty if
+// there is none.
 std::string mount_of(std::string_view mountinfo, std::string_view path);
 // The mount of the file that the process's system call is about; empty where that does not show.
 std::string awaited_mount(pid_t process, const std::string& proc = "/proc");
@@ -62,4 +65,5 @@ std::string awaited_mount(pid_t process, const std::string& proc = "/proc");
 // Returns nullptr without the variable.
 std::unique_ptr<Feature> make_stuck_workers(FeatureInputs& inputs);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

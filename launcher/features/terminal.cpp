@@ -17,13 +17,14 @@
 #include "launcher/features/features.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "launcher/output/worker_channel.hpp"
+#include "rendezvous/base/alive.hpp"
+#include "rendezvous/base/deadline.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/link/rendezvous_link.hpp"
-#include "rendezvous/system/alive.hpp"
-#include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 using TerminalStream = boost::asio::posix::stream_descriptor;
@@ -111,8 +112,8 @@ class TerminalRelay {
     void window_changed() {
         if (pseudo_.is_open()) copy_window_size(real_.native_handle(), pseudo_.native_handle());
     }
-    // Ends it when the worker and all that it started have ended: shows what is still on the way and puts the real
-    // terminal back as it was. Waits kDisplayTimeout at most for a terminal that somebody has stopped
+    // Ends it when the worker and all that it started have ended: shows what is still on the way and puts the
+    // real terminal back as it was. Waits kDisplayTimeout at most for a terminal that somebody has stopped
     // (Ctrl-S).
     void finish() {
         alive_.end();
@@ -150,7 +151,8 @@ class TerminalRelay {
     void show_rest() {
         const auto deadline = std::chrono::steady_clock::now() + kDisplayTimeout;
         while (step(pseudo_.native_handle(), real_.native_handle(), display_.pending) != Step::over) {
-            // All is taken and shown, or there is nothing to take: only what cannot be killed still has the other end.
+            // All is taken and shown, or there is nothing to take: only what cannot be killed still has the
+            // other end.
             if (display_.pending.empty()) {
                 if (!readable(pseudo_.native_handle())) return;
                 continue;
@@ -172,7 +174,8 @@ class TerminalRelay {
     Alive alive_;  // until finish()
 };
 
-// As the shell expects it, which can then continue this process; without such a shell it does not stop at all.
+// As the shell expects it, which can then continue this process; without such a shell it does not stop at
+// all.
 void stop_this_process() {
     struct sigaction by_default = {};
     struct sigaction ours = {};
@@ -231,4 +234,5 @@ class Terminal final : public Feature {
 
 std::unique_ptr<Feature> make_terminal(FeatureInputs&) { return std::make_unique<Terminal>(); }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -10,7 +10,8 @@
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 Moment this_moment() { return {std::chrono::steady_clock::now(), unix_time_now_ms()}; }
@@ -161,4 +162,5 @@ class JobTimeLimit final : public Feature {
 
 std::unique_ptr<Feature> make_time_limit(FeatureInputs&) { return std::make_unique<JobTimeLimit>(); }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,10 +1,12 @@
-// The time limit says when a job has to end (--time-limit), and when its workers are told so beforehand (--warn-before).
+// The time limit says when a job has to end (--time-limit), and when its workers are told so beforehand
+// (--warn-before).
 //
-// There may be two limits: --time-limit, counted by the steady clock from the launcher's start, and the end that a
-// scheduler has announced, a time of the wall clock. The job is ended by the first only (a scheduler ends it itself); the
-// warning comes before whichever is the earlier one, once in every round. Where a round begins later than that, its workers
-// may not be ready to handle a signal yet, which would end them: they get it half-way between their start and the limit.
-// The host's limit counts. TimeLimit decides and is pure; the feature waits, and tells the agent.
+// There may be two limits: --time-limit, counted by the steady clock from the launcher's start, and the end
+// that a scheduler has announced, a time of the wall clock. The job is ended by the first only (a scheduler
+// ends it itself); the warning comes before whichever is the earlier one, once in every round. Where a round
+// begins later than that, its workers may not be ready to handle a signal yet, which would end them: they get
+// it half-way between their start and the limit. The host's limit counts. TimeLimit decides and is pure; the
+// feature waits, and tells the agent.
 #pragma once
 
 #include <chrono>
@@ -15,7 +17,8 @@
 
 #include "launcher/agent/feature.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // One moment has a time by each of both clocks.
 struct Moment {
@@ -77,4 +80,5 @@ class TimeLimit {
 // Returns nullptr without a limit.
 std::unique_ptr<Feature> make_time_limit(FeatureInputs& inputs);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

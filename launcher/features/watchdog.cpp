@@ -16,14 +16,15 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/output/log_file.hpp"
 #include "launcher/process/signal_delivery.hpp"
+#include "rendezvous/base/alive.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/job/number_limits.hpp"
-#include "rendezvous/system/alive.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr std::size_t kMaxTimerDepth = 4;
@@ -297,8 +298,8 @@ class RoundWatchdog {
         frozen_.reset();
         arm();
     }
-    // The workers are told to end, for which they have their grace: no timer ends them from here on. What they say is still
-    // taken.
+    // The workers are told to end, for which they have their grace: no timer ends them from here on. What
+    // they say is still taken.
     void rest() {
         rests_ = true;
         arm();
@@ -469,4 +470,5 @@ class WatchdogFeature final : public Feature {
 
 std::unique_ptr<Feature> make_watchdog(FeatureInputs&) { return std::make_unique<WatchdogFeature>(); }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

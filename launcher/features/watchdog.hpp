@@ -1,19 +1,21 @@
-// The watchdog ends processes of this node's workers whose own timers have expired, as PyTorch's agent does. It never ends
-// this launcher. PyTorch's names:
+// The watchdog ends processes of this node's workers whose own timers have expired, as PyTorch's agent does.
+// It never ends this launcher. PyTorch's names:
 //
 //   TORCHELASTIC_ENABLE_FILE_TIMER=1   there is one
-//   TORCHELASTIC_TIMER_FILE            its pipe; else a new name among the temporary files. Workers are told the same
+//   TORCHELASTIC_TIMER_FILE            its pipe; else a new name among the temporary files. Workers are told
+//                                      the same
 //
-// Workers write their timers into the named pipe. The feature makes one for each round, reads what comes, and waits for the
-// next timer. Only workers and what is below them are sent anything (owner_of); a timer of another process is refused when
-// it is over. While the workers stand still (Ctrl-Z) their timers do, too, and once they are told to end no timer ends them.
+// Workers write their timers into the named pipe. The feature makes one for each round, reads what comes, and
+// waits for the next timer. Only workers and what is below them are sent anything (owner_of); a timer of
+// another process is refused when it is over. While the workers stand still (Ctrl-Z) their timers do, too,
+// and once they are told to end no timer ends them.
 //
-// The parts below are pure, but for TimerPipe: times and processes are arguments, the lines are bytes from outside. A line is
-// JSON, as PyTorch's FileTimerClient writes it. A timer is set for a time of the wall clock, and waited for by the steady one
-// from then on: a clock that is put right ends nobody. A process is named by its pid and the time of its start, so that a pid
-// which was given anew is nobody's. If timers of a process have expired they are over in their order, up to the first with a
-// signal: that one is why the process is sent it, and all its timers are gone. If none has a signal, all that have expired
-// are over.
+// The parts below are pure, but for TimerPipe: times and processes are arguments, the lines are bytes from
+// outside. A line is JSON, as PyTorch's FileTimerClient writes it. A timer is set for a time of the wall
+// clock, and waited for by the steady one from then on: a clock that is put right ends nobody. A process is
+// named by its pid and the time of its start, so that a pid which was given anew is nobody's. If timers of a
+// process have expired they are over in their order, up to the first with a signal: that one is why the
+// process is sent it, and all its timers are gone. If none has a signal, all that have expired are over.
 #pragma once
 
 #include <sys/types.h>
@@ -36,7 +38,8 @@
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // PIPE_BUF, which the client keeps to as well: what is longer does not reach a pipe as a whole.
 inline constexpr std::size_t kMaxTimerLine = 4096;
@@ -56,8 +59,8 @@ struct TimerRequest {
 // The request, or what is wrong with the line.
 std::variant<TimerRequest, std::string> parse_timer_request(std::string_view line);
 
-// It finds the lines in what a pipe brings, piece by piece. One over kMaxTimerLine is told by its beginning, once, and passed over
-// up to its end; so no more than that is kept.
+// It finds the lines in what a pipe brings, piece by piece. One over kMaxTimerLine is told by its beginning,
+// once, and passed over up to its end; so no more than that is kept.
 class TimerLines {
   public:
     // `take` is called with each line, without its newline.
@@ -87,8 +90,8 @@ class TimerTable {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    // Sets it, in the place of one of the same process and scope. False where there are kMaxTimers others. `unix_s` is the
-    // wall clock's time now, as `now` is the steady one's.
+    // Sets it, in the place of one of the same process and scope. False where there are kMaxTimers others.
+    // `unix_s` is the wall clock's time now, as `now` is the steady one's.
     bool set(const TimerRequest& request, std::uint64_t start_time, TimePoint now, double unix_s);
     void release(pid_t pid, const std::string& scope) { timers_.erase({pid, scope}); }
 
@@ -118,8 +121,8 @@ class TimerTable {
 // "'train.py#12' of 30 s", in words fit to be shown.
 std::string to_text(const ExpiredTimer& timer);
 
-// The worker that this process is, or is below, or in whose process group it is if its own parents have ended. Nothing for
-// what is none of theirs: the launcher itself and its helpers, and everybody else.
+// The worker that this process is, or is below, or in whose process group it is if its own parents have
+// ended. Nothing for what is none of theirs: the launcher itself and its helpers, and everybody else.
 std::optional<pid_t> owner_of(pid_t pid, const std::vector<pid_t>& workers,
                               const std::vector<ProcessStat>& processes);
 
@@ -128,13 +131,13 @@ inline constexpr char kTimerFileVariable[] = "TORCHELASTIC_TIMER_FILE";
 
 bool wants_timers(const Environment& environment);
 
-// The pipe is removed with its owner. One that an earlier launcher has left at that place is taken over. One that somebody
-// reads is another launcher's, and stays: then this one takes a new name, too. Anything else stays as well, and is an error.
-// If launchers begin at once, the one that has locked it (flock) has it.
+// The pipe is removed with its owner. One that an earlier launcher has left at that place is taken over. One
+// that somebody reads is another launcher's, and stays: then this one takes a new name, too. Anything else
+// stays as well, and is an error. If launchers begin at once, the one that has locked it (flock) has it.
 class TimerPipe {
   public:
-    // Makes it for this user alone. `chosen`: where; empty: a new one in `temporary`, the folder of temporary files. Throws a
-    // system_error that names the path and, where that is the user's, the variable.
+    // Makes it for this user alone. `chosen`: where; empty: a new one in `temporary`, the folder of temporary
+    // files. Throws a system_error that names the path and, where that is the user's, the variable.
     TimerPipe(const std::string& chosen, const std::string& temporary);
     TimerPipe(const TimerPipe&) = delete;
     TimerPipe& operator=(const TimerPipe&) = delete;
@@ -158,4 +161,5 @@ class TimerPipe {
 // Returns nullptr unless TORCHELASTIC_ENABLE_FILE_TIMER=1 (LaunchOptions::timer_place).
 std::unique_ptr<Feature> make_watchdog(FeatureInputs& inputs);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -25,12 +25,13 @@
 #include "launcher/process/process_table.hpp"
 #include "launcher/process/signal_delivery.hpp"
 #include "launcher/process/sweeper.hpp"
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/deadline.hpp"
+#include "rendezvous/base/check.hpp"
+#include "rendezvous/base/deadline.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 namespace asio = boost::asio;
@@ -38,8 +39,8 @@ namespace asio = boost::asio;
 constexpr int kChannelNumber = STDERR_FILENO + 1;
 constexpr int kTerminalNumber = kChannelNumber + 1;
 
-// The kernel shows as a command line what stands where it put that of the program, also in a child that was forked: words 48
-// and 49 of stat. Empty: not known.
+// The kernel shows as a command line what stands where it put that of the program, also in a child that was
+// forked: words 48 and 49 of stat. Empty: not known.
 std::span<char> room_of_command_line() {
     const auto stat = read_small_file("/proc/self/stat", kMaxStatusFile);
     if (!stat) return {};
@@ -62,8 +63,8 @@ void be_called(const char* name, std::span<char> room, pid_t launcher) {
 // Standstill stops all that is below this process, and lets it go on again.
 class Standstill {
   public:
-    // Can be repeated, for what was started meanwhile, or what somebody else has sent SIGCONT. False where nobody can see
-    // who is below.
+    // Can be repeated, for what was started meanwhile, or what somebody else has sent SIGCONT. False where
+    // nobody can see who is below.
     bool hold() {
         for (bool found = true; found;) {
             const auto table = read_own_processes();
@@ -285,7 +286,8 @@ class Guardian : private WorkerObserver {
     guardian->run();
     // A reader of the agent's stderr must not wait for us to close ours.
     lead_to_nowhere({STDERR_FILENO});
-    // The terminal comes first, since whoever started the agent may look at it by now; the folder is in use as long as workers live.
+    // The terminal comes first, since whoever started the agent may look at it by now; the folder is in use
+    // as long as workers live.
     remove_traces({guardian->traces().modes_before, guardian->traces().modes_set, {}, {}}, kept);
     end_all(cgroup, guardian->traces());
 }
@@ -320,4 +322,5 @@ void become_keeper(GuardianChannel channel, const WorkerLease& lease,
     end_all(cgroup, {});
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

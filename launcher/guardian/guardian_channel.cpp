@@ -14,9 +14,9 @@
 #include <cstring>
 #include <new>
 
+#include "rendezvous/base/check.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/codec/binary_codec.hpp"
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 
@@ -62,7 +62,8 @@ struct BinaryForm<ExitStatus> {
 
 }  // namespace ddprun
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 template <class Message>
@@ -261,4 +262,5 @@ std::optional<LeaseEnd> WorkerLease::end() const noexcept {
                     std::chrono::milliseconds(shared_->patience_ms.load()));
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

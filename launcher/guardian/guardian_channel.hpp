@@ -1,5 +1,5 @@
-// The conversation of the agent and its guardian: what they say to each other, as bytes; the channel that carries it; and
-// the lease, which they share in memory.
+// The conversation of the agent and its guardian: what they say to each other, as bytes; the channel that
+// carries it; and the lease, which they share in memory.
 //
 // Both are the same program on the same machine, so numbers are written as they lie in memory:
 //
@@ -26,7 +26,8 @@
 #include "rendezvous/control/heartbeat.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // The kernel takes no more than 6 MiB of arguments and environment (three quarters of its greatest stack for
 // them), so a longer message cannot be one that would have succeeded.
@@ -53,7 +54,8 @@ struct SweepAll {
     std::chrono::milliseconds timeout{0};
 };
 BOOST_DESCRIBE_STRUCT(SweepAll, (), (timeout))
-// The lease has an end that the guardian does not wait for (WorkerLease): it had none, or it was later, or is over.
+// The lease has an end that the guardian does not wait for (WorkerLease): it had none, or it was later, or is
+// over.
 struct WatchLease {};
 BOOST_DESCRIBE_STRUCT(WatchLease, (), ())
 // LauncherTraces says what is to be put right at the end from now on.
@@ -85,8 +87,8 @@ using GuardianEvent = std::variant<Started, StartFailure, WorkerExited, GroupGon
 std::string encode_order(const GuardianOrder& order);
 std::string encode_event(const GuardianEvent& event);
 
-// These give Errc::protocol_violation for bytes that are no message. A given descriptor has the number -1 until
-// give_descriptors.
+// These give Errc::protocol_violation for bytes that are no message. A given descriptor has the number -1
+// until give_descriptors.
 boost::system::result<GuardianOrder> decode_order(std::string_view bytes);
 boost::system::result<GuardianEvent> decode_event(std::string_view bytes);
 
@@ -96,9 +98,9 @@ std::vector<int> given_descriptors(const WorkerSpec& spec);
 // Puts the numbers in; false if there are not just as many as the spec needs.
 bool give_descriptors(WorkerSpec& spec, std::span<const int> numbers);
 
-// GuardianChannel is one end of the conversation. Messages keep their borders, descriptors travel beside them, and the end of
-// the other process is an event. It is a local socket, close-on-exec, not blocking; a message too long for the socket's
-// buffer goes through an unnamed file in memory. One thread uses it.
+// GuardianChannel is one end of the conversation. Messages keep their borders, descriptors travel beside
+// them, and the end of the other process is an event. It is a local socket, close-on-exec, not blocking; a
+// message too long for the socket's buffer goes through an unnamed file in memory. One thread uses it.
 class GuardianChannel {
   public:
     // A longer message is not put into the socket.
@@ -114,7 +116,8 @@ class GuardianChannel {
     struct Nothing {};  // not yet
     struct Lost {};     // the other end is closed, as a rule because its process ended
 
-    // Makes both ends, none of them on the numbers 0 to 2. Throws system_error when there are no descriptors left.
+    // Makes both ends, none of them on the numbers 0 to 2. Throws system_error when there are no descriptors
+    // left.
     static std::pair<GuardianChannel, GuardianChannel> make_pair();
 
     explicit GuardianChannel(OwnedDescriptor socket) : socket_(std::move(socket)) {}
@@ -122,8 +125,8 @@ class GuardianChannel {
     int fd() const { return socket_.get(); }
     void close() { socket_.reset(); }
 
-    // Returns 0, or an errno and nothing was sent: EAGAIN if the other end must read first, EPIPE if it is lost,
-    // others if the file in memory cannot be had. At most kMaxGuardianMessage bytes.
+    // Returns 0, or an errno and nothing was sent: EAGAIN if the other end must read first, EPIPE if it is
+    // lost, others if the file in memory cannot be had. At most kMaxGuardianMessage bytes.
     int send(std::string_view bytes, std::span<const int> descriptors = {});
 
     // Takes the next message.
@@ -136,12 +139,12 @@ class GuardianChannel {
     std::unique_ptr<char[]> buffer_;  // of a packet; not filled with zeros, which each start would pay for
 };
 
-// WorkerLease says until when the workers of this node may run without a sign of their agent. It is memory that the agent and
-// its guardian share: the agent moves the end on, and the guardian, which looks only when the end has come, stops
-// the workers if it is over (SIGSTOP). An agent that was stopped cannot do so itself, and the other nodes go on without
-// it; perhaps all stood still, and the job goes on with it. So the guardian waits for its patience until the agent moves
-// the end on, and then lets them go on; else it kills them. It counts that from when it has seen the end itself: it may
-// have stood still, too.
+// WorkerLease says until when the workers of this node may run without a sign of their agent. It is memory
+// that the agent and its guardian share: the agent moves the end on, and the guardian, which looks only when
+// the end has come, stops the workers if it is over (SIGSTOP). An agent that was stopped cannot do so itself,
+// and the other nodes go on without it; perhaps all stood still, and the job goes on with it. So the guardian
+// waits for its patience until the agent moves the end on, and then lets them go on; else it kills them. It
+// counts that from when it has seen the end itself: it may have stood still, too.
 //
 // Made by the agent before it forks the guardian; afterwards each uses its own object, on any one thread.
 class WorkerLease {
@@ -162,4 +165,5 @@ class WorkerLease {
     std::unique_ptr<Shared, Unmap> shared_;
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -19,12 +19,13 @@
 #include "launcher/guardian/guardian_channel.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "launcher/process/sweeper.hpp"
-#include "rendezvous/system/alive.hpp"
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/alive.hpp"
+#include "rendezvous/base/check.hpp"
+#include "rendezvous/base/deadline.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 namespace asio = boost::asio;
@@ -39,8 +40,8 @@ constexpr std::chrono::seconds kAnswerTimeout{60};
 // A sweep may take so much longer than its timeout, as the guardian shares the machine with the workers.
 constexpr std::chrono::seconds kSweepMargin{5};
 
-// This many starts are ordered before the first of them is answered, so that the guardian need not wait for the
-// next one. Each brings descriptors, of which the kernel lets only so many be under way.
+// This many starts are ordered before the first of them is answered, so that the guardian need not wait for
+// the next one. Each brings descriptors, of which the kernel lets only so many be under way.
 constexpr std::size_t kStartsAhead = 8;
 
 // These were there before us, and are not ours to kill.
@@ -99,7 +100,8 @@ class GuardianRunner final : public ProcessRunner {
 
     ~GuardianRunner() override {
         hang_up();
-        // Processes that a sweep did not end in time are not waited for again; the guardian stays a while to try.
+        // Processes that a sweep did not end in time are not waited for again; the guardian stays a while to
+        // try.
         if (!unkillable_) {
             if (!lost_) await_keeper();
             if (!has_no_child()) sweep_now(rules(), kGuardianTimeout);
@@ -367,4 +369,5 @@ std::unique_ptr<ProcessRunner> make_guardian(const asio::any_io_executor& execut
     return std::make_unique<GuardianRunner>(executor, workers, std::move(on_lost), cgroup_parent, in_helpers);
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

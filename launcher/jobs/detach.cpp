@@ -17,12 +17,13 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/process/descriptors.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/job/exit_status.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr std::size_t kRelayedAtOnce = 16 * 1024;
@@ -236,4 +237,5 @@ void tell_started(OwnedDescriptor starter, const std::string& id) {
     [[maybe_unused]] const ssize_t ignored = ::write(starter.get(), line.data(), line.size());
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

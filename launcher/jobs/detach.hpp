@@ -12,7 +12,8 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 struct Detached {
     // In the parent: the code to exit with now. 0: the workers run, and their job's id was printed.
@@ -28,4 +29,5 @@ Detached detach(const std::filesystem::path& output);
 // Lets the parent go, with the id it prints. It may have been killed; that is no trouble.
 void tell_started(OwnedDescriptor starter, const std::string& id);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

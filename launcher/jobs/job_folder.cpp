@@ -17,12 +17,13 @@
 #include "launcher/process/process_table.hpp"
 #include "launcher/secret_name.hpp"
 #include "launcher/secret_text.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/control/job_command.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 namespace json = boost::json;
@@ -153,8 +154,8 @@ bool is_private(const fs::path& folder, uid_t uid) {
            (info.st_mode & kOthers) == 0;
 }
 
-// Returns the folder that was made beside the usual one; empty: none is there, as after a reboot. Nobody else can make one that
-// is this user's.
+// Returns the folder that was made beside the usual one; empty: none is there, as after a reboot. Nobody else
+// can make one that is this user's.
 fs::path folder_beside(const JobsPlace& place) {
     const std::string begin = usual_folder(place).filename().string() + "-";
     fs::path first;
@@ -215,7 +216,8 @@ fs::file_time_type end_time(const Job& job) {
     return none ? fs::file_time_type::min() : time;
 }
 
-// True for a job that is of no interest to anybody once its launcher has ended: its workers never ran, or it ran in the foreground.
+// True for a job that is of no interest to anybody once its launcher has ended: its workers never ran, or it
+// ran in the foreground.
 bool leaves_nothing(const fs::path& folder) {
     if (folder.filename().string().starts_with(kStartingPrefix)) return true;
     return ::access((folder / "output").c_str(), F_OK) != 0 &&
@@ -436,4 +438,5 @@ RecordedVariables recorded_variables(const Environment& environment) {
     return recorded;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

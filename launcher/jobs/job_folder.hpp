@@ -1,20 +1,22 @@
-// The folders of jobs: where they are, who may see them, what is in them, which of them are kept. Used by ddprun (writes) and
-// ddpctl (reads); blocking, short.
+// The folders of jobs: where they are, who may see them, what is in them, which of them are kept. Used by
+// ddprun (writes) and ddpctl (reads); blocking, short.
 //
-// They are in $DDPRUN_JOBS_DIR/ddprun, else in /tmp/ddprun-UID. Anybody can make that one before; then the jobs are in a folder
-// /tmp/ddprun-UID-XXXXXX, which is known by its owner. Neither goes with the session that has started a job, as $XDG_RUNTIME_DIR
-// does, and every shell of the user's finds them: cron's, su's and sudo's, too.
+// They are in $DDPRUN_JOBS_DIR/ddprun, else in /tmp/ddprun-UID. Anybody can make that one before; then the
+// jobs are in a folder /tmp/ddprun-UID-XXXXXX, which is known by its owner. Neither goes with the session
+// that has started a job, as $XDG_RUNTIME_DIR does, and every shell of the user's finds them: cron's, su's
+// and sudo's, too.
 //
 //   <jobs folder>/<id>/output       what the workers and the launcher print
 //                      job.json     JobRecord: whose launcher it is
-//                      control      unix stream socket, while the launcher lives (launcher/view/job_socket.hpp)
+//                      control      unix stream socket, while the launcher lives
+//                                   (launcher/view/job_socket.hpp)
 //                      result.json  how it ended; until then .result keeps its room on the disk
 //
 // A job in the foreground has neither output nor result there.
 //
-// The jobs folder belongs to one user and nobody else may look into it. A job's folder has another name, with a dot in front,
-// until the workers run. A launcher claims its job's folder (launcher/folder_claim.hpp), and lives as long as the claim
-// holds.
+// The jobs folder belongs to one user and nobody else may look into it. A job's folder has another name, with
+// a dot in front, until the workers run. A launcher claims its job's folder (launcher/folder_claim.hpp), and
+// lives as long as the claim holds.
 #pragma once
 
 #include <sys/types.h>
@@ -33,17 +35,19 @@
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // --- what a folder says of its job; pure
 //
-// job.json, written at the start, is a JobRecord; result.json, at the end, is what --result-file writes (launcher/report/failure_report.hpp), of which a
-// JobEnd is the part that lists need.
+// job.json, written at the start, is a JobRecord; result.json, at the end, is what --result-file writes
+// (launcher/report/failure_report.hpp), of which a JobEnd is the part that lists need.
 
 // So many bytes of a command line are recorded; the words behind them are replaced by "...".
 inline constexpr std::size_t kMaxCommandBytes = 64 * 1024;
 
-// kMostOutputKept is how many bytes of its output a job has in a file that is made anew, where something has removed the first.
+// kMostOutputKept is how many bytes of its output a job has in a file that is made anew, where something has
+// removed the first.
 inline constexpr off_t kMostOutputKept = off_t{16} << 20;
 
 struct JobRecord {
@@ -85,8 +89,9 @@ std::string to_json(const JobRecord& record);
 std::optional<JobRecord> parse_job_record(std::string_view text);
 std::optional<JobEnd> parse_job_end(std::string_view text);
 
-// Returns what people call a job, on all of its nodes alike: its program without folders, ending and what may not stand in a file
-// name or on a terminal, and four signs made of the job's id: "train-7f3a". At most kMaxJobName signs.
+// Returns what people call a job, on all of its nodes alike: its program without folders, ending and what may
+// not stand in a file name or on a terminal, and four signs made of the job's id: "train-7f3a". At most
+// kMaxJobName signs.
 std::string job_name(std::string_view entry_name, std::string_view job_id);
 inline constexpr std::size_t kMaxJobName = 24;
 
@@ -101,16 +106,17 @@ struct JobsPlace {
 // It names where the user wants the jobs folder.
 inline constexpr char kJobsVariable[] = "DDPRUN_JOBS_DIR";
 
-// Says where the jobs are; the folder need not be there. An empty path: somebody else has taken the name, and this user has never
-// had a detached job beside that.
+// Says where the jobs are; the folder need not be there. An empty path: somebody else has taken the name, and
+// this user has never had a detached job beside that.
 std::filesystem::path find_jobs_folder(const JobsPlace& place);
 
-// Returns that folder, or another one that is made and will be found. Throws Error if there is none that is ours alone: a real
-// folder, no symbolic link, owned by the effective user, without any permission for others.
+// Returns that folder, or another one that is made and will be found. Throws Error if there is none that is
+// ours alone: a real folder, no symbolic link, owned by the effective user, without any permission for
+// others.
 std::filesystem::path make_jobs_folder(const JobsPlace& place);
 
-// Says whether it is there; false if there is none. Throws Error if it is not ours alone, or is where others can give its name to
-// another one.
+// Says whether it is there; false if there is none. Throws Error if it is not ours alone, or is where others
+// can give its name to another one.
 bool is_private_folder(const std::filesystem::path& folder);
 
 // This many of the jobs that have ended are kept, the newest.
@@ -122,8 +128,8 @@ std::filesystem::path make_starting_folder(const std::filesystem::path& jobs);
 // Removes a job's folder if it is there; none for an empty path.
 void remove_job_folder(const std::filesystem::path& folder);
 
-// Gives it its final name, with "-2" or a higher number behind it where another job has that; returns where it is now. Throws
-// Error.
+// Gives it its final name, with "-2" or a higher number behind it where another job has that; returns where
+// it is now. Throws Error.
 std::filesystem::path publish_job_folder(const std::filesystem::path& starting, const std::string& name);
 
 enum class JobState {
@@ -153,8 +159,8 @@ bool launcher_lives(const Job& job);
 // Error for one in another PID namespace, whose end cannot be seen.
 std::optional<OwnedDescriptor> open_launcher(const Job& job);
 
-// Returns the job with this id or with the only id that begins so, of several the only one that runs; else one line that says why
-// not. Pure.
+// Returns the job with this id or with the only id that begins so, of several the only one that runs; else
+// one line that says why not. Pure.
 std::variant<Job, std::string> find_job(const std::vector<Job>& jobs, std::string_view id);
 
 // Removes what launchers have left that died while they started, or whose job ran in the foreground.
@@ -163,10 +169,12 @@ void remove_left_over(const std::filesystem::path& jobs);
 // Removes that, and the folders of ended and lost jobs but for the newest `kept`.
 void prune_jobs(const std::filesystem::path& jobs, std::size_t kept = kMaxEndedJobs);
 
-// --- run.json says what a launcher was started with, for people: its words and the names of its variables, no secrets; pure
+// --- run.json says what a launcher was started with, for people: its words and the names of its variables,
+// no secrets; pure
 
 inline constexpr std::string_view kRunFile = "run.json";
-// The file is at most so large: the kernel takes 2 MiB of arguments and environment by default, and JSON needs six bytes for one of some.
+// The file is at most so large: the kernel takes 2 MiB of arguments and environment by default, and JSON
+// needs six bytes for one of some.
 inline constexpr std::size_t kMaxRunFile = 16 * 1024 * 1024;
 
 struct RunRecord {
@@ -199,4 +207,5 @@ struct RecordedVariables {
 };
 RecordedVariables recorded_variables(const Environment& environment);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -9,9 +9,10 @@
 #include <cstdio>
 
 #include "launcher/jobs/job_folder.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // The errno; 0 if there is room.
@@ -54,4 +55,5 @@ boost::system::error_code ReservedFile::become(const std::filesystem::path& now,
     return {};
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

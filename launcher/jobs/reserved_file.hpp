@@ -9,7 +9,8 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 class ReservedFile {
   public:
@@ -29,4 +30,5 @@ class ReservedFile {
     OwnedDescriptor file_;
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

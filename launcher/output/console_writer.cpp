@@ -12,7 +12,8 @@
 #include <cerrno>
 #include <utility>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // A terminal that does not tell has so many.
@@ -102,7 +103,8 @@ long ConsoleWriter::write_once(std::string_view bytes) const {
     return ::write(fd_, bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));
 }
 
-// Asio would make the console non-blocking, also for the others who have it; by an epoll set of its own it stays as it is.
+// Asio would make the console non-blocking, also for the others who have it; by an epoll set of its own it
+// stays as it is.
 bool AwaitedConsole::await_room(std::function<void()> on_room) {
     if (!writer.blocked() || is_awaited_) return true;
     if (!room_.is_open()) {
@@ -127,4 +129,5 @@ bool are_one_console(int a, int b) {
            first.st_ino == second.st_ino && first.st_rdev == second.st_rdev;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

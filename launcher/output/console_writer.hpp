@@ -16,7 +16,8 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 class ConsoleWriter {
   public:
@@ -70,13 +71,14 @@ class ConsoleWriter {
     std::uint64_t dropped_ = 0;
 };
 
-// AwaitedConsole is a console together with the wait for room in it. Used on the thread of the executor; it outlives the wait.
+// AwaitedConsole is a console together with the wait for room in it. Used on the thread of the executor; it
+// outlives the wait.
 class AwaitedConsole {
   public:
     AwaitedConsole(const boost::asio::any_io_executor& executor, int fd) : writer(fd), room_(executor) {}
 
-    // Has `on_room` called, once, when the console takes something again, if it is blocked and nobody waits yet. False: it
-    // cannot be waited for, as it is always ready.
+    // Has `on_room` called, once, when the console takes something again, if it is blocked and nobody waits
+    // yet. False: it cannot be waited for, as it is always ready.
     bool await_room(std::function<void()> on_room);
 
     ConsoleWriter writer;
@@ -89,4 +91,5 @@ class AwaitedConsole {
 // True if the two descriptors are the same file, pipe or terminal.
 bool are_one_console(int a, int b);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

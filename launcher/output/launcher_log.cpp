@@ -21,7 +21,8 @@
 #include "launcher/output/output_pump.hpp"
 #include "launcher/process/descriptors.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // One line may be so long; only the command of a job or a path comes near it.
@@ -153,4 +154,5 @@ void LauncherLog::info(std::string_view text) { impl_->say(spdlog::level::info, 
 void LauncherLog::trouble(std::string_view text) { impl_->say(impl_->of_trouble, text); }
 void LauncherLog::debug(std::string_view text) { impl_->say(spdlog::level::debug, text); }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,15 +1,16 @@
 // LauncherLog writes the launcher's own lines, on stderr behind kLauncherMark and in the file of --log-file.
 //
-// On stderr stand those that the verbosity lets through: by way of the output pump while there is one, so that
-// they tear no worker's line, else directly. One that is closed or full loses lines, never the job; one that
-// takes nothing is waited for once, for kTimeout.
+// On stderr stand those that the verbosity lets through: by way of the output pump while there is one, so
+// that they tear no worker's line, else directly. One that is closed or full loses lines, never the job; one
+// that takes nothing is waited for once, for kTimeout.
 //
 // In the file stand all of them, each by one write behind what is there, which several nodes may share:
 //   2026-11-22 23:57:14.123 +00:00 node7 debug [4711] running -> stopping by worker_failed
-// Lines that cannot be written are lost; that is said once. While there is a pump its thread writes, so that a
-// file server that hangs does not keep the agent.
+// Lines that cannot be written are lost; that is said once. While there is a pump its thread writes, so that
+// a file server that hangs does not keep the agent.
 //
-// Much of what they tell comes from other machines, so all of it is made harmless here (launcher/harmless_text.hpp).
+// Much of what they tell comes from other machines, so all of it is made harmless here
+// (launcher/harmless_text.hpp).
 //
 // Created in main and handed down; used on the agent's thread.
 #pragma once
@@ -20,12 +21,13 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 class OutputPump;
 
-// Verbosity is what the launcher says besides errors and the report: nothing, what keeps it from the other nodes, what the user waits
-// for, everything it does.
+// Verbosity is what the launcher says besides errors and the report: nothing, what keeps it from the other
+// nodes, what the user waits for, everything it does.
 enum class Verbosity { quiet, troubles, usual, verbose };
 
 class LauncherLog {
@@ -41,13 +43,15 @@ class LauncherLog {
     // names the flag.
     std::optional<std::string> open_file(const std::string& path, const std::string& host);
 
-    // Has this pump write from now on, which outlives that; nullptr: it writes directly, and without the file if the pump hangs.
+    // Has this pump write from now on, which outlives that; nullptr: it writes directly, and without the file
+    // if the pump hangs.
     void speak_by(OutputPump* pump);
 
     // True if a line can be shown that is brought up to date in place: stderr is a terminal, and not --quiet.
     bool can_update() const;
 
-    // Shows that line, while there is a pump, cut to the terminal's width; empty: it goes. It is not in the file.
+    // Shows that line, while there is a pump, cut to the terminal's width; empty: it goes. It is not in the
+    // file.
     void update(std::string_view text);
 
     // Each line of `text` becomes a line of its own; an empty text is none.
@@ -62,4 +66,5 @@ class LauncherLog {
     std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -14,9 +14,10 @@
 #include <vector>
 
 #include "launcher/folder_claim.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // This much of the --rdzv-id is taken, beside a number and a host's name (HOST_NAME_MAX is 64).
@@ -121,7 +122,8 @@ void LogFolder::create(const std::string& path) {
         return;
     }
     if (errno != EEXIST) refuse(errno, path);
-    // A group that may write here may have made it. Some network file systems have another number for this user.
+    // A group that may write here may have made it. Some network file systems have another number for this
+    // user.
     const bool is_known = ::stat(job_.c_str(), &own) == 0 && ::lstat(path.c_str(), &there) == 0;
     if (!is_known || !S_ISDIR(there.st_mode) || there.st_uid != own.st_uid) refuse(EEXIST, path);
 }
@@ -307,4 +309,5 @@ bool LogFile::move_down(std::uint64_t from, std::uint64_t to) {
     return true;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -33,7 +33,8 @@
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // RunFolder is the run's own folder, when it has been made.
 struct RunFolder {
@@ -53,19 +54,21 @@ class LogFolder {
     LogFolder& operator=(const LogFolder&) = delete;
     ~LogFolder();
 
-    // Return the folder of a round, and that of one of its local ranks; created if it is not there, and so is all above it,
-    // under another name, if that has vanished. Throw a system_error that names --log-dir when that fails. Empty when there
-    // are no files.
+    // Return the folder of a round, and that of one of its local ranks; created if it is not there, and so is
+    // all above it, under another name, if that has vanished. Throw a system_error that names --log-dir when
+    // that fails. Empty when there are no files.
     std::string round(const PathFacts& facts, int round);
     std::string worker(const std::string& round_folder, int local_rank);
 
     // Returns the run's own folder; empty where there is none yet, or a folder for error files only.
     std::string run() const { return bare_ ? std::string() : job_; }
 
-    // Names the file for the reason of the worker's failure, in the folder that worker() gave; empty for none.
+    // Names the file for the reason of the worker's failure, in the folder that worker() gave; empty for
+    // none.
     std::string error_file(const std::string& worker_folder, int local_rank) const;
 
-    // Returns the folder among the temporary files that this has made, and removes if nothing is in it; empty for none.
+    // Returns the folder among the temporary files that this has made, and removes if nothing is in it; empty
+    // for none.
     std::string temporary() const { return chosen_by_user_ ? std::string() : base_; }
 
   private:
@@ -100,10 +103,12 @@ std::optional<std::string> log_dir_complaint(const OutputPlan& plan);
 // is full the older half of the tail is taken out, so the file is read from top to bottom like any other,
 // also after a crash. Tail and head begin and end at line ends where one is near.
 //
-// Others may cut it meanwhile (logrotate's copytruncate): what comes then stands at its end, without a hole before it.
+// Others may cut it meanwhile (logrotate's copytruncate): what comes then stands at its end, without a hole
+// before it.
 class LogFile {
   public:
-    // It is pwrite(2), which appends whatever the offset unless the middle is taken out. Tests put failures in.
+    // It is pwrite(2), which appends whatever the offset unless the middle is taken out. Tests put failures
+    // in.
     using WriteFunction = std::function<ssize_t(int, const void*, std::size_t, off_t)>;
 
     // The head takes a quarter of the limit, but no more than this.
@@ -153,4 +158,5 @@ class LogFile {
     int error_number_ = 0;
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

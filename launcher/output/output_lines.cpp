@@ -6,7 +6,8 @@
 
 #include "launcher/harmless_text.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 std::string_view LineSplitter::unfinished() const { return last_state(held_); }
 
@@ -107,8 +108,8 @@ void append_prefixed(std::string& out, std::string_view prefix, std::string_view
 
 bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
-// Counts the bytes of the escape sequence at the start of `text` has; 0 if there is none. CSI sequences end with a
-// letter or one of @[\]^_`{|}~, others with their second byte.
+// Counts the bytes of the escape sequence at the start of `text` has; 0 if there is none. CSI sequences end
+// with a letter or one of @[\]^_`{|}~, others with their second byte.
 std::size_t escape_size(std::string_view text) {
     if (text.empty() || text[0] != '\x1b') return 0;
     if (text.size() < 2 || text[1] != '[') return std::min<std::size_t>(text.size(), 2);
@@ -186,4 +187,5 @@ std::string fit_to_columns(std::string_view line, std::size_t columns) {
     return fitting;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

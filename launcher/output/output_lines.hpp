@@ -18,7 +18,8 @@
 
 #include "rendezvous/coordinator/first_failure.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 class LineSplitter {
   public:
@@ -68,18 +69,18 @@ class LineSplitter {
     std::string collapsed_;
 };
 
-// LastLines keeps the end of a stream for the failure report; where the reason stands further above, that comes first, then
-// a line that says how many are left out (last_words()).
+// LastLines keeps the end of a stream for the failure report; where the reason stands further above, that
+// comes first, then a line that says how many are left out (last_words()).
 //
-// Bounded: kMaxLastLines lines in all, each cut at kMaxLastLineText bytes (control_message.hpp). Fed with the blocks
-// of a LineSplitter.
+// Bounded: kMaxLastLines lines in all, each cut at kMaxLastLineText bytes (control_message.hpp). Fed with the
+// blocks of a LineSplitter.
 class LastLines {
   public:
     // Takes whole lines; or a piece of a line, which the next block continues.
     void add(std::string_view block);
 
-    // Returns them without their newlines, oldest first; a line that has not ended is the last one. `unfinished` is what
-    // came behind the last block.
+    // Returns them without their newlines, oldest first; a line that has not ended is the last one.
+    // `unfinished` is what came behind the last block.
     std::vector<std::string> lines(std::string_view unfinished = {}) const;
 
   private:
@@ -112,8 +113,8 @@ class ConsoleText {
     // True if the stream's line has not ended, and no other one stands behind it.
     bool is_open(int stream) const { return open_stream_ == stream; }
 
-    // Appends, for terminals only, what shows `text` as the passing line, cut to `columns`. An unfinished line of
-    // the same stream is continued by it.
+    // Appends, for terminals only, what shows `text` as the passing line, cut to `columns`. An unfinished
+    // line of the same stream is continued by it.
     void pass(std::string& out, int stream, std::string_view prefix, std::string_view text,
               std::size_t columns);
 
@@ -130,8 +131,9 @@ class ConsoleText {
     bool passing_ = false;
 };
 
-// Cuts a line to the beginning that takes no more than `columns` columns: one for each UTF-8 character, none for
-// escape sequences, which are all kept.
+// Cuts a line to the beginning that takes no more than `columns` columns: one for each UTF-8 character, none
+// for escape sequences, which are all kept.
 std::string fit_to_columns(std::string_view line, std::size_t columns);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -6,9 +6,10 @@
 #include <cctype>
 
 #include "launcher/path_template.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -23,8 +24,8 @@ std::string_view leading_name(std::string_view text) {
     return text.substr(0, size);
 }
 
-// Reads what a dollar sign at the start of `text` stands for: the name, and how many bytes it takes with the sign.
-// No name where the rules of string.Template see none.
+// Reads what a dollar sign at the start of `text` stands for: the name, and how many bytes it takes with the
+// sign. No name where the rules of string.Template see none.
 std::pair<std::string_view, std::size_t> dollar_name(std::string_view text) {
     if (text.size() > 1 && text[1] == '{') {
         const auto name = leading_name(text.substr(2));
@@ -312,4 +313,5 @@ std::variant<OutputPlan, std::string> parse_output_options(const OutputOptions& 
     return plan;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -30,7 +30,8 @@
 
 #include "launcher/rank_set.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // LineOrigin says whose line it is.
 struct LineOrigin {
@@ -50,12 +51,12 @@ class LinePrefix {
   public:
     LinePrefix() = default;  // nothing
 
-    // Reads `{host} {rank} {local_rank} {role} {time} {stream}`; `{{` and `}}` are the braces themselves. Otherwise
-    // what is wrong, in words that go behind the flag and its value.
+    // Reads `{host} {rank} {local_rank} {role} {time} {stream}`; `{{` and `}}` are the braces themselves.
+    // Otherwise what is wrong, in words that go behind the flag and its value.
     static std::variant<LinePrefix, std::string> parse(std::string_view text);
 
-    // Reads `${role_name} ${rank} ${local_rank} ${hostname}`, with or without braces; `$$` is a dollar sign and
-    // everything else stays as it is.
+    // Reads `${role_name} ${rank} ${local_rank} ${hostname}`, with or without braces; `$$` is a dollar sign
+    // and everything else stays as it is.
     static LinePrefix parse_dollar(std::string_view text);
 
     // Makes torchrun's header of tee'd lines, without a blank behind it: `[<role><local_rank>]:`.
@@ -162,4 +163,5 @@ std::optional<std::uint64_t> parse_size(std::string_view text);
 // Makes the plan, or one line that names the flag, its value and the form it has to have.
 std::variant<OutputPlan, std::string> parse_output_options(const OutputOptions& options);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -6,9 +6,10 @@
 
 #include "launcher/output/pump_loop.hpp"
 #include "launcher/output/worker_channel.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 namespace asio = boost::asio;
 
@@ -246,4 +247,5 @@ std::vector<std::string> OutputPump::stop() {
     return loop_->losses();
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -5,8 +5,8 @@
 // neither supervision nor the agent's heartbeat: then the workers' pipes fill and the workers wait, nobody
 // else. A console that was closed is no error; files are still written. No signal is ever handled there.
 //
-// output_lines.hpp says what a stream passes on (carriage returns), and what stands on one line of the console.
-// Unfinished lines are shown on a terminal and in files twice a second, elsewhere when they or the
+// output_lines.hpp says what a stream passes on (carriage returns), and what stands on one line of the
+// console. Unfinished lines are shown on a terminal and in files twice a second, elsewhere when they or the
 // stream end.
 //
 // Made and called by the agent on its thread, after the guardian was started (nothing may fork without exec
@@ -29,7 +29,8 @@
 #include "launcher/process/process_runner.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 class PumpLoop;
 struct OutputRouteParts;
@@ -47,8 +48,8 @@ struct RoundIdentity {
     bool is_alone = true;  // the job never has another node
 };
 
-// WorkerStreams is what open() makes for a worker: its ends of the streams. They are put into its WorkerSpec and closed
-// (this object destroyed) once it was started, or the streams would never end.
+// WorkerStreams is what open() makes for a worker: its ends of the streams. They are put into its WorkerSpec
+// and closed (this object destroyed) once it was started, or the streams would never end.
 struct WorkerStreams {
     OwnedDescriptor out;  // none: nobody wants to see it
     OwnedDescriptor err;
@@ -67,13 +68,14 @@ struct OutputPumpSettings {
 
 class OutputPump {
   public:
-    // drain() waits so long for a console that takes nothing at all, which is enough to read a page in a pager; and so long
-    // when the user is in a hurry.
+    // drain() waits so long for a console that takes nothing at all, which is enough to read a page in a
+    // pager; and so long when the user is in a hurry.
     static constexpr std::chrono::milliseconds kConsoleTimeout{60'000};
     static constexpr std::chrono::milliseconds kShortConsoleTimeout{1000};
     // stop() waits so long for the thread to end.
     static constexpr std::chrono::milliseconds kStopTimeout{2000};
-    // The thread may take so much longer than it should (a file server that hangs) before the agent goes on without it.
+    // The thread may take so much longer than it should (a file server that hangs) before the agent goes on
+    // without it.
     static constexpr std::chrono::milliseconds kAnswerTimeout{1000};
 
     // `on_notice` is told, once for each file, that something is being dropped.
@@ -83,8 +85,9 @@ class OutputPump {
     OutputPump& operator=(const OutputPump&) = delete;
     ~OutputPump();
 
-    // Throws system_error if a folder that is needed cannot be made. One that has vanished since the last round is made
-    // anew; if that fails the round has no files, what should be in them goes to the console, and a notice says so.
+    // Throws system_error if a folder that is needed cannot be made. One that has vanished since the last
+    // round is made anew; if that fails the round has no files, what should be in them goes to the console,
+    // and a notice says so.
     void begin_round(const RoundIdentity& identity);
 
     // Returns the round's folder if somebody wants logs; else empty, though there may be error files.
@@ -93,7 +96,8 @@ class OutputPump {
     // Returns what LogFolder::temporary() does.
     std::string temporary_folder() const { return folder_.temporary(); }
 
-    // Opens the streams of so many workers from these ranks on, by local rank. Throws system_error if there are no descriptors left.
+    // Opens the streams of so many workers from these ranks on, by local rank. Throws system_error if there
+    // are no descriptors left.
     std::vector<WorkerStreams> open(int local_rank, int rank, int workers = 1);
 
     // Reads what the worker has left in its pipes and gives the last lines of its stderr, oldest first (at
@@ -101,9 +105,9 @@ class OutputPump {
     // has ended; also good after finish(), until the local rank is opened again.
     void last_lines(int local_rank, std::function<void(std::vector<std::string>)> done);
 
-    // Is called when the worker's process group is gone. `done` comes when everything it printed was taken over,
-    // at the latest after kDrainTimeout: of a stream still open only what is in it then is taken, whenever
-    // the console allows it.
+    // Is called when the worker's process group is gone. `done` comes when everything it printed was taken
+    // over, at the latest after kDrainTimeout: of a stream still open only what is in it then is taken,
+    // whenever the console allows it.
     void finish(int local_rank, std::function<void()> done);
 
     // Shows the last lines of the worker's stderr if its stderr does not go to the console: the failing
@@ -113,8 +117,8 @@ class OutputPump {
     // Shows a line of the launcher's own, on stderr and never inside another line.
     void announce(std::string line);
 
-    // Shows, on terminals only, the launcher's passing line on stderr, in place of the last one; empty: none. It goes
-    // away before anything else is shown there.
+    // Shows, on terminals only, the launcher's passing line on stderr, in place of the last one; empty: none.
+    // It goes away before anything else is shown there.
     void pass(std::string line);
 
     // Has the thread do what may hang; what it returns is told as a notice.
@@ -123,8 +127,8 @@ class OutputPump {
     // Has the workers' terminals follow the terminal's size, which has changed (SIGWINCH).
     void window_changed();
 
-    // Brings out what is left at the end of the job: `done` comes when everything is on the console, or when the console has taken
-    // nothing for so long.
+    // Brings out what is left at the end of the job: `done` comes when everything is on the console, or when
+    // the console has taken nothing for so long.
     void drain(std::function<void()> done, std::chrono::milliseconds timeout = kConsoleTimeout);
 
     // Ends the thread at once, whatever the consoles did not take yet; what is in the workers' pipes is still
@@ -165,4 +169,5 @@ class OutputPump {
     bool hangs_ = false;
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -15,129 +15,8 @@
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun::inline launch {
-namespace {
-
-// Composed text is written before it grows beyond this.
-constexpr std::size_t kComposed = 64 * 1024;
-
-std::string rendered(const LinePrefix& prefix) {
-    if (!prefix.uses_time()) return prefix.render({});
-    const std::int64_t now = unix_time_now_ms();
-    return prefix.render(wall_clock_text(now, local_utc_offset(now)));
-}
-
-void show(OutputConsole& console, int number, const std::string& prefix, std::string_view block) {
-    if (console.writer.buffer().empty() && block.size() > kComposed / 4 &&
-        console.text.takes_as_is(number, prefix)) {
-        console.text.wrote_as_is(number, block);
-        console.writer.write(block);
-        return;
-    }
-    console.text.add(console.writer.buffer(), number, prefix, block);
-    if (console.writer.buffer().size() > kComposed) console.writer.flush();
-}
-
-// What the worker has written and nobody has read yet, in bytes.
-std::size_t unread_of(PumpStream& stream) {
-    int in_pipe = 0;
-    const bool is_known =
-        stream.reader.is_open() && ::ioctl(stream.reader.native_handle(), FIONREAD, &in_pipe) == 0;
-    return is_known && in_pipe > 0 ? static_cast<std::size_t>(in_pipe) : 0;
-}
-
-}  // namespace
-
-OutputRoute::OutputRoute(OutputRouteParts parts) : parts_(std::move(parts)) {}
-
-void OutputRoute::take(std::string_view bytes) {
-    splitter_.push(bytes, [this](std::string_view block) { pass_on(block); });
-    const bool somewhere = parts_.file != nullptr || parts_.console != nullptr;
-    unseen_ = somewhere && !splitter_.unfinished().empty();
-}
-
-void OutputRoute::end() {
-    const std::string rest = splitter_.take_rest();
-    if (!rest.empty()) pass_on(rest);
-    unseen_ = false;
-}
-
-void OutputRoute::close_files() {
-    parts_.file.reset();
-    parts_.filtered.reset();
-}
-
-void OutputRoute::show_unfinished() {
-    unseen_ = false;
-    const std::string_view text = splitter_.unfinished();
-    if (parts_.file) parts_.file->show_unfinished(text);
-    OutputConsole* console = parts_.console;
-    if (console == nullptr) return;
-    if (!console->writer.is_terminal()) {
-        // It may be in the midst of a line that comes at this moment; and every second look is enough for who cannot redraw one.
-        unseen_ = waits_ = !waits_;
-        return waits_ ? void() : show_begun(text);
-    }
-    console->text.pass(console->writer.buffer(), parts_.number, rendered(parts_.prefix), text,
-                       console->writer.columns() - 1);
-}
-
-// A pipe is given what has come of the line since; a line that began anew, or whose beginning another stream's line has
-// cut off, is given as a whole.
-void OutputRoute::show_begun(std::string_view line) {
-    if (line == shown_) return;
-    const bool goes_on = parts_.console->text.is_open(parts_.number);
-    const bool is_same = goes_on && line.starts_with(shown_);
-    std::string text(is_same ? line.substr(shown_.size()) : line);
-    if (goes_on && !is_same && !shown_.empty()) text.insert(0, "\r" + rendered(parts_.prefix));
-    shown_ = line.ends_with('\n') ? "" : line;
-    show(*parts_.console, parts_.number, rendered(parts_.prefix), text);
-}
-
-void OutputRoute::replay(OutputConsole& console) const {
-    const std::string prefix = rendered(parts_.prefix);
-    for (const std::string& line : last_lines()) {
-        console.text.add(console.writer.buffer(), parts_.number, prefix, line + "\n");
-    }
-}
-
-void OutputRoute::pass_on(std::string_view block) {
-    if (parts_.file) parts_.file->write(block);
-    if (parts_.filtered) filter(block);
-    if (parts_.keeps_last_lines) last_lines_.add(block);
-    if (parts_.console == nullptr) return;
-    waits_ = false;
-    if (!shown_.empty()) {
-        const auto line = block.substr(0, std::min(block.find('\n'), block.size() - 1) + 1);
-        show_begun(line);
-        shown_.clear();
-        block.remove_prefix(line.size());
-    }
-    show(*parts_.console, parts_.number, rendered(parts_.prefix), block);
-}
-
-void OutputRoute::filter(std::string_view block) {
-    filtered_.clear();
-    std::string header;
-    while (!block.empty()) {
-        const auto size = std::min(block.find('\n'), block.size() - 1) + 1;
-        const auto line = block.substr(0, size);
-        block.remove_prefix(size);
-        if (!matches(line)) continue;
-        if (header.empty()) header = rendered(parts_.header);
-        filtered_ += header;
-        filtered_ += line;
-        if (line.back() != '\n') filtered_ += '\n';
-    }
-    if (!filtered_.empty()) parts_.filtered->write(filtered_);
-}
-
-bool OutputRoute::matches(std::string_view line) const {
-    return std::any_of(parts_.filters.begin(), parts_.filters.end(), [line](const std::string& filter) {
-        return line.find(filter) != std::string_view::npos;
-    });
-}
-
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 namespace asio = boost::asio;
@@ -151,6 +30,14 @@ constexpr int kLauncherStream = INT_MAX;
 
 // One stream is read so often in one go for last_lines: a grandchild may write for ever.
 constexpr int kMaxReadsAtOnce = 16;
+
+// What the worker has written and nobody has read yet, in bytes.
+std::size_t unread_of(PumpStream& stream) {
+    int in_pipe = 0;
+    const bool is_known =
+        stream.reader.is_open() && ::ioctl(stream.reader.native_handle(), FIONREAD, &in_pipe) == 0;
+    return is_known && in_pipe > 0 ? static_cast<std::size_t>(in_pipe) : 0;
+}
 
 // While a console takes nothing, the streams that go there are not read.
 bool is_wanted(const PumpStream& stream) {
@@ -257,7 +144,8 @@ void PumpLoop::look_at(const Worker& worker) {
 void PumpLoop::update(const Worker& worker) {
     worker->is_update_due = false;
     for (PumpStream& stream : worker->streams) {
-        // A state that nobody can see now is shown later, and a line whose rest has come does not stand: it is only unread.
+        // A state that nobody can see now is shown later, and a line whose rest has come does not stand: it
+        // is only unread.
         if (stream.route.has_unseen() && is_wanted(stream) && unread_of(stream) == 0)
             stream.route.show_unfinished();
     }
@@ -293,14 +181,17 @@ PumpLoop::Worker PumpLoop::find(int local_rank) const {
 // --- consoles ---
 
 // The thread shows what it was given in these steps:
-// 1. It waits for input of the workers, room in a blocked console, commands of the agent, and times; nothing else.
-// 2. Input of a stream goes through its route into files and into the buffers of the consoles. A stream whose console is
-//    blocked is not awaited, so the worker's pipe fills and the worker waits, nobody else.
-// 3. After each handler the consoles are settled once for all that came meanwhile (settle_soon): the loop looks at its
-//    descriptors in between.
-// 4. Settling writes the buffers out, then the launcher's own lines; a console that does not take everything is blocked
-//    until its descriptor is writable, and the streams that were held back for it are awaited again after that.
-// 5. While draining, settling also looks whether everything is shown; the timeout begins anew as long as anything moves.
+// 1. It waits for input of the workers, room in a blocked console, commands of the agent, and times; nothing
+//    else.
+// 2. Input of a stream goes through its route into files and into the buffers of the consoles. A stream whose
+//    console is blocked is not awaited, so the worker's pipe fills and the worker waits, nobody else.
+// 3. After each handler the consoles are settled once for all that came meanwhile (settle_soon): the loop
+//    looks at its descriptors in between.
+// 4. Settling writes the buffers out, then the launcher's own lines; a console that does not take everything
+//    is blocked until its descriptor is writable, and the streams that were held back for it are awaited
+//    again after that.
+// 5. While draining, settling also looks whether everything is shown; the timeout begins anew as long as
+//    anything moves.
 void PumpLoop::settle_soon() {
     const bool has_output = std::any_of(consoles_.begin(), consoles_.end(), [](OutputConsole& console) {
         return !console.writer.buffer().empty();
@@ -495,4 +386,5 @@ void PumpLoop::end() {
     context_.stop();
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

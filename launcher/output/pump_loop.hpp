@@ -1,8 +1,8 @@
-// PumpLoop is the thread inside OutputPump, which runs one io_context. It waits for streams, consoles, commands and
-// times, and for nothing else: no console is written to that does not take anything.
+// PumpLoop is the thread inside OutputPump, which runs one io_context. It waits for streams, consoles,
+// commands and times, and for nothing else: no console is written to that does not take anything.
 //
-// Everything but start(), post() and wait_for_end() runs on the thread; commands are closures that do. The thread keeps it
-// alive itself, so that an agent can go without one that hangs in a dead file server.
+// Everything but start(), post() and wait_for_end() runs on the thread; commands are closures that do. The
+// thread keeps it alive itself, so that an agent can go without one that hangs in a dead file server.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -17,72 +17,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "launcher/output/console_writer.hpp"
-#include "launcher/output/log_file.hpp"
-#include "launcher/output/output_lines.hpp"
 #include "launcher/output/output_plan.hpp"
+#include "launcher/output/output_route.hpp"
 
-namespace ddprun::inline launch {
-
-// OutputConsole is one console of the launcher: stdout, stderr, or both if they are the same thing.
-struct OutputConsole : AwaitedConsole {
-    using AwaitedConsole::AwaitedConsole;
-    ConsoleText text;
-};
-
-struct OutputRouteParts {
-    int number = 0;                    // of the stream, never used for another one
-    OutputConsole* console = nullptr;  // none: it does not go there
-    LinePrefix prefix;                 // everything but the time filled in, like that of `header`
-    std::unique_ptr<LogFile> file;
-    std::shared_ptr<LogFile> filtered;  // shared by all local ranks
-    std::vector<std::string> filters;
-    LinePrefix header;  // before the lines in `filtered`
-    bool keeps_last_lines = false;
-};
-
-// OutputRoute is the way of one stream's bytes from the reading end on: lines, then log file, filters, last
-// lines and console. Owned by the pump and used by its thread only; it never waits for anything.
-class OutputRoute {
-  public:
-    explicit OutputRoute(OutputRouteParts parts);
-
-    void take(std::string_view bytes);
-
-    // Tells that the stream has ended: what is left goes out as it is. Nothing is taken then.
-    void end();
-    void close_files();
-
-    // True if there is an unfinished line, or a new state of one, that nobody can see yet.
-    bool has_unseen() const { return unseen_; }
-    void show_unfinished();
-
-    std::vector<std::string> last_lines() const { return last_lines_.lines(splitter_.unfinished()); }
-
-    // Shows the last lines on `console`, in this stream's way.
-    void replay(OutputConsole& console) const;
-
-    OutputConsole* console() const { return parts_.console; }
-    const LogFile* file() const { return parts_.file.get(); }
-    const LogFile* filtered_file() const { return parts_.filtered.get(); }
-
-  private:
-    void pass_on(std::string_view block);
-    void show_begun(std::string_view line);
-    void filter(std::string_view block);
-    bool matches(std::string_view line) const;
-
-    OutputRouteParts parts_;
-    LineSplitter splitter_;
-    LastLines last_lines_;
-    std::string filtered_;
-    std::string shown_;  // what a console that is no terminal has of the line that has not ended
-    bool unseen_ = false;
-    bool waits_ = false;  // with that for the next time
-};
+namespace ddprun {
+inline namespace launch {
 
 // This many lines of the launcher may wait for a blocked console; later ones are thrown away.
 inline constexpr std::size_t kMaxAnnouncements = 1000;
@@ -181,4 +122,5 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     bool has_held_back_ = false;  // a stream, for the sake of its console
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

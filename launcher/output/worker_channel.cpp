@@ -9,9 +9,10 @@
 #include <cstdlib>
 
 #include "launcher/process/descriptors.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 void set_nonblocking(int fd) {
@@ -70,4 +71,5 @@ void copy_window_size(int like, int reader) {
     if (::ioctl(like, TIOCGWINSZ, &size) == 0) ::ioctl(reader, TIOCSWINSZ, &size);
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

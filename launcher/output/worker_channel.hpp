@@ -5,7 +5,8 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 struct WorkerChannel {
     OwnedDescriptor reader;  // the launcher's
@@ -22,15 +23,16 @@ inline constexpr int kLargePipes = 16;
 // Throws system_error when there are no descriptors left.
 WorkerChannel make_pipe_channel(int size);
 
-// Makes a pseudo-terminal of the size of the terminal `like`, which passes bytes on as they are: what is right for
-// that terminal is done by that terminal. A pipe of `size` where there are no pseudo-terminals.
+// Makes a pseudo-terminal of the size of the terminal `like`, which passes bytes on as they are: what is
+// right for that terminal is done by that terminal. A pipe of `size` where there are no pseudo-terminals.
 WorkerChannel make_terminal_channel(int like, int size);
 
-// Makes a pseudo-terminal of the size and with the modes of the terminal `like`, for a program that a person works
-// with. Throws system_error where there are none.
+// Makes a pseudo-terminal of the size and with the modes of the terminal `like`, for a program that a person
+// works with. Throws system_error where there are none.
 WorkerChannel make_interactive_channel(int like);
 
 // Gives the worker's terminal the present size of the terminal `like`.
 void copy_window_size(int like, int reader);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

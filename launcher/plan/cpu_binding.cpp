@@ -7,7 +7,8 @@
 #include <tuple>
 #include <utility>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 using Groups = std::vector<CpuList>;  // CPUs that are handed out together
@@ -79,8 +80,8 @@ std::vector<Seat> seats_of(const CpuBindRequest& request, const std::vector<CpuP
     return seats;
 }
 
-// Returns the part of the groups that is this place's, the first ones one larger where they cannot be equal. Where they do not
-// suffice, several have the same.
+// Returns the part of the groups that is this place's, the first ones one larger where they cannot be equal.
+// Where they do not suffice, several have the same.
 CpuList share(const Groups& groups, int place, int peers) {
     const int count = static_cast<int>(groups.size());
     if (count < peers) return sorted(groups[static_cast<std::size_t>(place * count / peers)]);
@@ -253,8 +254,8 @@ CpuBindRequest cpu_request(const BindingRequest& devices, CpuBind bind, const No
     return request;
 }
 
-// Returns the one node that its CPUs are of, where there are others. The kernel takes the memory near a CPU that asks for it
-// anyway; a policy keeps that so when the scheduler or another process gets in between.
+// Returns the one node that its CPUs are of, where there are others. The kernel takes the memory near a CPU
+// that asks for it anyway; a policy keeps that so when the scheduler or another process gets in between.
 int memory_node_of(const CpuList& cpus, const Topology& topology) {
     const CpuList nodes = topology.nodes_of(cpus);
     const bool has_memory =
@@ -300,4 +301,5 @@ std::variant<NodePlacement, std::string> place_workers(BindingRequest devices, C
     return node;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,7 +1,9 @@
-// CPU binding decides which CPUs each worker of this node may run on, out of those that the launcher may use. Pure.
+// CPU binding decides which CPUs each worker of this node may run on, out of those that the launcher may use.
+// Pure.
 //
-// A worker's NUMA node is that of its GPU. Without GPUs, where theirs is unknown, and where none of its CPUs may be
-// used, workers are spread over the nodes in proportion to the cores there, in order of the local rank.
+// A worker's NUMA node is that of its GPU. Without GPUs, where theirs is unknown, and where none of its CPUs
+// may be used, workers are spread over the nodes in proportion to the cores there, in order of the local
+// rank.
 #pragma once
 
 #include <optional>
@@ -13,10 +15,11 @@
 #include "launcher/plan/device_binding.hpp"
 #include "launcher/plan/topology.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
-// CpuBind is the choice of --bind and --numa-binding. Those of torchrun share cores and caches out among all GPUs that can be seen, whether a
-// worker uses them or not, as torchrun does.
+// CpuBind is the choice of --bind and --numa-binding. Those of torchrun share cores and caches out among all
+// GPUs that can be seen, whether a worker uses them or not, as torchrun does.
 enum class CpuBind {
     none,
     cores,      // each worker has cores of its own, near its GPU; where they do not suffice, CPUs are shared
@@ -33,8 +36,8 @@ struct CpuBindRequest {
     CpuBind bind = CpuBind::none;
     std::vector<CpuPlace> cpus;  // that the launcher may use, sorted
     int workers = 1;
-    // It has the NUMA node of each GPU that the node's workers see, in the order in which they take them; nothing where it is
-    // not known. More workers than GPUs take them in turn.
+    // It has the NUMA node of each GPU that the node's workers see, in the order in which they take them;
+    // nothing where it is not known. More workers than GPUs take them in turn.
     std::vector<std::optional<int>> gpu_nodes;
 };
 
@@ -44,8 +47,9 @@ std::variant<std::vector<CpuList>, std::string> bind_cpus(const CpuBindRequest& 
 // Returns OMP_NUM_THREADS for each of `local_workers`: at least 1.
 int omp_threads(int usable, int local_workers);
 
-// Returns OMP_NUM_THREADS of each worker: its CPUs, of which one that several may use counts in part; less where a quota pays
-// for fewer than are bound, which are `usable`; at least 1. Where nothing is bound, its part of those.
+// Returns OMP_NUM_THREADS of each worker: its CPUs, of which one that several may use counts in part; less
+// where a quota pays for fewer than are bound, which are `usable`; at least 1. Where nothing is bound, its
+// part of those.
 std::vector<int> threads_of(const std::vector<CpuList>& bound, int usable);
 
 // --- each worker's GPU, CPUs, memory and network adapter, which are decided together
@@ -57,7 +61,8 @@ struct WorkerPlacement {
     int memory_node = -1;    // whose memory is preferred; -1: no policy
 };
 
-// Says where a worker runs, for -v and --dry-run: "CPUs 0-7, NUMA node 0 and its memory, GPU 4 (0000:3b:00.0, NUMA node 0), NIC mlx5_0".
+// Says where a worker runs, for -v and --dry-run: "CPUs 0-7, NUMA node 0 and its memory, GPU 4 (0000:3b:00.0,
+// NUMA node 0), NIC mlx5_0".
 std::string placement_text(const WorkerPlacement& worker, const NodeDevices& devices,
                            const Topology& topology);
 
@@ -81,8 +86,10 @@ struct NodePlacement {
     std::string remark;                 // what of the binding cannot be done, in one line; empty: nothing
 };
 
-// Places the workers, or returns the line that refuses it. It takes the hardware's devices, not `devices.devices`.
+// Places the workers, or returns the line that refuses it. It takes the hardware's devices, not
+// `devices.devices`.
 std::variant<NodePlacement, std::string> place_workers(BindingRequest devices, CpuBind bind,
                                                        const NodeHardware& hardware);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr const char* kCuda = "CUDA_VISIBLE_DEVICES";
@@ -237,7 +238,8 @@ constexpr const char* kNone = "--gpu-bind none leaves the devices to the program
 
 const char* plural(int count) { return count == 1 ? "" : "s"; }
 
-// An inherited mask is that list already. Intel's are counted otherwise by programs that choose another hierarchy themselves.
+// An inherited mask is that list already. Intel's are counted otherwise by programs that choose another
+// hierarchy themselves.
 std::optional<std::string> list_of_all(const NodeDevices& devices) {
     if (devices.mask || devices.vendor == GpuVendor::intel || !devices.uncounted.empty()) return std::nullopt;
     std::string list;
@@ -302,4 +304,5 @@ DeviceBinding bind_device(const BindingRequest& request, ProgramKind kind, int l
     return {.mask = request.devices.gpus.at(static_cast<std::size_t>(*device)).entry, .ddprun_device = "0"};
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,14 +1,15 @@
 // Which GPUs the launcher was given, and which of them each worker of this node sees and calls its own. Pure.
 //
-// The variables of masks say the first, by which schedulers and people hide GPUs.
-// A mask is a list of indices and names, separated by commas. Its entries are handed on as they are and nothing is
-// ever added to them. As for CUDA, the list ends before the first entry that is none ("-1", "NoDevFiles", nothing at
-// all), so "" and "-1" mean no device.
+// The variables of masks say the first, by which schedulers and people hide GPUs. A mask is a list of indices
+// and names, separated by commas. Its entries are handed on as they are and nothing is ever added to them. As
+// for CUDA, the list ends before the first entry that is none ("-1", "NoDevFiles", nothing at all), so "" and
+// "-1" mean no device.
 //
 //   NVIDIA  CUDA_VISIBLE_DEVICES: indices, GPU-… and MIG-…
-//   AMD     ROCR_VISIBLE_DEVICES, and among what that leaves HIP_VISIBLE_DEVICES, or CUDA_VISIBLE_DEVICES where that
-//           is not set: indices and GPU-…; the latter two count as not set where they are empty
-//   Intel   ZE_AFFINITY_MASK: indices, and DEVICE.TILE. A tile is a device, unless ZE_FLAT_DEVICE_HIERARCHY is COMPOSITE.
+//   AMD     ROCR_VISIBLE_DEVICES, and among what that leaves HIP_VISIBLE_DEVICES, or CUDA_VISIBLE_DEVICES
+//           where that is not set: indices and GPU-…; the latter two count as not set where they are empty
+//   Intel   ZE_AFFINITY_MASK: indices, and DEVICE.TILE. A tile is a device, unless ZE_FLAT_DEVICE_HIERARCHY
+//           is COMPOSITE.
 #pragma once
 
 #include <optional>
@@ -20,7 +21,8 @@
 #include "launcher/plan/topology.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // VisibleGpu is one that workers may see.
 struct VisibleGpu {
@@ -45,8 +47,8 @@ struct NodeDevices {
 // Returns the devices that a mask of this vendor lets through.
 std::vector<std::string> mask_entries(std::string_view mask, GpuVendor vendor = GpuVendor::nvidia);
 
-// Finds what the variables let through of this node's GPUs. Where it has none, the variable that is set says whose they are
-// (on a machine whose GPUs cannot be seen).
+// Finds what the variables let through of this node's GPUs. Where it has none, the variable that is set says
+// whose they are (on a machine whose GPUs cannot be seen).
 NodeDevices find_devices(const Environment& environment, const NodeGpus& node);
 
 // Where devices could not be counted, the user who wants more workers knows of more: returns so many.
@@ -71,7 +73,8 @@ struct BindingRequest {
     NodeDevices devices;
 };
 
-// DeviceBinding is what one worker's environment gets; nothing means that the variable is left as it was inherited.
+// DeviceBinding is what one worker's environment gets; nothing means that the variable is left as it was
+// inherited.
 struct DeviceBinding {
     std::optional<std::string> mask;  // value of NodeDevices::variable
     std::optional<std::string> ddprun_device;
@@ -82,13 +85,16 @@ struct DeviceBinding {
 // Returns the place of a worker's device among those of the node; nothing where they are left to the program.
 std::optional<int> device_of(const BindingRequest& request, int local_rank);
 
-// Returns a line that refuses more workers than devices, or variables that contradict each other; empty: none does.
+// Returns a line that refuses more workers than devices, or variables that contradict each other; empty: none
+// does.
 std::string refuse_devices(const BindingRequest& request);
 
 // Says what `automatic` is for a program: only a native one is known not to count its devices by LOCAL_RANK.
 GpuBind bind_of(GpuBind bind, ProgramKind kind);
 
-// Binds a worker of such a program, where nothing is refused. With shared devices the workers take them in turn.
+// Binds a worker of such a program, where nothing is refused. With shared devices the workers take them in
+// turn.
 DeviceBinding bind_device(const BindingRequest& request, ProgramKind kind, int local_rank);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 std::vector<Network> networks_of(const std::string& text) {
@@ -133,4 +134,5 @@ std::string loopback_of(const std::string& master_addr) {
     return is_loopback_address(master_addr) ? master_addr : "127.0.0.1";
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

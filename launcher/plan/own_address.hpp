@@ -1,5 +1,5 @@
-// Which address and interface this node's workers are to use towards other nodes: what the user says, else those that carry
-// the rendezvous. Pure.
+// Which address and interface this node's workers are to use towards other nodes: what the user says, else
+// those that carry the rendezvous. Pure.
 #pragma once
 
 #include <array>
@@ -11,7 +11,8 @@
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // OwnAddress is what the user has said; empty: nothing.
 struct OwnAddress {
@@ -30,12 +31,13 @@ struct OwnAddressRequest {
     std::vector<LocalAddress> own;
 };
 
-// Chooses the address of --local-addr, which has to be one of this machine's and of the networks; else the first one of the first
-// network that has any, loopback's last. Or one line that names the flag, its value and this node's addresses.
+// Chooses the address of --local-addr, which has to be one of this machine's and of the networks; else the
+// first one of the first network that has any, loopback's last. Or one line that names the flag, its value
+// and this node's addresses.
 std::variant<OwnAddress, std::string> choose_own_address(const OwnAddressRequest& request);
 
-// Gloo, NCCL and TensorPipe take an interface's name by these variables. Otherwise they take what the machine's own name stands
-// for (127.0.1.1 on a stock Debian) or the first interface they like (docker0).
+// Gloo, NCCL and TensorPipe take an interface's name by these variables. Otherwise they take what the
+// machine's own name stands for (127.0.1.1 on a stock Debian) or the first interface they like (docker0).
 inline constexpr std::array<const char*, 3> kInterfaceVariables = {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME",
                                                                    "TP_SOCKET_IFNAME"};
 
@@ -70,4 +72,5 @@ std::string interface_text(const std::vector<std::string>& names, const Carrier&
 // Returns the address by which the workers of a node without others reach each other.
 std::string loopback_of(const std::string& master_addr);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

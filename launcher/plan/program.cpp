@@ -13,9 +13,10 @@
 #include "launcher/plan/program_words.hpp"
 #include "launcher/plan/rank_command.hpp"
 #include "rendezvous/job/exit_status.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr std::string_view kZip = "PK\x03\x04";
@@ -45,7 +46,8 @@ bool names_launcher(const std::vector<std::string>& words) {
     return std::any_of(words.begin(), words.end(), is_launcher);
 }
 
-// True if it is for another interpreter than Python, which a wrapper may start: "#!/usr/bin/env -S uv run python".
+// True if it is for another interpreter than Python, which a wrapper may start: "#!/usr/bin/env -S uv run
+// python".
 bool names_other_interpreter(const std::vector<std::string>& words) {
     return !words.empty() && std::none_of(words.begin(), words.end(), is_python) && !names_launcher(words);
 }
@@ -133,7 +135,8 @@ namespace {
 
 constexpr std::string_view kMacro = "local_rank";
 
-// torchrun's worker does this with --run-path: an exception is recorded without the program's doing. It has no `$`.
+// torchrun's worker does this with --run-path: an exception is recorded without the program's doing. It has
+// no `$`.
 constexpr const char* kRunPath = R"(import json, os, runpy, sys, time, traceback
 sys.argv = sys.argv[1:]
 try:
@@ -243,4 +246,5 @@ std::vector<std::string> argv_for_worker(const Program& program, int local_rank)
     return argv;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,5 +1,6 @@
-// Which program a worker runs, from the user's words on the command line to the argv of each worker, and of what kind it is:
-// one's own binary, Python, or something that may start anything. Only look_at_program() reads a file.
+// Which program a worker runs, from the user's words on the command line to the argv of each worker, and of
+// what kind it is: one's own binary, Python, or something that may start anything. Only look_at_program()
+// reads a file.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,8 @@
 
 #include "launcher/program_fault.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // What is said where a script's lines, or the words in one, end as Windows has it.
 inline constexpr const char* kCarriageReturnRemedy =
@@ -39,17 +41,18 @@ struct ProgramFile {
 // Returns whom the first line of a text is for, if that is not Python: "bash"; else empty.
 std::string other_interpreter(std::string_view text);
 
-// Tells the kind of a program that is executed as it is: python, native or other. A name counts, and so does that of the file behind
-// its links; a binary that is given Python, or a file of it, to run is a wrapper as well.
+// Tells the kind of a program that is executed as it is: python, native or other. A name counts, and so does
+// that of the file behind its links; a binary that is given Python, or a file of it, to run is a wrapper as
+// well.
 ProgramKind kind_of(const std::vector<std::string>& words, const ProgramFile& file);
 
-// Looks at what the user called `name`. `executable` is the file that execvp would take for it; empty: none. Reads the
-// beginning of the file. It is for Python, as torchrun would run it, where nothing else could:
-//   a folder with __main__.py, a zip archive (without a first line of its own for the system),
-//   a file that cannot be executed, unless that is a binary, or another interpreter's by its first line ("#!/bin/sh"), or without one by
-//   the ending of its name (runner_by_ending),
-//   a script whose first line names this launcher ("#!/usr/bin/env -S ddprun"), which would start itself without end, and
-//   a Python script with Windows line ends, of which the system finds no interpreter.
+// Looks at what the user called `name`. `executable` is the file that execvp would take for it; empty: none.
+// Reads the beginning of the file. It is for Python, as torchrun would run it, where nothing else could:
+//   a folder with __main__.py, a zip archive (without a first line of its own for the system), a file that
+//   cannot be executed, unless that is a binary, or another interpreter's by its first line ("#!/bin/sh"), or
+//   without one by the ending of its name (runner_by_ending), a script whose first line names this launcher
+//   ("#!/usr/bin/env -S ddprun"), which would start itself without end, and a Python script with Windows line
+//   ends, of which the system finds no interpreter.
 ProgramFile look_at_program(const std::string& name, const std::string& executable);
 
 // ProgramRequest is the command line's part of it.
@@ -75,8 +78,9 @@ struct Program {
 };
 
 // Chooses the program, or returns one line that says why it cannot be executed as it is.
-//   --run-path                 python -u -c CODE PROGRAM ..., where CODE does what Python's runpy.run_path does, under
-//                              the name __main__, and writes an exception to $TORCHELASTIC_ERROR_FILE
+//   --run-path                 python -u -c CODE PROGRAM ..., where CODE does what Python's runpy.run_path
+//                              does, under the name __main__, and writes an exception to
+//                              $TORCHELASTIC_ERROR_FILE
 //   -m MODULE                  python -u -m MODULE ...
 //   --no-python                PROGRAM ...
 //   a name in .py, --python, or what is for Python
@@ -88,10 +92,12 @@ std::variant<Program, std::string> choose_program(const ProgramRequest& request)
 // Names what a Python program is run by: $PYTHON_EXEC, or else python3.
 std::string python_name(const std::optional<std::string>& python_exec);
 
-// Makes the argv of one worker: in every argument behind argv[0] that has `${local_rank}` or `$local_rank` in it,
-// these become the number and `$$` becomes `$`; any other use of `$` stays as it is (the rules of Python's
-// string.Template.safe_substitute, which torchrun applies to every argument; here one that does not name the
-// macro is passed on byte for byte, so that `sh -c 'echo $$'` means what it says, unless `substitutes_all`).
+// Makes the argv of one worker: in every argument behind argv[0] that has `${local_rank}` or `$local_rank` in
+// it, these become the number and `$$` becomes `$`; any other use of `$` stays as it is (the rules of
+// Python's string.Template.safe_substitute, which torchrun applies to every argument; here one that does not
+// name the macro is passed on byte for byte, so that `sh -c 'echo $$'` means what it says, unless
+// `substitutes_all`).
 std::vector<std::string> argv_for_worker(const Program& program, int local_rank);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -6,9 +6,10 @@
 #include <variant>
 
 #include "launcher/plan/rank_command.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr std::string_view kPythons[] = {"python", "pypy", "graalpy"};
@@ -166,7 +167,8 @@ bool takes_path(std::string_view option) {
     return contains(kTakers, option);
 }
 
-// What a wrapper starts, as far as its words tell: a path from this folder, a script, an interpreter or another wrapper.
+// What a wrapper starts, as far as its words tell: a path from this folder, a script, an interpreter or
+// another wrapper.
 std::vector<std::string> behind_wrapper(const std::vector<std::string>& words) {
     const std::string_view wrapper = without_folders(words.front());
     if (!starts_others(wrapper)) return {};
@@ -180,8 +182,8 @@ std::vector<std::string> behind_wrapper(const std::vector<std::string>& words) {
     return {};
 }
 
-// An interpreter that reads its program from standard input where it is given nothing. In a folder that is none of installed
-// programs it is a program of the user's that is called alike.
+// An interpreter that reads its program from standard input where it is given nothing. In a folder that is
+// none of installed programs it is a program of the user's that is called alike.
 bool reads_its_input(std::string_view name) {
     constexpr std::string_view kReaders[] = {"julia", "lua", "luajit", "node", "nodejs",
                                              "perl",  "php", "ruby",   "tclsh"};
@@ -296,4 +298,5 @@ std::optional<ProgramInput> program_input(const std::vector<std::string>& words)
     return may_read ? named(run[1]) : std::nullopt;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,4 +1,5 @@
-// What the words of a command run: behind env, wrappers and interpreters, as far as words tell. Pure; no file is looked at.
+// What the words of a command run: behind env, wrappers and interpreters, as far as words tell. Pure; no file
+// is looked at.
 #pragma once
 
 #include <optional>
@@ -6,7 +7,8 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // without_folders gives the name behind the last slash.
 std::string_view without_folders(std::string_view name);
@@ -14,27 +16,29 @@ std::string_view without_folders(std::string_view name);
 // is_python tells whether a program of that name, with or without a version and folders, is a Python.
 bool is_python(std::string_view name);
 
-// starts_others tells whether a program of that name, without folders, is an interpreter, a shell or a wrapper.
+// starts_others tells whether a program of that name, without folders, is an interpreter, a shell or a
+// wrapper.
 bool starts_others(std::string_view name);
 
 // is_for_starter tells whether a binary that is given this word starts others, whatever its own name.
 bool is_for_starter(const std::string& word);
 
-// behind_envs gives what `env`, with options and variables, is to execute; empty where that is nothing, or cannot be read.
+// behind_envs gives what `env`, with options and variables, is to execute; empty where that is nothing, or
+// cannot be read.
 std::vector<std::string> behind_envs(std::vector<std::string> words);
 
 // runs_python tells whether the words start Python: `python3.11 …`, also behind `env`.
 bool runs_python(std::vector<std::string> words);
 
-// program_words gives of a command the words that say which program it is: its name, of Python and shells the script, the module or
-// the program of the text behind -c, and of a wrapper what it starts, where that is a path from this folder, a script, an interpreter
-// or another wrapper. The others are arguments.
+// program_words gives of a command the words that say which program it is: its name, of Python and shells the
+// script, the module or the program of the text behind -c, and of a wrapper what it starts, where that is a
+// path from this folder, a script, an interpreter or another wrapper. The others are arguments.
 std::vector<std::string> program_words(const std::vector<std::string>& words);
 
 // ProgramInput is where a command's program is read from.
 struct ProgramInput {
-    std::string
-        word;  // by which the command names it; empty: Python or a shell without a file reads its standard input
+    std::string word;      // by which the command names it; empty: Python or a shell without a file reads its
+                           // standard input
     int descriptor = 0;    // of this process
     bool in_text = false;  // one of the commands of a shell's text (bash -c) reads it; that may never be run
 };
@@ -45,4 +49,5 @@ std::optional<int> descriptor_named(const std::string& word);
 // program_input says from which descriptor a command's program is read; nothing: it is a file, or a module.
 std::optional<ProgramInput> program_input(const std::vector<std::string>& words);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -5,7 +5,8 @@
 #include <optional>
 #include <utility>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr std::string_view kBetweenWords = " \t\n";
@@ -125,4 +126,5 @@ std::vector<std::string> wrapped_argv(const std::vector<Wrap>& wraps, std::vecto
     return argv;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -8,15 +8,18 @@
 
 #include "launcher/rank_set.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
-// Cuts a text into words as a POSIX shell does, without anything that a shell would expand. Words are separated by blanks, tabs and newlines. '...' is taken as it is; in "..." a backslash stands for
-// the next character if that is one of \ " $ ` or a newline (which goes); elsewhere it does so for any
-// character. "" is an empty word. No variables, patterns, comments or operators: these characters stand for
-// themselves. Otherwise it says what is wrong: a quote that is not closed, or a backslash at the end.
+// Cuts a text into words as a POSIX shell does, without anything that a shell would expand. Words are
+// separated by blanks, tabs and newlines. '...' is taken as it is; in "..." a backslash stands for the next
+// character if that is one of \ " $ ` or a newline (which goes); elsewhere it does so for any character. ""
+// is an empty word. No variables, patterns, comments or operators: these characters stand for themselves.
+// Otherwise it says what is wrong: a quote that is not closed, or a backslash at the end.
 std::variant<std::vector<std::string>, std::string> split_shell_words(std::string_view text);
 
-// Joins the words as a shell, and split_shell_words(), take them: in '...' where they need it, with blanks between.
+// Joins the words as a shell, and split_shell_words(), take them: in '...' where they need it, with blanks
+// between.
 std::string join_shell_words(const std::vector<std::string>& words);
 
 struct RankCommand {
@@ -28,8 +31,8 @@ struct RankCommand {
 };
 
 // RANKS is what parse_rank_set takes, by global rank, or `local=` and the same by local rank. The command is
-// cut into words as split_shell_words does. Otherwise one line that names the flag and its value; `example` is one of
-// the flag's values.
+// cut into words as split_shell_words does. Otherwise one line that names the flag and its value; `example`
+// is one of the flag's values.
 std::variant<RankCommand, std::string> parse_rank_command(std::string_view flag, std::string_view value,
                                                           std::string_view example);
 
@@ -46,10 +49,11 @@ struct WrapPlace {
 // Reads it as parse_rank_command does.
 std::variant<Wrap, std::string> parse_wrap(std::string_view value);
 
-// Returns `argv` with the commands of all wraps that name this worker in front, the first wrap outermost. In the
-// words of the command %r becomes the rank, %l the local rank, %h the host and %% a single %; any other %
+// Returns `argv` with the commands of all wraps that name this worker in front, the first wrap outermost. In
+// the words of the command %r becomes the rank, %l the local rank, %h the host and %% a single %; any other %
 // stays, since the command may have macros of its own.
 std::vector<std::string> wrapped_argv(const std::vector<Wrap>& wraps, std::vector<std::string> argv,
                                       const WrapPlace& place);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -15,17 +15,19 @@
 #include <utility>
 
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/system/number_text.hpp"
 #include "rendezvous/system/small_file.hpp"
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/number_text.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A list of all CPUs with gaps everywhere takes more than a page; nothing else that is read here takes as much.
+// A list of all CPUs with gaps everywhere takes more than a page; nothing else that is read here takes as
+// much.
 constexpr std::size_t kMaxSystemFile = 256 * 1024;
 constexpr int kUnknown = -1;
 // The deepest hierarchy of caches has four levels, of which the first has two kinds.
@@ -95,7 +97,8 @@ std::optional<CpuList> read_last_cache(const fs::path& cpu) {
     return sharing;
 }
 
-// Returns the lowest CPU of the group that `read` finds for this one; known already if another one of it was asked before.
+// Returns the lowest CPU of the group that `read` finds for this one; known already if another one of it was
+// asked before.
 template <class Read>
 int group_of(int cpu, std::map<int, int>& known, Read read) {
     if (const auto found = known.find(cpu); found != known.end()) return found->second;
@@ -237,7 +240,8 @@ std::vector<std::string> nearest_nics(const std::vector<std::optional<PciPlace>>
 namespace {
 
 constexpr int kMaxGpuNumber = 100'000;
-// A processor's own graphics have less memory of their own: nobody computes there, and jobs for CPUs have more workers.
+// A processor's own graphics have less memory of their own: nobody computes there, and jobs for CPUs have
+// more workers.
 constexpr std::uint64_t kLeastMemory = std::uint64_t{4} << 30;
 
 bool is_there(const fs::path& path) {
@@ -426,4 +430,5 @@ CpuList common_cpus(const CpuList& one, const CpuList& other) {
     return both;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,6 +1,7 @@
-// What this machine has, as sysfs, /proc and /dev tell: how its CPUs lie, where devices are plugged in, and its GPUs. It is read
-// once, at start-up, and no driver is opened for it. Readers take the root folder, so that tests give them other machines;
-// what a machine does not tell about its CPUs is filled in so that binding works all the same.
+// What this machine has, as sysfs, /proc and /dev tell: how its CPUs lie, where devices are plugged in, and
+// its GPUs. It is read once, at start-up, and no driver is opened for it. Readers take the root folder, so
+// that tests give them other machines; what a machine does not tell about its CPUs is filled in so that
+// binding works all the same.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +10,8 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // A CpuList has CPUs (or NUMA nodes), as the kernel lists them: "0-3,8".
 using CpuList = std::vector<int>;  // ascending, each number once
@@ -17,7 +19,8 @@ using CpuList = std::vector<int>;  // ascending, each number once
 // More than any machine that Linux runs on.
 inline constexpr int kMaxCpus = 65536;
 
-// The text may end with a newline, and may be empty. Nothing for another text, and for a number of kMaxCpus or more.
+// The text may end with a newline, and may be empty. Nothing for another text, and for a number of kMaxCpus
+// or more.
 std::optional<CpuList> parse_cpu_list(std::string_view text);
 
 std::string cpu_list_text(const CpuList& cpus);
@@ -47,8 +50,8 @@ struct Topology {
 // Reads root/sys/devices/system and root/proc/self/status. Blocking; some files for each core.
 Topology read_topology(const CpuList& allowed, const std::filesystem::path& root = "/");
 
-// Says why this process may not choose the NUMA node of its memory, in the system's words; empty if it may. Containers
-// often forbid the system call.
+// Says why this process may not choose the NUMA node of its memory, in the system's words; empty if it may.
+// Containers often forbid the system call.
 std::string memory_policy_refusal();
 
 // PciPlace says where a device is plugged in.
@@ -61,7 +64,8 @@ struct PciPlace {
     bool operator==(const PciPlace&) const = default;
 };
 
-// Reads what sysfs says of the device whose folder (or a link to it) this is; nothing where it is no PCI device.
+// Reads what sysfs says of the device whose folder (or a link to it) this is; nothing where it is no PCI
+// device.
 std::optional<PciPlace> read_pci_place(const std::filesystem::path& device);
 
 // Nic is a network adapter for RDMA, as /sys/class/infiniband has it, with a port that is up.
@@ -73,9 +77,9 @@ struct Nic {
 // Finds them sorted by name, with numbers in order.
 std::vector<Nic> find_nics(const std::filesystem::path& root = "/");
 
-// Names the adapter nearest to each GPU, empty where that cannot be known. An adapter is near that shares bridges below the
-// root complex, the more the nearer, else one that shares the NUMA node; GPUs to which several are equally near take these
-// in turn. A node's only adapter is near to all.
+// Names the adapter nearest to each GPU, empty where that cannot be known. An adapter is near that shares
+// bridges below the root complex, the more the nearer, else one that shares the NUMA node; GPUs to which
+// several are equally near take these in turn. A node's only adapter is near to all.
 std::vector<std::string> nearest_nics(const std::vector<std::optional<PciPlace>>& gpus,
                                       const std::vector<Nic>& nics);
 
@@ -93,20 +97,23 @@ struct NodeGpus {
     std::string source;  // messages name it: "/dev/nvidia*", "/dev/kfd"
     bool is_alike =
         true;  // all of one model; CUDA counts others fastest first, in an order that only it knows
-    // What of them cannot be counted here, in words: there may be more, so no number of workers is held against the user.
+    // What of them cannot be counted here, in words: there may be more, so no number of workers is held
+    // against the user.
     std::string uncounted = {};
 };
 
-// Finds the GPUs that the device files let through, in the order in which their runtime counts them: NVIDIA's by
-// /dev/nvidia<N>, in the order of their PCI addresses; AMD's by /dev/kfd and its topology, unless all there is are the
-// graphics of a processor; Intel's by /dev/dri, those that have no display (Data Center GPUs), with their tiles. The first of these
-// counts that the machine has. Without any there may be one of NVIDIA's whose driver has another file (WSL, Jetson), or none.
+// Finds the GPUs that the device files let through, in the order in which their runtime counts them: NVIDIA's
+// by /dev/nvidia<N>, in the order of their PCI addresses; AMD's by /dev/kfd and its topology, unless all
+// there is are the graphics of a processor; Intel's by /dev/dri, those that have no display (Data Center
+// GPUs), with their tiles. The first of these counts that the machine has. Without any there may be one of
+// NVIDIA's whose driver has another file (WSL, Jetson), or none.
 NodeGpus find_gpus(const std::filesystem::path& root = "/");
 
 // True for "nvidia0", not for "nvidiactl" or "nvidia-uvm".
 bool is_gpu_file(std::string_view name);
 
-// Finds the value of that name in lines `name value` or `name: value`, without the blanks around it; "" without one.
+// Finds the value of that name in lines `name value` or `name: value`, without the blanks around it; ""
+// without one.
 std::string value_of(std::string_view text, std::string_view name);
 
 // Read what NVIDIA's driver tells: "550.54.15" in /proc/driver/nvidia/version, and "NVIDIA H100 80GB HBM3" in
@@ -114,4 +121,5 @@ std::string value_of(std::string_view text, std::string_view name);
 std::optional<std::string> parse_driver_version(std::string_view text);
 std::optional<std::string> parse_gpu_model(std::string_view text);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -15,7 +15,8 @@
 
 #include "launcher/process/descriptors.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // glibc takes this when PATH is unset.
@@ -90,8 +91,8 @@ void reset_signals(const ChildPlan& plan) noexcept {
 int bind_to_place(const ChildPlan& plan) noexcept {
     if (plan.cpus != nullptr && ::syscall(SYS_sched_setaffinity, 0, plan.cpu_bytes, plan.cpus) < 0)
         return errno;
-    // Other memory is better than none, so one node is preferred and not demanded. The kernel takes one bit less than
-    // it is told.
+    // Other memory is better than none, so one node is preferred and not demanded. The kernel takes one bit
+    // less than it is told.
     if (plan.memory_nodes != nullptr)
         ::syscall(SYS_set_mempolicy, MPOL_PREFERRED, plan.memory_nodes, plan.memory_bytes * CHAR_BIT + 1);
     return 0;
@@ -176,4 +177,5 @@ void become_program(const ChildPlan& plan) noexcept {
     give_up(plan, ChildStep::exec, execute_first(plan));
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -17,10 +17,12 @@
 #include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/resource_limits.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
-// The launcher itself needs so many: loops, sockets, terminals, files, and those that a restart needs for a moment.
+// The launcher itself needs so many: loops, sockets, terminals, files, and those that a restart needs for a
+// moment.
 constexpr std::size_t kOwnDescriptors = 64;
 // A worker has two streams, and a file for each.
 constexpr std::size_t kDescriptorsPerWorker = 4;
@@ -213,12 +215,15 @@ OwnedDescriptor open_process(pid_t process) {
     return OwnedDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
 }
 
-// A standard stream's number may be free, and is not taken: who sets that stream up again would close this one.
+// A standard stream's number may be free, and is not taken: who sets that stream up again would close this
+// one.
 OwnedDescriptor open_end_of_child(pid_t child) {
     OwnedDescriptor pidfd = open_process(child);
-    // Any other error speaks of pidfds, not of the child: a filter that does not know the call may say what it likes.
+    // Any other error speaks of pidfds, not of the child: a filter that does not know the call may say what
+    // it likes.
     if (!pidfd && errno != ESRCH) return open_pipe_to_end(child);
     return above_standard_streams(std::move(pidfd));
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -14,10 +14,11 @@
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/resource_limits.hpp"
 #include "rendezvous/system/small_file.hpp"
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr mode_t kFolderMode = 0755;
@@ -141,4 +142,5 @@ void JobCgroup::remove() const {
     ::rmdir(path_.c_str());
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -17,26 +17,29 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 class JobCgroup {
   public:
-    // Makes the job's folder below `parent`; nothing if that is not permitted or is no cgroup v2. `workers` is how
-    // many are made ahead.
+    // Makes the job's folder below `parent`; nothing if that is not permitted or is no cgroup v2. `workers`
+    // is how many are made ahead.
     static std::optional<JobCgroup> make(const std::filesystem::path& parent, int workers = 0);
 
     const std::filesystem::path& path() const { return path_; }
     std::filesystem::path worker_path(int local_rank) const;
 
-    // Notes whether the worker that was last started with this local rank is in its folder; used_path() is empty if not.
+    // Notes whether the worker that was last started with this local rank is in its folder; used_path() is
+    // empty if not.
     void note(int local_rank, bool is_used);
     std::filesystem::path used_path(int local_rank) const;
 
-    // Makes the workers' folders before they are needed; the guardian does so while it waits for the first start.
+    // Makes the workers' folders before they are needed; the guardian does so while it waits for the first
+    // start.
     void make_ahead();
 
-    // Returns an open, close-on-exec descriptor of the worker's folder, which is made anew unless it is in use; -1 if
-    // that does not work. The caller closes it.
+    // Returns an open, close-on-exec descriptor of the worker's folder, which is made anew unless it is in
+    // use; -1 if that does not work. The caller closes it.
     int open_worker(int local_rank);
 
     // Sends SIGKILL to every process in the subtree, and to whatever they fork meanwhile. Needs Linux 5.14;
@@ -55,8 +58,8 @@ class JobCgroup {
     std::set<int> used_;
 };
 
-// Finds the folder of a process's cgroup v2 in the texts of /proc/<pid>/cgroup and /proc/<pid>/mountinfo; nothing if it
-// has none or no mount shows it. Pure.
+// Finds the folder of a process's cgroup v2 in the texts of /proc/<pid>/cgroup and /proc/<pid>/mountinfo;
+// nothing if it has none or no mount shows it. Pure.
 std::optional<std::filesystem::path> cgroup_folder(std::string_view cgroup, std::string_view mountinfo);
 
 // Returns a place as mountinfo has it without its escapes: a blank stands as \040 there. Pure.
@@ -65,4 +68,5 @@ std::string unescaped_place(std::string_view text);
 // Finds the folder of this process's cgroup.
 std::optional<std::filesystem::path> own_cgroup_folder(const std::filesystem::path& proc = "/proc");
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -9,10 +9,11 @@
 #include <utility>
 
 #include "launcher/process/descriptors.hpp"
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // The first look for leftovers comes soon, since a killed process needs hardly a millisecond.
@@ -33,7 +34,8 @@ struct LocalRunner::Child {
 
     SessionLauncher::Process process;
     const pid_t pid;
-    // This one stands beside the process's own, which reports an end only when nobody can ask any more what was used.
+    // This one stands beside the process's own, which reports an end only when nobody can ask any more what
+    // was used.
     boost::asio::posix::stream_descriptor ending;
     WorkerObserver& observer;
     bool exited = false;
@@ -206,4 +208,5 @@ void LocalRunner::await_leftovers() {
     }));
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// LocalRunner is the ProcessRunner that forks in this process, which it makes a child sub-reaper: what loses its parent
-// becomes a child of this process, and a sweep finds it. A sweep, and the end of the runner, take
+// LocalRunner is the ProcessRunner that forks in this process, which it makes a child sub-reaper: what loses
+// its parent becomes a child of this process, and a sweep finds it. A sweep, and the end of the runner, take
 // every child of this process for a worker's; so there is one runner in a process, and nobody else there has
 // children.
 //
@@ -27,9 +27,10 @@
 #include "launcher/process/session_launcher.hpp"
 #include "launcher/process/signal_delivery.hpp"
 #include "launcher/process/sweeper.hpp"
-#include "rendezvous/system/alive.hpp"
+#include "rendezvous/base/alive.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 class LocalRunner final : public ProcessRunner {
   public:
@@ -40,7 +41,8 @@ class LocalRunner final : public ProcessRunner {
     // Kills and reaps what is left, within kDestructionTimeout.
     ~LocalRunner() override;
 
-    // Reaps orphans that have ended. An owner who hears of SIGCHLD calls it; otherwise they wait for the next sweep.
+    // Reaps orphans that have ended. An owner who hears of SIGCHLD calls it; otherwise they wait for the next
+    // sweep.
     void children_changed();
 
     std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerObserver& observer) override;
@@ -75,4 +77,5 @@ class LocalRunner final : public ProcessRunner {
     Alive alive_;
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

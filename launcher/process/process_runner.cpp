@@ -6,7 +6,8 @@
 #include <cstring>
 #include <optional>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 std::optional<termios> modes_of(const std::string& bytes) {
@@ -38,4 +39,5 @@ void remove_traces(const LauncherTraces& traces, int terminal) noexcept {
     ::tcsetattr(terminal, TCSANOW, &*before);
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// ProcessRunner starts worker processes and says how they end. It is the seam between WorkerGroup and what forks:
-// LocalRunner (this process), a guardian, or a fake in tests.
+// ProcessRunner starts worker processes and says how they end. It is the seam between WorkerGroup and what
+// forks: LocalRunner (this process), a guardian, or a fake in tests.
 //
 // Driven by one thread, the one that runs the executor on which the events arrive. The creator owns it, and
 // it outlives the WorkerGroups that use it. It never decides: no restarts, no grace, no escalation.
@@ -24,7 +24,8 @@
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // Stdio says where a standard stream of a worker leads, if not to a given descriptor.
 enum class Stdio {
@@ -33,8 +34,9 @@ enum class Stdio {
 };
 BOOST_DESCRIBE_ENUM(Stdio, inherit, null)
 
-// GivenDescriptor is an open descriptor of this process that becomes a worker's stream. It stays the caller's, who keeps it
-// open until the worker was started and closes it then. It is none of the numbers 0 to 2, which are the worker's own.
+// GivenDescriptor is an open descriptor of this process that becomes a worker's stream. It stays the
+// caller's, who keeps it open until the worker was started and closes it then. It is none of the numbers 0 to
+// 2, which are the worker's own.
 struct GivenDescriptor {
     int fd = -1;
     bool operator==(const GivenDescriptor&) const = default;
@@ -43,10 +45,11 @@ BOOST_DESCRIBE_STRUCT(GivenDescriptor, (), (fd))
 
 using StreamTarget = std::variant<Stdio, GivenDescriptor>;
 
-// WorkerSpec is the blueprint of one worker, complete and plain, so that it can be handed to the process that forks.
+// WorkerSpec is the blueprint of one worker, complete and plain, so that it can be handed to the process that
+// forks.
 struct WorkerSpec {
-    // The executable comes first, looked up on the PATH of `environment` if it has no slash; its arguments are passed on
-    // byte for byte. Never empty.
+    // The executable comes first, looked up on the PATH of `environment` if it has no slash; its arguments
+    // are passed on byte for byte. Never empty.
     std::vector<std::string> argv;
     Environment environment;  // all of it: nothing else is inherited
     int rank = 0;
@@ -72,11 +75,12 @@ BOOST_DESCRIBE_STRUCT(WorkerSpec, (),
                       (argv, environment, rank, local_rank, standard_input, standard_output, standard_error,
                        ignore_hangup, takes_terminal, cpus, memory_node, open_files, death_signal))
 
-// LauncherTraces says what a launcher puts right at its end; its guardian does that where the launcher was killed.
+// LauncherTraces says what a launcher puts right at its end; its guardian does that where the launcher was
+// killed.
 
 struct LauncherTraces {
-    // These are the modes of the terminal that one worker has or gets, as they were and as the launcher sets them
-    // (bytes_of_modes); empty while no worker has it.
+    // These are the modes of the terminal that one worker has or gets, as they were and as the launcher sets
+    // them (bytes_of_modes); empty while no worker has it.
     std::string modes_before;
     std::string modes_set;
     std::string folder;  // the launcher's own, in the folder for temporary files
@@ -86,8 +90,9 @@ BOOST_DESCRIBE_STRUCT(LauncherTraces, (), (modes_before, modes_set, folder, pipe
 
 std::string bytes_of_modes(const termios& modes);
 
-// Restores the terminal's modes unless somebody (a shell) has set others meanwhile, and removes the pipe, and the folder if
-// nothing is in it. The caller may be in the background (SIGTTOU is blocked then); -1 for no terminal.
+// Restores the terminal's modes unless somebody (a shell) has set others meanwhile, and removes the pipe, and
+// the folder if nothing is in it. The caller may be in the background (SIGTTOU is blocked then); -1 for no
+// terminal.
 void remove_traces(const LauncherTraces& traces, int terminal) noexcept;
 
 // A worker runs: its program was executed. `pid` is also the number of its session and of its process group.
@@ -105,12 +110,13 @@ struct StartFailure {
 };
 BOOST_DESCRIBE_STRUCT(StartFailure, (), (error_number, text, exit_code))
 
-// A runner reports this of each worker that was started for the observer, which outlives the worker or has the runner forget
-// it. The end and the group's end come once, in this order, from the executor and never from inside a call of the runner's own
-// functions; calling the runner from inside them is allowed.
+// A runner reports this of each worker that was started for the observer, which outlives the worker or has
+// the runner forget it. The end and the group's end come once, in this order, from the executor and never
+// from inside a call of the runner's own functions; calling the runner from inside them is allowed.
 class WorkerObserver {
   public:
-    // The worker has used this of the machine. It comes before worker_exited(), and not where the system does not say.
+    // The worker has used this of the machine. It comes before worker_exited(), and not where the system does
+    // not say.
     virtual void worker_used(pid_t worker, const ResourceUse& use) {
         static_cast<void>(worker), static_cast<void>(use);
     }
@@ -130,7 +136,8 @@ inline constexpr std::size_t kMaxSurvivors = 64;
 struct SweepResult {
     int killed = 0;                   // processes it killed besides the workers themselves
     std::vector<Survivor> survivors;  // still there when its timeout ended; normally none
-    // The kernel has said that there is no child any more; since orphans become our children, nothing is left at all.
+    // The kernel has said that there is no child any more; since orphans become our children, nothing is left
+    // at all.
     bool nothing_left = false;
 };
 BOOST_DESCRIBE_STRUCT(SweepResult, (), (killed, survivors, nothing_left))
@@ -157,8 +164,8 @@ class ProcessRunner {
     }
 
     // Sends the signal to those of the worker's process group that the scope says, also when the worker
-    // itself has ended; SIGKILL, SIGSTOP and SIGCONT always to all. After worker_group_gone(), and where nothing is
-    // left to receive it, nothing happens.
+    // itself has ended; SIGKILL, SIGSTOP and SIGCONT always to all. After worker_group_gone(), and where
+    // nothing is left to receive it, nothing happens.
     virtual void signal_worker(pid_t worker, int signal, SignalScope scope) = 0;
 
     // Kills and reaps every process that workers started, in whatever session or process group it is, and the
@@ -167,23 +174,27 @@ class ProcessRunner {
     // start until it is done.
     virtual void sweep(std::chrono::milliseconds timeout, std::function<void(const SweepResult&)> done) = 0;
 
-    // Unless told otherwise before, the runner stops at that end what a sweep would kill, and kills it after its patience, also if the
-    // caller stands still then. A later end lets it go on. A runner that cannot does nothing.
+    // Unless told otherwise before, the runner stops at that end what a sweep would kill, and kills it after
+    // its patience, also if the caller stands still then. A later end lets it go on. A runner that cannot
+    // does nothing.
     virtual void set_lease(const std::optional<LeaseEnd>& end) { static_cast<void>(end); }
 
     // Tells the runner what to put right if the caller is killed. A runner that cannot does nothing.
     virtual void set_traces(const LauncherTraces& traces) { static_cast<void>(traces); }
 
-    // Makes the runner report nothing more about the worker, whatever becomes of it: even SIGKILL did not end it.
+    // Makes the runner report nothing more about the worker, whatever becomes of it: even SIGKILL did not end
+    // it.
     virtual void forget(pid_t worker) = 0;
 
     // Lets what belongs to the runner end, and kill what is left, while the caller still has other things to
     // do. Nothing is called any more but the destructor.
     virtual void hang_up() {}
 
-    // Returns the cgroup v2 folder in which the worker that was last started with this local rank is alone with its
-    // descendants, made for it alone; empty where it has none. It stays until the next start or the runner's end.
+    // Returns the cgroup v2 folder in which the worker that was last started with this local rank is alone
+    // with its descendants, made for it alone; empty where it has none. It stays until the next start or the
+    // runner's end.
     virtual std::filesystem::path worker_cgroup(int local_rank) const = 0;
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

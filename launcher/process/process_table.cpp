@@ -19,9 +19,10 @@
 
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/system/small_file.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // A line of stat has 52 numbers and a short name, wchan one name.
@@ -148,7 +149,8 @@ std::optional<std::vector<ProcessStat>> read_own_processes(const std::string& pr
         return read_process_table(proc);
     std::vector<ProcessStat> table;
     std::unordered_set<pid_t> known;
-    // A process that loses its parent between the looks at the two becomes our child, and is there in the next walk.
+    // A process that loses its parent between the looks at the two becomes our child, and is there in the
+    // next walk.
     for (int walk = 0; walk < kMaxWalks; ++walk) {
         const std::size_t before = table.size();
         std::vector<pid_t> found{::getpid()};
@@ -226,7 +228,8 @@ std::optional<std::uint64_t> signals_in_status(std::string_view status, std::str
 }
 
 bool is_ending(pid_t process, const std::string& proc) {
-    // The order matters: a signal that is not pending any more has left its trace in the flags, if not in the same instant.
+    // The order matters: a signal that is not pending any more has left its trace in the flags, if not in the
+    // same instant.
     const auto status = read_small_file(fmt::format("{}/{}/status", proc, process), kMaxStatusFile);
     if (status.has_value() && has_pending_kill(*status)) return true;
     const auto stat = read_process_stat(process, proc);
@@ -254,4 +257,5 @@ std::optional<ResourceUse> use_of_ended(pid_t child) {
                        used.ru_majflt};
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// /proc shows the processes of this machine: who is whose parent, what a process does, whether it is about to end, and what
-// an ended one has used.
+// /proc shows the processes of this machine: who is whose parent, what a process does, whether it is about to
+// end, and what an ended one has used.
 //
 // All of it are snapshots, which may be outdated when they are read. Nothing here throws.
 #pragma once
@@ -15,7 +15,8 @@
 
 #include "rendezvous/codec/description.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // No /proc/<pid>/status is larger; it lists the user's groups.
 inline constexpr std::size_t kMaxStatusFile = 1024 * 1024;
@@ -34,7 +35,8 @@ struct ProcessStat {
     bool ended() const { return state == 'Z' || state == 'X'; }
 };
 
-// Reads such a line; nothing if it has not that form. The command may hold parentheses and spaces as well. Pure.
+// Reads such a line; nothing if it has not that form. The command may hold parentheses and spaces as well.
+// Pure.
 std::optional<ProcessStat> parse_process_stat(std::string_view line);
 
 // Reads the process's line; nothing if there is no such process.
@@ -49,26 +51,27 @@ std::optional<std::vector<pid_t>> list_processes(const std::string& proc = "/pro
 // Reads all processes that can be seen; nothing at all if `proc` cannot be listed.
 std::optional<std::vector<ProcessStat>> read_process_table(const std::string& proc = "/proc");
 
-// Reads this process and every one below it. Where the kernel lists the children of a process (CONFIG_PROC_CHILDREN,
-// in every usual one), nothing is opened that belongs to others, however many there are; elsewhere all
-// processes. A child that changes its parent meanwhile is found all the same, unless that goes on and on. Nothing at all
-// if `proc` does not show this process.
+// Reads this process and every one below it. Where the kernel lists the children of a process
+// (CONFIG_PROC_CHILDREN, in every usual one), nothing is opened that belongs to others, however many there
+// are; elsewhere all processes. A child that changes its parent meanwhile is found all the same, unless that
+// goes on and on. Nothing at all if `proc` does not show this process.
 std::optional<std::vector<ProcessStat>> read_own_processes(const std::string& proc = "/proc");
 
-// Returns every process below `root`, parents before their children; without those of `spared` and what is below them.
-// Pure.
+// Returns every process below `root`, parents before their children; without those of `spared` and what is
+// below them. Pure.
 std::vector<ProcessStat> descendants(const std::vector<ProcessStat>& table, pid_t root,
                                      const std::vector<ProcessStat>& spared = {});
 
-// Survivor is a process that is still there although it was sent SIGKILL, or was not to be sent it, described for a person who looks
-// after the machine.
+// Survivor is a process that is still there although it was sent SIGKILL, or was not to be sent it, described
+// for a person who looks after the machine.
 struct Survivor {
     pid_t pid = 0;
     char state = '?';
     std::string
         wchan;  // the kernel function in which it waits; empty if it waits in none or the kernel hides it
     std::string command;  // as in ProcessStat, fit to be printed
-    // Its user, who is another one, so that the kernel lets nobody of ours signal it (a setuid program); -1: it may be signalled.
+    // Its user, who is another one, so that the kernel lets nobody of ours signal it (a setuid program); -1:
+    // it may be signalled.
     std::int64_t foreign_uid = -1;
 };
 BOOST_DESCRIBE_STRUCT(Survivor, (), (pid, state, wchan, command, foreign_uid))
@@ -78,12 +81,13 @@ Survivor describe_survivor(const ProcessStat& process, const std::string& proc =
 // Returns "pid 77 (python3, state D in nfs_wait_bit_killable)".
 std::string to_string(const Survivor& survivor);
 
-// Returns the signals of a line of /proc/<pid>/status, "SigBlk": bit 0 is signal 1; nothing where there is no such line. Pure.
+// Returns the signals of a line of /proc/<pid>/status, "SigBlk": bit 0 is signal 1; nothing where there is no
+// such line. Pure.
 std::optional<std::uint64_t> signals_in_status(std::string_view status, std::string_view name);
 
-// True once it is certain that the process ends, and by what: it was killed, or has called exit; what signals it is sent from
-// now on changes nothing. Its parent may not be told yet, because the kernel may need a second to free the memory of a large
-// process. True also for one that is not there any more.
+// True once it is certain that the process ends, and by what: it was killed, or has called exit; what signals
+// it is sent from now on changes nothing. Its parent may not be told yet, because the kernel may need a
+// second to free the memory of a large process. True also for one that is not there any more.
 bool is_ending(pid_t process, const std::string& proc = "/proc");
 
 // ResourceUse says what an ended process has used of its machine, with what it had started and waited for.
@@ -95,7 +99,9 @@ struct ResourceUse {
 };
 BOOST_DESCRIBE_STRUCT(ResourceUse, (), (user_us, system_us, max_rss_bytes, page_faults))
 
-// Asks for a child that has ended and was not reaped, and leaves it so; nothing where the system does not say.
+// Asks for a child that has ended and was not reaped, and leaves it so; nothing where the system does not
+// say.
 std::optional<ResourceUse> use_of_ended(pid_t child);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

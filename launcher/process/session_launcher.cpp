@@ -20,11 +20,12 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "launcher/program_fault.hpp"
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr char kShell[] = "/bin/sh";
@@ -122,9 +123,9 @@ struct CloneArguments {
 // Returns the child's pid, or the negative errno.
 //
 // The child has a stack of its own inside our frame, because it must not write over the frame to which the
-// system call returns in the parent. The frame pointer, which ends a debugger's walk there, is cleared last: it
-// may hold an operand. Sanitizers keep books of every stack, so with them the child gets a copy
-// of the memory.
+// system call returns in the parent. The frame pointer, which ends a debugger's walk there, is cleared last:
+// it may hold an operand. Sanitizers keep books of every stack, so with them the child gets a copy of the
+// memory.
 #if (defined(__x86_64__) || defined(__aarch64__)) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 [[gnu::noinline]] long clone_child(CloneArguments& arguments, const ChildPlan& plan) {
@@ -173,7 +174,8 @@ long clone_child(CloneArguments& arguments, const ChildPlan& plan) {
 }
 #endif
 
-// It is a function of its own because the frame that called vfork must still be there when the parent goes on.
+// It is a function of its own because the frame that called vfork must still be there when the parent goes
+// on.
 [[gnu::noinline]] pid_t fork_child(const ChildPlan& plan) {
     const pid_t pid = ::vfork();
     if (pid == 0) become_program(plan);
@@ -186,8 +188,8 @@ struct Spawned {
     bool in_cgroup = false;
 };
 
-// Returns when the child runs its program or has given up, with all signals of the calling thread blocked. `cgroup` is -1
-// for none; where the kernel does not permit it, the child starts without.
+// Returns when the child runs its program or has given up, with all signals of the calling thread blocked.
+// `cgroup` is -1 for none; where the kernel does not permit it, the child starts without.
 Spawned spawn(ChildPlan plan, int cgroup) {
     CloneArguments arguments;
     if (cgroup >= 0) {
@@ -361,4 +363,5 @@ std::variant<SessionLauncher::Process, StartFailure> SessionLauncher::operator()
     return Process(executor, child.pid, end.release());
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

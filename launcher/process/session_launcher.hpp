@@ -1,27 +1,28 @@
-// SessionLauncher starts a worker as the leader of its own session. It is a launcher in the sense of Boost.Process v2: a
-// callable that returns a basic_process, which is the extension point that its documentation names.
+// SessionLauncher starts a worker as the leader of its own session. It is a launcher in the sense of
+// Boost.Process v2: a callable that returns a basic_process, which is the extension point that its
+// documentation names.
 //
-// The default launcher of Boost 1.81 will not do: after fork it runs execution_context::notify_fork and opendir, which
-// allocate and lock, in a process that has a second thread; when exec fails the child calls exit(), so that our own atexit
-// handlers and static destructors run in it, and nobody reaps it; its descriptor closing leaks some; the child stays in our
-// process group and inherits ignored signals.
+// The default launcher of Boost 1.81 will not do: after fork it runs execution_context::notify_fork and
+// opendir, which allocate and lock, in a process that has a second thread; when exec fails the child calls
+// exit(), so that our own atexit handlers and static destructors run in it, and nobody reaps it; its
+// descriptor closing leaks some; the child stays in our process group and inherits ignored signals.
 //
-// The child borrows the memory of its parent until it is another program, as vfork makes one, because a copy of the page
-// tables costs more than all the rest of a start. Where the kernel has clone3 (Linux 5.5), the child is born without the
-// signal handlers of the parent, and with the open folder of a cgroup v2 (Linux 5.7) as a member of that: being moved
-// later would cost every worker milliseconds. The rules of vfork are kept: the child calls only async-signal-safe
-// functions, writes nothing of the parent's except its own argument slot, never returns, and runs with all signals blocked
-// until their handlers are reset.
+// The child borrows the memory of its parent until it is another program, as vfork makes one, because a copy
+// of the page tables costs more than all the rest of a start. Where the kernel has clone3 (Linux 5.5), the
+// child is born without the signal handlers of the parent, and with the open folder of a cgroup v2 (Linux
+// 5.7) as a member of that: being moved later would cost every worker milliseconds. The rules of vfork are
+// kept: the child calls only async-signal-safe functions, writes nothing of the parent's except its own
+// argument slot, never returns, and runs with all signals blocked until their handlers are reset.
 //
-// What many workers have in common is found out once: which signals this process ignores, when the launcher is made, and
-// where on the PATH a program is (ExecSearch).
+// What many workers have in common is found out once: which signals this process ignores, when the launcher
+// is made, and where on the PATH a program is (ExecSearch).
 //
-// One thread calls it, which must live as long as the process: Linux sends the parent-death signal when the *thread* that
-// forked ends.
+// One thread calls it, which must live as long as the process: Linux sends the parent-death signal when the
+// *thread* that forked ends.
 #pragma once
 
-// Boost.Process must be told everywhere to use std::filesystem. Its headers of 1.81 then use the three in front
-// of it without including them; Asio's own is included by others of Asio on some processors only.
+// Boost.Process must be told everywhere to use std::filesystem. Its headers of 1.81 then use the three in
+// front of it without including them; Asio's own is included by others of Asio on some processors only.
 #define BOOST_PROCESS_USE_STD_FS 1
 
 #include <boost/optional.hpp>
@@ -36,7 +37,8 @@
 #include "launcher/process/child_exec.hpp"
 #include "launcher/process/process_runner.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 class SessionLauncher {
   public:
@@ -44,9 +46,9 @@ class SessionLauncher {
 
     SessionLauncher();
 
-    // Returns when the program runs, or with the reason why it does not; then no process is left behind. The destructor of
-    // the returned object kills and reaps the process, but not its process group. With the open folder of a cgroup v2, the
-    // process starts as a member of that cgroup where the kernel permits it.
+    // Returns when the program runs, or with the reason why it does not; then no process is left behind. The
+    // destructor of the returned object kills and reaps the process, but not its process group. With the open
+    // folder of a cgroup v2, the process starts as a member of that cgroup where the kernel permits it.
     std::variant<Process, StartFailure> operator()(const boost::asio::any_io_executor& executor,
                                                    const WorkerSpec& spec, int cgroup = -1);
 
@@ -59,4 +61,5 @@ class SessionLauncher {
     bool used_cgroup_ = false;
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -13,9 +13,10 @@
 #include "launcher/process/descriptors.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/small_file.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr std::array<std::string_view, 9> kShells = {"bash", "sh",  "dash", "zsh",    "ksh",
@@ -244,4 +245,5 @@ int signal_process(const ProcessStat& process, int signal) {
         ::kill(process.pid, signal));  // The kernel has nothing better; the look was a moment ago.
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// The rules of SignalScope: which processes of a worker's process group are sent a signal (pure), and the sending, which
-// reads /proc at the moment of the signal (blocking, short).
+// The rules of SignalScope: which processes of a worker's process group are sent a signal (pure), and the
+// sending, which reads /proc at the moment of the signal (blocking, short).
 //
 // A program that handles a signal has children that must not hear of it: when the workers of a DataLoader die
 // before their parent has seen the flag that its handler set, the parent fails and saves nothing. A program
@@ -27,7 +27,8 @@
 #include "launcher/process/process_table.hpp"
 #include "launcher/process/signal_scope.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // SignalMasks says what a process does with signals, one bit for each: bit 0 is signal 1.
 struct SignalMasks {
@@ -42,9 +43,10 @@ struct SignalMasks {
     bool ignores(int signal) const;
 };
 
-// Reads them out of /proc/<pid>/status, wchan and syscall; nothing if the first does not have all three masks. The other two may be
-// empty: some kernels hide them, and each tells what the other may not. Since Linux 6.12 wchan is 0 for who has just
-// fallen asleep while others want the processor; syscall does not know the programs of another word size.
+// Reads them out of /proc/<pid>/status, wchan and syscall; nothing if the first does not have all three
+// masks. The other two may be empty: some kernels hide them, and each tells what the other may not. Since
+// Linux 6.12 wchan is 0 for who has just fallen asleep while others want the processor; syscall does not know
+// the programs of another word size.
 std::optional<SignalMasks> parse_signal_masks(std::string_view status, std::string_view wchan,
                                               std::string_view syscall);
 
@@ -60,9 +62,10 @@ bool is_shell(const GroupMember& member);
 // A ProcessSet names processes by pid and start time.
 using ProcessSet = std::set<std::pair<pid_t, std::uint64_t>>;
 
-// Returns the processes to send `signal` to, out of the living members of the process group that `leader` made; it need not be
-// among them any more. Each once, parents first. What has lost its parent counts as a child of the leader.
-// Those that were `told` before are at work on it, and need those below them: both are left in peace.
+// Returns the processes to send `signal` to, out of the living members of the process group that `leader`
+// made; it need not be among them any more. Each once, parents first. What has lost its parent counts as a
+// child of the leader. Those that were `told` before are at work on it, and need those below them: both are
+// left in peace.
 std::vector<ProcessStat> signal_receivers(const std::vector<GroupMember>& members, pid_t leader, int signal,
                                           const ProcessSet& told);
 
@@ -79,7 +82,8 @@ struct ToldProcesses {
     bool leader_handles_term = false;  // when it was sent
 };
 
-// OwnProcesses is a look at /proc that serves until it is forgotten: what happens in the same turn to many workers needs one.
+// OwnProcesses is a look at /proc that serves until it is forgotten: what happens in the same turn to many
+// workers needs one.
 class OwnProcesses {
   public:
     explicit OwnProcesses(std::filesystem::path proc = "/proc") : proc_(std::move(proc)) {}
@@ -88,8 +92,8 @@ class OwnProcesses {
     // Looks if there is none; nothing where /proc does not show this process.
     const std::optional<std::vector<ProcessStat>>& table();
     // True if a process of the group runs, whose members must be this process or below it. Linux reports the
-    // end of a child, never that of a group. Zombies do not count, since not every init of a container reaps its
-    // orphans.
+    // end of a child, never that of a group. Zombies do not count, since not every init of a container reaps
+    // its orphans.
     bool has_group(pid_t process_group);
     void forget() { look_.reset(); }
 
@@ -103,25 +107,29 @@ class OwnProcesses {
 void deliver_signal(const SignalTarget& target, int signal, SignalScope scope, ToldProcesses& told,
                     OwnProcesses& processes);
 
-// Returns the signals that would end this process and that nothing here expects: nobody but a user, a batch system or a limit
-// of the kernel's sends them. Those that whoever started the launcher wants ignored are not among them.
+// Returns the signals that would end this process and that nothing here expects: nobody but a user, a batch
+// system or a limit of the kernel's sends them. Those that whoever started the launcher wants ignored are not
+// among them.
 std::vector<int> unexpected_signals();
 // Says that one of them has come, and which options give it a meaning.
 std::string unexpected_text(int signal);
 
-// Sends the signal to just this process, be it our child or not. Returns 0, or EPERM where it is another user's.
+// Sends the signal to just this process, be it our child or not. Returns 0, or EPERM where it is another
+// user's.
 int signal_process(const ProcessStat& process, int signal);
 
-// Interrupts say what a SIGINT is to a job that it ends. Programs that pass a Ctrl-C on (uv, npm, make, docker) send it to
-// processes which the terminal has sent it already, so two that come close together are one; a later one is the user's
-// impatience. Pure. Agents feed it, and so does the starter of many agents, which each get what it passes on.
+// Interrupts say what a SIGINT is to a job that it ends. Programs that pass a Ctrl-C on (uv, npm, make,
+// docker) send it to processes which the terminal has sent it already, so two that come close together are
+// one; a later one is the user's impatience. Pure. Agents feed it, and so does the starter of many agents,
+// which each get what it passes on.
 enum class Interrupt { first, repeated, impatient };
 
 class Interrupts {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    // The time runs from the first one on, not from the last: a user who presses the keys again and again is heard.
+    // The time runs from the first one on, not from the last: a user who presses the keys again and again is
+    // heard.
     static constexpr std::chrono::milliseconds kSameInterrupt{1000};
 
     Interrupt take(TimePoint now) {
@@ -130,12 +138,13 @@ class Interrupts {
         return Interrupt::first;
     }
 
-    // All is done that follows from the first one. It may take long where many workers are told, and what has come meanwhile
-    // is taken only now.
+    // All is done that follows from the first one. It may take long where many workers are told, and what has
+    // come meanwhile is taken only now.
     void first_answered(TimePoint now) { first_ = now; }
 
   private:
     std::optional<TimePoint> first_;
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,4 +1,5 @@
-// SignalScope: how much of a worker's process group a signal is for (--signal-scope); signal_delivery.hpp has the rules.
+// SignalScope: how much of a worker's process group a signal is for (--signal-scope); signal_delivery.hpp has
+// the rules.
 #pragma once
 
 #include <optional>
@@ -6,16 +7,17 @@
 
 #include "rendezvous/codec/description.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 enum class SignalScope {
     automatic,  // the worker, and below it those that it leaves the signal to
     leader,     // the worker itself
     group,      // every process of its process group
-    leftovers,  // what the worker that ended has left, as with `automatic`, at once or when it has lost its parent, but
-                // no process that the last signal has reached
-    again,  // as `group`, but for a worker that could handle the last signal and cannot any more: it is on its way
-            // out (Python takes its handlers away first), and would die of this one instead
+    leftovers,  // what the worker that ended has left, as with `automatic`, at once or when it has lost its
+                // parent, but no process that the last signal has reached
+    again,  // as `group`, but for a worker that could handle the last signal and cannot any more: it is on
+            // its way out (Python takes its handlers away first), and would die of this one instead
 };
 BOOST_DESCRIBE_ENUM(SignalScope, automatic, leader, group, leftovers, again)
 
@@ -27,4 +29,5 @@ inline std::optional<SignalScope> parse_signal_scope(std::string_view text) {
     return std::nullopt;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

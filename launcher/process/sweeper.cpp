@@ -17,10 +17,11 @@
 #include <utility>
 
 #include "launcher/process/signal_delivery.hpp"
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/check.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -85,8 +86,8 @@ class Sweeper::Attempt {
           deadline_(Clock::now() + timeout),
           blind_deadline_(Clock::now() + std::min(timeout, kBlindTimeout)) {}
 
-    // Sends SIGKILL to all that is alive. True if that was the last look: nothing is left, or only what may not be signalled,
-    // or the time is over.
+    // Sends SIGKILL to all that is alive. True if that was the last look: nothing is left, or only what may
+    // not be signalled, or the time is over.
     bool look() {
         kill_all();
         if (living_.empty() || refused_.size() < living_.size())
@@ -287,4 +288,5 @@ void ChildEvents::wait() {
                         }));
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

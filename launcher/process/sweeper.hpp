@@ -1,5 +1,5 @@
-// Sweeper ends every process below this one, which has to be a child sub-reaper: a process whose parent ends then becomes
-// our child, so that neither a new session nor a double fork leads out of reach.
+// Sweeper ends every process below this one, which has to be a child sub-reaper: a process whose parent ends
+// then becomes our child, so that neither a new session nor a double fork leads out of reach.
 //
 // Owned and driven by one thread, the one that runs `executor`; there is one in a process, and it waits for
 // any child there is (SweepRules name the exceptions). That a child ended is an event for its owner
@@ -19,19 +19,22 @@
 
 #include "launcher/process/process_runner.hpp"
 #include "launcher/process/process_table.hpp"
-#include "rendezvous/system/alive.hpp"
+#include "rendezvous/base/alive.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 struct SweepRules {
     // It says yes for a child that its owner waits for: a sweep kills it, but does not reap or count it.
     std::function<bool(pid_t)> has_owner;
-    // It says yes for a child that ends all below it and then itself when we are gone: it is killed only when nothing
-    // else is left. Otherwise a SIGKILL for us in the middle of a sweep would leave nobody who sweeps.
+    // It says yes for a child that ends all below it and then itself when we are gone: it is killed only when
+    // nothing else is left. Otherwise a SIGKILL for us in the middle of a sweep would leave nobody who
+    // sweeps.
     std::function<bool(pid_t)> sweeps_itself;
     // These children are no business of ours; neither they nor what is below them is killed.
     std::vector<ProcessStat> spared;
-    // It kills everything in one stroke where the system has a way (a cgroup); it is called besides, not instead.
+    // It kills everything in one stroke where the system has a way (a cgroup); it is called besides, not
+    // instead.
     std::function<void()> kill_at_once;
 };
 
@@ -43,8 +46,8 @@ class Sweeper {
     Sweeper(const boost::asio::any_io_executor& executor, SweepRules rules);
     ~Sweeper();
 
-    // Reaps what has ended. The owner calls it when a child may have ended, also after an owner reaped one of his:
-    // the kernel shows one ended child at a time.
+    // Reaps what has ended. The owner calls it when a child may have ended, also after an owner reaped one of
+    // his: the kernel shows one ended child at a time.
     void reap();
 
     // Kills all and calls back from the executor once all is gone, or with what is left after `timeout`.
@@ -73,24 +76,27 @@ void become_subreaper();
 // True if this process has no child at all, running or ended.
 bool has_no_child();
 
-// Finds the processes of a job that are still there when it is over: living ones with DDPRUN_RUN_ID=<job_id> in the
-// environment they were started with, of those that were started at `since` (ProcessStat::start_time) or later.
+// Finds the processes of a job that are still there when it is over: living ones with DDPRUN_RUN_ID=<job_id>
+// in the environment they were started with, of those that were started at `since` (ProcessStat::start_time)
+// or later.
 //
-// It is called when the sweep at the end could not prove that there are none (SweepResult): something does not end even by
-// SIGKILL, or children that the launcher had before stand in the way of the proof. Every process of a job carries the job's
-// id in its environment, unless it took it out itself, so they can be counted under any parent. What another service has
-// started for a worker (a unit of systemd, a container) is that service's to end.
+// It is called when the sweep at the end could not prove that there are none (SweepResult): something does
+// not end even by SIGKILL, or children that the launcher had before stand in the way of the proof. Every
+// process of a job carries the job's id in its environment, unless it took it out itself, so they can be
+// counted under any parent. What another service has started for a worker (a unit of systemd, a container) is
+// that service's to end.
 //
-// It looks at all of /proc, blocking. Environments of other users' processes cannot be read and are not opened; the job's
-// own are the launcher's user's, and younger than the launcher.
+// It looks at all of /proc, blocking. Environments of other users' processes cannot be read and are not
+// opened; the job's own are the launcher's user's, and younger than the launcher.
 std::vector<Survivor> find_survivors(std::string_view job_id, std::uint64_t since = 0,
                                      const std::filesystem::path& proc = "/proc");
 
-// ChildEvents tells whenever a child of this process may have ended, as an event (SIGCHLD through a descriptor).
+// ChildEvents tells whenever a child of this process may have ended, as an event (SIGCHLD through a
+// descriptor).
 //
-// It blocks SIGCHLD in the thread that makes it, for good, and in the threads that this one starts later; so it is made
-// before any other thread. There is one in a process, because the signal is told once. Programs started by SessionLauncher
-// do not inherit the mask.
+// It blocks SIGCHLD in the thread that makes it, for good, and in the threads that this one starts later; so
+// it is made before any other thread. There is one in a process, because the signal is told once. Programs
+// started by SessionLauncher do not inherit the mask.
 class ChildEvents {
   public:
     // `on_change` comes from the executor, once for any number of children. Throws system_error when there
@@ -105,4 +111,5 @@ class ChildEvents {
     Alive alive_;
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -11,14 +11,15 @@
 #include <vector>
 
 #include "launcher/harmless_text.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/store/wire.hpp"
-#include "rendezvous/system/error.hpp"
-#include "rendezvous/system/number_text.hpp"
 #include "rendezvous/system/small_file.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/number_text.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 namespace json = boost::json;
@@ -92,7 +93,8 @@ std::optional<std::int64_t> read_cgroup_kills(const fs::path& folder) {
     return read_counter(folder / "memory.events");
 }
 
-// Returns how often the counter moved; nothing if it is not known at both times, or went back and so is no counter.
+// Returns how often the counter moved; nothing if it is not known at both times, or went back and so is no
+// counter.
 std::optional<std::int64_t> kills_between(std::optional<std::int64_t> before,
                                           std::optional<std::int64_t> after) {
     if (!before || !after || *after < *before) return std::nullopt;
@@ -142,12 +144,14 @@ constexpr std::string_view kMachinesFiles =
     "the machine has no more open files, for all of its users, see 'sysctl fs.file-nr fs.file-max'";
 constexpr std::string_view kOpenFiles =
     "too many files are open, see 'ulimit -n': raise it, or docker run --ulimit nofile=1048576";
-// Shared memory counts as full if a thirty-second part is free or less: the worker may have wanted more than that.
+// Shared memory counts as full if a thirty-second part is free or less: the worker may have wanted more than
+// that.
 constexpr std::int64_t kNearlyFull = 32;
 constexpr std::string_view kAskNccl = "NCCL says more with NCCL_DEBUG=WARN in the environment";
 
-// The first entry whose texts are all in one line of the failure's words counts, so the more special ones come first. Each word is
-// used in other places, too: so a text is what one program says of one thing, with the fact that makes the hint true.
+// The first entry whose texts are all in one line of the failure's words counts, so the more special ones
+// come first. Each word is used in other places, too: so a text is what one program says of one thing, with
+// the fact that makes the hint true.
 struct Known {
     std::array<std::string_view, 2> texts;
     std::string_view hint;
@@ -200,7 +204,8 @@ std::string extension_hint(const Failure& failure) {
     return line.empty() ? "" : bounded(line.substr(line.find(kNoExtension) + kOurs.size()));
 }
 
-// A bus error means that a page could not be had: the mapped file ends before it, or there is no memory for it.
+// A bus error means that a page could not be had: the mapped file ends before it, or there is no memory for
+// it.
 std::string bus_error_hint(const std::optional<Room>& shared_memory) {
     std::string room;
     if (shared_memory) {
@@ -336,4 +341,5 @@ std::string failure_hint(const Failure& failure, const HintFacts& facts) {
     return failure.signal == SIGBUS ? bus_error_hint(facts.shared_memory) : std::string();
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

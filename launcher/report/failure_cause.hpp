@@ -1,5 +1,5 @@
-// This unit finds the cause behind a failure: the error file, who killed a worker, the hint of the report. Pure but for
-// read_oom_counters and shared_memory_room.
+// This unit finds the cause behind a failure: the error file, who killed a worker, the hint of the report.
+// Pure but for read_oom_counters and shared_memory_room.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,12 @@
 
 #include "rendezvous/job/failure.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // Error files: what a worker writes into $TORCHELASTIC_ERROR_FILE before it ends (PyTorch's @record does),
-// and what the launcher passes on to the program that started it. Parsing and composing are pure; reading and writing
-// are thin.
+// and what the launcher passes on to the program that started it. Parsing and composing are pure; reading and
+// writing are thin.
 //
 // Two forms are understood:
 //   {"message": {"message": "ValueError: x", "extraInfo": {"py_callstack": "Traceback ...", "timestamp":
@@ -39,18 +40,18 @@ struct WorkerError {
 // A file that cannot be understood is trouble, which shows how it begins.
 WorkerError parse_error_file(std::string_view text);
 
-// Returns nothing if the worker wrote none: there is no file, or an empty one. One that cannot be read, or is over
-// kMaxErrorFile, is trouble.
+// Returns nothing if the worker wrote none: there is no file, or an empty one. One that cannot be read, or is
+// over kMaxErrorFile, is trouble.
 std::optional<WorkerError> read_error_file(const std::filesystem::path& path);
 
-// Returns what torchrun would write into its own error file: the first failing worker's `file` with its exit code in
-// the nested form's inner object, as "errorCode" (minus the signal's number where a signal ended it). The
-// flat form is passed on as it is. Without `file` (the worker ran on another node) the nested form is made of
-// `failure`. Nothing if the worker wrote no error file, as with torchrun.
+// Returns what torchrun would write into its own error file: the first failing worker's `file` with its exit
+// code in the nested form's inner object, as "errorCode" (minus the signal's number where a signal ended it).
+// The flat form is passed on as it is. Without `file` (the worker ran on another node) the nested form is
+// made of `failure`. Nothing if the worker wrote no error file, as with torchrun.
 std::optional<std::string> root_cause_file(const Failure& failure, std::string_view file);
 
-// Writes it to the launcher's own $TORCHELASTIC_ERROR_FILE; what is there is replaced. If that fails, one line
-// that says why.
+// Writes it to the launcher's own $TORCHELASTIC_ERROR_FILE; what is there is replaced. If that fails, one
+// line that says why.
 std::optional<std::string> write_root_cause(const std::filesystem::path& own_error_file,
                                             const Failure& failure, std::string_view file);
 
@@ -103,16 +104,18 @@ std::optional<Room> shared_memory_room();
 struct HintFacts {
     std::string interpreter;    // LaunchOptions::interpreter, which a missing module is often about
     bool sees_one_gpu = false;  // the worker, by --gpu-bind, of several to which LOCAL_RANK counts
-    // It is looked at when the worker has ended. Memory that the worker alone had is free again by then, so room is no
-    // proof.
+    // It is looked at when the worker has ended. Memory that the worker alone had is free again by then, so
+    // room is no proof.
     std::optional<Room> shared_memory;
     bool is_beyond_gpus = false;  // its local rank is none of its node's GPUs, which workers share
     bool nccl_is_quiet = true;    // NCCL_DEBUG has not made it say more
     bool locks_memory_to_a_limit = true;
 };
 
-// Makes one line for Failure::hint: what an end or a text that many users have met means, and how it is mended. It goes by the
-// failure's signal, error message, traceback and last lines; empty if nothing is known of them.
+// Makes one line for Failure::hint: what an end or a text that many users have met means, and how it is
+// mended. It goes by the failure's signal, error message, traceback and last lines; empty if nothing is known
+// of them.
 std::string failure_hint(const Failure& failure, const HintFacts& facts);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -9,14 +9,15 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/secret_text.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/base/check.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/job/exit_status.hpp"
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/number_text.hpp"
 #include "rendezvous/system/small_file.hpp"
+#include "rendezvous/text/number_text.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 using Manner = RankEnd::Manner;
@@ -66,7 +67,8 @@ std::string shown_node(int node_rank, const std::string& host) {
                         : fmt::format("node {} ({})", node_rank, harmless_line(host));
 }
 
-// Returns "rank 5 (local rank 1) on node 1 (gpu07), pid 4242", of a Failure or a RankEnd; without a pid that is 0.
+// Returns "rank 5 (local rank 1) on node 1 (gpu07), pid 4242", of a Failure or a RankEnd; without a pid that
+// is 0.
 std::string shown_worker(const auto& worker) {
     return fmt::format("rank {} (local rank {}) on {}{}", worker.rank, worker.local_rank,
                        shown_node(worker.node_rank, worker.host),
@@ -197,7 +199,8 @@ Lines message_lines(const std::string& text) {
     return lines;
 }
 
-// Returns at most `room` lines of an error file: the head (what it says, where it began) and the tail (where it ended).
+// Returns at most `room` lines of an error file: the head (what it says, where it began) and the tail (where
+// it ended).
 Lines without_middle(const Lines& words, std::size_t room) {
     if (words.size() <= room) return words;
     const std::size_t head = (room - 1) / 3;
@@ -208,8 +211,8 @@ Lines without_middle(const Lines& words, std::size_t room) {
     return lines;
 }
 
-// Returns at most `room` lines: a heading and the failing worker's own words. An error file does not replace last lines that
-// say something else.
+// Returns at most `room` lines: a heading and the failing worker's own words. An error file does not replace
+// last lines that say something else.
 Lines evidence_of(const Failure& failure, std::size_t room) {
     Lines file;
     for (const std::string* text : {&failure.error_message, &failure.traceback}) {
@@ -411,4 +414,5 @@ std::optional<std::string> write_result_file(const std::filesystem::path& path, 
     return trouble;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -13,15 +13,16 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // Never more lines than this, whatever the facts are.
 inline constexpr std::size_t kMaxReportLines = 30;
 
 struct ReportFacts {
     std::string entry_name;  // what the user calls the program (Program::entry_name)
-    // It is the coordinator's last word. An agent that is left alone fills in what it knows: cause, exit_code and
-    // the ends of its own workers.
+    // It is the coordinator's last word. An agent that is left alone fills in what it knows: cause, exit_code
+    // and the ends of its own workers.
     Finish finish;
     int restarts = 0;  // how many there were, of how many that were allowed
     int max_restarts = 0;
@@ -34,11 +35,12 @@ struct ReportFacts {
     std::string logs;  // where those of the first failure's worker are, if they are on this node
 };
 
-// Returns lines without "ddprun: " in front (the LauncherLog's part) and without a newline at the end. Its parts, in
-// order; what does not fit is counted, the evidence loses its middle:
+// Returns lines without "ddprun: " in front (the LauncherLog's part) and without a newline at the end. Its
+// parts, in order; what does not fit is counted, the evidence loses its middle:
 //
 //     train.py failed; first failure: rank 5 (local rank 1) on node 1 (gpu07), pid 4242: exit code 7
-//       at 2024-05-01 12:34:56.789 +0200; restarts so far: 1 of 3, the last one because of: rank 3: exit code 1
+//       at 2024-05-01 12:34:56.789 +0200; restarts so far: 1 of 3, the last one because of: rank 3: exit code
+//       1
 //       cannot start './a.out': no such file     (where a worker could not be started, or a node was lost)
 //       hint: ...
 //       its error file says:                     (message and traceback; with it or without:)
@@ -56,16 +58,16 @@ std::string failure_report(const ReportFacts& facts);
 // Returns its first line, by which the result file, ddpctl and Python tell of the failure, too.
 std::string failure_sentence(const std::string& entry_name, const Failure& cause);
 
-// Says how the ranks besides the first failure ended: at most `room` (at least 1) lines about Finish::others and the counts
-// beside it. One line for each rank if they fit, else one for all ranks that ended alike, and in the last one the number of
-// those that are not listed.
+// Says how the ranks besides the first failure ended: at most `room` (at least 1) lines about Finish::others
+// and the counts beside it. One line for each rank if they fit, else one for all ranks that ended alike, and
+// in the last one the number of those that are not listed.
 std::vector<std::string> end_lines(const Finish& finish, std::size_t room);
 
 // Returns "rank 3", "ranks 0-2,5".
 std::string ranks_text(std::vector<int> ranks);
 
-// --- the result file (--result-file) has the whole truth about a job as one JSON object, for programs that started it; to_json is
-// pure, and apps/ddprun/manual/files.md lists the members
+// --- the result file (--result-file) has the whole truth about a job as one JSON object, for programs that
+// started it; to_json is pure, and apps/ddprun/manual/files.md lists the members
 
 enum class Outcome {
     succeeded,     // every worker ended with 0
@@ -123,8 +125,9 @@ std::string to_json(const JobResult& result);
 // job, in one line that names the flag. For the command line, where it is bad input.
 std::optional<std::string> result_file_complaint(const std::filesystem::path& path);
 
-// Replaces `path` as replace_file does. If that fails, one line that says why; then a job that did not fail by
-// itself has failed with kExitSystem, and `result` says so.
+// Replaces `path` as replace_file does. If that fails, one line that says why; then a job that did not fail
+// by itself has failed with kExitSystem, and `result` says so.
 std::optional<std::string> write_result_file(const std::filesystem::path& path, JobResult& result);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

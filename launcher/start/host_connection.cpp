@@ -15,12 +15,14 @@
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr std::size_t kPipeReadAtOnce = 64 * 1024;
 
-// Makes a pair whose ends are close-on-exec, the child's above the standard streams, ours not blocking; false with errno.
+// Makes a pair whose ends are close-on-exec, the child's above the standard streams, ours not blocking; false
+// with errno.
 bool make_ends(bool is_socket, bool child_reads, OwnedDescriptor& ours, OwnedDescriptor& childs) {
     int ends[2];
     const int made =
@@ -390,4 +392,5 @@ std::vector<std::string> HostConnections::left() const {
     return targets;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// HostConnection is one branch of the tree that starts a job. It brings a relay to its first host, by connections that are tried
-// again within bounds, tells it what to do, and passes on what it says.
+// HostConnection is one branch of the tree that starts a job. It brings a relay to its first host, by
+// connections that are tried again within bounds, tells it what to do, and passes on what it says.
 //
 //   connecting ── have ──► led ── the remote shell ends ──► over
 //     │   ▲ └─── need: the program's bytes ───┘
@@ -24,10 +24,11 @@
 #include "launcher/process/session_launcher.hpp"
 #include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
+#include "rendezvous/base/alive.hpp"
 #include "rendezvous/job/exit_status.hpp"
-#include "rendezvous/system/alive.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 struct PipedEvents {
     std::function<void(std::string_view)> on_output;
@@ -37,10 +38,11 @@ struct PipedEvents {
     std::function<void(const ExitStatus&)> on_end;
 };
 
-// PipedProcess is a child of this process with pipes for its standard streams: a remote shell, or the agent beside a relay.
+// PipedProcess is a child of this process with pipes for its standard streams: a remote shell, or the agent
+// beside a relay.
 //
-// Owned and used on the thread of the executor, from where its events come; the owner may be destroyed in them. A child that
-// is still there when it is destroyed is killed, unless it was let go.
+// Owned and used on the thread of the executor, from where its events come; the owner may be destroyed in
+// them. A child that is still there when it is destroyed is killed, unless it was let go.
 class PipedProcess {
   public:
     // The streams of a child that has ended may stay open in somebody else's hands for so long.
@@ -51,11 +53,12 @@ class PipedProcess {
     PipedProcess(const PipedProcess&) = delete;
     PipedProcess& operator=(const PipedProcess&) = delete;
 
-    // The spec's streams are set here. With `converses`, its standard input is a socket, by which it says words. Returns why
-    // there is no child.
+    // The spec's streams are set here. With `converses`, its standard input is a socket, by which it says
+    // words. Returns why there is no child.
     std::optional<std::string> start(SessionLauncher& launcher, WorkerSpec spec, bool converses);
 
-    // Writes into its standard input, behind what waits there. Nothing is lost but what a child that ended has not read.
+    // Writes into its standard input, behind what waits there. Nothing is lost but what a child that ended
+    // has not read.
     void write(std::shared_ptr<const std::string> bytes);
     void write(std::string bytes) { write(std::make_shared<const std::string>(std::move(bytes))); }
 
@@ -175,7 +178,8 @@ class HostConnection {
     Alive alive_;
 };
 
-// HostConnections are the branches that one process starts, and the agents behind them as one. It is used as HostConnection is.
+// HostConnections are the branches that one process starts, and the agents behind them as one. It is used as
+// HostConnection is.
 class HostConnections {
   public:
     HostConnections(const boost::asio::any_io_executor& executor, HostEvents events);
@@ -202,4 +206,5 @@ class HostConnections {
     bool is_held_ = false;
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

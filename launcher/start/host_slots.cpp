@@ -11,11 +11,12 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/system/number_text.hpp"
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/number_text.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr std::string_view kHostBlanks = " \t\r\n", kHostSeparators = ", \t\r\n";
@@ -311,4 +312,5 @@ std::variant<std::vector<HostSlots>, std::string> select_hosts(const std::vector
     return left;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

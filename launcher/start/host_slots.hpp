@@ -1,10 +1,12 @@
-// The hosts on which a job is to be started, and their slots, as a user writes them: a list, a file, and a choice from these. Pure.
+// The hosts on which a job is to be started, and their slots, as a user writes them: a list, a file, and a
+// choice from these. Pure.
 //
 //   list  = item { separator item }                      separator = a comma, blanks and newlines, or both
 //   item  = [ user "@" ] name [ ":" slots ]              gpu[01-04]:8
 //   name  = as host_list.hpp has it, brackets included   or an IPv6 address in brackets: [fd00::1]:8
 //
-// A host that is named again is the same one with more slots, one where nothing is said: so a file of PBS has them.
+// A host that is named again is the same one with more slots, one where nothing is said: so a file of PBS has
+// them.
 #pragma once
 
 #include <optional>
@@ -14,7 +16,8 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 inline constexpr int kUnsaidSlots = -1;
 
@@ -67,18 +70,21 @@ std::variant<std::vector<HostSlots>, std::string> parse_hosts(std::string_view t
 std::variant<std::vector<HostSlots>, std::string> parse_host_file(std::string_view text,
                                                                   std::string_view file);
 
-// A selection names some hosts of a list, and some of their slots, as DeepSpeed's --include and --exclude do, or as lists of
-// hosts do:
+// A selection names some hosts of a list, and some of their slots, as DeepSpeed's --include and --exclude do,
+// or as lists of hosts do:
 //
 //   selection = host [ ":" slots ] { separator host [ ":" slots ] }    gpu01@gpu02:0,2-3   gpu[01-03],big:0
-//   separator = "@" | ","                                              behind slots, a comma and a number is one more of these
+//   separator = "@" | ","                                              behind slots, a comma and a number is
+//                                                                      one more of these
 //
 // Hosts are named as host_list.hpp has them, without their users; an IPv6 address stands in brackets.
 enum class Selection { include, exclude };
 
-// The hosts that are left, in the list's order, at least one; or what is wrong, which goes behind the flag and its value.
-// A host whose slots were chosen has their number of workers and names the slots as its devices.
+// The hosts that are left, in the list's order, at least one; or what is wrong, which goes behind the flag
+// and its value. A host whose slots were chosen has their number of workers and names the slots as its
+// devices.
 std::variant<std::vector<HostSlots>, std::string> select_hosts(const std::vector<HostSlots>& hosts,
                                                                Selection way, std::string_view text);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

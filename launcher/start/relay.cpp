@@ -23,13 +23,14 @@
 #include "launcher/start/host_connection.hpp"
 #include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/job/exit_status.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/small_file.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 OwnedDescriptor take_relay_line() {
     // One that runs from a removed file has another name than people look for.
@@ -51,7 +52,8 @@ void StartedAgent::began(AgentControls& agent) {
         std::make_shared<Stream>(agent.executor(), ::fcntl(line_.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1)));
 }
 
-// Nothing is said to an agent; only the end of the line counts. The handler owns the stream, which ends with the agent.
+// Nothing is said to an agent; only the end of the line counts. The handler owns the stream, which ends with
+// the agent.
 void StartedAgent::listen(const std::shared_ptr<Stream>& reader) {
     reader->async_wait(Stream::wait_read, [this, reader](const boost::system::error_code& error) {
         if (error) return;
@@ -84,7 +86,8 @@ constexpr std::string_view kPortWord = "port ";
 constexpr std::string_view kRunsWord = "runs";
 constexpr std::size_t kMaxAgentWord = 64;
 
-// LocalAgent is the agent beside a relay, as that sees it. Used on the thread of the executor, from where its events come.
+// LocalAgent is the agent beside a relay, as that sees it. Used on the thread of the executor, from where its
+// events come.
 class LocalAgent {
   public:
     LocalAgent(const boost::asio::any_io_executor& executor, std::function<void(UpMessage)> on_message)
@@ -193,8 +196,8 @@ bool write_line(std::string_view line) {
     return ::write(STDOUT_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }
 
-// Returns what a word of the plan names here that is another user's, and whose. Any other file keeps its name until it is used, round
-// by round, also below /tmp: nobody else has a part of the way to it.
+// Returns what a word of the plan names here that is another user's, and whose. Any other file keeps its name
+// until it is used, round by round, also below /tmp: nobody else has a part of the way to it.
 std::optional<std::pair<std::string, uid_t>> strange_file(const StartPlan& plan) {
     for (const std::string& used : plan.used_files()) {
         if (const auto owner = foreign_owner(used, plan.owners)) return std::pair(used, *owner);
@@ -237,8 +240,8 @@ class Relay {
         });
     }
 
-    // A scheduler tells all of a job's processes alike. The relay stays, to pass on what the agent then says; and where it is the
-    // task of a step, the agent would not outlive it.
+    // A scheduler tells all of a job's processes alike. The relay stays, to pass on what the agent then says;
+    // and where it is the task of a step, the agent would not outlive it.
     void await_end_of_host() {
         signals_.async_wait([this](const boost::system::error_code& cancelled, int signal) {
             if (cancelled) return;
@@ -410,4 +413,5 @@ int run_relay(const std::vector<std::string>& words) {
     }
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

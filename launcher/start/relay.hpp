@@ -1,14 +1,16 @@
-// A relay is the process of ddprun beside the agent on each host of a job that was started by --hosts. It takes a plan from its
-// standard input, starts the agent and the relays behind it, and passes on what all of them say.
+// A relay is the process of ddprun beside the agent on each host of a job that was started by --hosts. It
+// takes a plan from its standard input, starts the agent and the relays behind it, and passes on what all of
+// them say.
 //
 //   stdin   frames down: the plan, when to begin, signals; its end is the end of whoever started the relay
 //   stdout  frames up: the agents' output, whole lines; how they ended
 //   stderr  its own troubles
 //
-// SIGTERM and SIGINT, which a scheduler sends to all processes of a job, are the agent's: the relay stays until that has ended.
+// SIGTERM and SIGINT, which a scheduler sends to all processes of a job, are the agent's: the relay stays
+// until that has ended.
 //
-// When its standard input ends it ends itself at once: the remote shells that it has started die with it, and its agent, which
-// notices by its line, does what its place in the job asks for (StartedAgent).
+// When its standard input ends it ends itself at once: the remote shells that it has started die with it, and
+// its agent, which notices by its line, does what its place in the job asks for (StartedAgent).
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -19,13 +21,14 @@
 #include "launcher/agent/feature.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // Set for an agent that a relay starts, besides the line: StartNode's slots.
 inline constexpr const char* kStartedVariable = "DDPRUN_STARTED";
 
-// Node 0's agent has this, too: the names of all hosts, separated by commas, where they are of at most kMaxStartedHosts bytes. (One
-// variable may have twice as many.)
+// Node 0's agent has this, too: the names of all hosts, separated by commas, where they are of at most
+// kMaxStartedHosts bytes. (One variable may have twice as many.)
 inline constexpr const char* kStartedHostsVariable = "DDPRUN_STARTED_HOSTS";
 inline constexpr std::size_t kMaxStartedHosts = 64 * 1024;
 
@@ -48,12 +51,15 @@ struct LineLoss {
     bool is_elastic = false;  // the job goes on without a node that leaves
 };
 
-// Says whether an agent that has lost its line ends itself. Node 0 ends the job. Before the first round nobody would ever tell the
-// others that there will be none. In an elastic job each one leaves; where all do so, the job ends. Elsewhere an agent
-// that only lost its line, with the relay before it, goes on: the coordinator tells it when the job is over. Pure.
+// Says whether an agent that has lost its line ends itself. Node 0 ends the job. Before the first round
+// nobody would ever tell the others that there will be none. In an elastic job each one leaves; where all do
+// so, the job ends. Elsewhere an agent that only lost its line, with the relay before it, goes on: the
+// coordinator tells it when the job is over. Pure.
 bool ends_with_line(const LineLoss& loss);
 
-// StartedAgent is the feature of an agent that a relay has started: it says which port it has and that its workers run, and ends when nobody wants the job any more. Its line is a socket that it has for its standard input.
+// StartedAgent is the feature of an agent that a relay has started: it says which port it has and that its
+// workers run, and ends when nobody wants the job any more. Its line is a socket that it has for its standard
+// input.
 //
 //   port 29871      first of all; node 0's, which has taken a free one
 //   runs            its workers do
@@ -79,8 +85,9 @@ class StartedAgent : public Feature {
     AgentControls* agent_ = nullptr;
 };
 
-// `words` behind the flag: the build that is asked for, and the folder that is to be removed, if the program came with it.
-// Returns the exit code; kExitOtherBuild without having read anything.
+// `words` behind the flag: the build that is asked for, and the folder that is to be removed, if the program
+// came with it. Returns the exit code; kExitOtherBuild without having read anything.
 int run_relay(const std::vector<std::string>& words);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

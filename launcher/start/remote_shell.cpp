@@ -16,7 +16,8 @@
 #include "launcher/cluster/family.hpp"
 #include "launcher/harmless_text.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 constexpr const char* kOwnLink = "/proc/self/exe";
@@ -98,8 +99,9 @@ namespace {
 
 constexpr std::string_view kNeedLine = "ddprun-relay need";
 
-// The file goes into a folder that nobody else may look into; the relay removes it as the first thing it does, and the shell if
-// it never becomes that. `wc` finds out whether the connection broke on the way. The shell asks first where the system would execute it.
+// The file goes into a folder that nobody else may look into; the relay removes it as the first thing it
+// does, and the shell if it never becomes that. `wc` finds out whether the connection broke on the way. The
+// shell asks first where the system would execute it.
 constexpr std::string_view kShipping =
     R"sh(umask 077;for t in "${{TMPDIR:-/tmp}}" /var/tmp ~;do d=$(mktemp -d "$t/ddprun_relay_XXXXXX")||continue;)sh"
     R"sh(trap "rm -rf \"$d\"" EXIT;trap "exit 1" HUP INT TERM;)sh"
@@ -109,13 +111,14 @@ constexpr std::string_view kShipping =
     R"sh(head -c {0} >"$d/ddprun"&&[ "$(wc -c <"$d/ddprun")" -eq {0} ]&&)sh"
     R"sh(exec "$d/ddprun" {1} {2} "$d")sh";
 
-// A file of the launcher's name may be anybody's there, so that the shell holds it open, looks at what it holds, and runs that. It
-// walks to it as owners_of() does, too: nobody else may have chosen which of root's files it is. $s says of the way so far: o, others
-// may make names there; x, the folder is another's. The folder and the file itself are no other's anywhere. $z has root's files where
-// the user namespace lacks root.
+// A file of the launcher's name may be anybody's there, so that the shell holds it open, looks at what it
+// holds, and runs that. It walks to it as owners_of() does, too: nobody else may have chosen which of root's
+// files it is. $s says of the way so far: o, others may make names there; x, the folder is another's. The
+// folder and the file itself are no other's anywhere. $z has root's files where the user namespace lacks
+// root.
 //
-// The relay is not put in the shell's place: only by how it ends the shell knows whether it is of this build. A signal to both ends
-// neither before the agent has ended.
+// The relay is not put in the shell's place: only by how it ends the shell knows whether it is of this build.
+// A signal to both ends neither before the agent has ended.
 constexpr std::string_view kOwn =
     R"sh(z=0;while read a b;do [ "$a" = 0 ]&&{{ z=0;break;}};z=65534;done</proc/self/uid_map;)sh"
     R"sh(ours(){{ case $3 in "")return 1;;0|$u{0})k=;;$z)k=$s;;*)k=x;;esac;}};)sh"
@@ -209,7 +212,8 @@ std::string filled_word(std::string_view word, ShellPlaces& places) {
 // ssh's, for all that goes wrong before there is a shell.
 constexpr int kSshFailed = 255;
 
-// The host's own shell and ddprun say some of these words, too: so a cause is what this program says before there is a shell.
+// The host's own shell and ddprun say some of these words, too: so a cause is what this program says before
+// there is a shell.
 struct KnownCause {
     std::string_view words;
     std::string_view remedy;
@@ -257,7 +261,8 @@ std::vector<std::string> remote_shell(std::vector<std::string> command) {
         command.insert(command.end(),
                        {"-o", "BatchMode=yes", "-o", fmt::format("ConnectTimeout={}", kConnectSeconds), "-o",
                         "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3", "-T", "-x", "--"});
-    // Each host's agent has all that the job has there, beside what else the job runs, and binds its workers itself.
+    // Each host's agent has all that the job has there, beside what else the job runs, and binds its workers
+    // itself.
     if (name == kSrun)
         command.insert(command.end(),
                        {"--nodes=1", "--ntasks=1", "--overlap", "--mpi=none", "--cpu-bind=none",
@@ -321,4 +326,5 @@ std::chrono::milliseconds pause_before_next(int failed, double chance) {
            std::chrono::duration_cast<std::chrono::milliseconds>(least * std::clamp(chance, 0.0, 1.0));
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

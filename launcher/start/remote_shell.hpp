@@ -1,12 +1,13 @@
-// A remote shell reaches a host and runs a line in a shell there: ssh, a scheduler's own starter, or the user's command. Pure,
-// but for the questions about this process's own file.
+// A remote shell reaches a host and runs a line in a shell there: ssh, a scheduler's own starter, or the
+// user's command. Pure, but for the questions about this process's own file.
 //
 //   ssh … HOST LINE                            as any command of the user's
 //   blaunch HOST LINE                          LSF
 //   qrsh -inherit HOST LINE                    SGE; without -nostdin
 //   srun … --nodelist=HOST /bin/sh -c LINE     Slurm, which takes no line: a step of its own for each host
 //
-// It has to pass on the standard input, by which a relay is told what to do, and the standard output, as lines at least.
+// It has to pass on the standard input, by which a relay is told what to do, and the standard output, as
+// lines at least.
 #pragma once
 
 #include <chrono>
@@ -20,14 +21,17 @@
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // --- which build of ddprun this process runs, and where its file is
 
-// Returns the version and the linker's id of the program; letters, digits, '.' and '-'. Another one for every other build.
+// Returns the version and the linker's id of the program; letters, digits, '.' and '-'. Another one for every
+// other build.
 std::string build_identity();
 
-// Returns the file that this process runs, as it may be named on other hosts; empty where it is not there any more.
+// Returns the file that this process runs, as it may be named on other hosts; empty where it is not there any
+// more.
 std::string own_program();
 
 // Returns a name by which this process can start itself again, removed or not.
@@ -40,14 +44,15 @@ std::string own_program_bytes();
 // --- how a relay comes to a host: the line for its shell, and what that answers first
 //
 //   ddprun-relay have      by the relay itself: it takes frames from now on
-//   ddprun-relay need      by the shell: neither the file nor the ddprun on PATH is of this build; it takes the bytes of the
-//                          file, and the relay that it then is says `have`
+//   ddprun-relay need      by the shell: neither the file nor the ddprun on PATH is of this build; it takes
+//                          the bytes of the file, and the relay that it then is says `have`
 //
 // Whatever else a host's shell says before is passed over.
 
 inline constexpr std::string_view kRelayFlag = "--relay";
 inline constexpr std::string_view kHaveLine = "ddprun-relay have";
-// A relay ends so that is of another build than it was asked for. An older ddprun does not know the flag, and ends with 2.
+// A relay ends so that is of another build than it was asked for. An older ddprun does not know the flag, and
+// ends with 2.
 inline constexpr int kExitOtherBuild = 89;
 // A shell may say so much before one of the lines above.
 inline constexpr std::size_t kMaxNoise = 64 * 1024;
@@ -92,7 +97,8 @@ class Handshake {
 // ssh gives up connecting after so many seconds.
 inline constexpr int kConnectSeconds = 10;
 
-// The host and the line are put where these stand in a command's words; in one without them they follow its words.
+// The host and the line are put where these stand in a command's words; in one without them they follow its
+// words.
 inline constexpr std::string_view kHostPlace = "{host}";
 inline constexpr std::string_view kLinePlace = "{line}";
 // The number of GPUs to ask for is put where this stands; such a word is left out where nobody says how many.
@@ -104,8 +110,8 @@ struct ShellCall {
     int gpus = 0;  // 0: nobody says
 };
 
-// The user's command, or ssh where there is none, with what it needs to be one: ssh asks nothing and notices a dead connection,
-// srun begins a step on one host, qrsh stays in its job.
+// The user's command, or ssh where there is none, with what it needs to be one: ssh asks nothing and notices
+// a dead connection, srun begins a step on one host, qrsh stays in its job.
 std::vector<std::string> remote_shell(std::vector<std::string> command);
 
 // Why a command cannot be one; nothing for one that may.
@@ -120,7 +126,8 @@ Environment shell_environment(const std::vector<std::string>& command, Environme
 // Returns the command's name for people, without folders.
 std::string shell_name(const std::vector<std::string>& command);
 
-// A scheduler's own: a host's agent then finds itself in a step that has the host's GPUs, as variables of the step name them.
+// A scheduler's own: a host's agent then finds itself in a step that has the host's GPUs, as variables of the
+// step name them.
 bool is_schedulers(const std::vector<std::string>& command);
 
 // --- what it means that a remote shell has ended, and whether to try again
@@ -138,14 +145,16 @@ struct RshEnd {
     std::string last_line;
 };
 
-// "gpu07: ssh exit 255: Connection refused", with a remedy where the last line is one that is known. `command` is what was
-// called, with or without folders.
+// "gpu07: ssh exit 255: Connection refused", with a remedy where the last line is one that is known.
+// `command` is what was called, with or without folders.
 std::string rsh_failure_text(std::string_view target, std::string_view command, const RshEnd& end);
 
-// A connection that may come about the next time: ssh's own failure, but not who may come in or whose host it is.
+// A connection that may come about the next time: ssh's own failure, but not who may come in or whose host it
+// is.
 bool is_worth_another(const RshEnd& end);
 
 // The pause goes before the connection after `failed` ones; `chance` is from 0 to 1.
 std::chrono::milliseconds pause_before_next(int failed, double chance);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

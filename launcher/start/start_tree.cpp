@@ -9,12 +9,13 @@
 #include <utility>
 
 #include "launcher/cluster/family.hpp"
+#include "rendezvous/base/check.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/codec/binary_codec.hpp"
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/error.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 // An asterisk stands for all that begin so. The table of families has what a scheduler's step sets.
@@ -232,4 +233,5 @@ std::vector<std::string> agent_words(const StartPlan& plan, const StartNode& nod
     return words;
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

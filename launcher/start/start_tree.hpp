@@ -1,7 +1,8 @@
-// The tree of relays that starts a job: which relay starts which others, and what they say to each other. Pure.
+// The tree of relays that starts a job: which relay starts which others, and what they say to each other.
+// Pure.
 //
-// They talk by the standard input and output of the remote shell, in frames, after the lines of the handshake (remote_shell.hpp).
-// All of them run one build.
+// They talk by the standard input and output of the remote shell, in frames, after the lines of the handshake
+// (remote_shell.hpp). All of them run one build.
 //
 //   frame = length, four bytes, the lowest first + the message as binary_codec.hpp has it + a newline
 //
@@ -19,12 +20,13 @@
 #include "rendezvous/codec/description.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // --- which variables go along to the hosts of a job, and which are a host's own
 
-// Says whether the variable speaks of the machine, the session or the scheduler's step that it is set in: it is not carried,
-// and a host's own stays. apps/ddprun/manual/clusters.md lists them.
+// Says whether the variable speaks of the machine, the session or the scheduler's step that it is set in: it
+// is not carried, and a host's own stays. apps/ddprun/manual/clusters.md lists them.
 bool is_host_bound(std::string_view name);
 
 // Returns what the starter sends.
@@ -39,7 +41,8 @@ struct HostsOwn {
 // Returns what the agent on a host has: what was carried, over the host's own of those that are not.
 Environment agent_environment(const Environment& carried, const Environment& own, HostsOwn which);
 
-// Returns what --clean-env leaves: who the user is, where programs are, language and time, and which GPUs the job has.
+// Returns what --clean-env leaves: who the user is, where programs are, language and time, and which GPUs the
+// job has.
 Environment clean_environment(const Environment& environment);
 
 // A piece of output is smaller (LineSplitter::kMaxLine, twice at most).
@@ -57,7 +60,8 @@ struct StartNode {
     int workers = -1;      // -1: as the options say
     std::string devices;   // empty: as the host has them
     bool is_here = false;  // the starter's own machine, which needs no remote shell
-    // Nobody has said how many workers there are: one for each GPU, or so many on a host without; 0: that is said.
+    // Nobody has said how many workers there are: one for each GPU, or so many on a host without; 0: that is
+    // said.
     int slots = 0;
     int gpus = 0;  // ListedHost's
 };
@@ -70,8 +74,8 @@ struct StartPlan {
     std::vector<StartNode> nodes;  // the relay's own one first
     int fan_out = 2;
     std::string directory;
-    std::vector<std::uint32_t>
-        owners;  // whose files this user runs on the starter's machine: the launcher, the program, the directory
+    std::vector<std::uint32_t> owners;  // whose files this user runs on the starter's machine: the launcher,
+                                        // the program, the directory
     std::vector<std::uint32_t> word_owners;  // … and to whom the files belong there that other words name
     Environment environment;
     bool clean_environment = false;  // the agent has the host's own one
@@ -96,8 +100,8 @@ struct StartPlan {
     std::vector<std::string> used_files() const {
         return program.empty() ? std::vector{directory} : std::vector{directory, program.front()};
     }
-    // Returns what words of the program, of the options and of `started` may name besides: each word, and what begins and ends in
-    // it where texts are parted. Throws Error where that is more than kMaxNamedFiles.
+    // Returns what words of the program, of the options and of `started` may name besides: each word, and
+    // what begins and ends in it where texts are parted. Throws Error where that is more than kMaxNamedFiles.
     std::vector<std::string> named_files() const;
 };
 BOOST_DESCRIBE_STRUCT(StartPlan, (),
@@ -161,8 +165,8 @@ std::string frame_of(const UpMessage& message);
 std::optional<DownMessage> parse_down(std::string_view body);
 std::optional<UpMessage> parse_up(std::string_view body);
 
-// Says whether what comes from the relay of a branch is about the nodes of that branch alone, in numbers that there are: a host
-// speaks for no other one.
+// Says whether what comes from the relay of a branch is about the nodes of that branch alone, in numbers that
+// there are: a host speaks for no other one.
 bool speaks_for_itself(const UpMessage& message, const std::vector<StartNode>& branch);
 
 // Cuts a stream into the bodies of frames. Holds no more than one frame and what came with it.
@@ -196,14 +200,16 @@ using StartBranch = std::vector<StartNode>;
 // Makes at most `fan_out` (≥ 2) branches of nearly the same size, in the nodes' order; none is empty.
 std::vector<StartBranch> branches_of(const std::vector<StartNode>& nodes, int fan_out);
 
-// Makes the branches of the starter: node 0 and the nodes of its own machine alone, the others as above. Node 0 comes first.
+// Makes the branches of the starter: node 0 and the nodes of its own machine alone, the others as above. Node
+// 0 comes first.
 std::vector<StartBranch> branches_of_starter(const std::vector<StartNode>& nodes, int fan_out);
 
 // Returns what the first node's relay is told of a branch.
 StartPlan plan_of_branch(const StartPlan& whole, StartBranch branch);
 
-// Returns the words behind the launcher's name for a node's agent: the plan's options, but for those that the plan itself decides.
-// `port` 0: not known.
+// Returns the words behind the launcher's name for a node's agent: the plan's options, but for those that the
+// plan itself decides. `port` 0: not known.
 std::vector<std::string> agent_words(const StartPlan& plan, const StartNode& node, int port);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

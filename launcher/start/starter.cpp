@@ -18,10 +18,12 @@
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
-// StartConsole is the starter's own stdout and stderr, which it never waits for. Used on the thread of the executor.
+// StartConsole is the starter's own stdout and stderr, which it never waits for. Used on the thread of the
+// executor.
 class StartConsole {
   public:
     // This much may wait in it; beyond that nothing more should come.
@@ -79,7 +81,8 @@ class StartConsole {
 
 // Agents that were told to end may take so much longer than one grace period.
 constexpr std::chrono::seconds kEndTime{30};
-// They may take so much longer where node 0 has ended and nobody else was told anything: they give each other time, too.
+// They may take so much longer where node 0 has ended and nobody else was told anything: they give each other
+// time, too.
 constexpr std::chrono::seconds kStragglerTime{90};
 
 // Hosts that are still being connected to may take so long to fail, once one has.
@@ -121,9 +124,9 @@ class JobStarter {
             signal = SIGTERM;
             ends = true;
         }
-        // One agent alone passes it on to every worker of the job. One that ends the job all are sent: of an elastic one only
-        // this agent's node would leave, and an impatient SIGINT ends the grace of the agent that gets it. Whether it is one is
-        // known here: on the way to some agents the first may be held up.
+        // One agent alone passes it on to every worker of the job. One that ends the job all are sent: of an
+        // elastic one only this agent's node would leave, and an impatient SIGINT ends the grace of the agent
+        // that gets it. Whether it is one is known here: on the way to some agents the first may be held up.
         if (ends && signal == SIGINT &&
             interrupts_.take(std::chrono::steady_clock::now()) == Interrupt::repeated)
             return;
@@ -142,7 +145,8 @@ class JobStarter {
                                             : output.text);
         hold_if_due();
     }
-    // While nodes meet, what one of them has to say is its own trouble; then a report is everybody's, and names nodes itself.
+    // While nodes meet, what one of them has to say is its own trouble; then a report is everybody's, and
+    // names nodes itself.
     std::string speaker(int rank) const {
         const auto& nodes = options_.plan.nodes;
         const bool is_other = rank > 0 && static_cast<std::size_t>(rank) < nodes.size();
@@ -326,4 +330,5 @@ std::optional<std::string> StartLedger::why_not_begun() const {
 
 int run_starter(const StarterOptions& options) { return JobStarter(options).run(); }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -1,7 +1,8 @@
-// run_starter starts a job's agents on its hosts and brings all that they say to this terminal, until the last one has ended.
+// run_starter starts a job's agents on its hosts and brings all that they say to this terminal, until the
+// last one has ended.
 //
-// The root of the tree of relays, on main's thread. Signals that end the job go to all agents, as from a scheduler; others to
-// node 0's, which passes them on to every worker.
+// The root of the tree of relays, on main's thread. Signals that end the job go to all agents, as from a
+// scheduler; others to node 0's, which passes them on to every worker.
 #pragma once
 
 #include <chrono>
@@ -14,7 +15,8 @@
 
 #include "launcher/start/start_tree.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 struct StartTerms {
     int nodes = 1;
@@ -40,7 +42,8 @@ class StartLedger {
     // Node 0 has ended and nobody can go on without it.
     bool awaits_stragglers() const { return begun_ && is_gone(0) && !terms_.may_outlive_0; }
 
-    // The code of the whole start is node 0's; where that was not heard, that of the agent that ended last, if that is a failure.
+    // The code of the whole start is node 0's; where that was not heard, that of the agent that ended last,
+    // if that is a failure.
     int exit_code() const;
     // A summary for a job that never began; nothing where node 0's own report says it.
     std::optional<std::string> why_not_begun() const;
@@ -66,9 +69,9 @@ inline constexpr std::size_t kMaxEchoes = 4096;
 // EchoFilter lets a line through once: every agent of a job says why it ended, in the same words. Pure.
 class EchoFilter {
   public:
-    // Takes whole lines that a node's agent has said on stderr, and returns them without the launcher's own lines that another
-    // node has said before, word by word. What workers say stays. Behind the mark of the lines that are left stands the `host`,
-    // unless that is empty.
+    // Takes whole lines that a node's agent has said on stderr, and returns them without the launcher's own
+    // lines that another node has said before, word by word. What workers say stays. Behind the mark of the
+    // lines that are left stands the `host`, unless that is empty.
     std::string fresh(int node, std::string_view text, std::string_view host = {});
 
   private:
@@ -86,4 +89,5 @@ struct StarterOptions {
 // Returns the exit code of the job; kExitSystem where a host could not be started, after a line for each.
 int run_starter(const StarterOptions& options);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

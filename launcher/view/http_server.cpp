@@ -21,7 +21,8 @@
 #include <string>
 #include <utility>
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 namespace asio = boost::asio;
@@ -169,4 +170,5 @@ void serve_unix(const asio::any_io_executor& executor, OwnedDescriptor listener,
     asio::co_spawn(executor, accept_own(std::move(service), std::move(acceptor)), asio::detached);
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

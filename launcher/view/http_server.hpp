@@ -15,7 +15,8 @@
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 struct ServerLimits {
     static constexpr std::size_t kMaxConnections = 16;
@@ -36,4 +37,5 @@ std::uint16_t serve_tcp(const boost::asio::any_io_executor& executor, ListenScop
 void serve_unix(const boost::asio::any_io_executor& executor, OwnedDescriptor listener, ViewSource source,
                 const ServerLimits& limits = {});
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -14,9 +14,10 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 namespace http = boost::beast::http;
@@ -137,4 +138,5 @@ SignalEffect send_signal(const std::filesystem::path& folder, int signal, std::c
     return understood(parse_signal_effect(ask(folder, http::verb::post, signal_target(signal), timeout)));
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -12,7 +12,8 @@
 #include "launcher/view/routes.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // kControlName is the socket's in a job's folder.
 inline constexpr const char* kControlName = "control";
@@ -34,4 +35,5 @@ AgentStatus ask_status(const std::filesystem::path& folder,
 SignalEffect send_signal(const std::filesystem::path& folder, int signal,
                          std::chrono::milliseconds timeout = kAnswerTimeout);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

@@ -6,7 +6,8 @@
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 namespace {
 
 namespace json = boost::json;
@@ -116,4 +117,5 @@ std::string health_text(const AgentStatus& status) {
     return json::serialize(text) + "\n";
 }
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

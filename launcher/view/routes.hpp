@@ -17,7 +17,8 @@
 #include "rendezvous/codec/description.hpp"
 #include "rendezvous/job/agent_status.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun {
+inline namespace launch {
 
 // Caller: by which way a request has come.
 enum class Caller {
@@ -81,4 +82,5 @@ std::optional<SignalEffect> parse_signal_effect(std::string_view text);
 // and a newline.
 std::string health_text(const AgentStatus& status);
 
-}  // namespace ddprun::inline launch
+}  // namespace launch
+}  // namespace ddprun

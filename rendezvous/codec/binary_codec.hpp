@@ -1,4 +1,5 @@
-// This writes described structs as bytes and reads them, for processes of one build on machines of one byte order. Pure.
+// This writes described structs as bytes and reads them, for processes of one build on machines of one byte
+// order. Pure.
 //
 //     struct = its members in the order of the description        text, list, map = count + items
 //     variant = place of the alternative + the alternative
@@ -21,10 +22,11 @@
 
 #include "rendezvous/codec/description.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
-// It is specialised with `static auto out(const T&)`, which says what travels, and `static bool in(Form, T&)`,
-// which is false for a form that nobody sends.
+// It is specialised with `static auto out(const T&)`, which says what travels, and `static bool in(Form,
+// T&)`, which is false for a form that nobody sends.
 template <class T>
 struct BinaryForm {};
 
@@ -195,4 +197,5 @@ std::string to_bytes(const T& value) {
     return write.take();
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

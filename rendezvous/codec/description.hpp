@@ -13,9 +13,10 @@
 #include <string_view>
 #include <type_traits>
 
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 using boost::describe::operators::operator==;
 
@@ -35,9 +36,9 @@ constexpr std::size_t limit_of(Of<Member>) {
     return kNoOwnLimit;
 }
 
-// Which numbers a member may have, in a list and an optional each one, is said in the same way:
-// `constexpr NumberRange range_of(Of<&Failure::exit_code>) { return kExitCodeRange; }`. Both ends are inside. What must hold
-// between members is said by `bool is_sound(const T& whole)`, beside the struct, too.
+// Which numbers a member may have, in a list and an optional each one, is said in the same way: `constexpr
+// NumberRange range_of(Of<&Failure::exit_code>) { return kExitCodeRange; }`. Both ends are inside. What must
+// hold between members is said by `bool is_sound(const T& whole)`, beside the struct, too.
 struct NumberRange {
     std::int64_t least = std::numeric_limits<std::int64_t>::min();
     std::int64_t most = std::numeric_limits<std::int64_t>::max();
@@ -80,4 +81,5 @@ bool is_value(E value) {
     return boost::describe::enum_to_string(value, nullptr) != nullptr;
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

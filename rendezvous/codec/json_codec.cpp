@@ -1,6 +1,7 @@
 #include "rendezvous/codec/json_codec.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 std::optional<boost::json::object> parse_json_object(std::string_view text, std::size_t max_depth,
                                                      bool any_bytes) {
@@ -20,4 +21,5 @@ std::string cut_text(const std::string& text, std::size_t limit) {
     return text.substr(0, end);
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

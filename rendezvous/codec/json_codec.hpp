@@ -2,8 +2,8 @@
 //
 // A format is a struct of rules, derived from JsonRules, that hides what it does otherwise. Texts over their
 // limit are cut on the way out, so that what is written can be read, and refused on the way in, as are
-// missing members, other types, numbers out of range (range_of) and structs that are not sound (is_sound). Members that nobody knows are passed over, and an
-// optional is null where it holds nothing.
+// missing members, other types, numbers out of range (range_of) and structs that are not sound (is_sound).
+// Members that nobody knows are passed over, and an optional is null where it holds nothing.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,11 @@
 
 #include "rendezvous/codec/description.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
-// Returns the text as an object, if it is one, not nested deeper, and of valid UTF-8 unless any bytes will do.
+// Returns the text as an object, if it is one, not nested deeper, and of valid UTF-8 unless any bytes will
+// do.
 std::optional<boost::json::object> parse_json_object(std::string_view text, std::size_t max_depth,
                                                      bool any_bytes = false);
 
@@ -180,4 +182,5 @@ bool from_json(const boost::json::value& from, T& value) {
     }
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

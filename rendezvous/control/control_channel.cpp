@@ -16,7 +16,8 @@
 #include <mutex>
 #include <new>
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace {
 
@@ -184,8 +185,8 @@ asio::awaitable<bool> ControlSession::run(std::function<void(const ControlMessag
     co_return closed_there_;
 }
 
-// Reads what has arrived; false at the connection's end. The room for it is this call's only: a coroutine would keep it as
-// long as the connection lasts, and most of those are idle.
+// Reads what has arrived; false at the connection's end. The room for it is this call's only: a coroutine
+// would keep it as long as the connection lasts, and most of those are idle.
 bool ControlSession::read_into(ControlFrames& frames) {
     std::array<char, kReadBytes> bytes{};
     const ssize_t count = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -297,4 +298,5 @@ asio::awaitable<void> ControlSession::write_queue() {
     close();
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// ControlChannel: one end of the conversation between an agent and the coordinator: a connection (ControlSession), or a
-// queue inside the process that hosts both (make_local_channel).
+// ControlChannel: one end of the conversation between an agent and the coordinator: a connection
+// (ControlSession), or a queue inside the process that hosts both (make_local_channel).
 //
 // Shared by its owner and by the coroutine that still runs; used on the thread of its executor only.
 #pragma once
@@ -22,7 +22,8 @@
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 class ControlChannel {
   public:
@@ -31,8 +32,8 @@ class ControlChannel {
     ControlChannel& operator=(const ControlChannel&) = delete;
     virtual ~ControlChannel() = default;
 
-    // Hands over each message until the conversation ends, whichever way. True if the other end has ended it, and did
-    // not break off in the middle of a message.
+    // Hands over each message until the conversation ends, whichever way. True if the other end has ended it,
+    // and did not break off in the middle of a message.
     virtual boost::asio::awaitable<bool> run(std::function<void(const ControlMessage&)> on_message) = 0;
 
     // Queues a message; with `close_after`, the conversation ends once it is written.
@@ -44,7 +45,8 @@ class ControlChannel {
     // Whether the other machine has received everything that was sent.
     virtual bool all_arrived() = 0;
 
-    // Messages that come from there from now on are passed over, but not the end. The own process's needs no such care.
+    // Messages that come from there from now on are passed over, but not the end. The own process's needs no
+    // such care.
     virtual void hear_no_more() = 0;
 
     // Ends it when the other machine was not heard of for so long.
@@ -53,11 +55,11 @@ class ControlChannel {
     virtual void close() = 0;
 };
 
-// The conversation of an agent with a coordinator in its own process: nobody can come before it or in its place, and it
-// needs neither a descriptor nor a network.
+// The conversation of an agent with a coordinator in its own process: nobody can come before it or in its
+// place, and it needs neither a descriptor nor a network.
 
-// Both ends, each for the thread of its executor. One end may be closed and forgotten, and then its executor be
-// destroyed, while the other is in use; an end must be closed before its executor goes.
+// Both ends, each for the thread of its executor. One end may be closed and forgotten, and then its executor
+// be destroyed, while the other is in use; an end must be closed before its executor goes.
 std::pair<std::shared_ptr<ControlChannel>, std::shared_ptr<ControlChannel>> make_local_channel(
     const boost::asio::any_io_executor& one, const boost::asio::any_io_executor& other);
 
@@ -71,8 +73,8 @@ class ControlSession final : public ControlChannel, public std::enable_shared_fr
     // A peer that takes nothing of shared frames for so long counts as stuck and is dropped, …
     static constexpr std::chrono::seconds kStuckTimeout{10};
 
-    // … and so is one for which more than `max_pending` bytes of its own wait to be written. `first_bytes` were read,
-    // and unsealed, before. With `sealed` both sides send sealed records.
+    // … and so is one for which more than `max_pending` bytes of its own wait to be written. `first_bytes`
+    // were read, and unsealed, before. With `sealed` both sides send sealed records.
     ControlSession(boost::asio::ip::tcp::socket socket, std::size_t max_pending, std::string first_bytes = {},
                    std::optional<SealedRecords> sealed = std::nullopt);
 
@@ -106,4 +108,5 @@ class ControlSession final : public ControlChannel, public std::enable_shared_fr
     bool closed_there_ = false;
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -2,20 +2,21 @@
 //
 // One conversation, from an agent's side:
 //   Hello → Welcome → (Waiting | Parked)*
-//         → (MemberList? → RoundReady → (WorkersSucceeded | WorkerFailed | AgentSignalled)? → (Stop → WorkersGone →
-//         Restarting? → (Waiting | Parked)*)?)+ → RankEnds* → Finish → Goodbye
-// or Refused at any time before the first RoundReady, GivenUp at any time, and LeaseOver as an agent's last word;
-// PeerRefused and NodesDiffer may come to
-// node 0. Heartbeats go to and fro from the Welcome on (see heartbeat.hpp); node 0's own agent gets neither. RankEnds also go before
-// WorkersSucceeded and WorkersGone, and NoticeSignal goes both ways while a round runs. While it runs, and
-// before what they may be the cause of, WorkerDying comes from an agent and PeerDying goes to the others;
-// WorkerDying also directly behind WorkerFailed and Stop. RankSucceeded comes once in a round; WhoRuns may ask for
-// StillRunning, and Remark go to node 0. JudgeFailure goes to the host's agent when all workers of a failed round are gone,
-// and Judgement comes back.
+//         → (MemberList? → RoundReady → (WorkersSucceeded | WorkerFailed | AgentSignalled)? → (Stop →
+//         WorkersGone → Restarting? → (Waiting | Parked)*)?)+ → RankEnds* → Finish → Goodbye
+// or Refused at any time before the first RoundReady, GivenUp at any time, and LeaseOver as an agent's last
+// word; PeerRefused and NodesDiffer may come to node 0. Heartbeats go to and fro from the Welcome on (see
+// heartbeat.hpp); node 0's own agent gets neither. RankEnds also go before WorkersSucceeded and WorkersGone,
+// and NoticeSignal goes both ways while a round runs. While it runs, and before what they may be the cause
+// of, WorkerDying comes from an agent and PeerDying goes to the others; WorkerDying also directly behind
+// WorkerFailed and Stop. RankSucceeded comes once in a round; WhoRuns may ask for StillRunning, and Remark go
+// to node 0. JudgeFailure goes to the host's agent when all workers of a failed round are gone, and Judgement
+// comes back.
 //
-// The conversation with one that would take over: Hello (with Following) → Welcome → (Lead → (RankEnds* → WorkersGone)? → Follow)+, and
-// then as above from Stop on. SteppedDown ends it, and the agent looks for another one. JobMoved is the only word of one
-// that tells a coordinator which still gathers that its job runs elsewhere.
+// The conversation with one that would take over: Hello (with Following) → Welcome → (Lead → (RankEnds* →
+// WorkersGone)? → Follow)+, and then as above from Stop on. SteppedDown ends it, and the agent looks for
+// another one. JobMoved is the only word of one that tells a coordinator which still gathers that its job
+// runs elsewhere.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +31,11 @@
 #include "rendezvous/job/failure.hpp"
 #include "rendezvous/membership/member_list.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
-// Agents say the first of these to the coordinator. Plain values; see control_message.hpp for the conversation.
+// Agents say the first of these to the coordinator. Plain values; see control_message.hpp for the
+// conversation.
 
 // Limits of the texts and lists below, so that every message fits its frame.
 inline constexpr std::size_t kMaxEndsInMessage = 256;
@@ -76,9 +79,11 @@ struct Hello {
     int list_position = kUnlisted;       // of its host in the list of hosts that it knows …
     int list_size = 0;                   // … of so many; 0: of none
     std::vector<std::string> addresses;  // of its machine, by which its workers may use the store
-    // Its ranks are before those of nodes whose text comes later, as comes_before has it; empty: behind all that have one.
+    // Its ranks are before those of nodes whose text comes later, as comes_before has it; empty: behind all
+    // that have one.
     std::string rank_order;
-    // It has found this wrong with its own node: it takes no part, and says so for the others. Empty: nothing.
+    // It has found this wrong with its own node: it takes no part, and says so for the others. Empty:
+    // nothing.
     std::string unfit;
 };
 BOOST_DESCRIBE_STRUCT(Hello, (),
@@ -126,8 +131,8 @@ struct WorkerDying {
 BOOST_DESCRIBE_STRUCT(WorkerDying, (), (round, rank, life, itself))
 constexpr NumberRange range_of(Of<&WorkerDying::rank>) { return kRankRange; }
 
-// The agent was sent a terminating signal; it forwards it to its workers without waiting for an answer. With a
-// reason nobody has sent one, but the agent acts as if.
+// The agent was sent a terminating signal; it forwards it to its workers without waiting for an answer. With
+// a reason nobody has sent one, but the agent acts as if.
 struct AgentSignalled {
     int round = 0;
     int signal = 0;
@@ -167,7 +172,8 @@ BOOST_DESCRIBE_STRUCT(NoticeSignal, (), (round, signal, requeue))
 constexpr NumberRange range_of(Of<&NoticeSignal::signal>) { return {1, kMaxSignal}; }
 inline bool is_sound(const NoticeSignal& notice) { return may_be_passed_on(notice.signal); }
 
-// From the coordinator the question whether the agent is there, from an agent the answer with the same number.
+// From the coordinator the question whether the agent is there, from an agent the answer with the same
+// number.
 struct Heartbeat {
     std::uint64_t number = 0;
     std::uint64_t heard = 0;  // of the agent's answers: the last one that has arrived
@@ -177,9 +183,9 @@ struct Heartbeat {
 };
 BOOST_DESCRIBE_STRUCT(Heartbeat, (), (number, heard))
 
-// From an agent: its user suspends it (Ctrl-Z), its workers stand still, and it will say nothing until it goes on.
-// From the coordinator: the agent may stand still now, or, to the others, the coordinator itself does so with its
-// agent.
+// From an agent: its user suspends it (Ctrl-Z), its workers stand still, and it will say nothing until it
+// goes on. From the coordinator: the agent may stand still now, or, to the others, the coordinator itself
+// does so with its agent.
 struct Suspended {};
 BOOST_DESCRIBE_STRUCT(Suspended, (), ())
 
@@ -217,8 +223,8 @@ struct Judgement {
 };
 BOOST_DESCRIBE_STRUCT(Judgement, (), (round, answer, node))
 
-// The agent gives the coordinator up, and stops its workers, for which they have their grace period. Without that word
-// a connection that ends is that of an agent which is dead, and whose workers are killed.
+// The agent gives the coordinator up, and stops its workers, for which they have their grace period. Without
+// that word a connection that ends is that of an agent which is dead, and whose workers are killed.
 struct LeaseOver {};
 BOOST_DESCRIBE_STRUCT(LeaseOver, (), ())
 
@@ -232,7 +238,8 @@ struct Follow {
 };
 BOOST_DESCRIBE_STRUCT(Follow, (), (epoch))
 
-// JobMoved tells a coordinator that gathers, and it its agents: the job runs already, and its coordinator is there.
+// JobMoved tells a coordinator that gathers, and it its agents: the job runs already, and its coordinator is
+// there.
 struct JobMoved {
     std::string version;
     std::string run_id;
@@ -274,8 +281,8 @@ struct GivenUp {
 };
 BOOST_DESCRIBE_STRUCT(GivenUp, (), (reason))
 
-// The agent is not part of the job; `exit_code` is what it ends with. `other_job`: it has met one of another id, which is
-// said here ("belongs to another job"); who seeks its job's port goes on with the next one.
+// The agent is not part of the job; `exit_code` is what it ends with. `other_job`: it has met one of another
+// id, which is said here ("belongs to another job"); who seeks its job's port goes on with the next one.
 struct Refused {
     std::string reason;
     int exit_code = 0;
@@ -300,8 +307,8 @@ struct NodesDiffer {
 BOOST_DESCRIBE_STRUCT(NodesDiffer, (), (differences))
 constexpr std::size_t limit_of(Of<&NodesDiffer::differences>) { return kMaxDifferencesInMessage; }
 
-// Waiting tells who is there and who is not, while the job waits for its nodes. At most kMaxMissingListed numbers are
-// listed, and none where a node has no number yet.
+// Waiting tells who is there and who is not, while the job waits for its nodes. At most kMaxMissingListed
+// numbers are listed, and none where a node has no number yet.
 struct Waiting {
     int joined = 0;
     int expected = 0;  // at least
@@ -309,8 +316,9 @@ struct Waiting {
     std::vector<std::string> present;  // `node 0 (gpu00)`; empty where more than kMaxPresentListed have come
     int at_most = 0;                // nodes that may take part; as many as expected where none may be missing
     std::int64_t last_call_ms = 0;  // so long the others are waited for, once the least have come
-    // Where nodes have no numbers and less than expected have come: hosts of a list that have no node, the first
-    // kMaxHostsNamed of so many. Where they have, the hosts of the first of `missing`. Empty where no list is known.
+    // Where nodes have no numbers and less than expected have come: hosts of a list that have no node, the
+    // first kMaxHostsNamed of so many. Where they have, the hosts of the first of `missing`. Empty where no
+    // list is known.
     std::vector<std::string> missing_hosts;
     int hosts_missing = 0;
 };
@@ -388,7 +396,8 @@ BOOST_DESCRIBE_STRUCT(JudgeFailure, (), (round, failure))
 struct Stop {
     int round = 0;
     Failure cause;
-    // Others may go on without those who are told, and wait for their workers no longer than for those of a lost node.
+    // Others may go on without those who are told, and wait for their workers no longer than for those of a
+    // lost node.
     bool is_awaited = false;
 };
 BOOST_DESCRIBE_STRUCT(Stop, (), (round, cause, is_awaited))
@@ -465,4 +474,5 @@ using ControlMessage =
                  Refused, PeerRefused, NodesDiffer, Waiting, Parked, RoundReady, PeerDying, WhoRuns, Remark,
                  JudgeFailure, Stop, Restarting, Finish>;
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

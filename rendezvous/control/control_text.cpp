@@ -7,7 +7,8 @@
 
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 std::string to_text(const Waiting& waiting) {
     if (waiting.at_most > waiting.expected) {
@@ -106,4 +107,5 @@ Refused secret_is_of_no_use(Proof proof, const std::string& place) {
             .other_job = other_job};
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

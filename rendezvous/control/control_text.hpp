@@ -7,7 +7,8 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 // `joined 1/3, missing node 1, node 2`; by hosts where nodes have no numbers and a list is known.
 std::string to_text(const Waiting& waiting);
@@ -34,13 +35,15 @@ std::string silence_text(std::chrono::milliseconds limit);
 // `node 1 (gpu07)`; of a node that has no number yet `gpu07`.
 std::string node_text(int node_rank, const std::string& host);
 
-// These sentences are said where two agents do not have the same secret. Fixed sentences: they go to who has proven nothing, and come from
-// there.
+// These sentences are said where two agents do not have the same secret. Fixed sentences: they go to who has
+// proven nothing, and come from there.
 
-// An agent without a secret, by a host that has one. Who looks for its job at several ports goes on with the next.
+// An agent without a secret, by a host that has one. Who looks for its job at several ports goes on with the
+// next.
 Refused secret_is_asked_for();
 
 // To an agent with a secret: what has become of its call, which gave no proof.
 Refused secret_is_of_no_use(Proof proof, const std::string& place);
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

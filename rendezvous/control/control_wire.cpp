@@ -3,11 +3,12 @@
 #include <array>
 #include <utility>
 
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/store/wire.hpp"
-#include "rendezvous/system/error.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 namespace {
 
 namespace json = boost::json;
@@ -138,4 +139,5 @@ std::optional<ControlMessage> ControlFrames::next() {
     return message;
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

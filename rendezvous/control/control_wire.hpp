@@ -19,11 +19,13 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 inline constexpr std::string_view kControlMagic = "DDPR";
 inline constexpr std::size_t kMaxControlFrame = 1024 * 1024;
-// An agent's first frame, with its length: nobody is let in who says more, so that who is not costs no more than that.
+// An agent's first frame, with its length: nobody is let in who says more, so that who is not costs no more
+// than that.
 inline constexpr std::size_t kMaxFirstFrame = 64 * 1024;
 inline constexpr std::size_t kMaxControlText = 8 * 1024;  // six of them, every byte escaped, fit a frame
 
@@ -39,10 +41,12 @@ SharedFrames encode_ends(const std::vector<RankEnds>& messages);
 // ddprun has said in its own way there are version, run_id, host and pid.
 std::optional<ControlMessage> decode_control(std::string_view text);
 
-// Whether the first frame is whole in what an agent has said behind the magic; nothing: it will be too long, or is none.
+// Whether the first frame is whole in what an agent has said behind the magic; nothing: it will be too long,
+// or is none.
 std::optional<bool> has_first_message(std::string_view said);
 
-// Cuts a stream of bytes into frames. The owner reads the socket and feeds it; it holds at most one frame and one read.
+// Cuts a stream of bytes into frames. The owner reads the socket and feeds it; it holds at most one frame and
+// one read.
 class ControlFrames {
   public:
     void append(std::string_view bytes) { buffer_.append(bytes); }
@@ -56,4 +60,5 @@ class ControlFrames {
     bool is_broken_ = false;
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -13,14 +13,15 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/base/deadline.hpp"
 #include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
-#include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/machine.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 bool CoordinatorClaims::accept(const ControlMessage& message) {
     return std::visit([this](const auto& one) { return accept_one(one); }, message);
@@ -210,7 +211,8 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         if (const auto* question = std::get_if<Heartbeat>(&message)) {
             // An answer behind the word that this agent will be silent would take that back.
             if (!lease_ || on_suspended_) return;
-            // It would say that this agent has begun the round, or come too late, though the other machine would take it.
+            // It would say that this agent has begun the round, or come too late, though the other machine
+            // would take it.
             if ((question->number == 0 && !waiting_.empty()) || gives_up()) return;
             session_->send(lease_->answer(*question, TimePoint::clock::now()), false);
             await_lease_end();
@@ -300,7 +302,8 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     void give_up() {
         loss_ = lease_loss(*lease_);
         gave_up_ = true;
-        // The connection may bring the word to the coordinator yet; whether or not, it ends before the lease does.
+        // The connection may bring the word to the coordinator yet; whether or not, it ends before the lease
+        // does.
         hang_up(LeaseOver{}, lease_->terms().margin() / 2);
     }
 
@@ -461,4 +464,5 @@ std::optional<CoordinatorLoss> CoordinatorClient::overdue_loss() const { return 
 
 void CoordinatorClient::close(std::function<void()> on_closed) { impl_->close(std::move(on_closed)); }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -4,7 +4,8 @@
 
 #include "rendezvous/control/control_text.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 void HeartbeatWatch::add(ConnectionId agent, TimePoint now) {
     if (terms_.limit.count() == 0) return;
@@ -194,7 +195,8 @@ CoordinatorLoss unanswered_loss(const Endpoint& called) {
 
 CoordinatorLoss lease_loss(const HeartbeatLease& lease) {
     const HeartbeatTerms& terms = lease.terms();
-    // An agent that stood still for less than the limit was not given up for that: it is the other side that is silent.
+    // An agent that stood still for less than the limit was not given up for that: it is the other side that
+    // is silent.
     if (!lease.stood() || *lease.stood() < terms.limit)
         return {CoordinatorLoss::Kind::silent, silence_text(terms.limit)};
     return {
@@ -208,4 +210,5 @@ CoordinatorLoss given_up_loss(const std::optional<HeartbeatLease>& lease, const 
             fmt::format("{}, and the others have given it up: {}", standstill_text(*lease), reason)};
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

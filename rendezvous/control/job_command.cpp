@@ -4,7 +4,8 @@
 
 #include "rendezvous/codec/json_codec.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace {
 
@@ -93,4 +94,5 @@ std::vector<std::string> differing_words(const std::vector<const JobCommand*>& c
     return shown;
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -1,4 +1,5 @@
-// Nodes are compared by what they say of themselves: the command that its workers run, and traits. Plain values.
+// Nodes are compared by what they say of themselves: the command that its workers run, and traits. Plain
+// values.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +10,11 @@
 
 #include "rendezvous/codec/description.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
-// Digest: tells apart texts that need not be sent whole (FNV-1a, 64 bits). No protection against somebody who wants
-// two to be taken for one. Pure.
+// Digest: tells apart texts that need not be sent whole (FNV-1a, 64 bits). No protection against somebody who
+// wants two to be taken for one. Pure.
 class Digest {
   public:
     void add(std::string_view bytes) {
@@ -39,8 +41,8 @@ struct JobCommand {
 };
 BOOST_DESCRIBE_STRUCT(JobCommand, (), (text, digest, whole))
 
-// Describes the program and its arguments, before ${local_rank} is filled in. `program`: those of the words that say what is run;
-// empty: all do. `shown`: the words as others may see them; empty: as they are.
+// Describes the program and its arguments, before ${local_rank} is filled in. `program`: those of the words
+// that say what is run; empty: all do. `shown`: the words as others may see them; empty: as they are.
 JobCommand describe_command(const std::vector<std::string>& words,
                             const std::vector<std::string>& program = {},
                             const std::vector<std::string>& shown = {});
@@ -49,7 +51,8 @@ JobCommand describe_command(const std::vector<std::string>& words,
 // kMaxCommandShown bytes and marks for what is left out.
 std::string shown_beside(const JobCommand& command, const JobCommand& other);
 
-// Returns of each command the words that not all of them have, with the option before such a word; at most kMaxCommandShown bytes.
+// Returns of each command the words that not all of them have, with the option before such a word; at most
+// kMaxCommandShown bytes.
 std::vector<std::string> differing_words(const std::vector<const JobCommand*>& commands);
 
 // NodeTrait: something of a node that should be the same on all nodes of a job. Plain values; admission.hpp
@@ -69,4 +72,5 @@ BOOST_DESCRIBE_STRUCT(NodeTrait, (), (name, value, of_program))
 constexpr std::size_t limit_of(Of<&NodeTrait::name>) { return kMaxTraitName; }
 constexpr std::size_t limit_of(Of<&NodeTrait::value>) { return kMaxTraitValue; }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

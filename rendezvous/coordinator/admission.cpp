@@ -9,7 +9,8 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace {
 
@@ -422,4 +423,5 @@ Refused newcomer_refused_for(const std::vector<std::string>& differences) {
     return {joined("--strict-env lets in no node that differs", differences), kExitNotAdmitted};
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

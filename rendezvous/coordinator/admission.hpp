@@ -13,7 +13,8 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 // JobTerms are what node 0 was told of the job.
 struct JobTerms {
@@ -32,16 +33,16 @@ struct Company {
 // It may come again over another connection.
 bool is_same_agent(const Hello& one, const Hello& other);
 
-// `own` is node 0's own agent, which counts before it has come; `holder` the node that has come by the newcomer's
-// number, nullptr for none.
+// `own` is node 0's own agent, which counts before it has come; `holder` the node that has come by the
+// newcomer's number, nullptr for none.
 Company company_of(const Hello& newcomer, const std::optional<Hello>& own, const JobNode* holder,
                    const JobNodes& nodes);
 
 // Nothing if it may. The sentence goes to the newcomer, and, unless that is a stranger, to node 0's user.
 std::optional<Refused> reason_to_refuse(const Hello& newcomer, const JobTerms& terms, const Company& company);
 
-// True if it looks for another job, or does not speak as this one does. Such a one is told its own value of what differs,
-// and nothing of the job.
+// True if it looks for another job, or does not speak as this one does. Such a one is told its own value of
+// what differs, and nothing of the job.
 bool is_stranger(const Hello& newcomer, const JobTerms& terms);
 // Tells node 0's user, with both values, why the newcomer is a stranger.
 std::string what_is_strange(const Hello& newcomer, const JobTerms& terms);
@@ -66,10 +67,11 @@ Refused said_no_hello();
 // True if the message, which is of the node's current round, speaks of no workers but its own.
 bool can_be_true(const ControlMessage& message, const JobNode& from);
 
-// Nodes that take no part in a job: those that are not fit for it, and those whose workers fail again and again. Pure.
+// Nodes that take no part in a job: those that are not fit for it, and those whose workers fail again and
+// again. Pure.
 
-// UnfitNodes: those that looked at themselves before the job (--check) and said that they are not fit for it. They take no
-// part, and nobody waits for them. Pure; the Coordinator asks.
+// UnfitNodes: those that looked at themselves before the job (--check) and said that they are not fit for it.
+// They take no part, and nobody waits for them. Pure; the Coordinator asks.
 class UnfitNodes {
   public:
     // A node may be fit when it comes again. The one that hosts cannot be left out.
@@ -94,13 +96,13 @@ class UnfitNodes {
     std::optional<UnfitNode> host_;
 };
 
-// Exclusion: which nodes' workers fail again and again, and which machines take part no longer. Pure; kept by the
-// Coordinator, which knows whether the job can do without them.
+// Exclusion: which nodes' workers fail again and again, and which machines take part no longer. Pure; kept by
+// the Coordinator, which knows whether the job can do without them.
 //
-// Counted are the rounds of the job that failed first on a node, whichever they were and however long ago: a place in
-// the job's order together with the host that has it (see Seating). So a node keeps its count when its agent comes
-// again to its place, and another machine that takes the place begins with none. Nothing else begins a count anew.
-// Excluded are machines: who comes again from one is the same trouble.
+// Counted are the rounds of the job that failed first on a node, whichever they were and however long ago: a
+// place in the job's order together with the host that has it (see Seating). So a node keeps its count when
+// its agent comes again to its place, and another machine that takes the place begins with none. Nothing else
+// begins a count anew. Excluded are machines: who comes again from one is the same trouble.
 class Exclusion {
   public:
     // `after` so many rounds that failed first there a node is due to be left out; 0: never.
@@ -138,8 +140,8 @@ class Exclusion {
     std::map<std::string, std::string> excluded_;
 };
 
-// NodeComparison: in what nodes differ that should be alike. Pure; kept by the Coordinator, which asks once all have come,
-// and again for those who come later: they are compared with what most nodes had before.
+// NodeComparison: in what nodes differ that should be alike. Pure; kept by the Coordinator, which asks once
+// all have come, and again for those who come later: they are compared with what most nodes had before.
 
 // Sentences; beyond them the last one counts what is left.
 inline constexpr std::size_t kMaxDifferencesTold = kMaxDifferencesInMessage;
@@ -154,11 +156,12 @@ inline constexpr std::size_t kMaxRolesCompared = 64;
 
 class NodeComparison {
   public:
-    // Compares those that have not been, and forgets their traits. One sentence for each trait that differs between
-    // nodes with workers of one role:
+    // Compares those that have not been, and forgets their traits. One sentence for each trait that differs
+    // between nodes with workers of one role:
     //   nodes differ in NCCL_DEBUG: node 2 (gpu07) has "INFO", the others "WARN"
-    // So it does for the arguments of the program, where it names the words that differ. The others are the most; where there are as many of each, those with the lowest node number; and in later calls
-    // the same ones, as they were in the first. A trait that a node does not have is "not set" there.
+    // So it does for the arguments of the program, where it names the words that differ. The others are the
+    // most; where there are as many of each, those with the lowest node number; and in later calls the same
+    // ones, as they were in the first. A trait that a node does not have is "not set" there.
     std::vector<std::string> learn(JobNodes& nodes);
 
     // The same of one node that would come.
@@ -179,4 +182,5 @@ class NodeComparison {
 Refused refused_for(const std::vector<std::string>& differences);
 Refused newcomer_refused_for(const std::vector<std::string>& differences);
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -7,7 +7,8 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace {
 
@@ -319,4 +320,5 @@ Messages Aftermath::farewells(const JobNodes& nodes, const std::optional<Failure
     return out;
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

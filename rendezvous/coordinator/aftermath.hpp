@@ -1,11 +1,12 @@
-// Aftermath: what follows a round: another one or none, with whom, and when. It keeps the queue of nodes that wait for
-// another round, the restarts so far, and who is left out. Pure; the Coordinator owns it and calls it in the order of what
-// happens.
+// Aftermath: what follows a round: another one or none, with whom, and when. It keeps the queue of nodes that
+// wait for another round, the restarts so far, and who is left out. Pure; the Coordinator owns it and calls
+// it in the order of what happens.
 //
-//   the round has ended ──► classify(): a resize or a failure ──► (ask_judge() ──►) settle() ──► pause() ──► next round
+//   the round has ended ──► classify(): a resize or a failure ──► (ask_judge() ──►) settle() ──► pause() ──►
+//   next round
 //
-// A round begins only when no worker of the one before can be left, also of a node that nobody can ask any more: it has
-// its --lost-grace from then on (await_workers).
+// A round begins only when no worker of the one before can be left, also of a node that nobody can ask any
+// more: it has its --lost-grace from then on (await_workers).
 #pragma once
 
 #include <algorithm>
@@ -25,26 +26,28 @@
 #include "rendezvous/coordinator/roster.hpp"
 #include "rendezvous/coordinator/round.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 // RestartPolicy: whether a failed round is followed by another. Pure; asked by the Coordinator, once for each
 // failure.
 //
-// It looks in this order: what cannot be helped by trying again is final (a signal from outside, a
-// program that cannot be started, an exit code the user excluded); then the budget of the whole job; then
-// whether it failed as before: the same_failure-th failure in a row with one signature (failure_signature()) is
-// the last; then progress: after kMaxRestartsWithoutProgress restarts in a row whose rounds came to nothing, another
-// one is not worth it. A round has come to something if the progress file changed, or, without such a file, if it
-// lasted min_uptime.
-// Where the user's program has answered (--on-failure), only a signal from outside and the budget are stronger.
+// It looks in this order: what cannot be helped by trying again is final (a signal from outside, a program
+// that cannot be started, an exit code the user excluded); then the budget of the whole job; then whether it
+// failed as before: the same_failure-th failure in a row with one signature (failure_signature()) is the
+// last; then progress: after kMaxRestartsWithoutProgress restarts in a row whose rounds came to nothing,
+// another one is not worth it. A round has come to something if the progress file changed, or, without such a
+// file, if it lasted min_uptime. Where the user's program has answered (--on-failure), only a signal from
+// outside and the budget are stronger.
 //
-// The last two do not hold where the node that failed is left out of the next round: that is something new to try.
-// But the row goes on, so if the same failure comes again there, on another node, the program is at fault.
+// The last two do not hold where the node that failed is left out of the next round: that is something new to
+// try. But the row goes on, so if the same failure comes again there, on another node, the program is at
+// fault.
 //
 // A row of the same failure begins anew with another failure, with one that is not the program's (it has no
-// signature), and with one whose round changed the progress file: training that got on and then crashed at its old
-// place is worth another round. That a round lasted does not break the row, for a program may need its time to reach
-// the place where it always dies.
+// signature), and with one whose round changed the progress file: training that got on and then crashed at
+// its old place is worth another round. That a round lasted does not break the row, for a program may need
+// its time to reach the place where it always dies.
 class RestartPolicy {
   public:
     static constexpr int kMaxRestartsWithoutProgress = 3;
@@ -102,7 +105,8 @@ class Aftermath {
     using ConnectionId = std::uint64_t;
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    // So long those may take to die whose agent is dead; of the grace of a lost node it is the end, for who is killed then.
+    // So long those may take to die whose agent is dead; of the grace of a lost node it is the end, for who
+    // is killed then.
     static constexpr std::chrono::seconds kKillTime{1};
     // So long before the end of that grace a guardian acts, if its agent has not killed them before.
     static constexpr std::chrono::milliseconds kGuardianTime{500};
@@ -132,9 +136,11 @@ class Aftermath {
     // The round that runs may end for a node that comes; not one that some nodes are done with.
     bool can_grow(const JobNodes& nodes) const;
 
-    // Why the machine is left out; nullptr where it is not. One of which another node takes part is not at fault as a whole.
+    // Why the machine is left out; nullptr where it is not. One of which another node takes part is not at
+    // fault as a whole.
     const std::string* why_left_out(const Hello& hello, const JobNodes& nodes) const;
-    // Other nodes were lost since then, and now the job needs those who were left out. Returns lines for the user.
+    // Other nodes were lost since then, and now the job needs those who were left out. Returns lines for the
+    // user.
     std::vector<std::string> take_back_left_out(Roster& roster);
 
     // The user wants the job to end: no restart follows.
@@ -207,4 +213,5 @@ class Aftermath {
 // A node takes part in no other round, because its agent was sent a signal.
 bool somebody_leaves(const JobNodes& nodes);
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

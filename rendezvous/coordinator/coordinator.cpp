@@ -6,11 +6,12 @@
 #include <iterator>
 #include <memory>
 
+#include "rendezvous/base/check.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/admission.hpp"
-#include "rendezvous/system/check.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 namespace {
 
 SharedOptions shared(CoordinatorOptions options) {
@@ -61,8 +62,8 @@ void Coordinator::say(ConnectionId to, ControlMessage message, bool close_after)
     out_.push_back({to, std::move(message), close_after});
 }
 
-// Between two calls no more time has passed for certain than until the second one was due: if the clock of this machine
-// jumps ahead, those who are asked, and those whose workers are given time, have not had it.
+// Between two calls no more time has passed for certain than until the second one was due: if the clock of
+// this machine jumps ahead, those who are asked, and those whose workers are given time, have not had it.
 void Coordinator::look_at_clock(TimePoint now) {
     const auto due = next_deadline();
     last_call_ = now;
@@ -70,7 +71,8 @@ void Coordinator::look_at_clock(TimePoint now) {
     heartbeats_.look(now, now - *due);
     aftermath_.postpone(now - *due);
     leadership_.postpone(now - *due);
-    // It stood still, and so perhaps did those who are awaited, for whatever it is. One node alone has no heartbeats.
+    // It stood still, and so perhaps did those who are awaited, for whatever it is. One node alone has no
+    // heartbeats.
     const auto limit = heartbeats_.terms().limit;
     if (now - *due <= (limit.count() > 0 ? limit : std::chrono::milliseconds(kStandstill))) return;
     roster_.await(now);
@@ -143,8 +145,9 @@ Coordinator::Outbox Coordinator::closed(ConnectionId connection, TimePoint now, 
 }
 
 void Coordinator::lose(const JobNode& node, Roster::Loss loss, bool closed_there, TimePoint now) {
-    // Workers die with their agent, but outlive a connection that only broke. One that has given this side up while it stood
-    // still has said so, which the system may have thrown away: what was asked too late is answered by a reset.
+    // Workers die with their agent, but outlive a connection that only broke. One that has given this side up
+    // while it stood still has said so, which the system may have thrown away: what was asked too late is
+    // answered by a reset.
     const bool agent_is_dead = closed_there && !node.run.gave_up && !heartbeats_.is_in_doubt();
     roster_.lose(node, loss, agent_is_dead);
     heartbeats_.remove(node.connection);
@@ -295,8 +298,8 @@ void Coordinator::excuse(const JobNode& node, TimePoint now) {
     say(node.connection, Suspended{});
 }
 
-// This process stood still, and has not been left: one that leads nobody yet cannot be. As etcd decides, each member
-// that may live can be the one that goes on.
+// This process stood still, and has not been left: one that leads nobody yet cannot be. As etcd decides, each
+// member that may live can be the one that goes on.
 void Coordinator::look_for_doubt(TimePoint now) {
     if (state_ == CoordinatorState::over || !heartbeats_.is_in_doubt()) return;
     const bool is_left = leadership_.may_be_outdone() || !leadership_.is_sure(roster_, heartbeats_, now);
@@ -313,8 +316,8 @@ void Coordinator::forget(const JobNode& node, TimePoint now) {
     }
 }
 
-// A node that has died without a word is noticed late, and the round would begin with it. Who has claimed its place is told
-// at once that it is there.
+// A node that has died without a word is noticed late, and the round would begin with it. Who has claimed its
+// place is told at once that it is there.
 void Coordinator::look_who_is_there(const JobNode& node, TimePoint now) {
     std::vector<JobNode> doubles;
     for (const auto& [connection, other] : aftermath_.queue()) {
@@ -341,4 +344,5 @@ void Coordinator::note_leaving(const JobNode& node, const ControlMessage& messag
     if (state_ == CoordinatorState::awaiting_return) release_leavers();
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

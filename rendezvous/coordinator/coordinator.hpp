@@ -1,7 +1,8 @@
 // Coordinator: the one decision-maker of a job. Pure: messages and times come in, messages go out.
 //
-// It decides who takes part, assigns ranks, names the first failure, and says when the job is over. What it does in which
-// state stands in coordinator_table.cpp. Four values know and decide the rest, and each writes its own members only:
+// It decides who takes part, assigns ranks, names the first failure, and says when the job is over. What it
+// does in which state stands in coordinator_table.cpp. Four values know and decide the rest, and each writes
+// its own members only:
 //
 //   Roster      who is here, refused or unfit; numbers, places and the list of hosts
 //   Round       failures, ends, exit wait and signals of the round that runs
@@ -31,7 +32,8 @@
 #include "rendezvous/coordinator/round.hpp"
 #include "rendezvous/membership/quorum.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 // Until when the workers of the host's own node may run, of which round. Without an end it is of no round.
 struct RoundLease {
@@ -66,8 +68,8 @@ class Coordinator {
     Outbox tick(TimePoint now);
     std::optional<TimePoint> next_deadline() const;
 
-    // Until then workers on this coordinator's own node may run if it stands still from now on; nothing: for ever,
-    // since nobody would go on without it.
+    // Until then workers on this coordinator's own node may run if it stands still from now on; nothing: for
+    // ever, since nobody would go on without it.
     std::optional<TimePoint> lease_end() const;
 
     // This one leads the job: a round has begun, or it has taken the job over.
@@ -139,4 +141,5 @@ class Coordinator {
     Leadership leadership_;
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

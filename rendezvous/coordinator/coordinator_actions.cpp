@@ -7,7 +7,8 @@
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 namespace {
 
 // It has workers of a round of another coordinator's, and comes again when they are gone.
@@ -209,7 +210,8 @@ void Coordinator::act(AftermathAction action, const Occasion& occasion) {
                 "etcd does not say whether another node leads the job (--rdzv-backend)");
         case AftermathAction::take_over: return take_over(now);
         case AftermathAction::step_down: {
-            // The host's own agent leaves, or nobody follows. Those who are left look for another coordinator.
+            // The host's own agent leaves, or nobody follows. Those who are left look for another
+            // coordinator.
             const SteppedDown word =
                 leadership_.stepping_down(roster_.nodes(), round_.has_run(), aftermath_.obstacle());
             if (round_.has_run()) release_leavers();
@@ -230,7 +232,8 @@ void Coordinator::act(AftermathAction action, const Occasion& occasion) {
 
 void Coordinator::admit(ConnectionId from, const Hello& hello, TimePoint now) {
     if (const auto refused = roster_.reason_against(hello)) {
-        // Two may have been given one number; but a pod that has died without a word comes again as another agent.
+        // Two may have been given one number; but a pod that has died without a word comes again as another
+        // agent.
         const bool may_inherit = options_->heartbeat.count() > 0 && !roster_.reason_against(hello, true);
         if (!may_inherit) return say(roster_.refuse(from, hello, *refused));
         enqueue(from, hello, now);
@@ -312,7 +315,8 @@ void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) 
     if (state_ == CoordinatorState::running && can_grow) handle(CoordinatorEvent::resize_due, {now});
 }
 
-// Nodes that wait already are refused when what is known of their machines, or of the nodes there, has changed.
+// Nodes that wait already are refused when what is known of their machines, or of the nodes there, has
+// changed.
 void Coordinator::refuse_unwanted() {
     std::vector<std::pair<JobNode, Refused>> unwanted;
     for (const auto& [connection, node] : aftermath_.queue()) {
@@ -470,4 +474,5 @@ void Coordinator::take_over(TimePoint now) {
     if (round_.has_ended()) handle(CoordinatorEvent::all_ended, {now});
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// CoordinatorOptions: what node 0's user and its agent say of a job before it begins. The four values of the coordinator
-// (Roster, Round, Aftermath, Leadership) share one copy, which never changes.
+// CoordinatorOptions: what node 0's user and its agent say of a job before it begins. The four values of the
+// coordinator (Roster, Round, Aftermath, Leadership) share one copy, which never changes.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,8 @@
 #include "rendezvous/coordinator/job_options.hpp"
 #include "rendezvous/membership/member_list.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 struct CoordinatorOptions {
     std::string version;
@@ -33,8 +34,8 @@ struct CoordinatorOptions {
     // Node 0's own agent will say this. Others may come before it, but none may take its place or decide what
     // the job runs.
     std::optional<Hello> own_agent;
-    // The hosts of the job in the list that its own agent knows; where nodes are numbered, in that order. Empty: there
-    // is no list.
+    // The hosts of the job in the list that its own agent knows; where nodes are numbered, in that order.
+    // Empty: there is no list.
     std::vector<std::string> hosts;
     bool strict_env = false;  // no job of nodes that differ, and nobody who does joins later
     // Another coordinator may take over from this one, and this one is told so if it is one of those.
@@ -42,8 +43,9 @@ struct CoordinatorOptions {
     // Workers reach the store by way of their own agents.
     bool through_doors = false;
     std::optional<MemberList> predecessor;
-    // A register outside the job decides who leads it next, and wish() is carried there: then no quorum is needed, and
-    // no round begins without a member of the last one that may live before that is recorded (quorum.hpp).
+    // A register outside the job decides who leads it next, and wish() is carried there: then no quorum is
+    // needed, and no round begins without a member of the last one that may live before that is recorded
+    // (quorum.hpp).
     bool records_rounds = false;
 
     // The job begins, or goes on, with so many nodes.
@@ -63,4 +65,5 @@ struct CoordinatorOptions {
 
 using SharedOptions = std::shared_ptr<const CoordinatorOptions>;
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -2,9 +2,10 @@
 
 #include <array>
 
-#include "rendezvous/system/transition_table.hpp"
+#include "rendezvous/base/transition_table.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 namespace {
 
 struct CoordinatorTable {
@@ -161,4 +162,5 @@ std::optional<int> round_of(const ControlMessage& message) {
         message);
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// This says what the coordinator does next: a table over the job's states and what happens to it. Pure; the Coordinator
-// carries the actions out.
+// This says what the coordinator does next: a table over the job's states and what happens to it. Pure; the
+// Coordinator carries the actions out.
 //
 //   state       meaning
 //   gathering        nodes say Hello; not all of them are there
@@ -9,12 +9,13 @@
 //   pausing          all workers are gone, and another round follows
 //   electing         the coordinator was lost, and this is one that would take over; not enough follow it
 //   awaiting_return  another round follows once nodes have come for those that were lost
-//   recording        another round follows once a register outside the job says that nobody else leads the job
+//   recording        another round follows once a register outside the job says that nobody else leads the
+//                    job
 //   moved            the job runs already, and its coordinator is elsewhere
 //   over             every node was told how it ended; they leave one by one
 //
-// The rows are in coordinator_table.cpp; what has none in a state is no news there (for example a failure in a
-// round that fails already).
+// The rows are in coordinator_table.cpp; what has none in a state is no news there (for example a failure in
+// a round that fails already).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 enum class CoordinatorState : std::uint8_t {
     gathering,
@@ -168,4 +170,5 @@ std::optional<int> round_of(const ControlMessage& message);
 inline constexpr int kCoordinatorStates = static_cast<int>(CoordinatorState::over) + 1;
 inline constexpr int kCoordinatorEvents = static_cast<int>(CoordinatorEvent::job_moved) + 1;
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -8,10 +8,11 @@
 #include <sstream>
 #include <utility>
 
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace {
 
@@ -67,8 +68,8 @@ bool begins_with_any(std::string_view text, const auto& words) {
                        [text](std::string_view word) { return text.starts_with(word); });
 }
 
-// What stands in the line that says why a program ends, whatever it was written in. Where a number follows it is a
-// measurement: "validation error: 0.03".
+// What stands in the line that says why a program ends, whatever it was written in. Where a number follows it
+// is a measurement: "validation error: 0.03".
 constexpr std::string_view kFailureWords[] = {
     "rror: ",
     "ERROR:",
@@ -139,7 +140,8 @@ std::string_view without_rank(std::string_view line) {
     return line;
 }
 
-// So many lines that are neither may stand between two that look like the same failure, and so many end the search.
+// So many lines that are neither may stand between two that look like the same failure, and so many end the
+// search.
 constexpr std::size_t kStrangersInside = 4;
 constexpr std::size_t kStrangersAfter = 200;
 // So many lines in a row that begin with a tab are frames of what the line before them says.
@@ -400,7 +402,8 @@ class ComparedLines {
     explicit ComparedLines(const std::vector<std::string>& hosts) : hosts_(hosts) {}
 
     void add(std::string_view line) {
-        // Cut twice: masking is not to be paid for what is dropped, and shortens a line by what its numbers had.
+        // Cut twice: masking is not to be paid for what is dropped, and shortens a line by what its numbers
+        // had.
         const std::string next =
             masked(line.substr(0, 2 * kMaxComparedLine), hosts_).substr(0, kMaxComparedLine);
         if (next == last_ || lines_.size() > kMaxComparedText) return;
@@ -450,4 +453,5 @@ std::string failure_signature(const Failure& failure, std::vector<std::string> h
                        failure.accusation, lines.take());
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

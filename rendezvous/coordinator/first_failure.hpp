@@ -24,19 +24,22 @@
 #include "rendezvous/job/failure.hpp"
 #include "rendezvous/worker/accusation.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 // These say whose fault a first failure is, as far as the words of those that failed tell. Pure.
 
-// FailureReason finds the reason of a failure where it stands above its frames, a memory map or a legend, as with Java, Go,
-// Rust, PyTorch's watchdog or a sanitizer: the first lines of the last block that looks like a failure.
+// FailureReason finds the reason of a failure where it stands above its frames, a memory map or a legend, as
+// with Java, Go, Rust, PyTorch's watchdog or a sanitizer: the first lines of the last block that looks like a
+// failure.
 class FailureReason {
   public:
     static constexpr std::size_t kMaxLines = 4;
 
     void note(const std::string& line);
 
-    // Returns the block's first lines and the last one that looks like a failure; nothing where no block was seen.
+    // Returns the block's first lines and the last one that looks like a failure; nothing where no block was
+    // seen.
     const std::vector<std::string>& lines() const { return lines_; }
     // How many of the lines since the block began are not among them.
     std::size_t left_out() const { return left_out_; }
@@ -55,8 +58,9 @@ class FailureReason {
     std::size_t tabs_ = 0;       // so many lines in a row begin with one
 };
 
-// Returns at most `room` (at least 8) of a program's last lines: where the reason stands above those that fit, it comes first, and
-// in the next line how many are left out. `before` is of the lines in front of these.
+// Returns at most `room` (at least 8) of a program's last lines: where the reason stands above those that
+// fit, it comes first, and in the next line how many are left out. `before` is of the lines in front of
+// these.
 std::vector<std::string> last_words(FailureReason before, const std::vector<std::string>& lines,
                                     std::size_t room);
 
@@ -118,16 +122,16 @@ class FirstFailure {
     std::list<Told> told_;
 };
 
-// The signature of a failure: a text that two failures share if they are the same failure again, whichever rank,
-// node or process it was this time. Pure; the RestartPolicy compares them.
+// The signature of a failure: a text that two failures share if they are the same failure again, whichever
+// rank, node or process it was this time. Pure; the RestartPolicy compares them.
 //
-// It is made of the kind, the end (signal or exit code), what the failure's message and error file say, and the
-// last lines. Numbers in these texts are masked (ranks, pids, addresses, times, identifiers, steps and losses), and
-// so are the nodes' names; a line whose like stands right before it is left out, so that it does not matter how
-// often a program has told its progress. What differs in words is another failure.
+// It is made of the kind, the end (signal or exit code), what the failure's message and error file say, and
+// the last lines. Numbers in these texts are masked (ranks, pids, addresses, times, identifiers, steps and
+// losses), and so are the nodes' names; a line whose like stands right before it is left out, so that it does
+// not matter how often a program has told its progress. What differs in words is another failure.
 
-// So much of a line is compared, so that it does not matter where a long one was cut; and so much of all of them,
-// within a line.
+// So much of a line is compared, so that it does not matter where a long one was cut; and so much of all of
+// them, within a line.
 inline constexpr std::size_t kMaxComparedLine = 200;
 inline constexpr std::size_t kMaxComparedText = 6'000;
 
@@ -136,9 +140,10 @@ inline constexpr std::size_t kMaxComparedText = 6'000;
 // Empty where the program has not failed: a lost node and a signal from outside are no fault that it repeats.
 std::string failure_signature(const Failure& failure, std::vector<std::string> hosts);
 
-// `text` with # for each number and @ for each of `hosts`. A number is a word of digits, or of hexadecimal ones
-// that has the look of an address or identifier, with all that is joined to it by marks like those in 10.0.0.1:29500,
-// 2026-11-23 or 1.5e-05; within another word (cuda0, 16MiB) only the digits are.
+// `text` with # for each number and @ for each of `hosts`. A number is a word of digits, or of hexadecimal
+// ones that has the look of an address or identifier, with all that is joined to it by marks like those in
+// 10.0.0.1:29500, 2026-11-23 or 1.5e-05; within another word (cuda0, 16MiB) only the digits are.
 std::string masked(std::string_view text, const std::vector<std::string>& hosts);
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

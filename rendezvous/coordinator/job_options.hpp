@@ -1,5 +1,5 @@
-// These options are what node 0's user says about a job's rounds: by how many nodes it may run, when another round follows, and how long ranks
-// may outlast others. Plain values; node 0's count.
+// These options are what node 0's user says about a job's rounds: by how many nodes it may run, when another
+// round follows, and how long ranks may outlast others. Plain values; node 0's count.
 #pragma once
 
 #include <chrono>
@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "rendezvous/codec/description.hpp"
-#include "rendezvous/system/number_text.hpp"
+#include "rendezvous/text/number_text.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 // When a node that comes while workers run is let in.
 enum class Resize {
@@ -28,7 +29,8 @@ struct Elasticity {
     // How long more nodes are awaited once the least are there, before the first round.
     std::chrono::milliseconds last_call{30'000};
     Resize resize = Resize::now;
-    // A node whose workers were the culprit in so many rounds is left out where the job can do without it; 0: never.
+    // A node whose workers were the culprit in so many rounds is left out where the job can do without it; 0:
+    // never.
     int exclude_after = 3;
 
     // Nodes may go and come without that being a failure.
@@ -66,4 +68,5 @@ struct ExitWaitOptions {
     std::string text;   // as the user wrote it
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -4,7 +4,8 @@
 
 #include "rendezvous/control/control_text.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace {
 
@@ -102,4 +103,5 @@ std::vector<RankEnds> as_messages(int round, std::span<const RankEnd> ends) {
     return messages;
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -13,9 +13,11 @@
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/job/agent_status.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
-// A NodeRun is what a node's workers have done in the current round. Only the Round writes it, once the node is seated.
+// A NodeRun is what a node's workers have done in the current round. Only the Round writes it, once the node
+// is seated.
 struct NodeRun {
     int base_rank = 0;   // the rank of the node's first worker
     bool ended = false;  // all have succeeded, while the round runs; all are gone, while it stops
@@ -71,13 +73,14 @@ StillRunning still_running_of(int round, const std::vector<WorkerStatus>& worker
 // Ends as messages that fit their frames.
 std::vector<RankEnds> as_messages(int round, std::span<const RankEnd> ends);
 
-// Outgoing: one message of the coordinator's to one agent. The four values of the coordinator return what is to be sent.
+// Outgoing: one message of the coordinator's to one agent. The four values of the coordinator return what is
+// to be sent.
 struct Outgoing {
     std::uint64_t to = 0;  // the connection of the agent
     ControlMessage message;
     bool close_after = false;  // the conversation is over once this is written
-    // How all ranks have ended, which goes before the message: one for all agents that are told, since those of a large
-    // job are many bytes.
+    // How all ranks have ended, which goes before the message: one for all agents that are told, since those
+    // of a large job are many bytes.
     SharedEnds ends = nullptr;
 };
 
@@ -109,4 +112,5 @@ Messages to_everybody(const Nodes& nodes, const Queue& queue, const ControlMessa
     return out;
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -1,12 +1,13 @@
 // How a coordinator takes a lost one's job over, in the order in which it happens:
-//   1. Agents that have lost the coordinator come (add_follower) and say which round they know; the newest counts.
-//   2. Once those who came could be a quorum, each is asked to follow this one under an epoch that none of them has
-//      followed before (ask_to_follow). Who follows answers to nobody else.
-//   3. When all living members follow, or the time is over and a quorum does, the job is taken over (take_over): every
-//      follower keeps the rank of the last round, the missing are lost.
+//   1. Agents that have lost the coordinator come (add_follower) and say which round they know; the newest
+//      counts.
+//   2. Once those who came could be a quorum, each is asked to follow this one under an epoch that none of
+//      them has followed before (ask_to_follow). Who follows answers to nobody else.
+//   3. When all living members follow, or the time is over and a quorum does, the job is taken over
+//      (take_over): every follower keeps the rank of the last round, the missing are lost.
 //   4. Their workers may run until they have noticed and had their grace; no round begins before.
-//   5. From then on each loss is counted against the quorum of the last round (lose_member), and until enough members
-//      have heard of a new round also against that of the one before (previous_).
+//   5. From then on each loss is counted against the quorum of the last round (lose_member), and until enough
+//      members have heard of a new round also against that of the one before (previous_).
 #include "rendezvous/coordinator/leadership.hpp"
 
 #include <fmt/core.h>
@@ -15,7 +16,8 @@
 
 #include "rendezvous/control/control_text.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 namespace {
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
@@ -187,8 +189,8 @@ Takeover Leadership::take_over(const JobNodes& nodes, TimePoint now) {
     });
     quorum_ = Quorum(all.living, std::move(present), all.has_first ? first : std::nullopt);
     votes_.clear();
-    // The workers of the dead are being killed; the other missing agents notice within their patience that they have no
-    // coordinator, and then have their grace.
+    // The workers of the dead are being killed; the other missing agents notice within their patience that
+    // they have no coordinator, and then have their grace.
     const auto size = static_cast<std::size_t>(members_->size);
     const bool all_dead = seated.size() + dead_.size() >= size;
     const TimePoint killed = now + Aftermath::kKillTime;
@@ -300,8 +302,8 @@ bool Leadership::holds_without_leavers(const JobNodes& nodes) const {
     return left.holds();
 }
 
-// All of the last round's members are in this one or dead, so nobody can have gone on with less. Until one of them could
-// have done so since, the record may be begun anew where it was lost.
+// All of the last round's members are in this one or dead, so nobody can have gone on with less. Until one of
+// them could have done so since, the record may be begun anew where it was lost.
 void Leadership::begin_round(const Roster& roster, const RoundHistory& history, int round, TimePoint now) {
     lost_silently_ = false;
     own_end_.reset();
@@ -318,8 +320,8 @@ void Leadership::begin_round(const Roster& roster, const RoundHistory& history, 
         wish_ = RecordWish{record_of(round), now + options_->heartbeat};
 }
 
-// This process may have stood still until now, with the last words of agents that follow another one unread. So a round
-// begins only with a quorum of those who are there for certain.
+// This process may have stood still until now, with the last words of agents that follow another one unread.
+// So a round begins only with a quorum of those who are there for certain.
 bool Leadership::is_sure(const Roster& roster, const HeartbeatWatch& heartbeats, TimePoint now) const {
     if (!members_ || !options_->may_fail_over()) return true;
     const auto host = roster.host_rank();
@@ -368,4 +370,5 @@ bool Leadership::learn(const RecordNews& news) {
     return wish_ && wish_->record == news.record;
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -1,11 +1,11 @@
-// Leadership: whether this coordinator leads the job, and how it becomes, stays or ceases to be the one that does. It is
-// the only part that knows of fail-over and of what is recorded in a register outside the job (etcd). Pure; the
-// Coordinator owns it and calls it in the order of what happens.
+// Leadership: whether this coordinator leads the job, and how it becomes, stays or ceases to be the one that
+// does. It is the only part that knows of fail-over and of what is recorded in a register outside the job
+// (etcd). Pure; the Coordinator owns it and calls it in the order of what happens.
 //
-// All agents are told who takes part (MemberList), where a job may go on without a node. So when the coordinator is lost,
-// one of them can begin another one that takes the job over, if a quorum of them follows it (quorum.hpp); and a
-// coordinator that has lost the quorum ends the job, because the others may go on. With records it is not the quorum that
-// decides, but whose round was recorded last (quorum.hpp).
+// All agents are told who takes part (MemberList), where a job may go on without a node. So when the
+// coordinator is lost, one of them can begin another one that takes the job over, if a quorum of them follows
+// it (quorum.hpp); and a coordinator that has lost the quorum ends the job, because the others may go on.
+// With records it is not the quorum that decides, but whose round was recorded last (quorum.hpp).
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,8 @@
 #include "rendezvous/membership/member_list.hpp"
 #include "rendezvous/membership/quorum.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 // The job as the agents know it that follow a coordinator which takes it over.
 struct Takeover {
@@ -40,18 +41,21 @@ class Leadership {
     using ConnectionId = std::uint64_t;
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    // How much longer than all take to notice the loss of a coordinator its members may take to find another one.
+    // How much longer than all take to notice the loss of a coordinator its members may take to find another
+    // one.
     static constexpr std::chrono::seconds kElectionTime{5};
 
     Leadership(SharedOptions options, TimePoint now);
 
-    // The members of the last round, as all were told; during an election those of the newest round that is known.
+    // The members of the last round, as all were told; during an election those of the newest round that is
+    // known.
     const std::optional<MemberList>& members() const { return members_; }
 
-    // Until then workers on this coordinator's own node may run if it stands still from now on; nothing: for ever.
+    // Until then workers on this coordinator's own node may run if it stands still from now on; nothing: for
+    // ever.
     std::optional<TimePoint> lease_end(const HeartbeatWatch& heartbeats, bool stops) const;
-    // The round stops, or stops already. True, once, if others may go on without those who are here: these end their workers
-    // as lost nodes do, also the host's own.
+    // The round stops, or stops already. True, once, if others may go on without those who are here: these
+    // end their workers as lost nodes do, also the host's own.
     bool limit_own_end(const Roster& roster, TimePoint now);
     // The host's own agent says that it will stand still, or that it does no more.
     void suspend_own(bool is_suspended) { own_suspended_ = is_suspended; }
@@ -146,4 +150,5 @@ class Leadership {
     std::optional<JobMoved> moved_;
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -6,7 +6,8 @@
 
 #include "rendezvous/control/control_text.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 namespace {
 
 std::tuple<std::string, std::int64_t, std::uint64_t, int> newcomer_of(const Hello& hello) {
@@ -354,4 +355,5 @@ bool are_heard(const JobNodes& nodes, const HeartbeatWatch& heartbeats, bool by_
     });
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

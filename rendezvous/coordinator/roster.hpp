@@ -1,5 +1,5 @@
-// Roster: the nodes of a job: who is here, who is refused, who waits to be told what, and in which order they stand.
-// Pure; the Coordinator owns it and calls it in the order of what happens.
+// Roster: the nodes of a job: who is here, who is refused, who waits to be told what, and in which order they
+// stand. Pure; the Coordinator owns it and calls it in the order of what happens.
 //
 //   while nodes gather   admit() until gathers_all(), then end_gathering() and seat()
 //   between rounds       lose(), note_leaving(), leave_out(), and seat() again with newcomers from the queue
@@ -24,7 +24,8 @@
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/membership/seating.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 // Nodes that wait for another round, by their connections, as they came.
 using NodeQueue = std::map<std::uint64_t, JobNode>;
@@ -47,7 +48,8 @@ class Roster {
     static constexpr std::chrono::milliseconds kStatusPeriod{1'000};
     // Node 0's agent hears of so many different refusals.
     static constexpr std::size_t kMaxRefusalsTold = 32;
-    // Once it is known that there can be no job, so long the nodes that have yet to come are awaited, to be told why.
+    // Once it is known that there can be no job, so long the nodes that have yet to come are awaited, to be
+    // told why.
     static constexpr std::chrono::seconds kUnfitTime{10};
 
     Roster(SharedOptions options, TimePoint now);
@@ -68,8 +70,8 @@ class Roster {
     // A line for the host's user.
     Messages remark(std::string text) const;
 
-    // Nothing if it may take part. With `may_inherit` it may come from the machine of the node that has its number, whose
-    // loss nobody has noticed yet.
+    // Nothing if it may take part. With `may_inherit` it may come from the machine of the node that has its
+    // number, whose loss nobody has noticed yet.
     std::optional<Refused> reason_against(const Hello& hello, bool may_inherit = false) const;
     // Nothing if it is fit, or hosts the job, which cannot do without it.
     std::optional<Refused> learn_fitness(const Hello& hello);
@@ -99,7 +101,8 @@ class Roster {
 
     // While nodes are awaited: until when, and who is missing.
     void await(TimePoint now);
-    // They are told who is missing, as soon as may be; `replaces` what was planned before, else if that is later.
+    // They are told who is missing, as soon as may be; `replaces` what was planned before, else if that is
+    // later.
     void plan_status(TimePoint now, bool replaces);
     TimePoint deadline() const;
     // join_timed_out, last_call_over or status_due.
@@ -120,14 +123,15 @@ class Roster {
 
     // So many may come from the queue into the next round.
     std::size_t free_seats() const;
-    // The nodes of the next round: those of the last one keep their order. Tells the host in what they differ.
+    // The nodes of the next round: those of the last one keep their order. Tells the host in what they
+    // differ.
     Messages seat(std::vector<JobNode> newcomers);
 
     // While another coordinator is chosen.
     const JobNode& add_follower(ConnectionId from, const Hello& hello);
     void remove_follower(const JobNode& node);
-    // Seats those who follow, and as lost the other members listed. Returns those who do not follow, who are no nodes any
-    // more.
+    // Seats those who follow, and as lost the other members listed. Returns those who do not follow, who are
+    // no nodes any more.
     std::vector<ConnectionId> take_over(const std::vector<FollowerSeat>& seats, const MemberList& list);
 
   private:
@@ -156,8 +160,10 @@ class Roster {
 
 // Whoever gave a sign so long ago is there; others are asked before the first round.
 inline constexpr std::chrono::milliseconds kJustNow{50};
-// True if all nodes are there: each has given a sign just now, or an answer once they were asked (`by_answers`).
+// True if all nodes are there: each has given a sign just now, or an answer once they were asked
+// (`by_answers`).
 bool are_heard(const JobNodes& nodes, const HeartbeatWatch& heartbeats, bool by_answers,
                Roster::TimePoint now);
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 
+#include "rendezvous/base/check.hpp"
 #include "rendezvous/control/control_text.hpp"
-#include "rendezvous/system/check.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace {
 
@@ -287,4 +288,5 @@ Failure Round::overdue_failure(const JobNode& node) const {
     return failure;
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

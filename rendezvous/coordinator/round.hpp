@@ -1,6 +1,6 @@
-// Round: what the workers of the current round do, from their start to the last one's end: who failed first, who has
-// ended, who still runs, which signals they were sent. Pure; the Coordinator owns it and calls it in the order of what
-// happens.
+// Round: what the workers of the current round do, from their start to the last one's end: who failed first,
+// who has ended, who still runs, which signals they were sent. Pure; the Coordinator owns it and calls it in
+// the order of what happens.
 //
 //   begin() ──► suspect(), exit wait, node_succeeded() … ──► all have ended with 0
 //                   └─ tell() a failure, stop() ──► node_gone() for each node ──► find_cause()
@@ -26,10 +26,11 @@
 #include "rendezvous/coordinator/roster.hpp"
 #include "rendezvous/membership/seating.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
-// ExitWait: --exit-wait of a round. When some rank has ended with 0 and others go on, it says after a while who
-// they are. Pure; the Coordinator feeds it and asks the nodes, since only these know who runs.
+// ExitWait: --exit-wait of a round. When some rank has ended with 0 and others go on, it says after a while
+// who they are. Pure; the Coordinator feeds it and asks the nodes, since only these know who runs.
 //
 //   nobody ended ──ended──► waiting ──deadline, ask──► asking ──all answered, or deadline──► concluded
 //
@@ -89,17 +90,18 @@ class ExitWait {
     std::set<int> unanswered_;
 };
 
-// SignalNotices: signals for the workers, each counted once. What a scheduler sends to a whole job all of its agents get,
-// and each of them tells the coordinator. Pure; the Coordinator feeds it.
+// SignalNotices: signals for the workers, each counted once. What a scheduler sends to a whole job all of its
+// agents get, and each of them tells the coordinator. Pure; the Coordinator feeds it.
 class SignalNotices {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    // Signals to several agents within this time are one signal: as long as a scheduler may take to reach all nodes.
+    // Signals to several agents within this time are one signal: as long as a scheduler may take to reach all
+    // nodes.
     static constexpr std::chrono::seconds kSameSignal{5};
 
-    // True if the agent on this connection is the first one to tell of it. An agent that is sent a signal again tells of
-    // another one; and each of these is told once.
+    // True if the agent on this connection is the first one to tell of it. An agent that is sent a signal
+    // again tells of another one; and each of these is told once.
     bool is_news(std::uint64_t connection, int signal, TimePoint now);
 
     void round_begins() { sent_.clear(); }
@@ -205,4 +207,5 @@ class Round {
 // The failure that WorkerFailed or AgentSignalled tells of; without a message the loss of the node.
 Failure failure_of(const JobNode& node, const ControlMessage* message, const HeartbeatTerms& heartbeats);
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -8,11 +8,12 @@
 #include <cerrno>
 #include <utility>
 
+#include "rendezvous/base/check.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/store/wire.hpp"
-#include "rendezvous/system/check.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace {
 
@@ -104,12 +105,14 @@ SealedLink::SealedLink(asio::ip::tcp::socket socket, SealedRecords records, std:
 }
 
 // How the link works:
-// 1. Each wait for the socket ends with a few reads in a row; what they bring is opened and handed over at once (read_some).
-// 2. What is to be sent is appended to text() by anybody; the first append of a turn asks for one send behind all handlers
-//    of the turn, so that many small frames go out as one record.
-// 3. What the socket does not take is kept sealed until it can be written. Where more than kHighWater waits there is no room,
-//    and on_room follows when all has gone (flush).
-// 4. A socket that takes nothing for too long, a record that does not open, or the other side's end are the link's end.
+// 1. Each wait for the socket ends with a few reads in a row; what they bring is opened and handed over at
+//    once (read_some).
+// 2. What is to be sent is appended to text() by anybody; the first append of a turn asks for one send behind
+//    all handlers of the turn, so that many small frames go out as one record.
+// 3. What the socket does not take is kept sealed until it can be written. Where more than kHighWater waits
+//    there is no room, and on_room follows when all has gone (flush).
+// 4. A socket that takes nothing for too long, a record that does not open, or the other side's end are the
+//    link's end.
 void SealedLink::start() {
     asio::post(socket_.get_executor(), [self = shared_from_this()] {
         if (!self->socket_.is_open()) return;
@@ -357,4 +360,5 @@ void DoorHost::has_room() {
     }
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

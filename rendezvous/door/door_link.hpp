@@ -1,16 +1,17 @@
-// An agent's door and node 0 say to each other what many clients of the store say and hear: they share one sealed connection,
-// the SealedLink, as frames.
+// An agent's door and node 0 say to each other what many clients of the store say and hear: they share one
+// sealed connection, the SealedLink, as frames.
 //
 //   frame  = u8 kind | u32 channel | u32 count, little endian [| that many bytes: of a `data`]
 //
 //   open     a client has come; from the door only, the numbers of channels rise by one from 1 on
 //   data     bytes of the client, or for it
 //   credit   so many bytes more may be sent on the channel; each side begins with kDoorWindow
-//   close    the client is gone, or the store has ended the conversation; the last frame of the channel from there
+//   close    the client is gone, or the store has ended the conversation; the last frame of the channel from
+//            there
 //
-// Each side takes all that the other one had credit for, so neither ever leaves the connection unread, and a client that
-// takes nothing holds up nobody else. A frame of a channel that has been closed here is passed over: the other side did
-// not know that yet. The frames are pure.
+// Each side takes all that the other one had credit for, so neither ever leaves the connection unread, and a
+// client that takes nothing holds up nobody else. A frame of a channel that has been closed here is passed
+// over: the other side did not know that yet. The frames are pure.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -28,7 +29,8 @@
 #include "rendezvous/secure/sealed_connection.hpp"
 #include "rendezvous/store/store_service.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 enum class DoorFrameKind : std::uint8_t { open = 0, data = 1, credit = 2, close = 3 };
 
@@ -55,11 +57,13 @@ class DoorFrames {
   public:
     enum class Status { ready, incomplete, malformed };
 
-    // Each whole frame in these bytes, behind those before, is taken, until one is refused. False: that, or one is none.
+    // Each whole frame in these bytes, behind those before, is taken, until one is refused. False: that, or
+    // one is none.
     bool take(std::string_view bytes, const std::function<bool(const DoorFrame&)>& take_frame);
     // Bytes that come behind those before. Valid until the next call: they are looked at where they are.
     void feed(std::string_view bytes);
-    // Its data is valid until the next call of feed(). After `incomplete` feed() must follow; `malformed` stays.
+    // Its data is valid until the next call of feed(). After `incomplete` feed() must follow; `malformed`
+    // stays.
     Status next(DoorFrame& frame);
 
   private:
@@ -73,20 +77,23 @@ struct SealedLinkEvents {
     std::function<bool(std::string_view plain)> on_text;
     // There is room again, after has_room() had said that there is none.
     std::function<void()> on_room;
-    // The connection is over; not after close(). The last call. `why`: what the other side has done; empty: it is gone.
+    // The connection is over; not after close(). The last call. `why`: what the other side has done; empty:
+    // it is gone.
     std::function<void(std::string_view why)> on_over;
 };
 
-// SealedLink is a connection whose two ends have proven the job's key, and over which both send whatever they have, in
-// batches: what was put into it in one turn of the executor goes out together, as few records and system calls.
+// SealedLink is a connection whose two ends have proven the job's key, and over which both send whatever they
+// have, in batches: what was put into it in one turn of the executor goes out together, as few records and
+// system calls.
 //
-// Owned by who made it, shared with what it waits for; used on its executor's one thread. What it holds to be sent is
-// bounded by its owner, who looks at has_room(); answers that nobody reads end it.
+// Owned by who made it, shared with what it waits for; used on its executor's one thread. What it holds to be
+// sent is bounded by its owner, who looks at has_room(); answers that nobody reads end it.
 class SealedLink : public std::enable_shared_from_this<SealedLink> {
   public:
     // Bytes that wait to be sent; with so many there is no room.
     static constexpr std::size_t kHighWater = std::size_t{1} << 20;
-    // The link ends where so many wait for one that takes none: answers to frames are given with or without room.
+    // The link ends where so many wait for one that takes none: answers to frames are given with or without
+    // room.
     static constexpr std::size_t kMostWaiting = 4 * kHighWater;
     // A machine that has gone without a word is noticed in this time, also while nothing is said.
     static constexpr std::chrono::seconds kSilence{15};
@@ -159,4 +166,5 @@ class DoorHost {
     std::function<void(std::string_view)> on_over_;
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

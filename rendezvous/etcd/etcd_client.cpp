@@ -11,14 +11,15 @@
 #include <array>
 #include <utility>
 
+#include "rendezvous/base/deadline.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/etcd/tls.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/socket.hpp"
-#include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/error.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
@@ -87,7 +88,8 @@ bool is_good(const Parser& parser) {
 // Sends one request and reads its answer, over a connection of either kind.
 asio::awaitable<EtcdAnswer> exchange(ByteStream& stream, const Endpoint& endpoint, const EtcdRequest& request,
                                      bool is_watch) {
-    // A server that refuses may hang up before it has read all: what it says first is still there, and tells more.
+    // A server that refuses may hang up before it has read all: what it says first is still there, and tells
+    // more.
     const std::string sent = http_request(endpoint, request);
     const error_code unsent = co_await stream.write(sent);
 
@@ -355,4 +357,5 @@ std::chrono::milliseconds EtcdRegister::keep_period() const {
     return std::chrono::milliseconds(host_lease_->ttl_s * 1000 / 3);
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

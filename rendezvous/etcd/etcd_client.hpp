@@ -1,6 +1,7 @@
 // EtcdClient asks etcd's JSON gateway over HTTP or HTTPS, one connection for each request.
 //
-// The endpoint that answered last is asked first, then the others in their order. It is for coroutines on one executor; every wait is bounded. It throws nothing of the world's: an answer says what went wrong.
+// The endpoint that answered last is asked first, then the others in their order. It is for coroutines on one
+// executor; every wait is bounded. It throws nothing of the world's: an answer says what went wrong.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -16,15 +17,17 @@
 #include "rendezvous/membership/quorum.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 class TlsContext;
 
 struct EtcdAnswer {
     enum class Kind {
-        good,  // `text` is the body
-        refused,  // every endpoint says no, and will go on to do so; `text` says it in a line, with their own words,
-        failed,  // … as it does here: this time it was in vain
+        good,     // `text` is the body
+        refused,  // every endpoint says no, and will go on to do so; `text` says it in a line, with their own
+                  // words,
+        failed,   // … as it does here: this time it was in vain
     };
     Kind kind = Kind::failed;
     std::string text;
@@ -48,8 +51,8 @@ class EtcdClient {
     // No endpoint is waited for after the deadline.
     boost::asio::awaitable<EtcdAnswer> ask(EtcdRequest request, TimePoint deadline);
 
-    // Returns when a watch of the endpoint that answered last has news, or says nothing until the deadline or for
-    // kWatchTimeout (these are good), or ends.
+    // Returns when a watch of the endpoint that answered last has news, or says nothing until the deadline or
+    // for kWatchTimeout (these are good), or ends.
     boost::asio::awaitable<EtcdAnswer> watch(EtcdRequest request, TimePoint deadline);
 
     // Gives the address of this machine that the last connection was made from; empty before the first.
@@ -72,13 +75,15 @@ class EtcdClient {
     std::string local_address_;
 };
 
-// EtcdRegister has a job's two keys in etcd, and this agent's leases of them: who hosts, and the newest recorded round.
+// EtcdRegister has a job's two keys in etcd, and this agent's leases of them: who hosts, and the newest
+// recorded round.
 //
-// The round's key outlives the host's by far, so that a member of that round can lead the job from there. Who writes it
-// binds it to a lease of its own; so one that finds it bound to that knows that nobody else has led the job since.
+// The round's key outlives the host's by far, so that a member of that round can lead the job from there. Who
+// writes it binds it to a lease of its own; so one that finds it bound to that knows that nobody else has led
+// the job since.
 //
-// It is used by the coroutine of the one EtcdElection that owns it. Every wait is bounded; where a function returns nothing, it
-// was in vain, and cause() says why.
+// It is used by the coroutine of the one EtcdElection that owns it. Every wait is bounded; where a function
+// returns nothing, it was in vain, and cause() says why.
 
 class EtcdRegister {
   public:
@@ -101,11 +106,13 @@ class EtcdRegister {
     // Returns when one of them may have changed since; see EtcdClient::watch.
     boost::asio::awaitable<bool> await_change(const View& view, bool of_host, TimePoint deadline);
 
-    // This agent hosts, unless a key has changed since that view. If a round was recorded, that is this agent's then.
+    // This agent hosts, unless a key has changed since that view. If a round was recorded, that is this
+    // agent's then.
     boost::asio::awaitable<std::optional<bool>> take(const View& view, std::string host, TimePoint deadline);
     // Writes the host's key anew if it is this agent's still.
     boost::asio::awaitable<std::optional<bool>> write_host(std::string host, TimePoint deadline);
-    // Records it if this agent hosts, and nobody else has recorded anything since; `anew`: nothing is recorded.
+    // Records it if this agent hosts, and nobody else has recorded anything since; `anew`: nothing is
+    // recorded.
     boost::asio::awaitable<std::optional<bool>> record(const RoundRecord& record, bool anew,
                                                        TimePoint deadline);
     // Keeps the leases, and tells whether the host's key is this agent's still.
@@ -146,4 +153,5 @@ class EtcdRegister {
     bool is_refused_ = false;
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -12,10 +12,11 @@
 #include <optional>
 #include <utility>
 
+#include "rendezvous/base/deadline.hpp"
 #include "rendezvous/etcd/etcd_client.hpp"
-#include "rendezvous/system/deadline.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace asio = boost::asio;
 
@@ -169,7 +170,8 @@ class Election final : public EtcdElection, public std::enable_shared_from_this<
         });
     }
 
-    // Carries an action out and returns what it leads to. It may be interrupted at every wait, and is then begun anew or not at all.
+    // Carries an action out and returns what it leads to. It may be interrupted at every wait, and is then
+    // begun anew or not at all.
     asio::awaitable<Event> carry_out(Action action) {
         switch (action) {
             case Action::none:
@@ -436,4 +438,5 @@ std::shared_ptr<EtcdElection> EtcdElection::make(const asio::any_io_executor& ex
     return {election.get(), [election](EtcdElection*) { election->abandon(); }};
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

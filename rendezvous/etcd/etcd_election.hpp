@@ -1,16 +1,16 @@
 // EtcdElection lets the agents of a job find out by etcd which of them hosts its coordinator.
 //
-// They race for one key, which is bound to a lease of the winner. The winner publishes where it hosts, as the key's value,
-// and keeps the lease; the others read it there. Where the key goes before they have reached the host, they race again.
-// A host whose lease has run out (etcd was away, or this process stood still) writes its key anew; where another agent
-// was first, it is told of that one by on_host.
+// They race for one key, which is bound to a lease of the winner. The winner publishes where it hosts, as the
+// key's value, and keeps the lease; the others read it there. Where the key goes before they have reached the
+// host, they race again. A host whose lease has run out (etcd was away, or this process stood still) writes
+// its key anew; where another agent was first, it is told of that one by on_host.
 //
-// Where rounds are recorded (quorum.hpp) the members of the last one claim the key when its host is lost:
-// at once where that is known to be dead, else when its lease is over. Everybody else leaves the key to them, as long as
-// there is a record. What each event means stands in the table.
+// Where rounds are recorded (quorum.hpp) the members of the last one claim the key when its host is lost: at
+// once where that is known to be dead, else when its lease is over. Everybody else leaves the key to them, as
+// long as there is a record. What each event means stands in the table.
 //
-// Created, driven and destroyed on the thread of `executor`; events come from there and never from inside a call of the
-// election's own functions. Every wait on etcd is bounded.
+// Created, driven and destroyed on the thread of `executor`; events come from there and never from inside a
+// call of the election's own functions. Every wait on etcd is bounded.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -19,14 +19,15 @@
 #include <memory>
 #include <string>
 
+#include "rendezvous/base/transition_table.hpp"
 #include "rendezvous/codec/description.hpp"
 #include "rendezvous/etcd/etcd_message.hpp"
 #include "rendezvous/etcd/etcd_options.hpp"
 #include "rendezvous/membership/quorum.hpp"
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/system/transition_table.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 // These are the states of an agent in the election of a job's host, and what it does at each event. Pure.
 //
@@ -74,9 +75,10 @@ enum class ElectionAction {
     claim,     // take the key, if its host is gone and this agent may lead the job; else as `follow`
     lead,      // say that it does, then keep the lease
     announce,  // say that this agent is elected, then keep the lease
-    keep,  // write where this agent hosts, and the round that is to be recorded, if that is new, then keep the lease
-    restore,     // write the key again, by a new lease
-    give_up,     // say why
+    keep,     // write where this agent hosts, and the round that is to be recorded, if that is new, then keep
+              // the lease
+    restore,  // write the key again, by a new lease
+    give_up,  // say why
     drop_lease,  // end it: the key goes with it
 };
 
@@ -160,18 +162,20 @@ inline constexpr int kElectionStates = static_cast<int>(ElectionState::withdrawn
 inline constexpr int kElectionEvents = static_cast<int>(ElectionEvent::too_late) + 1;
 
 struct ElectionEvents {
-    // This agent is to host: at the port of the options, and at the address by which the others reach this machine.
-    // That is the one that its last connection to etcd came from; one of loopback only where etcd was asked for by such
-    // a one. publish() when it does.
+    // This agent is to host: at the port of the options, and at the address by which the others reach this
+    // machine. That is the one that its last connection to etcd came from; one of loopback only where etcd
+    // was asked for by such a one. publish() when it does.
     std::function<void(const Endpoint& here)> on_elected;
-    // It is to host as the one that leads the job from the round that claim() was told of. publish() when it does.
+    // It is to host as the one that leads the job from the round that claim() was told of. publish() when it
+    // does.
     std::function<void()> on_claimed;
     // Another one hosts, here; told once until that changes, or campaign() or claim() is called again.
     std::function<void(const Endpoint& host)> on_host;
-    // An attempt failed, for this cause; the next follows by itself. In a line, with the words of whatever answered.
+    // An attempt failed, for this cause; the next follows by itself. In a line, with the words of whatever
+    // answered.
     std::function<void(const std::string& cause)> on_trouble;
-    // There is no host for this agent that looks for one; nothing more is tried until campaign() or claim() is called
-    // again. A whole sentence.
+    // There is no host for this agent that looks for one; nothing more is tried until campaign() or claim()
+    // is called again. A whole sentence.
     std::function<void(const std::string& why)> on_failed;
     // Tells what has come of record().
     std::function<void(const RecordNews&)> on_record;
@@ -203,7 +207,8 @@ class EtcdElection {
     // Finds the host, or becomes it; fails at the deadline. Again after the host was lost.
     virtual void campaign(TimePoint deadline) = 0;
 
-    // The host was lost: finds the next one, or becomes it; fails at the deadline. `dead`: members who are known to be.
+    // The host was lost: finds the next one, or becomes it; fails at the deadline. `dead`: members who are
+    // known to be.
     virtual void claim(const MemberList& last, const std::vector<int>& dead, TimePoint deadline) = 0;
 
     // The elected agent says what is to be recorded, from now on. Nothing: nothing is to be left of the job.
@@ -218,10 +223,11 @@ class EtcdElection {
     // This agent does not host after all: another one may.
     virtual void release() = 0;
 
-    // The job is over: the keys and their leases are ended, but that of the round stays where record() was told of one.
-    // `done` is called when they are, or after EtcdRegister::kDropTimeout, since a lease that is not kept ends by itself. May be
-    // called again, to be told of the end.
+    // The job is over: the keys and their leases are ended, but that of the round stays where record() was
+    // told of one. `done` is called when they are, or after EtcdRegister::kDropTimeout, since a lease that is
+    // not kept ends by itself. May be called again, to be told of the end.
     virtual void withdraw(std::function<void()> done) = 0;
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

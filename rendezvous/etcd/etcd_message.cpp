@@ -8,9 +8,10 @@
 #include <limits>
 
 #include "rendezvous/codec/json_codec.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 namespace {
 
 using boost::json::array;
@@ -214,4 +215,5 @@ std::optional<Endpoint> endpoint_of(const HostRecord& record) {
     return endpoint && endpoint->port != 0 ? endpoint : std::nullopt;
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

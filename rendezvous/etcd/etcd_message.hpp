@@ -1,8 +1,9 @@
-// Etcd's JSON gateway (version 3 of its interface, /v3/…): the requests that are made of it, how its answers are read, and
-// what a job's keys there say. Pure.
+// Etcd's JSON gateway (version 3 of its interface, /v3/…): the requests that are made of it, how its answers
+// are read, and what a job's keys there say. Pure.
 //
-// Numbers of 64 bits are texts in that JSON, keys and values are base64, and a member that is zero, empty or false is
-// left out. Whatever does not have the form of an answer is none: the functions that read return nothing then.
+// Numbers of 64 bits are texts in that JSON, keys and values are base64, and a member that is zero, empty or
+// false is left out. Whatever does not have the form of an answer is none: the functions that read return
+// nothing then.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@
 #include "rendezvous/membership/member_list.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 std::string to_base64(std::string_view bytes);
 // Nothing for a text that to_base64 does not write.
@@ -108,4 +110,5 @@ bool is_one_of(const HostRecord& record, const MemberList& list, const std::vect
 // Its endpoint, parsed; nothing until that is known.
 std::optional<Endpoint> endpoint_of(const HostRecord& record);
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 inline constexpr std::uint16_t kDefaultEtcdPort = 2379;
 
@@ -52,4 +53,5 @@ inline std::string to_string(const std::vector<Endpoint>& endpoints) {
     return text;
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

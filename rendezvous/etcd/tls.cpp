@@ -17,16 +17,17 @@
 #include <boost/asio/write.hpp>
 #include <cstring>
 
-// Boost.Asio's TLS is compiled here once, as rendezvous/system/asio.cpp does for the rest of it.
+// Boost.Asio's TLS is compiled here once, as rendezvous/base/asio.cpp does for the rest of it.
 #include <boost/asio/ssl/impl/src.hpp>
 
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/check.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-// The functions of OpenSSL that are called: by the sources here, by Asio's, and by the tests. Each is a jump to where its
-// place in openssl_calls says, which open_openssl() fills in. openssl_names has their names in the same order, each with a
-// zero; an empty one ends them. To dlsym each of them by hand would need all their declarations a second time.
+// The functions of OpenSSL that are called: by the sources here, by Asio's, and by the tests. Each is a jump
+// to where its place in openssl_calls says, which open_openssl() fills in. openssl_names has their names in
+// the same order, each with a zero; an empty one ends them. To dlsym each of them by hand would need all
+// their declarations a second time.
 asm(".macro openssl_call name\n"
     ".pushsection .bss.openssl_calls, \"aw\", %nobits\n"
     ".Lplace_\\name: .skip 8\n"
@@ -97,7 +98,8 @@ extern const char openssl_names[];
 extern void* openssl_calls[];
 }
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace asio = boost::asio;
 namespace ssl = boost::asio::ssl;
@@ -422,4 +424,5 @@ std::unique_ptr<TlsStream> TlsStream::make(asio::ip::tcp::socket socket, TlsCont
     return std::make_unique<OpensslStream>(std::move(socket), context, host);
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

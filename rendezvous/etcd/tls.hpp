@@ -1,8 +1,9 @@
 // TLS to etcd: the user's files, the connections made by them, and what is said of one that comes to nothing.
 //
-// OpenSSL is neither linked nor carried. The system's is opened when the first TlsContext is asked for (open_openssl), and
-// nobody else pays for it. Its own headers declare its functions; tls.cpp defines those that are called, each as a jump into
-// the opened library. None may be called before open_openssl() has returned.
+// OpenSSL is neither linked nor carried. The system's is opened when the first TlsContext is asked for
+// (open_openssl), and nobody else pays for it. Its own headers declare its functions; tls.cpp defines those
+// that are called, each as a jump into the opened library. None may be called before open_openssl() has
+// returned.
 #pragma once
 
 #include <array>
@@ -25,12 +26,13 @@ class context;
 }
 struct ssl_st;
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 inline constexpr const char* kOpensslFile = "libssl.so.3";
 
-// Opens the system's OpenSSL, once in a process; callable from any thread. Throws Error, which names the package that has it,
-// where there is none or it lacks a function. `file`: another one, for tests.
+// Opens the system's OpenSSL, once in a process; callable from any thread. Throws Error, which names the
+// package that has it, where there is none or it lacks a function. `file`: another one, for tests.
 void open_openssl(const char* file = kOpensslFile);
 
 // TlsContext holds what OpenSSL has to know of a user's TlsFiles.
@@ -39,8 +41,9 @@ class TlsContext {
     explicit TlsContext(TlsFiles files);
     ~TlsContext();
 
-    // Gives it as the files are now: certificates are renewed while a job runs. Where they have become unusable (one is being
-    // written), as they were. Throws Error, which names the file and a remedy, if they never were usable. Blocking, short.
+    // Gives it as the files are now: certificates are renewed while a job runs. Where they have become
+    // unusable (one is being written), as they were. Throws Error, which names the file and a remedy, if they
+    // never were usable. Blocking, short.
     boost::asio::ssl::context& current();
 
     const TlsFiles& files() const { return files_; }
@@ -58,7 +61,8 @@ class TlsContext {
 // Says in a line why these files cannot be used, or TLS at all, and names a remedy; nothing if they can.
 std::optional<std::string> complaint_about(const TlsFiles& files);
 
-// Has OpenSSL take a connection for that of `host`, a name or an address, only if the certificate is for that one.
+// Has OpenSSL take a connection for that of `host`, a name or an address, only if the certificate is for that
+// one.
 void expect_host(ssl_st* connection, const std::string& host);
 
 // TlsTrouble says why a connection over TLS came to nothing.
@@ -70,8 +74,8 @@ struct TlsTrouble {
 // `verdict`: OpenSSL's on the server's certificate, X509_V_OK if that is not at fault.
 TlsTrouble handshake_trouble(const boost::system::error_code& error, long verdict, const TlsFiles& files);
 
-// Tells whether this is a word of TLS itself. One may come after the handshake, where the other side wants another
-// certificate; handshake_trouble says what it means.
+// Tells whether this is a word of TLS itself. One may come after the handshake, where the other side wants
+// another certificate; handshake_trouble says what it means.
 bool is_tls_word(const boost::system::error_code& error);
 
 // ByteStream is a connection of either kind, for one coroutine at a time.
@@ -91,7 +95,8 @@ class ByteStream {
 // TlsStream is one over TLS. Its end is not agreed upon: nobody waits for a server's farewell.
 class TlsStream : public ByteStream {
   public:
-    // Makes it of a connection that has just been made to `host`; the context outlives it. Throws what current() throws.
+    // Makes it of a connection that has just been made to `host`; the context outlives it. Throws what
+    // current() throws.
     static std::unique_ptr<TlsStream> make(boost::asio::ip::tcp::socket socket, TlsContext& context,
                                            const std::string& host);
 
@@ -101,4 +106,5 @@ class TlsStream : public ByteStream {
     virtual TlsTrouble trouble(const boost::system::error_code& error) = 0;
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -9,7 +9,8 @@
 
 #include "rendezvous/codec/description.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 // One worker of this node in the current round.
 struct WorkerStatus {
@@ -32,4 +33,5 @@ struct AgentStatus {
 BOOST_DESCRIBE_STRUCT(AgentStatus, (),
                       (state, job_id, round, restart_count, max_restarts, world_size, workers))
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

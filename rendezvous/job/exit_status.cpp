@@ -7,10 +7,11 @@
 #include <cctype>
 #include <csignal>
 
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/base/check.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace {
 
@@ -95,4 +96,5 @@ std::optional<int> parse_signal(std::string_view text) {
     return std::nullopt;
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

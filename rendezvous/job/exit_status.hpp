@@ -9,11 +9,12 @@
 #include <string_view>
 #include <variant>
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 // The exit codes that ddprun and ddpctl have of their own; besides these a job ends with the code of the
-// worker that failed first. Adding one: a constant, its line in apps/ddprun/manual/failures.md, and its row in
-// exit_code_test.cpp, which compares the two.
+// worker that failed first. Adding one: a constant, its line in apps/ddprun/manual/failures.md, and its row
+// in exit_code_test.cpp, which compares the two.
 
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitUnavailable = 69;  // rendezvous impossible or timed out, or a node lost
@@ -26,7 +27,8 @@ inline constexpr int kExitNotExecutable = 126;
 inline constexpr int kExitNotFound = 127;
 inline constexpr int kExitSignalBase = 128;
 
-// The code of something that failed: one that a parent would read as another, or as 0, is an error of our own.
+// The code of something that failed: one that a parent would read as another, or as 0, is an error of our
+// own.
 constexpr int failed_code(int code) { return code >= 1 && code <= 255 ? code : kExitInternal; }
 
 // The process called exit with this code, 0..255.
@@ -64,4 +66,5 @@ std::string signal_text(int signal);
 // The number of "SIGTERM", "TERM", "term", "SIGRTMIN+3" or "15"; nothing for any other text.
 std::optional<int> parse_signal(std::string_view text);
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -9,9 +9,10 @@
 
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/job/number_limits.hpp"
-#include "rendezvous/system/number_text.hpp"
+#include "rendezvous/text/number_text.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 inline constexpr std::size_t kMaxHostText = 255;
 inline constexpr std::size_t kMaxLastLines = 20;
@@ -38,15 +39,15 @@ struct Failure {
     int signal = 0;        // the signal that ended the worker, or that the agent was sent; 0 if none
     bool core_dumped = false;
     std::int64_t unix_time_ms = 0;  // when its own node saw it; for people to read, never compared
-    // One sentence more, for example why a program could not be started. signalled: why, where nobody has sent the
-    // signal; overdue: since when.
+    // One sentence more, for example why a program could not be started. signalled: why, where nobody has
+    // sent the signal; overdue: since when.
     std::string message;
     std::string error_message;            // what the worker wrote into its error file …
     std::string traceback;                // … and where it was then
     std::string hint;                     // what is known beyond that, for example of the kernel's OOM killer
     std::vector<std::string> last_lines;  // of its stderr, at most kMaxLastLines
-    // Where the worker did not fail by itself, but another did because of it, see first_failure.hpp: the rank of
-    // that one, else -1. All from exit_code to hint, and the last lines, are then that one's.
+    // Where the worker did not fail by itself, but another did because of it, see first_failure.hpp: the rank
+    // of that one, else -1. All from exit_code to hint, and the last lines, are then that one's.
     int witness = -1;
     std::string accusation;  // "does not answer"; empty without one
     std::string testimony;   // that one's own words; empty without one
@@ -65,7 +66,8 @@ constexpr NumberRange range_of(Of<&Failure::signal>) { return kSignalRange; }
 constexpr NumberRange range_of(Of<&Failure::unix_time_ms>) { return kMillisecondRange; }
 constexpr NumberRange range_of(Of<&Failure::witness>) { return kRankOrNoneRange; }
 
-// Gives the exit code of a job that this has ended: whatever the failure says, a parent never reads 0 from it.
+// Gives the exit code of a job that this has ended: whatever the failure says, a parent never reads 0 from
+// it.
 inline int exit_code_of(const Failure& failure) {
     if (failure.kind != Failure::Kind::signalled) return failed_code(failure.exit_code);
     return failure.signal >= 1 && failure.signal <= kMaxSignal ? kExitSignalBase + failure.signal
@@ -155,4 +157,5 @@ inline std::vector<RankRange> ranges_of(std::vector<int> ranks) {
     return spans_of<RankRange>(std::move(ranks));
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -1,12 +1,13 @@
-// Which numbers a job can have: what its agents say to each other is held against these (range_of in description.hpp).
-// Pure.
+// Which numbers a job can have: what its agents say to each other is held against these (range_of in
+// description.hpp). Pure.
 #pragma once
 
 #include <csignal>
 
 #include "rendezvous/codec/description.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 inline constexpr int kMaxNodes = 100'000;
 inline constexpr int kMaxWorkersPerNode = 4096;  // there may be none, too
@@ -27,8 +28,8 @@ inline constexpr NumberRange kPortRange{0, 65'535};        // 0: none
 inline constexpr NumberRange kMillisecondRange{0, 253'402'300'799'999};
 inline constexpr NumberRange kSecondRange{0, kMillisecondRange.most / 1000};
 
-// Whether agents pass the signal on to workers, or end them by it: those that nobody can catch, and those that stop a
-// process or have it go on, are between a user and one process.
+// Whether agents pass the signal on to workers, or end them by it: those that nobody can catch, and those
+// that stop a process or have it go on, are between a user and one process.
 constexpr bool may_be_passed_on(int signal) {
     switch (signal) {
         case SIGKILL:
@@ -41,4 +42,5 @@ constexpr bool may_be_passed_on(int signal) {
     }
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -17,15 +17,16 @@
 #include <cstddef>
 #include <thread>
 
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/control/job_command.hpp"
 #include "rendezvous/coordinator/roster.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
-#include "rendezvous/system/error.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 Endpoint meeting_place_of(const Member& member) {
     return {member.address, static_cast<std::uint16_t>(member.port)};
@@ -42,7 +43,8 @@ std::vector<Endpoint> meeting_places_of(const MemberList& list) {
 void JobMemory::learn(const ControlMessage& message) {
     if (const auto* list = std::get_if<MemberList>(&message)) {
         members_ = *list;
-        // A round begins, or has begun, and whether with this agent, RoundReady says. Without it, it has no voice any more.
+        // A round begins, or has begun, and whether with this agent, RoundReady says. Without it, it has no
+        // voice any more.
         if (following_ && list->version() > following_->last.version()) following_.reset();
     } else if (const auto* ready = std::get_if<RoundReady>(&message)) {
         following_.reset();
@@ -126,8 +128,8 @@ void LeaderSearch::pass_over(const CoordinatorLoss& loss) {
     go_on();
 }
 
-// A process that dies with something unread has its connection reset. That could come from elsewhere, too; but if
-// its machine answers that nobody listens where the coordinator did, it is dead.
+// A process that dies with something unread has its connection reset. That could come from elsewhere, too;
+// but if its machine answers that nobody listens where the coordinator did, it is dead.
 void LeaderSearch::look() {
     asio::co_spawn(
         executor_,
@@ -140,8 +142,8 @@ void LeaderSearch::look() {
         asio::detached);
 }
 
-// Those who followed a coordinator of this agent's are told first that it has come to nothing; else they would take it
-// for dead.
+// Those who followed a coordinator of this agent's are told first that it has come to nothing; else they
+// would take it for dead.
 void LeaderSearch::go_on() {
     follows_ = false;
     called_.reset();
@@ -425,7 +427,8 @@ void PortSearch::fail_all_taken(const std::string& last) const {
          fmt::format("none of the ports {} to {} is free{}: {}", ports.front(), ports.back(), source, last));
 }
 
-// The call goes by way of the timer in any case, not from inside the callback of the client that is about to be replaced.
+// The call goes by way of the timer in any case, not from inside the callback of the client that is about to
+// be replaced.
 void PortSearch::call_next() {
     pause_.expires_after(walk_.pause());
     pause_.async_wait([this](boost::system::error_code cancelled) {
@@ -482,4 +485,5 @@ void PortSearch::end() {
     pause_.cancel();
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

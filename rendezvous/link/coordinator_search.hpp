@@ -1,5 +1,6 @@
-// How an agent finds its job's coordinator: at one of several ports (PortSearch), or again when it is lost (LeaderSearch); and how
-// it is found by those who look for it at its old place (RedirectNotice). All for RendezvousLink, on its thread.
+// How an agent finds its job's coordinator: at one of several ports (PortSearch), or again when it is lost
+// (LeaderSearch); and how it is found by those who look for it at its old place (RedirectNotice). All for
+// RendezvousLink, on its thread.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -23,17 +24,20 @@
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/secret_key.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 // A link, and its searches, tell their agent this, from the executor.
 class LinkObserver {
   public:
-    // These four mean what the events of CoordinatorClient do. lost() comes only where seek() is to be asked, or has not helped.
+    // These four mean what the events of CoordinatorClient do. lost() comes only where seek() is to be asked,
+    // or has not helped.
     virtual void hear(const ControlMessage& message) = 0;
     virtual void trouble(const std::string& cause) = 0;
     virtual void lost(const CoordinatorLoss& loss) = 0;
     virtual void lease_moves(const std::optional<LeaseEnd>& end) = 0;
-    // A coordinator takes over, and is to hear of this agent's workers before it is told that the agent follows.
+    // A coordinator takes over, and is to hear of this agent's workers before it is told that the agent
+    // follows.
     virtual void be_led() = 0;
     // Workers of the round that ended may be left.
     virtual bool has_workers() const = 0;
@@ -56,8 +60,8 @@ class LinkObserver {
     ~LinkObserver() = default;
 };
 
-// An agent keeps in mind of its round what it would tell a coordinator that takes over, and until when its workers may run
-// where it hosts. Pure.
+// An agent keeps in mind of its round what it would tell a coordinator that takes over, and until when its
+// workers may run where it hosts. Pure.
 
 // Says where a member would host the coordinator. Port 0: nowhere.
 Endpoint meeting_place_of(const Member& member);
@@ -76,7 +80,8 @@ class JobMemory {
     // Gives the member that leads. Only where following() is something.
     int leader() const { return leader_.value_or(following_->last.host_rank); }
 
-    // Gives what it knows as a member of the last round; nothing if there was none, or it is one that nobody takes over.
+    // Gives what it knows as a member of the last round; nothing if there was none, or it is one that nobody
+    // takes over.
     std::optional<Following> following() const;
     // Gives the newest list that it has heard of, whether it is on it or not.
     const std::optional<MemberList>& members() const { return members_; }
@@ -90,11 +95,12 @@ class JobMemory {
     std::optional<int> leader_;  // if that is not the host of the last round
 };
 
-// HostLease knows until when the workers on the coordinator's own node may run without its word, as the coordinator says.
+// HostLease knows until when the workers on the coordinator's own node may run without its word, as the
+// coordinator says.
 //
-// Once it has ended the workers stand still, and are ended if the coordinator does not move it on: that does so when a
-// quorum has said that the others did not go on meanwhile (heartbeat.hpp). A round that was to begin then does not.
-// Created by RendezvousLink, used on its thread.
+// Once it has ended the workers stand still, and are ended if the coordinator does not move it on: that does
+// so when a quorum has said that the others did not go on meanwhile (heartbeat.hpp). A round that was to
+// begin then does not. Created by RendezvousLink, used on its thread.
 class HostLease {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -116,8 +122,8 @@ class HostLease {
 
 // Never called from inside a function of the search but end(), so that the link may end its connection.
 struct LeaderSearchSteps {
-    // Ends the connection. True: those who followed a coordinator of this agent's are being told that it has come to
-    // nothing; step() when they were.
+    // Ends the connection. True: those who followed a coordinator of this agent's are being told that it has
+    // come to nothing; step() when they were.
     std::function<bool()> hang_up;
     // Ends that coordinator, too.
     std::function<void()> clear;
@@ -128,11 +134,12 @@ struct LeaderSearchSteps {
     std::function<void(const CoordinatorLoss& loss)> give_up;
 };
 
-// LeaderSearch finds another coordinator for an agent that has lost its job's: by the order of the last round's members
-// (membership/quorum.hpp), or as etcd decides.
+// LeaderSearch finds another coordinator for an agent that has lost its job's: by the order of the last
+// round's members (membership/quorum.hpp), or as etcd decides.
 //
-// It keeps in mind whom the agent calls and follows, and when the search is over; the link carries its steps out, and
-// tells it what has come of each. Created, driven and destroyed by RendezvousLink, on the thread of `executor`.
+// It keeps in mind whom the agent calls and follows, and when the search is over; the link carries its steps
+// out, and tells it what has come of each. Created, driven and destroyed by RendezvousLink, on the thread of
+// `executor`.
 class LeaderSearch {
   public:
     // One call at another member; the next one is tried after that.
@@ -196,10 +203,11 @@ class LeaderSearch {
 
 // RedirectNotice tells who begins the job again at its old address that it runs elsewhere.
 //
-// After a takeover the coordinator is not where the command lines say. An agent that comes back to that address hosts a
-// coordinator, and others come to it. The notice calls there once in each period, as long as it lives, at each of several
-// ports where such an agent may be, and says where the job is. Nothing tells when somebody listens there, so this is one of
-// the few places that poll. Owned by the RendezvousLink of the agent that hosts; on the thread of `executor`.
+// After a takeover the coordinator is not where the command lines say. An agent that comes back to that
+// address hosts a coordinator, and others come to it. The notice calls there once in each period, as long as
+// it lives, at each of several ports where such an agent may be, and says where the job is. Nothing tells
+// when somebody listens there, so this is one of the few places that poll. Owned by the RendezvousLink of the
+// agent that hosts; on the thread of `executor`.
 
 class RedirectNotice {
   public:
@@ -217,11 +225,12 @@ class RedirectNotice {
     std::shared_ptr<Impl> impl_;
 };
 
-// An agent finds its job's coordinator at one of several ports, or takes one of them for it: a job whose user asked for no port
-// by number is at the first one that was free on its host.
+// An agent finds its job's coordinator at one of several ports, or takes one of them for it: a job whose user
+// asked for no port by number is at the first one that was free on its host.
 
-// PortWalk says at which port an agent looks next, and what it has met. Each port gets a call; where another job is, or
-// another program, or nobody, the next one is called, round and round, with a growing pause before each round. Pure.
+// PortWalk says at which port an agent looks next, and what it has met. Each port gets a call; where another
+// job is, or another program, or nobody, the next one is called, round and round, with a growing pause before
+// each round. Pure.
 class PortWalk {
   public:
     static constexpr std::chrono::milliseconds kFirstPause{10};
@@ -233,7 +242,8 @@ class PortWalk {
     std::uint16_t port() const { return static_cast<std::uint16_t>(first_ + next_); }
     std::vector<std::uint16_t> ports() const;
 
-    // Nobody takes calls at port(), for this cause; or somebody does, and is `what` ("belongs to another job").
+    // Nobody takes calls at port(), for this cause; or somebody does, and is `what` ("belongs to another
+    // job").
     void pass_nobody(const std::string& cause);
     void pass_stranger(const std::string& what);
 
@@ -254,12 +264,13 @@ class PortWalk {
     std::string cause_;                   // of the last port where nobody is
 };
 
-// HostClaim is had by one of the agents of a job on a machine at most, which hosts the coordinator where its port is not known
-// beforehand; the kernel takes it back when that agent ends. It is taken in the network namespace, where ports are, too.
+// HostClaim is had by one of the agents of a job on a machine at most, which hosts the coordinator where its
+// port is not known beforehand; the kernel takes it back when that agent ends. It is taken in the network
+// namespace, where ports are, too.
 class HostClaim {
   public:
-    // False: another agent of this user has it. A name that another user has is no claim: the next one is taken. Throws Error where
-    // there is none left.
+    // False: another agent of this user has it. A name that another user has is no claim: the next one is
+    // taken. Throws Error where there is none left.
     bool take(const std::string& run_id);
 
   private:
@@ -281,17 +292,19 @@ struct PortSearchEvents {
     std::function<void(const CoordinatorClientOptions& options)> call;
     // The job is not at that port: end that call.
     std::function<void()> drop;
-    // Trouble is reported after each round, and that the coordinator was not reached when the deadline has passed.
+    // Trouble is reported after each round, and that the coordinator was not reached when the deadline has
+    // passed.
     LinkObserver& observer;
 };
 
-// PortSearch calls, or hosts, where PortWalk says. Owned and used by RendezvousLink, on the agent's thread, as long as the agent
-// has not been in a round.
+// PortSearch calls, or hosts, where PortWalk says. Owned and used by RendezvousLink, on the agent's thread,
+// as long as the agent has not been in a round.
 class PortSearch {
   public:
     // One call to where nobody answers.
     static constexpr std::chrono::milliseconds kCallTimeout{1'000};
-    // A coordinator without heartbeats says its first word after a while; this is how much longer it may take.
+    // A coordinator without heartbeats says its first word after a while; this is how much longer it may
+    // take.
     static constexpr std::chrono::milliseconds kAnswerTime{2'000};
 
     PortSearch(const boost::asio::any_io_executor& executor, PortSearchOptions options,
@@ -301,8 +314,8 @@ class PortSearch {
     std::vector<Endpoint> places() const;
     Endpoint place() const { return at(walk_.port()); }
 
-    // Calls `host` with one place after the other until its port is free (it throws address_in_use where it is not; so does
-    // this at the last one). Not if another agent on this machine hosts.
+    // Calls `host` with one place after the other until its port is free (it throws address_in_use where it
+    // is not; so does this at the last one). Not if another agent on this machine hosts.
     void host(const std::function<void(const Endpoint&)>& host,
               const std::function<void(const std::string&)>& on_step);
 
@@ -332,4 +345,5 @@ class PortSearch {
     std::shared_ptr<int> life_ = std::make_shared<int>(0);
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -19,21 +19,22 @@
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace asio = boost::asio;
 using TimePoint = std::chrono::steady_clock::time_point;
 
 namespace {
 
-// MeetingPlace is where an agent would host the coordinator if the one it has is lost. It listens from the time the agent joins,
-// so that it can be told to all, but nobody answers there: who calls early waits, and a refused call shows that the agent
-// is not there any more.
+// MeetingPlace is where an agent would host the coordinator if the one it has is lost. It listens from the
+// time the agent joins, so that it can be told to all, but nobody answers there: who calls early waits, and a
+// refused call shows that the agent is not there any more.
 class MeetingPlace {
   public:
-    // Listens on loopback and at this address of this machine, at a free port: the job's own may be wanted there by
-    // another job. Anew if it was another address before. Where the system refuses nobody can meet there, and what is
-    // wrong is returned, once; else nothing.
+    // Listens on loopback and at this address of this machine, at a free port: the job's own may be wanted
+    // there by another job. Anew if it was another address before. Where the system refuses nobody can meet
+    // there, and what is wrong is returned, once; else nothing.
     std::string open(const boost::asio::any_io_executor& executor, const std::string& address,
                      const FreePorts& free_ports) {
         if (address == address_ && !acceptors_.empty()) return {};
@@ -257,7 +258,8 @@ class Link final : public RendezvousLink {
         client_->join();
     }
 
-    // A node that waits for a place has no voice in who leads next, but that is one of these members: they are called in turn.
+    // A node that waits for a place has no voice in who leads next, but that is one of these members: they
+    // are called in turn.
     void retry_members(const MemberList& list) {
         // It may have waited for a place for hours.
         if (retried_ == 0) options_.join_deadline = TimePoint::clock::now() + join_time_;
@@ -355,8 +357,8 @@ class Link final : public RendezvousLink {
                     }};
     }
 
-    // Etcd has said who hosts: this agent or another one. If the job runs here already, this agent does in any case, and
-    // another one that was elected is told so.
+    // Etcd has said who hosts: this agent or another one. If the job runs here already, this agent does in
+    // any case, and another one that was elected is told so.
     void meet(const Endpoint& host, bool is_elected) {
         if (is_closing_) return election_->settle();
         if (leader_search_.is_on()) return hosts() ? leader_search_.go_on() : leader_search_.go_to(host);
@@ -444,4 +446,5 @@ std::unique_ptr<RendezvousLink> RendezvousLink::make(const asio::any_io_executor
     return std::make_unique<Link>(executor, std::move(options), observer);
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -1,5 +1,6 @@
-// RendezvousLink connects an agent with its job's coordinator, wherever that is: it hosts the coordinator where this agent is
-// to do so, or finds out by etcd who does, joins it, and finds or becomes the next one when it is lost (quorum.hpp).
+// RendezvousLink connects an agent with its job's coordinator, wherever that is: it hosts the coordinator
+// where this agent is to do so, or finds out by etcd who does, joins it, and finds or becomes the next one
+// when it is lost (quorum.hpp).
 //
 // Created, driven and destroyed by the agent on the thread of `executor`. Callbacks come from there.
 #pragma once
@@ -15,7 +16,8 @@
 #include "rendezvous/link/coordinator_search.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 struct RendezvousLinkOptions {
     Endpoint place;                           // of the coordinator, as the user gave it
@@ -32,15 +34,16 @@ struct RendezvousLinkOptions {
 
 class RendezvousLink {
   public:
-    // A new coordinator may take so much longer to answer than its members take to notice the loss of the old one.
+    // A new coordinator may take so much longer to answer than its members take to notice the loss of the old
+    // one.
     static constexpr std::chrono::milliseconds kAnswerTime{2'000};
 
     static std::unique_ptr<RendezvousLink> make(const boost::asio::any_io_executor& executor,
                                                 RendezvousLinkOptions options, LinkObserver& observer);
     virtual ~RendezvousLink() = default;
 
-    // Hosts the coordinator (throws as RendezvousServer does) from here on; not if another agent on this machine does so
-    // at one of several ports.
+    // Hosts the coordinator (throws as RendezvousServer does) from here on; not if another agent on this
+    // machine does so at one of several ports.
     virtual void host() = 0;
     virtual bool hosts() const = 0;
     // No other agent is left at the coordinator that this agent hosts, or it hosts none.
@@ -54,8 +57,8 @@ class RendezvousLink {
     // After lost(). True if the link looks for another coordinator: then on_led follows, or on_lost.
     virtual bool seek(const CoordinatorLoss& loss) = 0;
 
-    // After lost(), before seek(). This agent has no voice in who leads the job next, but knows of members who have: join()
-    // calls at one after the other, for as long as it might have taken to join at first.
+    // After lost(), before seek(). This agent has no voice in who leads the job next, but knows of members
+    // who have: join() calls at one after the other, for as long as it might have taken to join at first.
     virtual bool may_retry_members() const = 0;
 
     // These mean what those of CoordinatorClient do.
@@ -69,4 +72,5 @@ class RendezvousLink {
     virtual void withdraw(std::function<void()> done) = 0;
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -30,7 +30,8 @@
 #include "rendezvous/server/port_service.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -42,7 +43,8 @@ constexpr int kDoorBatches = 8;
 constexpr std::chrono::milliseconds kFirstLinkPause{20};
 constexpr std::chrono::milliseconds kLongestLinkPause{1'000};
 
-// DoorOutput takes the frames that go to node 0: into the link, or what will be its first text while there is none.
+// DoorOutput takes the frames that go to node 0: into the link, or what will be its first text while there is
+// none.
 struct DoorOutput {
     // Gives the text whose bytes go out soon; frames are appended to it.
     std::string& text() { return link ? link->text() : early; }
@@ -59,10 +61,12 @@ struct DoorOutput {
     bool is_missed = false;  // room in it, by a client
 };
 
-// DoorClients are the workers of this node that use the store through its door: what they send goes into the link to node 0 as
-// frames, and what comes from there to them, each as far as the other side takes it (see door_link.hpp).
+// DoorClients are the workers of this node that use the store through its door: what they send goes into the
+// link to node 0 as frames, and what comes from there to them, each as far as the other side takes it (see
+// door_link.hpp).
 //
-// Owned by DoorService, on its thread. A client that is silent, slow or stuck costs kDoorWindow bytes and holds up nobody.
+// Owned by DoorService, on its thread. A client that is silent, slow or stuck costs kDoorWindow bytes and
+// holds up nobody.
 class DoorClients {
   public:
     // `output` outlives it.
@@ -145,13 +149,15 @@ void DoorClients::clear() {
 }
 
 // How the workers' bytes become frames, and frames their bytes:
-// 1. One epoll set watches all workers' sockets; a wait for it ends when any of them is ready (arm, serve_ready).
-// 2. A readable worker is read once, as far as its credit goes, and what came is appended to the link's text as one frame
-//    (receive). Without room in the link it is held: not read again before has_room().
-// 3. A frame from node 0 goes to its worker's socket at once; what that does not take waits in `rest`, and the socket is asked
-//    for EPOLLOUT (deliver, send_rest). So the link is read on, and a slow worker holds up only itself.
-// 4. Node 0 may send a worker kDoorWindow bytes more than that one has taken; what was taken is given back as credit, in steps
-//    (give_back). Node 0's credit allows the worker to send in the same way.
+// 1. One epoll set watches all workers' sockets; a wait for it ends when any of them is ready (arm,
+//    serve_ready).
+// 2. A readable worker is read once, as far as its credit goes, and what came is appended to the link's text
+//    as one frame (receive). Without room in the link it is held: not read again before has_room().
+// 3. A frame from node 0 goes to its worker's socket at once; what that does not take waits in `rest`, and
+//    the socket is asked for EPOLLOUT (deliver, send_rest). So the link is read on, and a slow worker holds
+//    up only itself.
+// 4. Node 0 may send a worker kDoorWindow bytes more than that one has taken; what was taken is given back as
+//    credit, in steps (give_back). Node 0's credit allows the worker to send in the same way.
 void DoorClients::arm() {
     if (armed_ || ready_.empty()) return;
     armed_ = true;
@@ -289,14 +295,15 @@ void rethrow_at_door(const std::exception_ptr& error) {
     if (error) std::rethrow_exception(error);
 }
 
-// DoorService has the door's port and its connection to node 0, which is made when the first worker of a round comes. What
-// is private happens on the door's thread, or while there is none.
+// DoorService has the door's port and its connection to node 0, which is made when the first worker of a
+// round comes. What is private happens on the door's thread, or while there is none.
 class DoorService final : public StoreDoor {
   public:
     // Workers wait so long while node 0 cannot be reached; then they are hung up on, and may come again.
     static constexpr std::chrono::seconds kLinkTimeout{30};
 
-    // The port has a number of its own, not that of the job's: another agent on this machine may be about to listen there.
+    // The port has a number of its own, not that of the job's: another agent on this machine may be about to
+    // listen there.
     explicit DoorService(StoreDoorOptions options)
         : options_(std::move(options)),
           acceptors_(listen_tcp(context_.get_executor(), ListenPlan{}, 0, options_.free_ports)),
@@ -428,4 +435,5 @@ std::unique_ptr<StoreDoor> StoreDoor::make(StoreDoorOptions options) {
     return std::make_unique<DoorService>(std::move(options));
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -1,15 +1,16 @@
-// StoreDoor lets the workers of this node reach the store while another node has it. It is a port on loopback, for processes of
-// our own user only, whose bytes go over one sealed connection to node 0. Workers speak to it as they would to the store:
-// each of their connections is one there, which ends when that one ends.
+// StoreDoor lets the workers of this node reach the store while another node has it. It is a port on
+// loopback, for processes of our own user only, whose bytes go over one sealed connection to node 0. Workers
+// speak to it as they would to the store: each of their connections is one there, which ends when that one
+// ends.
 //
-// Made by an agent with a key before it joins; begin_round() and the destructor are called on its thread. Everything else
-// happens on a thread of the door's own, which starts with the first round.
+// Made by an agent with a key before it joins; begin_round() and the destructor are called on its thread.
+// Everything else happens on a thread of the door's own, which starts with the first round.
 //
-// Nothing is kept here, and no question is answered but by the store: reads that several workers make of the same key all
-// go to node 0. To answer a second one with what came for the first would want both dialects and all their replies parsed
-// on the way, and could only be done for those that arrived before the first had been sent, or a worker would miss what
-// another one has written since; what it would save is little, since questions that come together travel together
-// (scripts/README.md has the figure).
+// Nothing is kept here, and no question is answered but by the store: reads that several workers make of the
+// same key all go to node 0. To answer a second one with what came for the first would want both dialects and
+// all their replies parsed on the way, and could only be done for those that arrived before the first had
+// been sent, or a worker would miss what another one has written since; what it would save is little, since
+// questions that come together travel together (scripts/README.md has the figure).
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,8 @@
 #include "rendezvous/server/refused_caller.hpp"
 #include "rendezvous/system/secret_key.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 struct StoreDoorOptions {
     SecretKey key;
@@ -43,9 +45,10 @@ class StoreDoor {
     // Says where the workers of this node find it.
     virtual Endpoint endpoint() const = 0;
 
-    // Workers of a new round may come, whose store is at the coordinator's place; those of the one before are hung up on.
-    // Before the first one nobody is served.
+    // Workers of a new round may come, whose store is at the coordinator's place; those of the one before are
+    // hung up on. Before the first one nobody is served.
     virtual void begin_round(const Endpoint& coordinator) = 0;
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

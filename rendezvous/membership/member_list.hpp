@@ -13,7 +13,8 @@
 
 #include "rendezvous/job/failure.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 // A job waits so long for its nodes, unless its user says otherwise (--join-timeout).
 inline constexpr std::chrono::milliseconds kDefaultJoinTimeout{900'000};
@@ -23,7 +24,8 @@ inline constexpr std::size_t kMaxMembersListed = 64;
 inline constexpr std::size_t kMaxRestartsListed = 100;
 // Another coordinator is told of so many restarts, the last ones.
 inline constexpr std::size_t kMaxRestartsCarried = 16;
-// An agent carries so much of each text of a cause to another coordinator, so that its Hello is short enough to be heard.
+// An agent carries so much of each text of a cause to another coordinator, so that its Hello is short enough
+// to be heard.
 inline constexpr std::size_t kMaxCauseCarried = 512;
 
 struct Member {
@@ -118,4 +120,5 @@ inline bool is_sound(const Following& following) {
                                                       [size](int member) { return member < size; });
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -1,6 +1,7 @@
 #include "rendezvous/membership/quorum.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 Succession::Succession(Following own, TimePoint lost_at) : own_(std::move(own)) {
     const std::chrono::milliseconds heartbeat(own_.last.heartbeat_ms);
@@ -38,4 +39,5 @@ bool Succession::promise(int epoch) {
     return true;
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

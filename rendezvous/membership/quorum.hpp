@@ -1,9 +1,9 @@
-// Quorum: whether those of a round's members who are together may go on without the others. Pure; asked by the
-// Coordinator, of the round that runs and of one that it takes over.
+// Quorum: whether those of a round's members who are together may go on without the others. Pure; asked by
+// the Coordinator, of the round that runs and of one that it takes over.
 //
-// May go on: a strict majority of the members; of an even split the half that has the first of them, which is the one
-// that hosts the coordinator. Members who are known to be dead, or to have left, are no members any more. So of two
-// halves that cannot see each other at most one goes on, whatever either knows of the dead.
+// May go on: a strict majority of the members; of an even split the half that has the first of them, which is
+// the one that hosts the coordinator. Members who are known to be dead, or to have left, are no members any
+// more. So of two halves that cannot see each other at most one goes on, whatever either knows of the dead.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,8 @@
 
 #include "rendezvous/membership/member_list.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 struct Attendance {
     std::size_t living = 0;  // members of which nobody knows that they are dead
@@ -75,11 +76,12 @@ class Quorum {
     std::set<Id> heard_;
 };
 
-// RoundRecord: the newest round of a job of which a register outside the job (etcd) was told; it decides who may lead the
-// job when its coordinator is lost. Pure.
+// RoundRecord: the newest round of a job of which a register outside the job (etcd) was told; it decides who
+// may lead the job when its coordinator is lost. Pure.
 //
-// A round from which a member of the last one is left out, though it may live, does not begin before it is recorded;
-// other rounds are recorded while they run. So whoever knows of no older round than the record has not been left out.
+// A round from which a member of the last one is left out, though it may live, does not begin before it is
+// recorded; other rounds are recorded while they run. So whoever knows of no older round than the record has
+// not been left out.
 struct RoundRecord {
     std::string job_id;
     int epoch = 0;
@@ -95,8 +97,8 @@ BOOST_DESCRIBE_STRUCT(RoundRecord, (), (job_id, epoch, round, host, pid))
 // RecordWish is what a coordinator wants to be recorded.
 struct RecordWish {
     RoundRecord record;
-    // Where nothing is recorded, or by somebody else, it may be begun anew until then; nothing: never, because somebody
-    // who was lost may lead the job by now.
+    // Where nothing is recorded, or by somebody else, it may be begun anew until then; nothing: never,
+    // because somebody who was lost may lead the job by now.
     std::optional<std::chrono::steady_clock::time_point> renew_until;
 
     bool operator==(const RecordWish&) const = default;
@@ -119,12 +121,14 @@ inline bool may_lead(const RoundRecord& record, const MemberList& last) {
     return record.job_id == last.job_id && record.version() <= last.version();
 }
 
-// Succession: how an agent finds the next coordinator when its own is lost. Pure; RendezvousLink carries the steps out.
+// Succession: how an agent finds the next coordinator when its own is lost. Pure; RendezvousLink carries the
+// steps out.
 //
-// All members of a round know the same order: the host first, then by group rank. Each calls at the first one that
-// may be alive; who cannot be reached, or does not lead after all, is passed over. When it is the agent's own turn it
-// hosts a coordinator itself, until that leads the job or gives up. So those who can see each other meet at the first of
-// them. After the last one it begins again, because others may notice the loss later.
+// All members of a round know the same order: the host first, then by group rank. Each calls at the first one
+// that may be alive; who cannot be reached, or does not lead after all, is passed over. When it is the
+// agent's own turn it hosts a coordinator itself, until that leads the job or gives up. So those who can see
+// each other meet at the first of them. After the last one it begins again, because others may notice the
+// loss later.
 class Succession {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -145,7 +149,8 @@ class Succession {
     // How much longer than three times all take to notice the loss an agent looks for a coordinator.
     static constexpr std::chrono::seconds kSearchTime{10};
 
-    // `own`: what the agent knows; its own rank says which member it is. It hosts only where it is listed with a port.
+    // `own`: what the agent knows; its own rank says which member it is. It hosts only where it is listed
+    // with a port.
     Succession(Following own, TimePoint lost_at);
 
     // The first step, or the next one when the last has come to nothing.
@@ -169,4 +174,5 @@ class Succession {
     std::size_t place_ = 0;  // in the list, of the next one
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

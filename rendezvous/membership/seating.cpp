@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace {
 
@@ -133,4 +134,5 @@ std::vector<std::string> absent_hosts(const std::vector<std::string>& hosts,
     return absent.size() > static_cast<std::size_t>(most) ? std::vector<std::string>() : absent;
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -4,9 +4,10 @@
 
 #include <boost/asio/ip/address.hpp>
 
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 namespace {
 
 constexpr std::size_t kMaxHostLength = 253;  // RFC 1035
@@ -76,4 +77,5 @@ std::string to_string(const Endpoint& endpoint) {
                     : fmt::format("{}:{}", endpoint.host, endpoint.port);
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -8,7 +8,8 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 struct Endpoint {
     std::string host;
@@ -30,4 +31,5 @@ std::optional<Endpoint> parse_endpoint(std::string_view text, std::uint16_t defa
 // Returns `host:port`, with brackets around IPv6 addresses.
 std::string to_string(const Endpoint& endpoint);
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -14,11 +14,12 @@
 #include <memory>
 #include <utility>
 
-#include "rendezvous/system/error.hpp"
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/base/error.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 namespace {
 
@@ -177,4 +178,5 @@ std::variant<ListenPlan, std::string> plan_listening(const ListenRequest& reques
     return plan;
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

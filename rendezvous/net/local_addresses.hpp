@@ -1,4 +1,5 @@
-// Addresses and networks: which addresses this machine has, which network they are in, and where node 0 listens with them.
+// Addresses and networks: which addresses this machine has, which network they are in, and where node 0
+// listens with them.
 #pragma once
 
 #include <sys/socket.h>
@@ -12,7 +13,8 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 // Network is what CIDR writes: an address and the number of its leading bits that count. Networks are pure.
 struct Network {
@@ -24,8 +26,8 @@ struct Network {
     bool contains(std::string_view text) const;
 };
 
-// Reads `10.0.0.0/8`, `fd00::/8`; an address without a length stands for itself alone. Bits behind the prefix may
-// be set and are ignored.
+// Reads `10.0.0.0/8`, `fd00::/8`; an address without a length stands for itself alone. Bits behind the prefix
+// may be set and are ignored.
 std::optional<Network> parse_network(std::string_view text);
 
 // Reads one or more, with commas between.
@@ -41,8 +43,8 @@ struct LocalAddress {
 // Writes an address of IPv4 or IPv6 in numbers; empty where the system cannot.
 std::string numeric_host(const sockaddr* address);
 
-// Returns the addresses of the interfaces that are up, but for IPv6 ones that hold on one link only; in the system's order.
-// Throws system_error. Blocking; any thread.
+// Returns the addresses of the interfaces that are up, but for IPv6 ones that hold on one link only; in the
+// system's order. Throws system_error. Blocking; any thread.
 std::vector<LocalAddress> local_addresses();
 
 // Names those that are not loopback's, the first kMaxAddressesNamed: `10.0.0.1 (eth0), fd00::1 (eth0)`.
@@ -55,7 +57,8 @@ bool is_loopback_address(const std::string& address);
 // ListenPlan says where node 0 listens for its job; it is decided before anything is started. Pure.
 //
 //   auto               on loopback, and on those addresses of this machine that --master-addr stands for
-//   several nodes,     on all addresses, since others know it as another one: where it is not known here, or as an
+//   several nodes,     on all addresses, since others know it as another one: where it is not known here, or
+//                      as an
 //   a name             address of loopback only (127.0.1.1 in many an /etc/hosts)
 //   --listen any       on all addresses, whatever --master-addr is (where that is translated on the way here)
 
@@ -75,7 +78,8 @@ struct ListenRequest {
     std::vector<LocalAddress> own;  // of this machine
 };
 
-// True of what stands for all addresses of a machine where something listens: 0.0.0.0, ::, *. Nobody can be reached by it.
+// True of what stands for all addresses of a machine where something listens: 0.0.0.0, ::, *. Nobody can be
+// reached by it.
 bool is_wildcard(const std::string& address);
 
 // True if other machines reach what listens there.
@@ -84,8 +88,9 @@ bool leads_out(const ListenPlan& plan);
 // True if one of these addresses leads to this machine, whose own ones are given.
 bool has_own_address(const std::vector<std::string>& addresses, const std::vector<LocalAddress>& own);
 
-// Makes the plan, or one line that says why --master-addr cannot be node 0's. A name that is not known here is no
-// obstacle for several nodes: the others may know it.
+// Makes the plan, or one line that says why --master-addr cannot be node 0's. A name that is not known here
+// is no obstacle for several nodes: the others may know it.
 std::variant<ListenPlan, std::string> plan_listening(const ListenRequest& request);
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -5,15 +5,17 @@
 
 #include <cerrno>
 
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/socket_owner.hpp"
-#include "rendezvous/system/error.hpp"
-#include "rendezvous/system/number_text.hpp"
+#include "rendezvous/text/number_text.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 namespace {
 
-// So many ports lie between where processes begin that were started one after the other: most have a few listeners.
+// So many ports lie between where processes begin that were started one after the other: most have a few
+// listeners.
 constexpr std::uint64_t kPortsBetween = 8;
 
 [[noreturn]] void fail_exhausted(const PortRange& range, const std::optional<PortRange>& spared,
@@ -64,4 +66,5 @@ void take_port(const PortRange& range, const std::optional<PortRange>& spared, c
     fail_exhausted(range, spared, address, ports.empty() ? range.first : ports.front());
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -1,8 +1,8 @@
-// PortRange holds the ports for listeners that nobody has asked for by number (--port-range), where a firewall leaves only
-// those open. Pure, but for take_port's system calls.
+// PortRange holds the ports for listeners that nobody has asked for by number (--port-range), where a
+// firewall leaves only those open. Pure, but for take_port's system calls.
 //
-// All who listen on a machine share the range: each begins to look at a place of its own, and tries the next one where
-// somebody is.
+// All who listen on a machine share the range: each begins to look at a place of its own, and tries the next
+// one where somebody is.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 // Workers, and launchers, know it by this variable.
 inline constexpr char kPortRangeVariable[] = "DDPRUN_PORT_RANGE";
@@ -38,13 +39,16 @@ struct FreePorts {
         spared;  // these are the job's own, which another agent of this machine may be about to take
 };
 
-// Returns the ports of the range, each once, from the one that process `seed` begins at, but for the spared ones.
+// Returns the ports of the range, each once, from the one that process `seed` begins at, but for the spared
+// ones.
 std::vector<std::uint16_t> ports_to_try(const PortRange& range, const std::optional<PortRange>& spared,
                                         std::uint64_t seed);
 
-// Asks `listen_at` for one port after the other until it returns 0, and not EADDRINUSE. Throws Errc::address_in_use where
-// nobody is left, which names the range and who holds a port of it; for another errno that.
+// Asks `listen_at` for one port after the other until it returns 0, and not EADDRINUSE. Throws
+// Errc::address_in_use where nobody is left, which names the range and who holds a port of it; for another
+// errno that.
 void take_port(const PortRange& range, const std::optional<PortRange>& spared, const std::string& address,
                const std::function<int(std::uint16_t port)>& listen_at);
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

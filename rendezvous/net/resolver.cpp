@@ -23,12 +23,13 @@
 #include <thread>
 #include <utility>
 
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/net/local_addresses.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 namespace asio = boost::asio;
 
 namespace {
@@ -56,7 +57,8 @@ bool is_numeric(const std::string& host) {
     return !is_name;
 }
 
-// Asks by a thread of its own, which calls `then` behind the answer. Where there can be no thread the caller asks.
+// Asks by a thread of its own, which calls `then` behind the answer. Where there can be no thread the caller
+// asks.
 std::future<Resolved> ask_apart(const std::string& host, std::function<void()> then) {
     const auto answer = std::make_shared<std::promise<Resolved>>();
     const auto ask = [answer, host, then = std::move(then)] {
@@ -150,4 +152,5 @@ LateName::LateName(const asio::any_io_executor& executor, const std::string& nam
 
 LateName::~LateName() { impl_->end(); }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

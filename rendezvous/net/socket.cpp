@@ -18,12 +18,13 @@
 #include <memory>
 #include <utility>
 
+#include "rendezvous/base/deadline.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/net/resolver.hpp"
 #include "rendezvous/net/socket_owner.hpp"
-#include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/error.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
@@ -97,8 +98,8 @@ asio::awaitable<RaceResult> race_to_connect(std::vector<tcp::endpoint> addresses
 
 namespace {
 
-// When every descriptor is in use, or where a filter of system calls forbids it, accept fails at once and forever; no event
-// says when it works again.
+// When every descriptor is in use, or where a filter of system calls forbids it, accept fails at once and
+// forever; no event says when it works again.
 constexpr std::chrono::milliseconds kAcceptTroubleWait{50};
 
 // A free port on loopback may turn out so often to be taken on another address.
@@ -109,8 +110,8 @@ constexpr int kFreePortAttempts = 20;
 constexpr int kTcpRtoMaxMs = 44;
 constexpr int kLongestRetransmitMs = 1000;
 
-// A connection that was taken has these until somebody asks otherwise: if its other side is cut off it ends, also where
-// nobody ever speaks.
+// A connection that was taken has these until somebody asks otherwise: if its other side is cut off it ends,
+// also where nobody ever speaks.
 constexpr int kTakenIdleSeconds = 60;
 constexpr int kTakenIntervalSeconds = 10;
 constexpr int kTakenProbes = 6;
@@ -409,7 +410,8 @@ asio::awaitable<bool> is_refused(Endpoint endpoint, std::chrono::milliseconds ti
         if (first.index() == 1) co_return false;
         Attempt& attempt = std::get<0>(first);
         if (!attempt.socket) co_return attempt.is_refused;
-        // The listener may be dying, with its sockets closed one after the other; then this connection ends, too.
+        // The listener may be dying, with its sockets closed one after the other; then this connection ends,
+        // too.
         char byte = 0;
         boost::system::error_code ended;
         const auto read =
@@ -466,4 +468,5 @@ void ReadySet::async_wait(std::function<void()> handler) {
 
 void ReadySet::cancel() { descriptor_.cancel(); }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -19,11 +19,12 @@
 #include <memory>
 #include <sstream>
 
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 #include "rendezvous/system/own_process.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 namespace {
 
 constexpr std::string_view kListenState = "0A";  // TCP_LISTEN in /proc/net/tcp
@@ -156,7 +157,8 @@ SocketAnswer answer_in(const nlmsghdr& header) {
     }
     inet_diag_msg message{};
     std::memcpy(&message, reinterpret_cast<const char*>(&header) + NLMSG_HDRLEN, sizeof message);
-    // A socket that its process has closed has no file any more; its user is not known then, and the kernel says root.
+    // A socket that its process has closed has no file any more; its user is not known then, and the kernel
+    // says root.
     if (message.idiag_inode == 0) return {SocketAnswer::Kind::unattached};
     return {SocketAnswer::Kind::held, message.idiag_uid};
 }
@@ -237,4 +239,5 @@ ConnectionOwner ConnectionOwners::of(const tcp::endpoint& remote, const tcp::end
     return {};
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// This tells whose a socket is: which process listens on a port (for messages), and whose process has the other end of a connection
-// (for who may come in).
+// This tells whose a socket is: which process listens on a port (for messages), and whose process has the
+// other end of a connection (for who may come in).
 #pragma once
 
 #include <sys/types.h>
@@ -13,10 +13,11 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
-// PortOwner is the process behind a listening socket, as /proc shows it. A process of another user, or of another namespace,
-// cannot be seen without privilege; then there is none.
+// PortOwner is the process behind a listening socket, as /proc shows it. A process of another user, or of
+// another namespace, cannot be seen without privilege; then there is none.
 struct PortOwner {
     pid_t pid = 0;
     std::string command;  // the command line, as shown_command() has it
@@ -24,18 +25,20 @@ struct PortOwner {
 
 inline constexpr std::size_t kMaxCommandText = 200;
 
-// Returns the arguments, each with its end as /proc has them, joined by blanks and cut at kMaxCommandText. Anybody may have
-// written them: what is no printable ASCII becomes '?'. Pure.
+// Returns the arguments, each with its end as /proc has them, joined by blanks and cut at kMaxCommandText.
+// Anybody may have written them: what is no printable ASCII becomes '?'. Pure.
 std::string shown_command(std::string_view arguments);
 
 // Finds the inodes of sockets that listen on `port` in the text of /proc/net/tcp or /proc/net/tcp6. Pure.
 std::vector<std::uint64_t> listening_inodes(std::string_view proc_net_tcp, std::uint16_t port);
 
-// Finds the first process that holds a listening socket on `port`. Any thread; reads files, takes milliseconds.
+// Finds the first process that holds a listening socket on `port`. Any thread; reads files, takes
+// milliseconds.
 std::optional<PortOwner> find_port_owner(std::uint16_t port);
 
-// ConnectionOwner says whose process has the other end of a TCP connection, where that is on this machine: loopback does not
-// keep other users away. The kernel tells anybody (NETLINK_SOCK_DIAG, some 8 µs a question), if it has the module for it.
+// ConnectionOwner says whose process has the other end of a TCP connection, where that is on this machine:
+// loopback does not keep other users away. The kernel tells anybody (NETLINK_SOCK_DIAG, some 8 µs a
+// question), if it has the module for it.
 struct ConnectionOwner {
     enum class Kind {
         user,       // a process of `uid` on this machine, in our network namespace
@@ -62,15 +65,16 @@ struct SocketAnswer {
     uid_t uid = 0;
 };
 
-// SocketQuestion asks the system for the socket whose own end is the first; one that listens has nothing at the second.
+// SocketQuestion asks the system for the socket whose own end is the first; one that listens has nothing at
+// the second.
 using SocketQuestion = std::function<SocketAnswer(const boost::asio::ip::tcp::endpoint& own,
                                                   const boost::asio::ip::tcp::endpoint& peer)>;
 
 // Makes a SocketQuestion to the kernel, which keeps one descriptor from the first question on.
 SocketQuestion ask_kernel();
 
-// One thread asks it. That the system knows no such socket is believed if it knows one that is certainly there: a listener of our
-// own, made for the first question to which "absent" comes.
+// One thread asks it. That the system knows no such socket is believed if it knows one that is certainly
+// there: a listener of our own, made for the first question to which "absent" comes.
 class ConnectionOwners {
   public:
     explicit ConnectionOwners(SocketQuestion ask = ask_kernel()) : ask_(std::move(ask)) {}
@@ -88,4 +92,5 @@ class ConnectionOwners {
     std::optional<bool> knows_sockets_;
 };
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

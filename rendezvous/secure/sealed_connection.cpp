@@ -10,10 +10,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/check.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace {
 
@@ -276,7 +277,8 @@ using asio::ip::tcp;
 
 namespace {
 
-// Appends what comes until there are `size` bytes, the other side ends the connection, it breaks, or the time is over.
+// Appends what comes until there are `size` bytes, the other side ends the connection, it breaks, or the time
+// is over.
 asio::awaitable<void> read_up_to(tcp::socket& socket, std::string& bytes, std::size_t size) {
     using namespace asio::experimental::awaitable_operators;
     asio::steady_timer deadline(socket.get_executor(), kSealTimeout);
@@ -367,4 +369,5 @@ boost::system::result<std::string> SealedRecords::open(std::string_view bytes) {
     return plain;
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

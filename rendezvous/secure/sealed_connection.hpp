@@ -1,11 +1,12 @@
 // A connection between two who have a key: its first words, and the records that flow behind them.
 //
-//     -> "DDPS", 'a' (an agent) or 's' (its workers' way to the store), 48 bytes of NNpsk0; those five are its prologue
-//     <- 48 bytes, then both send records: u16 length, little endian, 16..65535 | that many bytes
+//     -> "DDPS", 'a' (an agent) or 's' (its workers' way to the store), 48 bytes of NNpsk0; those five are
+//     its prologue <- 48 bytes, then both send records: u16 length, little endian, 16..65535 | that many
+//     bytes
 //     or "nk", end: no key is known here        or "wk", end: it is another one
 //
-// Nothing of it says what the job is. Who is turned away learns whether a key is asked for, and nothing else. All of it is
-// pure but for call_sealed() and answer_sealed(), which say the first words over a socket.
+// Nothing of it says what the job is. Who is turned away learns whether a key is asked for, and nothing else.
+// All of it is pure but for call_sealed() and answer_sealed(), which say the first words over a socket.
 #pragma once
 
 #include <array>
@@ -22,25 +23,27 @@
 
 #include "rendezvous/system/secret_key.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
-// Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b (noiseprotocol.org, revision 34): both sides prove that they have the same key, and
-// agree on two keys of this one connection. Pure; no thread's in particular.
+// Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b (noiseprotocol.org, revision 34): both sides prove that they have the
+// same key, and agree on two keys of this one connection. Pure; no thread's in particular.
 //
 //     -> psk, e        32 bytes of a curve point | payload | 16 of its tag
 //     <- e, ee         the same three
 //
-// The tag of the first message is made of the key alone, and is checked before anything of the curve is computed: the
-// responder is handed its own ephemeral key only behind that. What a caller sent before (a replay) gets an answer, of
-// which nobody makes keys who does not have the ephemeral key behind the first message.
+// The tag of the first message is made of the key alone, and is checked before anything of the curve is
+// computed: the responder is handed its own ephemeral key only behind that. What a caller sent before (a
+// replay) gets an answer, of which nobody makes keys who does not have the ephemeral key behind the first
+// message.
 
 inline constexpr std::size_t kNoisePointBytes = 32;
 inline constexpr std::size_t kNoiseTagBytes = 16;
 // A handshake message without a payload.
 inline constexpr std::size_t kNoiseHandshakeBytes = kNoisePointBytes + kNoiseTagBytes;
 
-// NoiseCipher has one direction: ChaCha20-Poly1305 with a counter. It encrypts so that a bit that flips, and a message that is left out,
-// repeated or moved, is noticed.
+// NoiseCipher has one direction: ChaCha20-Poly1305 with a counter. It encrypts so that a bit that flips, and
+// a message that is left out, repeated or moved, is noticed.
 class NoiseCipher {
   public:
     explicit NoiseCipher(const SecretKey& key) : key_(key) {}
@@ -167,13 +170,13 @@ struct SealedAnswer {
     SealedPurpose purpose = SealedPurpose::agent;
 };
 
-// Makes the host's part. `call`: kSealedCallBytes that begin with kSealedMagic; `fresh` is asked for an ephemeral key only where the
-// caller has proven itself.
+// Makes the host's part. `call`: kSealedCallBytes that begin with kSealedMagic; `fresh` is asked for an
+// ephemeral key only where the caller has proven itself.
 SealedAnswer answer_sealed_call(std::string_view call, const std::optional<SecretKey>& key,
                                 const std::function<SecretKey()>& fresh);
 
-// --- the first words over a socket, on the thread of its executor. The connection stays open; who owns the socket ends it where
-// no proof was given.
+// --- the first words over a socket, on the thread of its executor. The connection stays open; who owns the
+// socket ends it where no proof was given.
 
 // The other side has so long for its part of it.
 inline constexpr std::chrono::seconds kSealTimeout{5};
@@ -182,7 +185,8 @@ inline constexpr std::chrono::seconds kSealTimeout{5};
 boost::asio::awaitable<SealedCall::Result> call_sealed(boost::asio::ip::tcp::socket& socket,
                                                        SealedPurpose purpose, const SecretKey& key);
 
-// Says the host's part. `first`: what the caller has said so far, which begins with kSealedMagic. A refusal was sent by then.
+// Says the host's part. `first`: what the caller has said so far, which begins with kSealedMagic. A refusal
+// was sent by then.
 boost::asio::awaitable<SealedAnswer> answer_sealed(boost::asio::ip::tcp::socket& socket, std::string first,
                                                    const std::optional<SecretKey>& key);
 
@@ -192,9 +196,10 @@ inline constexpr std::size_t kMaxSealedRecord = 65'535;
 inline constexpr std::size_t kMaxRecordText = kMaxSealedRecord - kNoiseTagBytes;
 inline constexpr std::size_t kRecordHeaderBytes = 2;
 
-// SealedRecords seals and opens what flows once both sides have proven that they have the key. The records are numbered by
-// nothing but their order; each is a text and its tag, ChaCha20-Poly1305. One that was changed, left out, repeated or moved
-// ends the connection: there is no way back. For who owns the connection, on its thread.
+// SealedRecords seals and opens what flows once both sides have proven that they have the key. The records
+// are numbered by nothing but their order; each is a text and its tag, ChaCha20-Poly1305. One that was
+// changed, left out, repeated or moved ends the connection: there is no way back. For who owns the
+// connection, on its thread.
 class SealedRecords {
   public:
     explicit SealedRecords(const NoiseKeys& keys) : send_(keys.send), receive_(keys.receive) {}
@@ -202,8 +207,8 @@ class SealedRecords {
     // Makes as many records as the text needs; none for none.
     std::string seal(std::string_view plain);
 
-    // Opens what is whole of the bytes that have arrived; the rest, one record at most, is kept for the next call. An error
-    // (Errc::protocol_violation) stays one.
+    // Opens what is whole of the bytes that have arrived; the rest, one record at most, is kept for the next
+    // call. An error (Errc::protocol_violation) stays one.
     boost::system::result<std::string> open(std::string_view bytes);
 
     // Counts what is held of a record that has not arrived as a whole: nothing between two.
@@ -218,4 +223,5 @@ class SealedRecords {
     bool is_broken_ = false;
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

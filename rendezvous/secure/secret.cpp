@@ -16,12 +16,13 @@
 #include <iterator>
 #include <set>
 
-#include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/deadline.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace {
 
@@ -326,4 +327,5 @@ bool wants_sealed_store(const SitePolicy& agreed, bool is_given) {
            (agreed.auth == Auth::automatic && is_given);
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -7,7 +7,8 @@
 #include <limits>
 #include <utility>
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace ip = boost::asio::ip;
 
@@ -115,4 +116,5 @@ std::optional<std::string> ConnectionLimit::tell_full() {
         start, open_files_);
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// The job's port lets a caller say what he may by where the call comes from, and takes so many calls. Pure, but for the limit
-// of open files, which is read when a ConnectionLimit is made.
+// The job's port lets a caller say what he may by where the call comes from, and takes so many calls. Pure,
+// but for the limit of open files, which is read when a ConnectionLimit is made.
 #pragma once
 
 #include <sys/types.h>
@@ -18,7 +18,8 @@
 #include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/server/refused_caller.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 // RefusedCallers bounds how often a RefusedCaller is told, however many call. Pure.
 class RefusedCallers {
@@ -42,9 +43,10 @@ class RefusedCallers {
 
 // CallerGate judges a call by where it comes from:
 //
-//   a process of this machine     of our own user, or root: everything; of another user: nothing; where the system
-//                                 does not tell whose it is: everything
-//   the machine of a node that    everything: its workers use the store; where these go through doors: what an agent or
+//   a process of this machine     of our own user, or root: everything; of another user: nothing; where the
+//                                 system does not tell whose it is: everything
+//   the machine of a node that    everything: its workers use the store; where these go through doors: what
+//                                 an agent or
 //   is in the job's round         its door says
 //   any other machine             what an agent says, to be admitted
 //
@@ -89,11 +91,12 @@ class CallerGate {
     bool is_untold_told_ = false;
 };
 
-// Gives the address as it stands in the sets above: an IPv4 one that came to an IPv6 socket is that one, and a scope is left out.
+// Gives the address as it stands in the sets above: an IPv4 one that came to an IPv6 socket is that one, and
+// a scope is left out.
 boost::asio::ip::address comparable(const boost::asio::ip::address& address);
 
-// ConnectionLimit says how many connections the port may hold: what the process's limit of open files leaves beside the
-// launcher's own descriptors and its workers', or a restart would find none left.
+// ConnectionLimit says how many connections the port may hold: what the process's limit of open files leaves
+// beside the launcher's own descriptors and its workers', or a restart would find none left.
 class ConnectionLimit {
   public:
     // It takes no more of all kinds at one time, whatever the limit of open files.
@@ -117,4 +120,5 @@ class ConnectionLimit {
     bool is_told_ = false;
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -17,7 +17,8 @@
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/net/socket.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 std::optional<UnprovenCalls::Id> UnprovenCalls::add(Id id,
                                                     const std::optional<boost::asio::ip::address>& source,
@@ -191,8 +192,8 @@ void rethrow_but_for_memory(const std::exception_ptr& error) {
 // This is more than one Hello; a caller that says more is not waited for.
 constexpr std::size_t kMostPassedOver = 2 * kMaxControlFrame;
 
-// Sends the words, and reads what the agent has said until it hangs up: a connection that ends with unread bytes takes the
-// words back.
+// Sends the words, and reads what the agent has said until it hangs up: a connection that ends with unread
+// bytes takes the words back.
 asio::awaitable<void> ask_for_secret(tcp::socket& socket) {
     using namespace asio::experimental::awaitable_operators;
     boost::system::error_code error;
@@ -246,9 +247,10 @@ bool is_agent(std::string_view first) {
     return first.starts_with(kControlMagic) || first.starts_with(kSealedMagic);
 }
 
-// Hears an agent's first words; one that is turned away has been told so. `first`: what it has said so far. It takes as long as
-// the agent does: the caller closes the socket when that is too long. The first words of a sealed conversation may be another's,
-// played again: only a record that opens shows that the other side has the key now.
+// Hears an agent's first words; one that is turned away has been told so. `first`: what it has said so far.
+// It takes as long as the agent does: the caller closes the socket when that is too long. The first words of
+// a sealed conversation may be another's, played again: only a record that opens shows that the other side
+// has the key now.
 asio::awaitable<AgentEntry> enter(tcp::socket& socket, std::string first,
                                   const std::optional<SecretKey>& key) {
     AgentEntry entry;
@@ -332,8 +334,8 @@ void PortService::open_door(tcp::socket socket, AgentEntry entry, const CallerGa
     doors_.emplace(number, Door{std::move(call), std::move(host)});
 }
 
-// Reads the first bytes of a connection and hands it to the service that they are meant for. One of the job's own may be
-// silent as long as there is room: PyTorch's clients before 2.1 open one that never speaks.
+// Reads the first bytes of a connection and hands it to the service that they are meant for. One of the job's
+// own may be silent as long as there is room: PyTorch's clients before 2.1 open one that never speaks.
 asio::awaitable<void> PortService::identify(tcp::socket socket, std::shared_ptr<PortCall> call) {
     boost::system::error_code error;
     const CallerGate::Caller caller{owners_.of(socket), socket.remote_endpoint(error).address()};
@@ -390,4 +392,5 @@ asio::awaitable<void> PortService::let_agent_in(tcp::socket& socket, std::string
     }
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

@@ -1,8 +1,9 @@
-// PortService listens at the job's port, and tells by the first bytes who calls: agents are handed over, everybody else gets
-// the store. On a thread of its own, so that neither a busy store nor strangers delay the coordinator.
+// PortService listens at the job's port, and tells by the first bytes who calls: agents are handed over,
+// everybody else gets the store. On a thread of its own, so that neither a busy store nor strangers delay the
+// coordinator.
 //
-// Owned by RendezvousServer: everything, the destructor included, on the thread that runs the executor, or while
-// nobody runs it.
+// Owned by RendezvousServer: everything, the destructor included, on the thread that runs the executor, or
+// while nobody runs it.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -31,14 +32,16 @@
 #include "rendezvous/store/store_service.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
-// A thread that serves until it is told to stop, whatever its handlers throw: an allocation that failed, a listener that
-// broke. One failed handler must not take the launcher with it, whose workers would be killed without a word.
+// A thread that serves until it is told to stop, whatever its handlers throw: an allocation that failed, a
+// listener that broke. One failed handler must not take the launcher with it, whose workers would be killed
+// without a word.
 
-// Runs `context` until that is stopped or has nothing left to do. on_failed is called on that thread, with what went
-// wrong, the first time that something escapes from a handler; the others are served all the same, so that the owner
-// can end the job in order. Throws as start_without_signals does.
+// Runs `context` until that is stopped or has nothing left to do. on_failed is called on that thread, with
+// what went wrong, the first time that something escapes from a handler; the others are served all the same,
+// so that the owner can end the job in order. Throws as start_without_signals does.
 inline std::thread start_serving(boost::asio::io_context& context,
                                  std::function<void(const std::string& what)> on_failed) {
     return start_without_signals([&context, on_failed = std::move(on_failed)]() mutable {
@@ -53,15 +56,16 @@ inline std::thread start_serving(boost::asio::io_context& context,
     });
 }
 
-// The job's port counts the connections that it has taken, and knows which of them have yet to show that they are of the job.
+// The job's port counts the connections that it has taken, and knows which of them have yet to show that they
+// are of the job.
 //
-// A caller is unproven as long as all that he has said may have been heard elsewhere, or may be anybody's: until his first
-// message is whole, in a record that has opened where there is a key, and the coordinator has taken him for it. Who is
-// unproven has little time, and goes when there are too many.
+// A caller is unproven as long as all that he has said may have been heard elsewhere, or may be anybody's:
+// until his first message is whole, in a record that has opened where there is a key, and the coordinator has
+// taken him for it. Who is unproven has little time, and goes when there are too many.
 
-// UnprovenCalls says which of the connections that have not shown yet that they are of the job goes when there are too many.
-// Pure; owned by PortCalls. PyTorch's clients that never speak are not among them: they call from a machine of the round,
-// and do not begin as an agent does.
+// UnprovenCalls says which of the connections that have not shown yet that they are of the job goes when
+// there are too many. Pure; owned by PortCalls. PyTorch's clients that never speak are not among them: they
+// call from a machine of the round, and do not begin as an agent does.
 class UnprovenCalls {
   public:
     using Id = std::uint64_t;
@@ -71,9 +75,10 @@ class UnprovenCalls {
 
     explicit UnprovenCalls(std::size_t most = kMost) : most_(most) {}
 
-    // Adds a new one; any number may come of a source that is not told. The returned one has to go, and counts no longer: the
-    // oldest that has said nothing, else the oldest; of the same source where that has too many. `has_said` (may be empty) tells of one
-    // that would have to go as silent whether something has come of it that was not read yet.
+    // Adds a new one; any number may come of a source that is not told. The returned one has to go, and
+    // counts no longer: the oldest that has said nothing, else the oldest; of the same source where that has
+    // too many. `has_said` (may be empty) tells of one that would have to go as silent whether something has
+    // come of it that was not read yet.
     std::optional<Id> add(Id id, const std::optional<boost::asio::ip::address>& source,
                           const std::function<bool(Id)>& has_said = {});
     void speaks(Id id);
@@ -95,8 +100,8 @@ class UnprovenCalls {
 
 class PortCall;
 
-// PortCalls counts them from then to their end, whoever serves them. Owned by PortService and by its calls; on the port's
-// thread, but for what PortCall says.
+// PortCalls counts them from then to their end, whoever serves them. Owned by PortService and by its calls;
+// on the port's thread, but for what PortCall says.
 class PortCalls : public std::enable_shared_from_this<PortCalls> {
   public:
     static constexpr std::chrono::seconds kUnprovenTime{5};
@@ -150,8 +155,8 @@ class PortCall {
     PortCall(const PortCall&) = delete;
     PortCall& operator=(const PortCall&) = delete;
 
-    // He is unproven. `source`: nothing of one of our own user's, of whom any number may come. `close` is called when he has
-    // to go, `has_said` before that: whether there is something to read.
+    // He is unproven. `source`: nothing of one of our own user's, of whom any number may come. `close` is
+    // called when he has to go, `has_said` before that: whether there is something to read.
     void doubt(const std::optional<boost::asio::ip::address>& source, std::function<void()> close,
                std::function<bool()> has_said = {});
     // He may say nothing as long as there is room. Both are called as above.
@@ -159,10 +164,11 @@ class PortCall {
     void speaks();
     // He is not unproven any more, or is no agent.
     void trust();
-    // His first message, of so many bytes, goes to the coordinator, and he need not go before it has been looked at; false:
-    // too many bytes wait for that.
+    // His first message, of so many bytes, goes to the coordinator, and he need not go before it has been
+    // looked at; false: too many bytes wait for that.
     bool is_put_forward(std::size_t bytes);
-    // Says, on any thread, what has come of it: a caller that was not taken is unproven again. `close` is called on the port's thread.
+    // Says, on any thread, what has come of it: a caller that was not taken is unproven again. `close` is
+    // called on the port's thread.
     void settle(bool is_taken, std::function<void()> close);
 
   private:
@@ -170,8 +176,8 @@ class PortCall {
     PortCalls::Id id_;
 };
 
-// AgentEntry is what has come of the first words of an agent, or of its door for workers: whether it has the job's key, where
-// there is one, and then its first message.
+// AgentEntry is what has come of the first words of an agent, or of its door for workers: whether it has the
+// job's key, where there is one, and then its first message.
 struct AgentEntry {
     bool is_open = false;
     // Unsealed: of a door what its first record says, of an agent at least its first message.
@@ -183,8 +189,8 @@ struct AgentEntry {
 
 // They are called on its thread.
 struct PortServiceEvents {
-    // Hands over the connection of an agent that has said its first message, of this service's executor; `call` is kept as long as it
-    // is open, and told what has come of that message.
+    // Hands over the connection of an agent that has said its first message, of this service's executor;
+    // `call` is kept as long as it is open, and told what has come of that message.
     std::function<void(boost::asio::ip::tcp::socket socket, AgentEntry entry, std::shared_ptr<PortCall> call)>
         on_agent;
     // Tells the user of this node something that he should know; each sentence once.
@@ -207,8 +213,8 @@ class PortService {
     // Calls are taken from then on. Throws, by way of the executor, when a listener itself is broken.
     void start();
 
-    // The store is empty, as every round must find it, and open to these machines only; or, if workers go through doors, to
-    // the agents there, and to our own user's processes on this machine.
+    // The store is empty, as every round must find it, and open to these machines only; or, if workers go
+    // through doors, to the agents there, and to our own user's processes on this machine.
     void begin_round(const std::vector<boost::asio::ip::address>& machines, bool through_doors);
     void admit(const std::vector<boost::asio::ip::address>& machines) { gate_.admit(machines); }
 
@@ -240,4 +246,5 @@ class PortService {
     std::optional<SecretKey> key_;
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

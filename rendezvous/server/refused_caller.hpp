@@ -1,11 +1,13 @@
-// RefusedCaller is what those who audit hear of callers that were turned away from a port of the job. A plain value.
+// RefusedCaller is what those who audit hear of callers that were turned away from a port of the job. A plain
+// value.
 #pragma once
 
 #include <boost/describe/class.hpp>
 #include <cstdint>
 #include <string>
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 struct RefusedCaller {
     std::string address;     // empty: of more sources than are told apart
@@ -16,4 +18,5 @@ struct RefusedCaller {
 };
 BOOST_DESCRIBE_STRUCT(RefusedCaller, (), (address, user, reason, calls, is_first))
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

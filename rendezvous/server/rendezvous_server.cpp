@@ -8,7 +8,8 @@
 
 #include "rendezvous/net/socket.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -130,7 +131,8 @@ void CoordinatorService::deliver(const Coordinator::Outbox& outbox) {
     if (coordinator_.empty() && !is_over_.exchange(true) && events_.on_over) events_.on_over();
 }
 
-// Nobody may use the store before it is ready for the round, and workers do so as soon as their agents know of it.
+// Nobody may use the store before it is ready for the round, and workers do so as soon as their agents know
+// of it.
 void CoordinatorService::announce_round(const Coordinator::Outbox& outbox) {
     RoundNews news;
     bool begins = false;
@@ -265,4 +267,5 @@ RoundAnnouncer RendezvousServer::round_announcer() {
     };
 }
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

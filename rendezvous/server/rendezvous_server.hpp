@@ -1,8 +1,9 @@
 // RendezvousServer serves the job's one port and its coordinator, on the node that hosts them.
 //
-// Two threads of its own: PortService's, which takes calls and serves the store, and CoordinatorService's; so neither a
-// busy store nor a busy launcher delays what the coordinator has to say. Created by the host's agent, which joins without
-// the port (call()). The socket is bound in the constructor and kept until the end.
+// Two threads of its own: PortService's, which takes calls and serves the store, and CoordinatorService's; so
+// neither a busy store nor a busy launcher delays what the coordinator has to say. Created by the host's
+// agent, which joins without the port (call()). The socket is bound in the constructor and kept until the
+// end.
 //
 // Thread rules: constructor, destructor and the public functions on the owner's thread.
 #pragma once
@@ -31,7 +32,8 @@
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/secret_key.hpp"
 
-namespace ddprun::inline job {
+namespace ddprun {
+inline namespace job {
 
 struct RendezvousServerOptions {
     ListenPlan listen;       // the default: loopback only
@@ -71,8 +73,8 @@ struct RoundNews {
 // Agents are about to hear that a round begins, and wait until `done` is called, on the coordinator's thread.
 using RoundAnnouncer = std::function<void(const RoundNews& news, std::function<void()> done)>;
 
-// CoordinatorService is the Asio shell around the Coordinator: it has its agents' connections, its deadlines, and the order in
-// which others hear of what it decides.
+// CoordinatorService is the Asio shell around the Coordinator: it has its agents' connections, its deadlines,
+// and the order in which others hear of what it decides.
 //
 // Owned by RendezvousServer: everything on the thread that runs the executor, or while nobody runs it.
 class CoordinatorService {
@@ -89,7 +91,8 @@ class CoordinatorService {
     CoordinatorService(const CoordinatorService&) = delete;
     CoordinatorService& operator=(const CoordinatorService&) = delete;
 
-    // Serves an agent on another machine, or of another process: its connection, of this executor, and what it has said.
+    // Serves an agent on another machine, or of another process: its connection, of this executor, and what
+    // it has said.
     void serve(boost::asio::ip::tcp::socket socket, AgentEntry entry, std::shared_ptr<PortCall> call);
     // Serves the host's own agent.
     void serve_own(std::shared_ptr<ControlChannel> channel);
@@ -158,8 +161,8 @@ class RendezvousServer {
     // The host's agent says what has come of the wish.
     void learn(const RecordNews& news);
 
-    // Opens a conversation of the host's own agent with the coordinator; used on `agent`. The executor must live until the
-    // conversation is closed.
+    // Opens a conversation of the host's own agent with the coordinator; used on `agent`. The executor must
+    // live until the conversation is closed.
     std::shared_ptr<ControlChannel> call(const boost::asio::any_io_executor& agent);
 
   private:
@@ -179,4 +182,5 @@ class RendezvousServer {
     std::thread control_thread_;
 };
 
-}  // namespace ddprun::inline job
+}  // namespace job
+}  // namespace ddprun

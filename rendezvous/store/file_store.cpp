@@ -15,13 +15,14 @@
 #include <thread>
 #include <utility>
 
+#include "rendezvous/base/deadline.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/store/wire.hpp"
-#include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/error.hpp"
-#include "rendezvous/system/number_text.hpp"
 #include "rendezvous/system/small_file.hpp"
+#include "rendezvous/text/number_text.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x53464444;  // "DDFS" in the file
@@ -194,7 +195,8 @@ bool FileStore::replay_record(std::string_view& bytes) {
     return true;
 }
 
-// It is called under the exclusive lock, after replay(): whatever lies beyond offset_ is a dead writer's torn record.
+// It is called under the exclusive lock, after replay(): whatever lies beyond offset_ is a dead writer's torn
+// record.
 void FileStore::append(Kind kind, std::string_view key, std::string_view value) {
     if (key.size() > kMaxKeyLength || value.size() > kMaxValueLength) {
         fail(Errc::limit_exceeded,
@@ -244,4 +246,5 @@ void FileStore::await_change(Milliseconds longest) {
     }
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -24,7 +24,8 @@
 #include "rendezvous/store/store.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 class FileStore final : public Store {
   public:
@@ -66,4 +67,5 @@ class FileStore final : public Store {
     std::map<std::string, std::string, std::less<>> values_;
 };
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

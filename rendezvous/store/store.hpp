@@ -14,7 +14,8 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 class Store {
   public:
@@ -50,4 +51,5 @@ class Store {
     virtual bool erase(std::string_view key) = 0;
 };
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

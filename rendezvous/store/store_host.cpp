@@ -12,7 +12,8 @@
 
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 namespace asio = boost::asio;
 
@@ -51,4 +52,5 @@ void StoreHost::clear() {
     asio::dispatch(context_, std::packaged_task<void()>([this] { service_->clear(); })).get();
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

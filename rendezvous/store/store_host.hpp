@@ -1,9 +1,9 @@
-// StoreHost is a store of one's own: a StoreService with its listening socket and its thread. Other users of this machine are
-// closed at once; root is not.
+// StoreHost is a store of one's own: a StoreService with its listening socket and its thread. Other users of
+// this machine are closed at once; root is not.
 //
-// A process makes one if it must host the store itself: rank 0 when no launcher does, and tests. The constructor,
-// the destructor and port() are called by the owner, from any one thread; clients may connect when the
-// constructor is back. The destructor ends every connection and joins the thread.
+// A process makes one if it must host the store itself: rank 0 when no launcher does, and tests. The
+// constructor, the destructor and port() are called by the owner, from any one thread; clients may connect
+// when the constructor is back. The destructor ends every connection and joins the thread.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -15,7 +15,8 @@
 #include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/store/store_service.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 class StoreHost {
   public:
@@ -43,4 +44,5 @@ class StoreHost {
     std::thread thread_;
 };
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

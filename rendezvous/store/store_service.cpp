@@ -13,16 +13,14 @@
 
 #include "rendezvous/system/resource_limits.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 namespace {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-// A connection sends so much in one go, in so many pieces, before the others have their turn.
-constexpr std::size_t kBytesPerTurn = std::size_t{1} << 20;
-constexpr std::size_t kPiecesPerSend = 64;
 // So many requests of one connection are served in one go, before the others have their turn.
 constexpr int kRequestsPerTurn = 256;
 // While a connection has more replies than this to take, its further requests wait.
@@ -39,47 +37,6 @@ constexpr std::size_t kWorthTrimming = std::size_t{64} << 20;
 constexpr int kBatchesPerWait = 8;
 
 }  // namespace
-
-StoreConnection::Sent StoreConnection::send_turn() {
-    if (pipe) return hand_to_pipe(kBytesPerTurn);
-    std::size_t left = kBytesPerTurn;
-    std::array<iovec, kPiecesPerSend> pieces;
-    while (is_open() && outbox.pending() > 0) {
-        if (left == 0) return Sent::rest_later;
-        msghdr message{};
-        message.msg_iov = pieces.data();
-        message.msg_iovlen = outbox.gather(pieces, left);
-        const ssize_t count = ::sendmsg(fd.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (count >= 0) {
-            outbox.consume(static_cast<std::size_t>(count));
-            left -= static_cast<std::size_t>(count);
-        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-            return Sent::rest_later;
-        } else if (errno != EINTR) {
-            return Sent::broken;
-        }
-    }
-    return Sent::all;
-}
-
-StoreConnection::Sent StoreConnection::hand_to_pipe(std::size_t most) {
-    std::array<iovec, kPiecesPerSend> pieces;
-    while (outbox.pending() > 0) {
-        const std::size_t count = outbox.gather(pieces, most);
-        const std::size_t taken = most == 0 ? 0 : pipe->take(std::span(pieces.data(), count));
-        if (taken == 0) return Sent::rest_later;
-        outbox.consume(taken);
-        most -= taken;
-    }
-    return Sent::all;
-}
-
-void StoreConnection::cancel_deadlines() {
-    progressing = false;
-    draining = false;
-    progress_deadline.cancel();
-    drain_deadline.cancel();
-}
 
 StoreService::StoreService(asio::any_io_executor executor, const StoreLimits& limits, Remark on_remark)
     : executor_(std::move(executor)), limits_(limits), state_(limits.stored), ready_(executor_) {
@@ -199,12 +156,14 @@ void StoreService::stay_within(std::size_t bytes) {
 
 // How bytes become replies:
 // 1. One epoll set watches all sockets; a wait for it ends when any of them is ready (arm).
-// 2. A batch begins: each ready socket is read once, and its complete requests are carried out, a turn's worth; whose
-//    requests are not used up then is noted for the next turn (serve_turn, serve_later).
-// 3. A request puts replies into outboxes, also into those of other connections that have waited; each outbox that got
-//    something makes its connection dirty (mark_dirty). Nothing is sent yet, so a reply of many parts goes out in one call.
-// 4. The batch ends: every dirty connection sends what its socket takes. A full socket is asked for EPOLLOUT and read no
-//    more, so who does not take replies cannot ask for more (finish_batch, drain_later, ask_for_more).
+// 2. A batch begins: each ready socket is read once, and its complete requests are carried out, a turn's
+//    worth; whose requests are not used up then is noted for the next turn (serve_turn, serve_later).
+// 3. A request puts replies into outboxes, also into those of other connections that have waited; each outbox
+//    that got something makes its connection dirty (mark_dirty). Nothing is sent yet, so a reply of many
+//    parts goes out in one call.
+// 4. The batch ends: every dirty connection sends what its socket takes. A full socket is asked for EPOLLOUT
+//    and read no more, so who does not take replies cannot ask for more (finish_batch, drain_later,
+//    ask_for_more).
 // 5. Connections close at any time, but are removed between batches only: dirty_ points to them.
 void StoreService::arm() {
     if (armed_ || ready_.empty()) return;
@@ -496,4 +455,5 @@ void StoreService::remove_ended() {
     for (const ConnectionId id : std::exchange(ended_pipes_, {})) detach(id);
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

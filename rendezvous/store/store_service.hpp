@@ -1,128 +1,50 @@
 // StoreService: serves the store to TCP connections. It is the Asio shell around StoreState.
 //
-// The owner accepts connections (a StoreHost, or the coordinator's port after it has seen a store client's first byte) and
-// co_spawns serve() for each. Everything happens on the one thread that runs the executor. A peer that is slow, half-open,
-// silent or hostile costs bounded memory and never holds up another: nothing here blocks, and every connection is read only
-// while its replies are being taken.
+// The owner accepts connections (a StoreHost, or the coordinator's port after it has seen a store client's
+// first byte) and co_spawns serve() for each. Everything happens on the one thread that runs the executor. A
+// peer that is slow, half-open, silent or hostile costs bounded memory and never holds up another: nothing
+// here blocks, and every connection is read only while its replies are being taken.
 #pragma once
 
-#include <sys/epoll.h>
-#include <sys/uio.h>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "rendezvous/net/socket.hpp"
+#include "rendezvous/store/store_connection.hpp"
 #include "rendezvous/store/store_state.hpp"
-#include "rendezvous/store/wire.hpp"
-#include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
-// StorePipe is a client of the store whose bytes come and go by something else than a socket of its own: one of many that share
-// an agent's connection (see door/door_link.hpp).
-//
-// The owner of that connection implements it; StoreService calls it on its thread, often in the middle of serving many
-// clients: so it only notes what it is told, and calls nothing of StoreService's in return.
-
-class StorePipe {
-  public:
-    StorePipe() = default;
-    StorePipe(const StorePipe&) = delete;
-    StorePipe& operator=(const StorePipe&) = delete;
-    virtual ~StorePipe() = default;
-
-    // Takes as many of these bytes as there is room for, and says how many. If these are not all, its owner calls
-    // StoreService::resume() when there is room again.
-    virtual std::size_t take(std::span<const iovec> pieces) = 0;
-    // Tells that so many bytes that were fed are served: as many may be fed again.
-    virtual void served(std::size_t bytes) = 0;
-    // Tells that the store has ended the conversation, behind what it had taken. This is the last call.
-    virtual void ended() = 0;
-};
-
-// StoreConnection is what StoreService keeps of one client. The coroutine that serves it owns it, on the store's thread.
-struct StoreConnection : std::enable_shared_from_this<StoreConnection> {
-    StoreConnection(ConnectionId number, int descriptor, const boost::asio::any_io_executor& executor)
-        : StoreConnection(number, executor) {
-        fd = OwnedDescriptor(descriptor);
-    }
-    StoreConnection(ConnectionId number, std::shared_ptr<StorePipe> client,
-                    const boost::asio::any_io_executor& executor)
-        : StoreConnection(number, executor) {
-        pipe = std::move(client);
-    }
-
-    bool is_open() const { return fd || pipe; }
-    // Counts the memory that only this connection's buffers take.
-    std::size_t buffered() const { return is_open() ? outbox.capacity() + decoder.capacity() : 0; }
-    // Counts what it makes the store hold: that, and the values that it has still to take.
-    std::size_t holds() const { return buffered() + outbox.pending(); }
-
-    enum class Sent { all, rest_later, broken };
-    // Sends what the socket takes, until the others should have their turn.
-    Sent send_turn();
-    // Waits no longer for its progress, nor for its socket to take more.
-    void cancel_deadlines();
-
-    ConnectionId id;
-    OwnedDescriptor fd;               // its socket …
-    std::shared_ptr<StorePipe> pipe;  // … or what it has instead
-    std::size_t fed = 0;              // from there, of which it does not know yet that it was served
-    RequestDecoder decoder;
-    Outbox outbox;
-    bool has_finished = false;       // and nothing more comes from there
-    std::size_t accounted = 0;       // of buffered(), in the sum of all
-    std::uint32_t events = EPOLLIN;  // what the ready set is asked for
-    std::uint64_t received = 0;      // bytes
-    std::uint64_t requests = 0;      // complete ones
-    bool dirty = false;              // something was put into the outbox in this batch
-    bool overflown = false;          // it watches more than it takes
-    bool unfinished = false;         // complete requests are waiting in the decoder
-    bool draining = false;           // the socket is full; waiting until it takes more
-    bool progressing = false;        // progress_deadline is running
-    boost::asio::steady_timer over;  // never expires; cancelled as a signal to serve()
-    boost::asio::steady_timer progress_deadline;
-    boost::asio::steady_timer drain_deadline;
-
-  private:
-    StoreConnection(ConnectionId number, const boost::asio::any_io_executor& executor)
-        : id(number),
-          over(executor, boost::asio::steady_timer::time_point::max()),
-          progress_deadline(executor),
-          drain_deadline(executor) {}
-
-    Sent hand_to_pipe(std::size_t most);
-};
-
-// The sums of memory become smaller where this process may only take little (memory_limit()): an eighth of that each.
+// The sums of memory become smaller where this process may only take little (memory_limit()): an eighth of
+// that each.
 struct StoreLimits {
     std::size_t connections = 16384;
     std::size_t pipes = std::size_t{1} << 18;  // clients without a socket, besides
-    // Of the connections those that have not made a request yet; when there are more, the oldest is closed. Where this is below
-    // the above, silence keeps nobody out, but old PyTorch's second connections make room, too.
+    // Of the connections those that have not made a request yet; when there are more, the oldest is closed.
+    // Where this is below the above, silence keeps nobody out, but old PyTorch's second connections make
+    // room, too.
     std::size_t newcomers = connections;
-    // A peer that has begun a request must go on with it: in this time it is complete, or another MiB of it has come.
-    // Silence is no offence: a legacy client's second connection never says anything.
+    // A peer that has begun a request must go on with it: in this time it is complete, or another MiB of it
+    // has come. Silence is no offence: a legacy client's second connection never says anything.
     std::chrono::milliseconds request_progress{30'000};
     // Replies that nobody takes: closed after this time, or when there are this many bytes of them.
     std::chrono::milliseconds stalled_output{60'000};
     std::size_t pending_output = kMaxReplyLength + kMaxValueLength;
-    // Half-received requests and replies not taken yet, of all connections together; values that the store holds, too,
-    // do not count. When it is more, those who hold most are closed, but nobody who holds less than a MiB.
+    // Half-received requests and replies not taken yet, of all connections together; values that the store
+    // holds, too, do not count. When it is more, those who hold most are closed, but nobody who holds less
+    // than a MiB.
     std::size_t buffered = std::size_t{1} << 30;
     // Keys, queues and waits.
     std::size_t stored = kMaxStoreBytes;
@@ -132,7 +54,8 @@ class StoreService final : private Outboxes, public std::enable_shared_from_this
   public:
     // No client has this number.
     static constexpr ConnectionId kNoConnection = 0;
-    // It is told, on the executor, what the owner's user should know: once, that the store is full, and of what.
+    // It is told, on the executor, what the owner's user should know: once, that the store is full, and of
+    // what.
     using Remark = std::function<void(const std::string& sentence)>;
 
     struct Counters {
@@ -145,17 +68,19 @@ class StoreService final : private Outboxes, public std::enable_shared_from_this
         std::string_view last_refusal{};  // why, for the log
     };
 
-    // The owner's pointer. When it and its copies are gone, every connection is closed; what waits for connections keeps the
-    // object itself until then, and each serve() ends by itself when the executor runs on.
+    // The owner's pointer. When it and its copies are gone, every connection is closed; what waits for
+    // connections keeps the object itself until then, and each serve() ends by itself when the executor runs
+    // on.
     static std::shared_ptr<StoreService> make(boost::asio::any_io_executor executor,
                                               const StoreLimits& limits = {}, Remark on_remark = {});
 
-    // Serves one connection until it is over. `first_bytes` have been read from the socket already, perhaps none. It never
-    // throws for what a peer does, and may outlive the owner's pointer.
+    // Serves one connection until it is over. `first_bytes` have been read from the socket already, perhaps
+    // none. It never throws for what a peer does, and may outlive the owner's pointer.
     boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket, std::string first_bytes);
 
-    // Takes a client that has no socket of its own; returns its number, or kNoConnection if there are too many. A pipe must
-    // take the same care as a socket: not more is fed than was served, beside a window of its own.
+    // Takes a client that has no socket of its own; returns its number, or kNoConnection if there are too
+    // many. A pipe must take the same care as a socket: not more is fed than was served, beside a window of
+    // its own.
     ConnectionId attach(std::shared_ptr<StorePipe> pipe);
     void feed(ConnectionId id, std::string_view bytes);
     // The pipe has room again.
@@ -165,8 +90,9 @@ class StoreService final : private Outboxes, public std::enable_shared_from_this
     // It is gone; its pipe hears nothing more. These four do nothing for a client that has ended already.
     void detach(ConnectionId id);
 
-    // Makes the store empty for a new round: every key is forgotten and every connection closed, so that no straggler of
-    // the old round can read or write in the new one. Call it when the old workers are dead and before new ones can connect.
+    // Makes the store empty for a new round: every key is forgotten and every connection closed, so that no
+    // straggler of the old round can read or write in the new one. Call it when the old workers are dead and
+    // before new ones can connect.
     void clear();
 
     Counters counters() const;
@@ -227,4 +153,5 @@ class StoreService final : private Outboxes, public std::enable_shared_from_this
     Remark on_remark_;  // for the first time that the store is full
 };
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

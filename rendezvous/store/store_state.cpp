@@ -4,10 +4,11 @@
 
 #include <algorithm>
 
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/number_text.hpp"
+#include "rendezvous/base/check.hpp"
+#include "rendezvous/text/number_text.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 namespace {
 
@@ -483,4 +484,5 @@ void StoreState::tell_watchers(char kind, std::string_view key, const SharedValu
     }
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

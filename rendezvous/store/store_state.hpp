@@ -1,9 +1,11 @@
-// The store without sockets and clock: WaitTable knows who waits for which keys, StoreState what each request does. Pure.
+// The store without sockets and clock: WaitTable knows who waits for which keys, StoreState what each request
+// does. Pure.
 //
-// WaitTable is used by StoreState, one table for waits and one for barriers. It knows keys and connections, not values:
-// the owner says which keys are missing when a wait begins and when one of them appears. Every missing key is
-// ticked off once, by the first event for it; a key named twice counts twice and is ticked twice. All costs
-// are proportional to the slots touched, so forgetting a connection never scans other connections' waits.
+// WaitTable is used by StoreState, one table for waits and one for barriers. It knows keys and connections,
+// not values: the owner says which keys are missing when a wait begins and when one of them appears. Every
+// missing key is ticked off once, by the first event for it; a key named twice counts twice and is ticked
+// twice. All costs are proportional to the slots touched, so forgetting a connection never scans other
+// connections' waits.
 #pragma once
 
 #include <sys/uio.h>
@@ -25,14 +27,15 @@
 
 #include "rendezvous/store/wire.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
-// Outbox holds the replies that one connection has still to take, in their order: short texts of its own, and long values by
-// reference. StoreState fills it, the sender empties it; on the store's thread.
+// Outbox holds the replies that one connection has still to take, in their order: short texts of its own, and
+// long values by reference. StoreState fills it, the sender empties it; on the store's thread.
 
-// StoredValue is a value that the store and any number of replies under way hold together, so that a reply costs no copy of
-// it. What nobody but replies holds any more is an orphan, and counted as such until the last of them is sent. Whoever holds
-// the only reference may change the text.
+// StoredValue is a value that the store and any number of replies under way hold together, so that a reply
+// costs no copy of it. What nobody but replies holds any more is an orphan, and counted as such until the
+// last of them is sent. Whoever holds the only reference may change the text.
 class StoredValue {
   public:
     explicit StoredValue(std::string_view bytes) : text(bytes) {}
@@ -71,8 +74,8 @@ class Outbox {
     // Counts its own memory, without the values that others hold, too.
     std::size_t capacity() const;
 
-    // Gathers the next bytes to send, in at most as many pieces as there is room for, and no more than `most` bytes. Returns the
-    // number of pieces. They are valid until the next call of another function.
+    // Gathers the next bytes to send, in at most as many pieces as there is room for, and no more than `most`
+    // bytes. Returns the number of pieces. They are valid until the next call of another function.
     std::size_t gather(std::span<iovec> pieces, std::size_t most) const;
     // Notes that so many bytes of these were sent.
     void consume(std::size_t count);
@@ -181,8 +184,8 @@ class Outboxes {
     Outboxes& operator=(const Outboxes&) = delete;
     virtual ~Outboxes() = default;
     virtual Outbox& outbox(ConnectionId connection) = 0;
-    // Says whether the connection may get so many bytes that it has not asked for just now. If not, it is to be closed: what
-    // it watches would have a gap. Asked before they are made.
+    // Says whether the connection may get so many bytes that it has not asked for just now. If not, it is to
+    // be closed: what it watches would have a gap. Asked before they are made.
     virtual bool has_room(ConnectionId connection, std::size_t bytes) = 0;
 };
 
@@ -208,7 +211,8 @@ class StoreState {
     std::size_t key_count() const { return keys_.size(); }
     // Says what the store holds now, as counted against its limit.
     std::size_t bytes() const { return bytes_ + waits_.bytes() + barriers_.bytes(); }
-    // "3 keys, 900 MiB of at most 1024 MiB, the largest "weights" with 700 MiB", for people. Looks at every key.
+    // "3 keys, 900 MiB of at most 1024 MiB, the largest "weights" with 700 MiB", for people. Looks at every
+    // key.
     std::string description() const;
     // Counts values that it does not hold any more, but replies under way do.
     std::size_t orphaned_bytes() const { return *orphans_; }
@@ -250,4 +254,5 @@ class StoreState {
     std::vector<std::string_view> missing_;  // scratch
 };
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -14,7 +14,8 @@
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/system/machine.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 void BlockingStream::close() {
     fd_.reset();
@@ -94,11 +95,11 @@ constexpr char kTurnedAway[] =
     "it closes the connection, as a job's port does to all but processes of the job's user on the nodes of the job; "
     "if it turned this one away, the launcher of node 0 has said why";
 
-// This is the key of the probe's add. It must be at least 256 bytes long. A legacy server takes validate's opcode for
-// its set, and the eight bytes after it (the magic, add's opcode and the low three bytes of the key's length)
-// for the length of a key to allocate: length << 40. From 256 on that is beyond the 2^48 bytes a process can
-// address, so the allocation fails at once everywhere, whatever the overcommit policy, and the server closes
-// the connection.
+// This is the key of the probe's add. It must be at least 256 bytes long. A legacy server takes validate's
+// opcode for its set, and the eight bytes after it (the magic, add's opcode and the low three bytes of the
+// key's length) for the length of a key to allocate: length << 40. From 256 on that is beyond the 2^48 bytes
+// a process can address, so the allocation fails at once everywhere, whatever the overcommit policy, and the
+// server closes the connection.
 std::string probe_key() {
     std::string key = "/ddprun/probe/";
     key.resize(300, '.');
@@ -332,4 +333,5 @@ bool TcpStore::cancel_wait() {
     return ready;
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -1,12 +1,13 @@
 // TcpStore is the Store of a StoreService, or of PyTorch's own server (any version), over one connection.
 //
-// Blocking, for one thread at a time; owned by its user. Keys go out with PyTorch's leading "/", so that PyTorch's clients
-// and this one see the same keys. The dialect is found out when connecting: the modern one is tried with an add of 0, and a
-// server that closes the connection on that is asked again in the legacy one.
+// Blocking, for one thread at a time; owned by its user. Keys go out with PyTorch's leading "/", so that
+// PyTorch's clients and this one see the same keys. The dialect is found out when connecting: the modern one
+// is tried with an add of 0, and a server that closes the connection on that is asked again in the legacy
+// one.
 //
-// Besides what store.hpp says: add on a value that is no number shows as connection_lost, because closing is the only error
-// reply the protocol has. After connection_lost every verb fails at once; make a new TcpStore. A timed-out get or wait
-// leaves the store usable.
+// Besides what store.hpp says: add on a value that is no number shows as connection_lost, because closing is
+// the only error reply the protocol has. After connection_lost every verb fails at once; make a new TcpStore.
+// A timed-out get or wait leaves the store usable.
 #pragma once
 
 #include <array>
@@ -18,18 +19,19 @@
 #include <string_view>
 #include <vector>
 
+#include "rendezvous/base/deadline.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/store/store.hpp"
 #include "rendezvous/store/wire.hpp"
-#include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
-// BlockingStream is one connected socket for a client that blocks, each time until a deadline at most. One thread at a time
-// uses it. Interrupted calls go on; a broken connection never raises SIGPIPE. It reports what happened and throws nothing:
-// the owner knows what it means.
+// BlockingStream is one connected socket for a client that blocks, each time until a deadline at most. One
+// thread at a time uses it. Interrupted calls go on; a broken connection never raises SIGPIPE. It reports
+// what happened and throws nothing: the owner knows what it means.
 class BlockingStream {
   public:
     enum class Outcome { done, timed_out, lost };
@@ -112,4 +114,5 @@ class TcpStore final : public Store {
     std::string request_;  // scratch, kept for its capacity
 };
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

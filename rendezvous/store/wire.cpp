@@ -4,9 +4,10 @@
 #include <array>
 #include <cstring>
 
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 namespace {
 
 enum class Field : std::uint8_t { none, key, value, u32, i64, keys, pairs };
@@ -292,4 +293,5 @@ void RequestDecoder::finish(Request& request) {
     }
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -41,7 +41,8 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 enum class Dialect { modern, legacy };
 
@@ -75,8 +76,8 @@ inline constexpr std::size_t kOpcodeCount = 20;
 inline constexpr std::size_t kMaxKeyLength = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxValueLength = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxKeysPerCommand = 131072;
-// A whole command may have so many, so this is the most un-parsed bytes one connection can hold: a compare_set with the largest
-// values.
+// A whole command may have so many, so this is the most un-parsed bytes one connection can hold: a
+// compare_set with the largest values.
 inline constexpr std::size_t kMaxCommandLength = 2 * kMaxValueLength + (std::size_t{1} << 20);
 
 inline constexpr std::uint32_t kValidateMagic = 0x3C85F7CE;
@@ -90,8 +91,8 @@ inline constexpr char kUpdatedEvent = 0;
 inline constexpr char kCreatedEvent = 1;
 inline constexpr char kDeletedEvent = 2;
 
-// A Request is one request. Its views point into the decoder's buffer (or the client's arguments); fields a request does
-// not have are empty.
+// A Request is one request. Its views point into the decoder's buffer (or the client's arguments); fields a
+// request does not have are empty.
 struct Request {
     Opcode opcode = Opcode::validate;
     std::string_view key;
@@ -181,4 +182,5 @@ class RequestDecoder {
     std::vector<Span> spans_;
 };
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -7,9 +7,10 @@
 #include <cerrno>
 #include <climits>
 
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 std::string host_name() {
     // The longest name and its final zero, without which the system gives none.
@@ -29,4 +30,5 @@ std::string hex_text(std::span<const std::uint8_t> bytes) {
     return text;
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -8,12 +8,14 @@
 #include <span>
 #include <string>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 // Returns the name that the kernel has for this machine; "unknown" where it tells none.
 std::string host_name();
 
-// Fills the bytes from the kernel's random numbers. Throws system_error, which names the `purpose` ("the job's id").
+// Fills the bytes from the kernel's random numbers. Throws system_error, which names the `purpose` ("the
+// job's id").
 void fill_random(std::span<std::uint8_t> bytes, const char* purpose);
 
 template <std::size_t count>
@@ -32,4 +34,5 @@ Number random_number(const char* purpose) {
 // Writes two lower-case digits for each byte.
 std::string hex_text(std::span<const std::uint8_t> bytes);
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -12,7 +12,8 @@
 #include <new>
 #include <vector>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 namespace {
 
 using AtomicNumber = std::atomic<ProcessNumber>;
@@ -133,4 +134,5 @@ void open_missing_streams() noexcept {
     }
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

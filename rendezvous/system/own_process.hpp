@@ -5,8 +5,8 @@
 // keep connections open that tell of the parent's death by closing; and whatever has threads, or tells others
 // that it ends, is forgotten there instead of destroyed.
 //
-// The registry behind this is global, as the threads of run_beside() are: a handler of fork() can have no argument.
-// Any thread may call any of this at any time, also while another one forks.
+// The registry behind this is global, as the threads of run_beside() are: a handler of fork() can have no
+// argument. Any thread may call any of this at any time, also while another one forks.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,12 @@
 #include <memory>
 #include <utility>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
-// A ProcessNumber says which process this is: it is another one in each child, grandchild and so on, whatever made it that copies the
-// memory (fork, clone), and the same where the memory is shared (vfork). Costs a load.
+// A ProcessNumber says which process this is: it is another one in each child, grandchild and so on, whatever
+// made it that copies the memory (fork, clone), and the same where the memory is shared (vfork). Costs a
+// load.
 using ProcessNumber = std::uint32_t;
 ProcessNumber this_process() noexcept;
 
@@ -40,8 +42,8 @@ std::shared_ptr<T> make_in_process(Arguments&&... arguments) {
     return std::shared_ptr<T>(new T(std::forward<Arguments>(arguments)...), DeleteInOwnProcess<T>());
 }
 
-// ProcessDescriptor is one that forked children do not have: it is closed there when fork() returns. (A child by a bare
-// clone() keeps it until it ends.) Move-only; may be destroyed in a child.
+// ProcessDescriptor is one that forked children do not have: it is closed there when fork() returns. (A child
+// by a bare clone() keeps it until it ends.) Move-only; may be destroyed in a child.
 class ProcessDescriptor {
   public:
     ProcessDescriptor() = default;
@@ -63,9 +65,10 @@ class ProcessDescriptor {
     ProcessNumber process_ = 0;
 };
 
-// Opens /dev/null where a standard stream is missing; children inherit it. It is the first thing that a program's main does:
-// a program that was started without one of its streams would get that number for the first file or socket that it opens,
-// and what it prints would land there.
+// Opens /dev/null where a standard stream is missing; children inherit it. It is the first thing that a
+// program's main does: a program that was started without one of its streams would get that number for the
+// first file or socket that it opens, and what it prints would land there.
 void open_missing_streams() noexcept;
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -6,7 +6,8 @@
 
 #include <utility>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 class OwnedDescriptor {
   public:
@@ -30,11 +31,12 @@ class OwnedDescriptor {
     int fd_;
 };
 
-// Returns the same file under a number that is none of the standard streams': a launcher that was entered without
-// them is given those numbers. Empty, with errno set, if `fd` is empty or there is no other number.
+// Returns the same file under a number that is none of the standard streams': a launcher that was entered
+// without them is given those numbers. Empty, with errno set, if `fd` is empty or there is no other number.
 inline OwnedDescriptor above_standard_streams(OwnedDescriptor fd) {
     if (!fd || fd.get() > STDERR_FILENO) return fd;
     return OwnedDescriptor(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -9,7 +9,8 @@
 #include <system_error>
 #include <utility>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 SignalsBlocked::SignalsBlocked() {
     sigset_t all;
@@ -60,4 +61,5 @@ void ask_for_short_turns() {
     ::syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -10,10 +10,11 @@
 #include <utility>
 
 #include "rendezvous/system/small_file.hpp"
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 namespace {
 
@@ -175,4 +176,5 @@ std::size_t memory_limit() {
     return least;
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

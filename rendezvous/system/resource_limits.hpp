@@ -1,5 +1,6 @@
-// How many CPUs and how much memory this process may use: what the machine has, its affinity, its limit of address space, and
-// what its control groups (version 2 and 1) allow. Parsers are pure; the finders read the system, from paths that tests replace.
+// How many CPUs and how much memory this process may use: what the machine has, its affinity, its limit of
+// address space, and what its control groups (version 2 and 1) allow. Parsers are pure; the finders read the
+// system, from paths that tests replace.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,8 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 // How many CPUs the quota in the text of a cgroup v2 `cpu.max` file ("150000 100000") allows; nothing for
 // "max" or for another form.
@@ -44,16 +46,19 @@ std::vector<int> affinity_cpus();
 // Whole CPUs that are usable of `cpus`: at least 1, and no more than the quota pays for.
 int usable_cpus(int cpus, std::optional<double> quota);
 
-// How many bytes of memory this process may take: the least of what the machine has, what its control groups allow (each up
-// to the root) and its own limit of address space. Reads small files of /proc and /sys; what cannot be read limits nothing.
+// How many bytes of memory this process may take: the least of what the machine has, what its control groups
+// allow (each up to the root) and its own limit of address space. Reads small files of /proc and /sys; what
+// cannot be read limits nothing.
 std::size_t memory_limit();
 
-// Returns the least limit of the groups that `own_groups` (the text of /proc/self/cgroup) names. `read` gives the
-// text of a file of the control group's file system, or nothing; paths begin with "/sys/fs/cgroup".
+// Returns the least limit of the groups that `own_groups` (the text of /proc/self/cgroup) names. `read` gives
+// the text of a file of the control group's file system, or nothing; paths begin with "/sys/fs/cgroup".
 std::optional<std::size_t> control_group_limit(
     std::string_view own_groups, const std::function<std::optional<std::string>(const std::string&)>& read);
 
-// How many processes and threads the control groups of this process (version 2) let it have; nothing: no limit, or unknown.
+// How many processes and threads the control groups of this process (version 2) let it have; nothing: no
+// limit, or unknown.
 std::optional<std::size_t> process_limit();
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/check.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 SecretKey::SecretKey(std::string_view bytes) {
     check(bytes.size() >= kBytes, "a key is shorter than a key");
@@ -51,4 +52,5 @@ void wipe(std::string& text) {
     text.clear();
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// SecretKey is 32 bytes that nobody else may know, wiped when they go. Pure but for fresh(), which asks the system's random
-// numbers. Copied freely; what is moved leaves none behind. Any thread.
+// SecretKey is 32 bytes that nobody else may know, wiped when they go. Pure but for fresh(), which asks the
+// system's random numbers. Copied freely; what is moved leaves none behind. Any thread.
 #pragma once
 
 #include <array>
@@ -9,7 +9,8 @@
 #include <string_view>
 #include <utility>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 class SecretKey {
   public:
@@ -43,7 +44,9 @@ class SecretKey {
 std::string hex_of(const SecretKey& key);
 std::optional<SecretKey> parse_secret_key(std::string_view hex);
 
-// Overwrites what the text holds, so that neither memory that is used again nor a core file has it, and empties it.
+// Overwrites what the text holds, so that neither memory that is used again nor a core file has it, and
+// empties it.
 void wipe(std::string& text);
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -15,7 +15,8 @@
 #include <string>
 #include <utility>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 void leave_cpu_of(const std::atomic<std::uint32_t>& other, std::atomic<std::uint32_t>& own, bool stays) {
     constexpr std::chrono::milliseconds kStay{10};
@@ -65,7 +66,8 @@ bool is_memfd(const std::string& path) {
     return length > 0 && std::string_view(target.data()).starts_with(kLinkPrefix);
 }
 
-// The kernel not only refuses more than the limit of a file's size (ulimit -f), but sends a signal that ends the program.
+// The kernel not only refuses more than the limit of a file's size (ulimit -f), but sends a signal that ends
+// the program.
 bool resize(int fd, std::size_t size) {
     sigset_t signal;
     sigset_t before;
@@ -166,4 +168,5 @@ bool ShmMapping::map() {
     return true;
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -15,7 +15,8 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 // Lets the CPU rest for a moment between two looks at memory.
 inline void relax() {
@@ -45,16 +46,17 @@ inline void futex_wake_all(std::atomic<std::uint32_t>& word) {
     ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// For two that wait for each other and may have been put on one CPU though there are more: they would take turns until the system
-// notices, which takes it longer than many programs run. Writes into `own` the CPU, plus one, on which the calling thread waits; if
-// `other` is the same, and this one is not the one who stays, moves the thread to another CPU, at most every 10 ms.
+// For two that wait for each other and may have been put on one CPU though there are more: they would take
+// turns until the system notices, which takes it longer than many programs run. Writes into `own` the CPU,
+// plus one, on which the calling thread waits; if `other` is the same, and this one is not the one who stays,
+// moves the thread to another CPU, at most every 10 ms.
 void leave_cpu_of(const std::atomic<std::uint32_t>& other, std::atomic<std::uint32_t>& own, bool stays);
 
 // RobustFutex tells the kernel to mark a word in shared memory when the calling thread ends, in any way.
 //
 // It sets FUTEX_OWNER_DIED in the word, if the word has this thread's number in it, and wakes one who sleeps
-// on it, before it frees the process's memory. It stands in the place of the C library's list of robust mutexes,
-// of which the thread must have none; made and destroyed by that thread.
+// on it, before it frees the process's memory. It stands in the place of the C library's list of robust
+// mutexes, of which the thread must have none; made and destroyed by that thread.
 // docs.kernel.org/locking/robust-futex-ABI.html.
 class RobustFutex {
   public:
@@ -93,9 +95,10 @@ struct ShmOffer {
 // PID namespace, is told apart by the kind of file, its seals and its size; a caller that needs to be
 // sure puts something into it.
 //
-// Processes that do not see each other, as those of containers, have System V's memory instead, if they share an IPC namespace: a
-// file in /dev/shm has a name that a kill leaves behind, can be shrunk, and may have no room. It is marked to go with the last
-// process that maps it before anybody is told its number; Linux lets others map it even then (man 2 shmctl).
+// Processes that do not see each other, as those of containers, have System V's memory instead, if they share
+// an IPC namespace: a file in /dev/shm has a name that a kill leaves behind, can be shrunk, and may have no
+// room. It is marked to go with the last process that maps it before anybody is told its number; Linux lets
+// others map it even then (man 2 shmctl).
 class ShmMapping {
   public:
     // Makes and maps `size` bytes of zeros, size > 0; nothing where the system refuses. /proc/PID/maps shows
@@ -103,8 +106,8 @@ class ShmMapping {
     static std::optional<ShmMapping> create(const char* name, std::size_t size);
     // The same for processes that do not see this one: memory without a name, which is offered by its number.
     static std::optional<ShmMapping> create_by_number(std::size_t size);
-    // Maps the one offered; nothing if it cannot be had or has less than `least` bytes. Where it has more, maps all, or else
-    // those; of System V's, all.
+    // Maps the one offered; nothing if it cannot be had or has less than `least` bytes. Where it has more,
+    // maps all, or else those; of System V's, all.
     static std::optional<ShmMapping> open(const ShmOffer& offer, std::size_t least);
 
     ShmOffer offer() const noexcept;
@@ -129,4 +132,5 @@ class ShmMapping {
     std::unique_ptr<std::byte, Unmap> memory_;
 };
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

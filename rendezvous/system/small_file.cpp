@@ -15,10 +15,11 @@
 #include <sstream>
 #include <utility>
 
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/system/machine.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 namespace {
 
 namespace fs = std::filesystem;
@@ -38,8 +39,8 @@ constexpr int kMaxLinks = 40;  // the kernel's
 error_code system_error(int number) { return {number, boost::system::system_category()}; }
 error_code last_error() { return system_error(errno); }
 
-// It writes in pieces that a pipe takes whole once it takes anything, so that no write blocks: others may have the same
-// description open, and expect it to be as it is.
+// It writes in pieces that a pipe takes whole once it takes anything, so that no write blocks: others may
+// have the same description open, and expect it to be as it is.
 error_code write_all(int fd, std::string_view bytes) {
     while (!bytes.empty()) {
         pollfd room{fd, POLLOUT, 0};
@@ -113,7 +114,8 @@ bool is_ours_or_roots(const struct stat& info) { return info.st_uid == ::geteuid
 constexpr uid_t kUnknownUser = 65534;
 constexpr std::size_t kMaxUserMap = 64 * 1024;
 
-// knows_root: this user namespace has root in it. The first numbers in the map's lines are users of the namespace.
+// knows_root: this user namespace has root in it. The first numbers in the map's lines are users of the
+// namespace.
 bool knows_root() {
     const auto map = read_small_file("/proc/self/uid_map", kMaxUserMap);
     if (!map) return true;
@@ -127,8 +129,8 @@ bool knows_root() {
 // may_be_roots: root's own files are an unknown user's where the namespace lacks root.
 bool may_be_roots(uid_t owner) { return owner == 0 || (owner == kUnknownUser && !knows_root()); }
 
-// is_open_folder: where somebody else than this user and root may make names. What is taken for open by mistake only has
-// the owners looked at of what lies behind.
+// is_open_folder: where somebody else than this user and root may make names. What is taken for open by
+// mistake only has the owners looked at of what lies behind.
 bool is_open_folder(const struct stat& info) {
     if (!S_ISDIR(info.st_mode)) return false;
     const bool is_others = info.st_uid != ::geteuid() && !may_be_roots(info.st_uid);
@@ -139,8 +141,8 @@ fs::path folder_of(const fs::path& path) {
     return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-// Reads where a link leads. Nothing for one that somebody else may have made, and for what is no link; what is looked at
-// and what is read are one link, whoever puts another one there meanwhile.
+// Reads where a link leads. Nothing for one that somebody else may have made, and for what is no link; what
+// is looked at and what is read are one link, whoever puts another one there meanwhile.
 std::optional<fs::path> behind_own_link(const fs::path& path) {
     const OwnedDescriptor link(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat info {
@@ -232,8 +234,8 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text = replaced.append(text, at);
 }
 
-// Returns the owners of what the name leads through behind a folder where others may make names, link by link, as far as it is
-// there; nothing where there is no such folder.
+// Returns the owners of what the name leads through behind a folder where others may make names, link by
+// link, as far as it is there; nothing where there is no such folder.
 std::optional<std::vector<uid_t>> owners_behind_open_folder(const fs::path& path) {
     std::vector<uid_t> owners;
     std::vector<fs::path> ahead;  // the next one last
@@ -387,4 +389,5 @@ error_code try_replace(const fs::path& path) {
     return target->old && concerns_name_only(error) ? error_code{} : error;
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -5,7 +5,8 @@
 #include <charconv>
 #include <utility>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 namespace {
 
 constexpr std::string_view kRank = "rank ";
@@ -104,4 +105,5 @@ std::optional<Accusation> find_accusation(std::string_view line) {
     return std::nullopt;
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

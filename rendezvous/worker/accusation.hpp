@@ -8,12 +8,14 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 // Charges from `died` on ended the rank, or were its end's first sign.
 enum class Charge { does_not_answer, called_nothing, is_elsewhere, died, left, aborted };
 
-// Returns `does not answer`, `died`: how a sentence about a rank goes on. What follows that in the sentence is free.
+// Returns `does not answer`, `died`: how a sentence about a rank goes on. What follows that in the sentence
+// is free.
 std::string_view phrase_of(Charge charge);
 
 // Returns `rank 2 does not answer`.
@@ -28,11 +30,12 @@ bool is_about_end(Charge charge);
 // It stands before how long a call waited whose time is over.
 inline constexpr std::string_view kTimedOut = "Timed out ";
 
-// It stands at the beginning of a sentence whose ranks have other numbers than the launcher gave them: nobody is
-// found in it.
+// It stands at the beginning of a sentence whose ranks have other numbers than the launcher gave them: nobody
+// is found in it.
 inline constexpr std::string_view kOwnNumbers = "(ranks as numbered in this communicator) ";
 
-// It stands between a rank and the call in which it waits, and goes on waiting: nobody is found in such a line.
+// It stands between a rank and the call in which it waits, and goes on waiting: nobody is found in such a
+// line.
 inline constexpr std::string_view kWaitsIn = " waits in ";
 
 struct Accusation {
@@ -43,11 +46,12 @@ struct Accusation {
     bool operator==(const Accusation&) const = default;
 };
 
-// Finds the rank that a line of text blames: it holds a call, `: `, perhaps how long it waited, and an accusation, as in
-// `all_reduce(sum, 4 f32) as call 7: Timed out after 5 s (operation_timeout) rank 1 is at barrier() as call 6, rank 2
-// does not answer`. Of several ranks the one that does not answer, else the first. Nobody where that may be a
-// victim itself: one that is at a send or recv, or elsewhere while it was to send or receive, or a list that
-// tells what sides there are (`ranks 0,2 ...`).
+// Finds the rank that a line of text blames: it holds a call, `: `, perhaps how long it waited, and an
+// accusation, as in `all_reduce(sum, 4 f32) as call 7: Timed out after 5 s (operation_timeout) rank 1 is at
+// barrier() as call 6, rank 2 does not answer`. Of several ranks the one that does not answer, else the
+// first. Nobody where that may be a victim itself: one that is at a send or recv, or elsewhere while it was
+// to send or receive, or a list that tells what sides there are (`ranks 0,2 ...`).
 std::optional<Accusation> find_accusation(std::string_view line);
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

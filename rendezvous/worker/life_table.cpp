@@ -6,11 +6,12 @@
 #include <array>
 #include <chrono>
 
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/base/check.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 namespace {
 
 constexpr char kName[] = "ddprun-life";
@@ -25,10 +26,11 @@ struct alignas(kLine) Slot {
     std::atomic<std::uint64_t> life;
 };
 
-// kTaking: the number of no thread, for the instants in which the agent takes a death. Nobody claims the slot then, so that
-// the life that is read is the one that has ended, whatever the slot was used for before.
+// kTaking: the number of no thread, for the instants in which the agent takes a death. Nobody claims the slot
+// then, so that the life that is read is the one that has ended, whatever the slot was used for before.
 constexpr std::uint32_t kTaking = FUTEX_TID_MASK;
-// kTakingWait, kMostTakingWaits: a claim waits so long, so often at most, since an agent can be stopped in those instants.
+// kTakingWait, kMostTakingWaits: a claim waits so long, so often at most, since an agent can be stopped in
+// those instants.
 constexpr std::chrono::milliseconds kTakingWait{10};
 constexpr int kMostTakingWaits = 100;
 
@@ -173,4 +175,5 @@ void LifeTable::wake(int slot) {
     futex_wake_all(other.wakeups);
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// LifeTable is memory that an agent shares with the workers of its node, through which they tell each other of
-// deaths at once.
+// LifeTable is memory that an agent shares with the workers of its node, through which they tell each other
+// of deaths at once.
 //
 // When a process is killed, the kernel first frees its memory, 60 ms a GiB, and only then closes its
 // connections and tells its parent. But before that it marks the robust futexes of the process's threads and
@@ -31,7 +31,8 @@
 
 #include "rendezvous/system/shared_memory.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 inline constexpr char kLifeVariable[] = "DDPRUN_LIFE";
 inline constexpr int kMaxLifeSlots = 256;  // workers of one node; more go without
@@ -57,15 +58,15 @@ class LifeTable {
     // It is for the workers' environment; the table keeps its descriptor.
     LifeSlot slot(int number) const noexcept { return {mapping_.offer(), number}; }
 
-    // It is for a thread that has told the kernel that the word of `slot` is a robust futex of its own; see word().
-    // False if another living process holds it.
+    // It is for a thread that has told the kernel that the word of `slot` is a robust futex of its own; see
+    // word(). False if another living process holds it.
     bool claim(int slot, std::uint64_t life);
     // The thread that has claimed it leaves in order.
     void release(int slot);
     std::atomic<std::uint32_t>& word(int slot) const;
 
-    // Says how many claims there were; wake_claim_watcher() adds to it. Sleeps until it is not `seen` any more, or
-    // for no reason.
+    // Says how many claims there were; wake_claim_watcher() adds to it. Sleeps until it is not `seen` any
+    // more, or for no reason.
     std::uint32_t claims() const;
     void wait_for_claim(std::uint32_t seen) const;
     void wake_claim_watcher();
@@ -74,8 +75,8 @@ class LifeTable {
 
     // Reports the death of the slot's holder, once: its life, or 0 where it ended before it had named it.
     std::optional<std::uint64_t> take_death(int slot);
-    // Sleeps until the holder has died, wake_watcher() was called, or for no reason. Does not sleep if `stop`,
-    // which is to be set before wake_watcher(), or if there is a death to take.
+    // Sleeps until the holder has died, wake_watcher() was called, or for no reason. Does not sleep if
+    // `stop`, which is to be set before wake_watcher(), or if there is a death to take.
     void wait_for_death(int slot, const std::atomic<bool>& stop);
     void wake_watcher(int slot);
 
@@ -85,8 +86,8 @@ class LifeTable {
     std::uint32_t lost_count() const;
     // index < lost_count().
     std::uint64_t lost(std::uint32_t index) const;
-    // Says how often the worker of the slot was woken by wake(). Sleeps until that is not `wakeups` any more, or for
-    // no reason.
+    // Says how often the worker of the slot was woken by wake(). Sleeps until that is not `wakeups` any more,
+    // or for no reason.
     std::uint32_t wakeups(int slot) const;
     void wait_for_wakeup(int slot, std::uint32_t wakeups) const;
     void wake(int slot);
@@ -100,4 +101,5 @@ class LifeTable {
     ShmMapping mapping_;
 };
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -5,9 +5,10 @@
 #include <boost/asio/ip/address_v4.hpp>
 
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 namespace {
 
 // Counts the leading bits that two addresses share; none where one of them is of another family.
@@ -51,4 +52,5 @@ MpirunMachine find_mpirun(std::vector<std::string> addresses, const std::vector<
     return machine;
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -5,7 +5,8 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 // "1106640896.0;tcp://10.0.2.15,192.168.1.4:36347;tcp6://[fd00::2]:55765"
 inline constexpr const char* kMpirunUri = "OMPI_MCA_orte_hnp_uri";
@@ -18,8 +19,9 @@ struct MpirunMachine {
     bool is_this = false;  // mpirun runs on the caller's machine
 };
 
-// `addresses` are mpirun's, one at least; `own` are all those of the caller's machine. One address may be on every machine (a
-// bridge of containers has it): mpirun is here where all are.
+// `addresses` are mpirun's, one at least; `own` are all those of the caller's machine. One address may be on
+// every machine (a bridge of containers has it): mpirun is here where all are.
 MpirunMachine find_mpirun(std::vector<std::string> addresses, const std::vector<std::string>& own);
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -3,9 +3,10 @@
 #include <array>
 #include <string_view>
 
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 namespace {
 
 // The names by which one launcher tells a task its place; empty: it does not tell that.
@@ -64,4 +65,5 @@ void correct_task_variables(std::map<std::string, std::string>& environment, con
     }
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -6,14 +6,15 @@
 #include <algorithm>
 #include <array>
 
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/system/error.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 #include "rendezvous/worker/life_table.hpp"
 #include "rendezvous/worker/mpirun_machine.hpp"
 #include "rendezvous/worker/task_variables.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 namespace {
 
 // The names under which one launcher tells a process its place.
@@ -60,8 +61,8 @@ std::string text_of(const Environment& environment, std::string_view name) {
     return value == nullptr ? std::string() : *value;
 }
 
-// A step of Slurm may have PMI's variables and its own, alike, and its own name a meeting place; those of a batch script are not
-// its mpirun's. Hydra's local number is set on all its ranks, and by srun on none.
+// A step of Slurm may have PMI's variables and its own, alike, and its own name a meeting place; those of a
+// batch script are not its mpirun's. Hydra's local number is set on all its ranks, and by srun on none.
 const PlaceNames* find_pmi(const Environment& environment) {
     const PlaceNames& first = kPmiNames.front();
     if (find_variable(environment, first.rank) == nullptr ||
@@ -129,7 +130,8 @@ std::string first_host(std::string_view list) {
     return host;
 }
 
-// Where the ranks meet that nobody has told it, as their launcher's variables say; the same place on all of them.
+// Where the ranks meet that nobody has told it, as their launcher's variables say; the same place on all of
+// them.
 void find_master(const Environment& environment, const PlaceNames& names, WorkerPlace& place) {
     const auto text = [&](std::string_view name) { return text_of(environment, name); };
     if (names.rank == kOpenMpiNames.rank) {
@@ -261,4 +263,5 @@ WorkerPlace read_worker_place(const Environment& environment) {
     return place;
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -8,15 +8,17 @@
 //   1; not its name before PyTorch 2.2, NCCL_ASYNC_ERROR_HANDLING, of which newer ones warn on every rank)
 // and our own:
 //   DDPRUN_RUN_ID          unique for each launch; marks every process of the job
-//   DDPRUN_START_TIME      when the job was first started, in seconds since 1970: the same on all ranks, in all rounds
+//   DDPRUN_START_TIME      when the job was first started, in seconds since 1970: the same on all ranks, in
+//                          all rounds
 //   DDPRUN_ROUND           the round's number
 //   DDPRUN_RESTART_REASON  from the second round on
-//   DDPRUN_MASTER_ADDR     node 0's address, also where MASTER_ADDR and MASTER_PORT are those of a door of this node's own
-//                          agent, through which the worker reaches node 0's store
-//   DDPRUN_NODE_ADDR       this node's address, as the other nodes reach it (translated on the way, perhaps); loopback where
-//                          there are none; not set where nobody knows
-//   DDPRUN_MESH_KEY        what the collectives' ranks prove to each other that they have, 64 hexadecimal digits: made
-//                          for the round, of the job's secret; without one, on a single node, at random; else not set
+//   DDPRUN_MASTER_ADDR     node 0's address, also where MASTER_ADDR and MASTER_PORT are those of a door of
+//                          this node's own agent, through which the worker reaches node 0's store
+//   DDPRUN_NODE_ADDR       this node's address, as the other nodes reach it (translated on the way, perhaps);
+//                          loopback where there are none; not set where nobody knows
+//   DDPRUN_MESH_KEY        what the collectives' ranks prove to each other that they have, 64 hexadecimal
+//                          digits: made for the round, of the job's secret; without one, on a single node, at
+//                          random; else not set
 //   DDPRUN_LIFE            see life_table.hpp, where the worker has a slot
 // Processes of the same user read a worker's environment in /proc, and with it the key.
 #pragma once
@@ -27,7 +29,8 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 // It maps names to values. It is ordered, so that what is printed and tested has one order.
 using Environment = std::map<std::string, std::string>;
@@ -69,7 +72,8 @@ struct WorkerIdentity {
 // Returns `environment`, the parent's, with the identity written over it.
 Environment worker_environment(Environment environment, const WorkerIdentity& identity);
 
-// WorkerPlace says where a worker finds the others, as read from the environment of torchrun's kind, Open MPI or Slurm.
+// WorkerPlace says where a worker finds the others, as read from the environment of torchrun's kind, Open MPI
+// or Slurm.
 struct WorkerPlace {
     int rank = 0;
     int world_size = 1;
@@ -84,17 +88,19 @@ struct WorkerPlace {
     std::vector<std::string> mpirun_addresses;
     std::string run_id = "none";  // TORCHELASTIC_RUN_ID
     int restart_count = 0;        // keeps a stale worker out of a newer round
-    // ddprun says these: DDPRUN_MASTER_ADDR and DDPRUN_NODE_ADDR; empty where they are not set, or make no sense.
+    // ddprun says these: DDPRUN_MASTER_ADDR and DDPRUN_NODE_ADDR; empty where they are not set, or make no
+    // sense.
     std::string host_addr;
     std::string node_addr;
 };
 
 // Reads, in this order: RANK and WORLD_SIZE (ddprun, torchrun, or set by hand), OMPI_COMM_WORLD_* (Open MPI's
-// mpirun), PMI_RANK and PMI_SIZE (MPICH's and Intel's), SLURM_PROCID and SLURM_NTASKS (srun). Where the ranks meet
-// without MASTER_ADDR and MASTER_PORT: under srun at the step's first node; under Open MPI's mpirun on one host by a
-// file in the folder that is the job's own, on several at mpirun's machine. Without any of them: one rank alone.
-// Throws system_error with Errc::malformed that names the variable which is missing or wrong (for example MASTER_ADDR
-// with two ranks).
+// mpirun), PMI_RANK and PMI_SIZE (MPICH's and Intel's), SLURM_PROCID and SLURM_NTASKS (srun). Where the ranks
+// meet without MASTER_ADDR and MASTER_PORT: under srun at the step's first node; under Open MPI's mpirun on
+// one host by a file in the folder that is the job's own, on several at mpirun's machine. Without any of
+// them: one rank alone. Throws system_error with Errc::malformed that names the variable which is missing or
+// wrong (for example MASTER_ADDR with two ranks).
 WorkerPlace read_worker_place(const Environment& environment);
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

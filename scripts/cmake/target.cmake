@@ -23,7 +23,7 @@ target_include_directories(ddprun_options INTERFACE $<BUILD_INTERFACE:${PROJECT_
 target_include_directories(ddprun_options SYSTEM INTERFACE $<BUILD_INTERFACE:${DDPRUN_BOOST_INCLUDE}>
                                                             $<BUILD_INTERFACE:${DDPRUN_FMT_INCLUDE}>)
 # Asio's aligned_alloc makes g++ 12 warn, wrongly, of mismatched allocation functions in coroutines. What Asio does without
-# templates is compiled in rendezvous/system/asio.cpp, not again in each source that includes it.
+# templates is compiled in rendezvous/base/asio.cpp, not again in each source that includes it.
 target_compile_definitions(ddprun_options INTERFACE DDPRUN_VERSION="${PROJECT_VERSION}"
                                                     BOOST_ASIO_DISABLE_STD_ALIGNED_ALLOC BOOST_ASIO_SEPARATE_COMPILATION)
 target_link_libraries(ddprun_options INTERFACE Threads::Threads)

@@ -12,7 +12,7 @@ NAMESPACES = {
     "apps/": "ddprun::inline app",
     "launcher/": "ddprun::inline launch",
     "rendezvous/": "ddprun::inline job",
-    **{f"rendezvous/{wing}/": "ddprun::inline base" for wing in ("system", "codec", "net", "worker", "store")},
+    **{f"rendezvous/{wing}/": "ddprun::inline base" for wing in ("base", "text", "system", "codec", "net", "worker", "store")},
     "collectives/": "ddprun",
 }
 BELOW_THE_FACE = re.compile(r"collectives/\w+/")
@@ -36,19 +36,25 @@ def block_from(code, start):
 
 
 def room_namespace(tree):
-    """A file defines things in its room's namespace; of another room's it declares, or specializes a template."""
+    """A file defines things in its room's namespace; of another room's it declares, or specializes a template. Namespaces are
+    opened one by one: readers of C++ that know no `namespace a::inline b` (ctags, editors) would see nothing in it."""
     for path, text in tree.items():
         own = namespace_of(path)
         if own is None or not path.endswith((".hpp", ".cpp", ".cu", ".cuh")):
             continue
         code = code_only(text)
-        opened = list(re.finditer(r"^namespace (ddprun[\w: ]*?) \{$", code, re.M))
+        opened = list(re.finditer(r"^namespace (ddprun[\w: ]*?) \{(?:\n((?:inline )?)namespace (\w+) \{)?$", code, re.M))
         for block in opened:
+            name = f"{block[1]}::{block[2]}{block[3]}" if block[3] else block[1]
+            line = code.count("\n", 0, block.start()) + 1
             body = block_from(code, block.end())
-            if block[1] != own and "{" in body and not re.search(r"^template <>$", body, re.M):
-                yield path, code.count("\n", 0, block.start()) + 1, f"defines names in {block[1]}: this room's namespace is {own}"
-        for end in re.finditer(r"^\}  // namespace (ddprun.*)$", text, re.M):
-            if end[1] not in {block[1] for block in opened}:
+            if "::" in block[1]:
+                yield path, line, f"opens {block[1]} at once: open each namespace by itself"
+            elif name != own and "{" in body and not re.search(r"^template <>$", body, re.M):
+                yield path, line, f"defines names in {name}: this room's namespace is {own}"
+        begun = {part for block in opened for part in (block[1], block[3])}
+        for end in re.finditer(r"^\}  // namespace (\w.*)$", text, re.M):
+            if opened and end[1] not in begun and not re.search(rf"^(inline )?namespace {re.escape(end[1])} \{{$", code, re.M):
                 yield path, text.count("\n", 0, end.start()) + 1, f"the end of a namespace that does not begin here: {end[1]}"
 
 

@@ -26,8 +26,8 @@ TEST_CASE("options: the configuration file") {
 }
 
 TEST_CASE("options: the command line, then DDPRUN_*, then torchrun's variable, then the file") {
-    // One of each kind: a number, a duration, a text, a choice, a flag, one with a value of its own, a list. What a later
-    // source says is a rival of what counts.
+    // One of each kind: a number, a duration, a text, a choice, a flag, one with a value of its own, a list.
+    // What a later source says is a rival of what counts.
     const struct {
         std::string name, word, own, torchruns, file;
         std::function<std::string(const CommandLine&)> seen;

@@ -1,5 +1,5 @@
-// Launch lines that torchrun takes: what they mean where two of their words disagree, how values may be written, and what
-// errors call them.
+// Launch lines that torchrun takes: what they mean where two of their words disagree, how values may be
+// written, and what errors call them.
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/cluster_plan.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"

@@ -117,7 +117,8 @@ TEST_CASE("a prediction is the largest output and decides what is right", "[mlp]
 }
 
 TEST_CASE("a product is rounded before it is added, on every processor", "[mlp]") {
-    // 1 + 2^-12 squared is 1 + 2^-11 in a float; joined with the bias's addition 2^-24 would stay, and be the larger output.
+    // 1 + 2^-12 squared is 1 + 2^-11 in a float; joined with the bias's addition 2^-24 would stay, and be the
+    // larger output.
     const float factor = 1.0f + 1.0f / 4096;
     const TrainingPlan plan{.hidden = 1};
     Mlp network(plan);

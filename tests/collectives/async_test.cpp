@@ -130,7 +130,8 @@ TEST_CASE("whoever asked is told once that a Work has ended, and may wait for ot
     const Work first = executor.start(task_of(1));
     const Work bad = executor.start(task_of(HeldBackend::kFailing));
     const Work last = executor.start(task_of(2));
-    // Each waits for all others and for what is carried out later: one thread for all would never get through.
+    // Each waits for all others and for what is carried out later: one thread for all would never get
+    // through.
     for (int i = 0; i < kTold; ++i) {
         first.then([&](const Status& status) {
             if (status.ok()) all_in.arrive_and_wait();

@@ -208,7 +208,8 @@ TEST_CASE("parts of any sizes cross hosts", "[parts][property]") {
 
 namespace {
 
-// As all_gather and reduce_scatter of equal parts in one piece, but every second rank gives them by pointers, in reverse.
+// As all_gather and reduce_scatter of equal parts in one piece, but every second rank gives them by pointers,
+// in reverse.
 void check_equal_lists(Communicator& comm, std::size_t count) {
     const auto n = static_cast<std::size_t>(comm.world_size());
     const bool by_pointers = comm.rank() % 2 == 0;

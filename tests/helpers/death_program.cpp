@@ -4,11 +4,11 @@
 //
 // CALL is one of the operations below, `child` (all_reduce on a communicator split off), `join` (no call: the
 // end comes while the ranks join) or `thread` (all_reduce on a communicator made by a thread that has ended).
-// When the victim's standard input ends, it does END: exit, _exit, exec, leave (it makes no call more, and every other rank ends,
-// too, as soon as its own call has failed), or nothing for `killed`, where
-// somebody else sees to it, and for `forked` and `cloned`, where besides a child process lives until the
-// input ends; that of `cloned` was made without fork's handlers, so that it holds the victim's connections.
-// The victim has MIB of memory of its own. Prints "ready" before the first call, and in the end
+// When the victim's standard input ends, it does END: exit, _exit, exec, leave (it makes no call more, and
+// every other rank ends, too, as soon as its own call has failed), or nothing for `killed`, where somebody
+// else sees to it, and for `forked` and `cloned`, where besides a child process lives until the input ends;
+// that of `cloned` was made without fork's handlers, so that it holds the victim's connections. The victim
+// has MIB of memory of its own. Prints "ready" before the first call, and in the end
 //   error CODE CULPRIT...: TEXT
 //   at NANOSECONDS          (of the monotonic clock, when the call had failed)
 #include <sys/mman.h>
@@ -134,7 +134,8 @@ Communicator made_by_thread(const CommunicatorOptions& options) {
     return std::move(*made);
 }
 
-// Says when, at once; then, if it shall, stays as it is, and so out of the way of those that have not heard yet.
+// Says when, at once; then, if it shall, stays as it is, and so out of the way of those that have not heard
+// yet.
 void report_failure(bool stays) {
     timespec time{};
     ::clock_gettime(CLOCK_MONOTONIC, &time);

@@ -1,7 +1,9 @@
-// device_steps.cu on the host, for NCCL's stand-in, whose device memory is the host's: the arithmetic is the same.
+// device_steps.cu on the host, for NCCL's stand-in, whose device memory is the host's: the arithmetic is the
+// same.
 #include "apps/train_digits_gpu/steps.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 template <class Step>
@@ -23,4 +25,5 @@ int launch_update(const DeviceState& state) {
     return 0;
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

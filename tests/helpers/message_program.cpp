@@ -2,12 +2,12 @@
 //
 //   message_program MODE VICTIM [EPERM|ENOSYS]
 //
-// Modes in which the victim is killed, with four ranks: `waiting`, all wait to receive; `offered`, large sends wait for
-// receives that do not come; `transfer`, large messages go to and from the victim for ever; `half`, the victim dies of
-// itself when half of a large message is through. Modes in which it is stopped, with three: `stopped`, while it waits;
-// `stopped-transfer`, while it sends and receives. Each prints "ready" when the moment may come. `check`: all sizes are
-// sent, and "ok" printed; `secret`: so from memory that no other process can read, if the system has such.
-// With an error's name, process_vm_readv ends with it.
+// Modes in which the victim is killed, with four ranks: `waiting`, all wait to receive; `offered`, large
+// sends wait for receives that do not come; `transfer`, large messages go to and from the victim for ever;
+// `half`, the victim dies of itself when half of a large message is through. Modes in which it is stopped,
+// with three: `stopped`, while it waits; `stopped-transfer`, while it sends and receives. Each prints "ready"
+// when the moment may come. `check`: all sizes are sent, and "ok" printed; `secret`: so from memory that no
+// other process can read, if the system has such. With an error's name, process_vm_readv ends with it.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -120,7 +120,8 @@ void refuse_copies(int error) {
             "the filter does nothing");
 }
 
-// Makes the calls after the ranks are ready, which end with the victim's death; then everything else does, too.
+// Makes the calls after the ranks are ready, which end with the victim's death; then everything else does,
+// too.
 void until_death(const Place& place, const std::function<void()>& calls) {
     place.comm.barrier();
     say("ready");

@@ -1,6 +1,6 @@
-// The rendezvous port under load, for scripts/bench_rendezvous.py and bench_door.py: the server, the doors that lead to it, or
-// what is asked of it. A process of its own for each, so that the memory and work of the one can be told from that of the
-// others.
+// The rendezvous port under load, for scripts/bench_rendezvous.py and bench_door.py: the server, the doors
+// that lead to it, or what is asked of it. A process of its own for each, so that the memory and work of the
+// one can be told from that of the others.
 #include "tests/helpers/rendezvous_load.hpp"
 
 #include <sys/resource.h>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "rendezvous/server/rendezvous_server.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
 namespace ddprun {
 

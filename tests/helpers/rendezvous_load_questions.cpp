@@ -9,9 +9,9 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/store/wire.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "tests/helpers/rendezvous_load.hpp"
 

@@ -8,7 +8,8 @@
 
 #include "tests/helpers/standin_cuda.hpp"
 
-namespace ddprun::standin {
+namespace ddprun {
+namespace standin {
 namespace {
 
 constexpr auto kWrongThread = static_cast<CudaResult>(908);
@@ -62,7 +63,8 @@ CudaResult allowed_beside_captures() {
     return result;
 }
 
-}  // namespace ddprun::standin
+}  // namespace standin
+}  // namespace ddprun
 
 using namespace ddprun;
 using namespace ddprun::standin;

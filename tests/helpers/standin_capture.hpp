@@ -4,7 +4,8 @@
 
 #include "collectives/nccl/cuda_driver.hpp"
 
-namespace ddprun::standin {
+namespace ddprun {
+namespace standin {
 
 inline constexpr auto kCaptureUnsupported = static_cast<CudaResult>(900);
 inline constexpr auto kCaptureInvalidated = static_cast<CudaResult>(901);
@@ -16,4 +17,5 @@ bool is_captured(CudaStream stream);
 // Else the captures in whose way it came have failed.
 CudaResult allowed_beside_captures();
 
-}  // namespace ddprun::standin
+}  // namespace standin
+}  // namespace ddprun

@@ -15,7 +15,8 @@
 #include "tests/helpers/standin_cuda.hpp"
 #include "tests/helpers/standin_script.hpp"
 
-namespace ddprun::standin {
+namespace ddprun {
+namespace standin {
 namespace {
 
 [[noreturn]] void die(const char* why) {
@@ -146,7 +147,8 @@ NcclResult operate(Comm* comm, CudaStream stream, std::function<void(Comm&)> wor
     return NcclResult::success;
 }
 
-}  // namespace ddprun::standin
+}  // namespace standin
+}  // namespace ddprun
 
 using namespace ddprun;
 using namespace ddprun::standin;

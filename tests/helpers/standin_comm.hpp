@@ -36,7 +36,8 @@ struct ddprun::NcclOpaque {
     int running = 0;
 };
 
-namespace ddprun::standin {
+namespace ddprun {
+namespace standin {
 
 using Comm = NcclOpaque;
 
@@ -59,4 +60,5 @@ struct Aborted {};
 // An operation: what it does to the data, with the faults around it.
 NcclResult operate(Comm* comm, CudaStream stream, std::function<void(Comm&)> work);
 
-}  // namespace ddprun::standin
+}  // namespace standin
+}  // namespace ddprun

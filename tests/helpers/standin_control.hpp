@@ -7,7 +7,8 @@
 
 #include "collectives/nccl/cuda_driver.hpp"
 
-namespace ddprun::standin {
+namespace ddprun {
+namespace standin {
 
 // With what a communicator was made.
 struct Making {
@@ -15,7 +16,8 @@ struct Making {
     std::array<char, 64> algorithms{};  // NCCL_ALGO; empty: not set
 };
 
-}  // namespace ddprun::standin
+}  // namespace standin
+}  // namespace ddprun
 
 extern "C" {
 
@@ -27,7 +29,8 @@ int standin_living();
 void standin_let_go();
 // Waits until none is living.
 void standin_await_none_living();
-// What the calling thread has asked the driver so far for the sake of operations: contexts, capture modes, streams and events.
+// What the calling thread has asked the driver so far for the sake of operations: contexts, capture modes,
+// streams and events.
 int standin_driver_calls();
 // Waits until so many more events have been asked for.
 void standin_await_queries(int count);

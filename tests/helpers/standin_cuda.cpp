@@ -11,7 +11,8 @@
 #include "tests/helpers/standin_control.hpp"
 #include "tests/helpers/standin_script.hpp"
 
-namespace ddprun::standin {
+namespace ddprun {
+namespace standin {
 namespace {
 
 constexpr auto kInvalidContext = static_cast<CudaResult>(201);
@@ -119,7 +120,8 @@ void break_next_event(CudaStream stream) {
     all.breaking.insert(stream);
 }
 
-}  // namespace ddprun::standin
+}  // namespace standin
+}  // namespace ddprun
 
 using namespace ddprun;
 using namespace ddprun::standin;

@@ -11,7 +11,8 @@
 
 #include "collectives/nccl/cuda_driver.hpp"
 
-namespace ddprun::standin {
+namespace ddprun {
+namespace standin {
 
 inline constexpr auto kInvalidValue = static_cast<CudaResult>(1);
 
@@ -47,4 +48,5 @@ void count_call();
 // The next event recorded in the stream reports an error.
 void break_next_event(CudaStream stream);
 
-}  // namespace ddprun::standin
+}  // namespace standin
+}  // namespace ddprun

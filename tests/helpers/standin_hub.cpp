@@ -8,7 +8,8 @@
 #include <random>
 #include <stdexcept>
 
-namespace ddprun::standin {
+namespace ddprun {
+namespace standin {
 namespace {
 
 // As `to` on its way to the hub, as `from` behind it.
@@ -215,4 +216,5 @@ void HubLink::run() {
     lost_();
 }
 
-}  // namespace ddprun::standin
+}  // namespace standin
+}  // namespace ddprun

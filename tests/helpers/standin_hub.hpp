@@ -15,7 +15,8 @@
 #include <thread>
 #include <vector>
 
-namespace ddprun::standin {
+namespace ddprun {
+namespace standin {
 
 using Bytes = std::vector<std::byte>;
 
@@ -56,4 +57,5 @@ class HubLink {
     std::mutex send_mutex_;
 };
 
-}  // namespace ddprun::standin
+}  // namespace standin
+}  // namespace ddprun

@@ -8,7 +8,8 @@
 #include "tests/helpers/standin_hub.hpp"
 #include "tests/support/reference.hpp"
 
-namespace ddprun::standin {
+namespace ddprun {
+namespace standin {
 
 // body(T{}) for the C++ type of the elements.
 template <class Body>
@@ -87,4 +88,5 @@ inline Bytes reduce(NcclType type, NcclOp op, const std::vector<Bytes>& inputs) 
     return result;
 }
 
-}  // namespace ddprun::standin
+}  // namespace standin
+}  // namespace ddprun

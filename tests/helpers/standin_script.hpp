@@ -24,7 +24,8 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun::standin {
+namespace ddprun {
+namespace standin {
 
 // The number of a fault, 1 if it has none; nothing if the script does not have it.
 inline std::optional<int> fault(std::string_view name, int rank = -1) {
@@ -45,4 +46,5 @@ inline std::optional<int> fault(std::string_view name, int rank = -1) {
     return std::nullopt;
 }
 
-}  // namespace ddprun::standin
+}  // namespace standin
+}  // namespace ddprun

@@ -1,7 +1,8 @@
 // A store for tests and benchmarks: prints "ready PORT" and serves until its standard input closes.
 //
 //     store_host_program [PORT]     a store, at that port instead of a free one
-//     store_host_program --door     a job's store with a key, and an agent's door to it; the port is the door's
+//     store_host_program --door     a job's store with a key, and an agent's door to it; the port is the
+//                                   door's
 #include <unistd.h>
 
 #include <cstdio>

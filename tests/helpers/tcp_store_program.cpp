@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/store/tcp_store.hpp"
-#include "rendezvous/system/error.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/secret_name.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

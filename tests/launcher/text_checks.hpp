@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 
 namespace ddprun {
 

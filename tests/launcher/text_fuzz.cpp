@@ -1,7 +1,9 @@
-// libFuzzer's target for texts from outside: those of users, of schedulers, of the kernel, of other machines and of workers.
-// None of their readers may fall, and what one takes comes back from what is printed of it, where there is such a form.
+// libFuzzer's target for texts from outside: those of users, of schedulers, of the kernel, of other machines
+// and of workers. None of their readers may fall, and what one takes comes back from what is printed of it,
+// where there is such a form.
 //
-// An input's first byte chooses the reader: A is the first of kReaders. Seeds are in text_seeds, one for each, by name.
+// An input's first byte chooses the reader: A is the first of kReaders. Seeds are in text_seeds, one for
+// each, by name.
 //
 // Built with clang and -DDDPRUN_FUZZ=ON; run as: text_fuzz -max_total_time=60 tests/launcher/text_seeds
 #include <fmt/core.h>
@@ -28,6 +30,7 @@
 #include "launcher/report/failure_cause.hpp"
 #include "launcher/secret_text.hpp"
 #include "launcher/view/routes.hpp"
+#include "rendezvous/base/check.hpp"
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/coordinator/job_options.hpp"
@@ -38,10 +41,9 @@
 #include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/secure/secret.hpp"
 #include "rendezvous/store/wire.hpp"
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/number_text.hpp"
 #include "rendezvous/system/resource_limits.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/number_text.hpp"
+#include "rendezvous/text/split.hpp"
 #include "rendezvous/worker/accusation.hpp"
 #include "rendezvous/worker/life_table.hpp"
 #include "rendezvous/worker/worker_env.hpp"

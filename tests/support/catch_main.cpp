@@ -21,7 +21,8 @@ std::string pattern_of(const std::string& name) {
 
 }  // namespace
 
-// Takes what Catch2 takes; `--part K/N` at the end: of the cases that are wanted the first of N parts, for 1/N: each N-th.
+// Takes what Catch2 takes; `--part K/N` at the end: of the cases that are wanted the first of N parts, for
+// 1/N: each N-th.
 int main(int argc, char** argv) {
     std::size_t part = 0, parts = 1;
     if (argc > 2 && std::string(argv[argc - 2]) == "--part") {

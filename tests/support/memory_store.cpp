@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 
 namespace ddprun {
 

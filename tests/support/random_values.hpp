@@ -17,8 +17,8 @@ namespace ddprun {
 
 class RandomValues {
   public:
-    // Texts of any bytes, or such as stay what they are in JSON files: printable. `numbers`: the format's range of those
-    // that have none of their own.
+    // Texts of any bytes, or such as stay what they are in JSON files: printable. `numbers`: the format's
+    // range of those that have none of their own.
     explicit RandomValues(unsigned seed, bool any_bytes = true, NumberRange numbers = kNoOwnRange)
         : random_(seed), any_bytes_(any_bytes), numbers_(numbers) {}
 

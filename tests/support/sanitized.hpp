@@ -9,7 +9,8 @@ constexpr bool kIsSanitized = true;
 constexpr bool kIsSanitized = false;
 #endif
 
-// Of a property test: all as built for users; a sanitizer looks at the code that runs, not at what comes of it.
+// Of a property test: all as built for users; a sanitizer looks at the code that runs, not at what comes of
+// it.
 constexpr unsigned seed_count(unsigned all) { return kIsSanitized ? (all + 9) / 10 : all; }
 
 }  // namespace ddprun

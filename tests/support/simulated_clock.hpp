@@ -1,5 +1,6 @@
-// A machine's own steady clock, as simulations have it: it began at some time, goes a little too fast or too slowly, and
-// may jump ahead. A machine that stood still needs none of that: then the world goes on without it.
+// A machine's own steady clock, as simulations have it: it began at some time, goes a little too fast or too
+// slowly, and may jump ahead. A machine that stood still needs none of that: then the world goes on without
+// it.
 #pragma once
 
 #include <chrono>

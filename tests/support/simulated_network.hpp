@@ -1,5 +1,5 @@
-// A network of machines on which agents are born and die: connections whose messages are late but in order, cuts that
-// hold them up, and the word of a living machine that the other end is dead.
+// A network of machines on which agents are born and die: connections whose messages are late but in order,
+// cuts that hold them up, and the word of a living machine that the other end is dead.
 #pragma once
 
 #include <deque>

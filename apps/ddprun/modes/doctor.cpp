@@ -15,7 +15,8 @@
 #include "launcher/doctor/diagnosis.hpp"
 #include "launcher/start/starter.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 namespace {
 
@@ -113,8 +114,8 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
     return call;
 }
 
-// Takes the variables of those launch options out of this process's environment that have nothing to say about the nodes:
-// no job of the user's is started here. Called while there are no other threads.
+// Takes the variables of those launch options out of this process's environment that have nothing to say
+// about the nodes: no job of the user's is started here. Called while there are no other threads.
 void forget_job_variables() {
     CommandLine unused;
     for (const OptionGroup& group : option_rows(unused)) {
@@ -126,7 +127,8 @@ void forget_job_variables() {
     }
 }
 
-// The launch becomes that of doctor's job; of several nodes it begins also where some do not come. Pure, both.
+// The launch becomes that of doctor's job; of several nodes it begins also where some do not come. Pure,
+// both.
 void become_doctors_job(const DoctorCall& call, CommandLine& line) {
     line.nproc_per_node = "1";
     line.workers_by_gpus = false;
@@ -161,7 +163,8 @@ int run_doctor_node_mode(Call& call) {
     return run_doctor_node(call.words(), current_environment());
 }
 
-// The nodes are found as a launch finds them. One alone is looked at here; of several each is looked at by a worker there.
+// The nodes are found as a launch finds them. One alone is looked at here; of several each is looked at by a
+// worker there.
 int run_doctor_mode(Call& call) {
     call.secret();
     const DoctorCall doctor = parse_doctor_call(call.words(), current_environment(), call.files());
@@ -190,4 +193,5 @@ extern const Mode kDoctorNodeMode{claims_doctor_node, run_doctor_node_mode};
 // `ddprun doctor`.
 extern const Mode kDoctorMode{claims_doctor, run_doctor_mode};
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

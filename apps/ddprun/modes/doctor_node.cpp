@@ -18,15 +18,16 @@
 #include "launcher/doctor/diagnosis.hpp"
 #include "launcher/doctor/questions.hpp"
 #include "launcher/features/node_check.hpp"
+#include "rendezvous/base/deadline.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/store/tcp_store.hpp"
-#include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -255,4 +256,5 @@ LookRequest doctor_request(const Environment& environment, const std::string& lo
     return request;
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

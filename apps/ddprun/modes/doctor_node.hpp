@@ -4,7 +4,8 @@
 // other, and on rank 0 prints what all have found. The nodes meet in the store of their job:
 //
 //   node/<rank>     NodeSummary of each node
-//   nodes           NodeList: those whose summary came in time; a node's place in it is its number from then on
+//   nodes           NodeList: those whose summary came in time; a node's place in it is its number from then
+//                   on
 //   reached         how many nodes have reached all others; all_reach: whether all have
 //   reach/<place>   ReachReport of each node
 //
@@ -18,7 +19,8 @@
 #include "launcher/doctor/surroundings.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 // `ddprun doctor` ends with this where it has found a problem; otherwise with 0, or kExitUsage.
 inline constexpr int kExitProblem = 1;
@@ -44,4 +46,5 @@ LookRequest doctor_request(const Environment& environment, const std::string& lo
 // the store is lost. Called in a process that has no other threads.
 int run_doctor_node(const std::vector<std::string>& words, const Environment& environment);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

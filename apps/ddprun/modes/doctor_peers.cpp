@@ -22,11 +22,12 @@
 #include "collectives/session/bootstrap.hpp"
 #include "collectives/wire/frame.hpp"
 #include "launcher/process/descriptors.hpp"
+#include "rendezvous/base/deadline.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/socket.hpp"
-#include "rendezvous/system/deadline.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -209,4 +210,5 @@ void measure_rates(const Measuring& own, int nodes, int self, ReachReport& repor
     report.rate = rate_of(results, self);
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -11,7 +11,8 @@
 #include "rendezvous/store/store.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 // The system sends again after a second what was lost on the way.
 inline constexpr std::chrono::milliseconds kCallLimit{2'500};
@@ -40,4 +41,5 @@ inline constexpr std::chrono::seconds kMeasureLimit{20};
 // gone wrong, become part of its report.
 void measure_rates(const Measuring& own, int nodes, int self, ReachReport& report);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

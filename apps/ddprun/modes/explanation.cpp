@@ -23,13 +23,15 @@
 #include "launcher/start/start_tree.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/system/machine.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 namespace {
 
-// Says what has decided a value: a sign in the environment, else the first of the options with a say that somebody has set.
+// Says what has decided a value: a sign in the environment, else the first of the options with a say that
+// somebody has set.
 std::string source_of(const CommandLine& line, const OptionRow& row, const ShownValue& shown) {
     const auto sign = line.decided_by.find(long_name(row));
     if (sign != line.decided_by.end()) return sign->second;
@@ -453,4 +455,5 @@ int show_start(const CommandLine& line, const StarterOptions& options) {
     return 0;
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -1,4 +1,5 @@
-// The whole plan of a launch for people and for programs: what --explain prints, and --dry-run --json of the workers. Pure.
+// The whole plan of a launch for people and for programs: what --explain prints, and --dry-run --json of the
+// workers. Pure.
 #pragma once
 
 #include <optional>
@@ -11,7 +12,8 @@
 #include "apps/ddprun/plan/node_facts.hpp"
 #include "launcher/agent/launch_options.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 // A LaunchValue is a value that the launch would have, and where it comes from.
 struct LaunchValue {
@@ -23,7 +25,8 @@ struct LaunchValue {
 };
 BOOST_DESCRIBE_STRUCT(LaunchValue, (), (name, value, source))
 
-// `plan` is what resolve_launch() made of the command line and the facts. The rows of the options say what is shown of it.
+// `plan` is what resolve_launch() made of the command line and the facts. The rows of the options say what is
+// shown of it.
 std::vector<LaunchValue> launch_values(CommandLine plan, const NodeFacts& facts);
 
 // An ExplainedAgent is one that a start on several hosts would start.
@@ -44,14 +47,15 @@ struct ExplainedStart {
 };
 BOOST_DESCRIBE_STRUCT(ExplainedStart, (), (decided, shell, agents))
 
-// The table of what is around counts no nodes if the command line names hosts: what it assumes of one node is taken out …
+// The table of what is around counts no nodes if the command line names hosts: what it assumes of one node is
+// taken out …
 void forget_one_node(ClusterTable& table);
 
 // … and what follows from the hosts is told in its place.
 void tell_hosts(ClusterTable& table, const CommandLine& line, const StarterOptions& options);
 
-// Writes a line for each worker of this node: where it would run, and what. Ranks are shown where the node is alone; of several
-// nodes none knows before they meet how many workers the others have.
+// Writes a line for each worker of this node: where it would run, and what. Ranks are shown where the node is
+// alone; of several nodes none knows before they meet how many workers the others have.
 std::string dry_run_text(const LaunchOptions& options, const std::string& host);
 
 struct ExplainedWorker {
@@ -90,4 +94,5 @@ std::string explanation_json(const Explanation& explanation);
 // --dry-run as JSON: an array of the workers as they are in that object.
 std::string workers_json(const std::vector<ExplainedWorker>& workers);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -32,7 +32,8 @@
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -55,8 +56,8 @@ RunRecord own_record(const Call& call) {
     return record;
 }
 
-// Returns the record, or why there is none. An agent that a starter has started has the starter's own record, which may be empty: its own words
-// would start that agent alone.
+// Returns the record, or why there is none. An agent that a starter has started has the starter's own record,
+// which may be empty: its own words would start that agent alone.
 std::variant<RunRecord, std::string> record_of(Call& call) try {
     auto record = call.relay() ? parse_run_record(call.relay()->run_record) : own_record(call);
     if (!record) return kTooLong;
@@ -143,7 +144,8 @@ void check_files(const LaunchOptions& options, const PathFacts& known) {
     }
 }
 
-// The others of the job can be told if it has a coordinator by now: etcd elects one among those that take part.
+// The others of the job can be told if it has a coordinator by now: etcd elects one among those that take
+// part.
 bool may_tell_others(const LaunchOptions& options) { return options.nnodes > 1 && !options.etcd; }
 
 // A node that takes no part does not wait for the others as one does that works.
@@ -159,7 +161,8 @@ int run_with(LaunchOptions options, Call& call) {
     return run_agent(std::move(options), call.log(), all);
 }
 
-// The key of the job's agents, and by which way workers reach the store. Returns what is to be said of their lack of a secret.
+// The key of the job's agents, and by which way workers reach the store. Returns what is to be said of their
+// lack of a secret.
 std::string agree_on_trust(const CommandLine& line, LaunchOptions& options, Call& call) {
     // Only this machine's processes call on loopback, and the system says who they are.
     const bool may_listen = may_host(options) || options.hosting == Hosting::if_here;
@@ -196,8 +199,8 @@ int end_unstarted(const LaunchOptions& options, Call& call, int code, const std:
     return code;
 }
 
-// A worker that started the very launcher that has started it, with the same words, would do so again, and each of its workers:
-// a script that calls ddprun on itself, or a --wrap that stands in a file.
+// A worker that started the very launcher that has started it, with the same words, would do so again, and
+// each of its workers: a script that calls ddprun on itself, or a --wrap that stands in a file.
 void refuse_endless_start(const Environment& environment) {
     if (!find_variable(environment, "DDPRUN_RUN_ID")) return;
     constexpr std::size_t kMaxWords = 4 * 1024 * 1024;
@@ -308,4 +311,5 @@ int start_job(Call& call, CommandLine line, const std::function<void(StarterOpti
     return run_starter(options);
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -13,9 +13,10 @@
 #include "launcher/features/health_port.hpp"
 #include "launcher/start/relay.hpp"
 #include "launcher/start/remote_shell.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 std::optional<FromRelay> take_from_relay() {
@@ -151,4 +152,5 @@ std::string Call::said(const std::string& message) const {
     return line_ ? as_said(*line_, message) : message;
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -1,5 +1,6 @@
-// The modes: ways to run ddprun. main.cpp has them in a table and runs the first that claims the call. To add one: a file that
-// defines it, `extern const Mode kNAME{claims, run}`, and a row of that table; what is short stands in the table itself.
+// The modes: ways to run ddprun. main.cpp has them in a table and runs the first that claims the call. To add
+// one: a file that defines it, `extern const Mode kNAME{claims, run}`, and a row of that table; what is short
+// stands in the table itself.
 #pragma once
 
 #include <chrono>
@@ -19,14 +20,16 @@
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
-// LaunchFeatures are the features of this launch (launcher/features/features.hpp), from the moment that the command line is
-// understood: what they need of the system is opened then, so that what is wrong with it is said before anything starts.
+// LaunchFeatures are the features of this launch (launcher/features/features.hpp), from the moment that the
+// command line is understood: what they need of the system is opened then, so that what is wrong with it is
+// said before anything starts.
 class LaunchFeatures {
   public:
-    // `start`: of this launcher; `known`: for the signs in the path; `command`: the launcher's words. Opens the file; `log` outlives
-    // it. Throws UsageError.
+    // `start`: of this launcher; `known`: for the signs in the path; `command`: the launcher's words. Opens
+    // the file; `log` outlives it. Throws UsageError.
     LaunchFeatures(const CommandLine& line, const PathFacts& known, const Environment& environment,
                    std::chrono::steady_clock::time_point start, std::vector<std::string> command,
                    LauncherLog& log);
@@ -62,8 +65,8 @@ struct FromRelay {
     std::string run_record;  // RunRecord of the starter as JSON; may be empty
 };
 
-// A Call is one call of ddprun, and what the modes have found out of it so far. What costs something is read when a mode asks for it
-// first. On the only thread there is.
+// A Call is one call of ddprun, and what the modes have found out of it so far. What costs something is read
+// when a mode asks for it first. On the only thread there is.
 class Call {
   public:
     Call(std::string called, std::vector<std::string> words, LauncherLog& log);
@@ -77,7 +80,8 @@ class Call {
     // Returns what DDPRUN_SECRET held, which is not in the environment any more.
     std::string& secret();
 
-    // Returns this process's environment, without what only the launcher may know. It stays as it is at the first call.
+    // Returns this process's environment, without what only the launcher may know. It stays as it is at the
+    // first call.
     const Environment& environment();
 
     // The command line: these words, or all of them. Throws UsageError.
@@ -94,8 +98,8 @@ class Call {
     // The features of this launch; nothing before there is one.
     std::optional<LaunchFeatures>& features() { return features_; }
 
-    // True unless this is one of several of its node's tasks of a process launcher, and another one says what all would say
-    // alike. With --adapt each task is a worker, and speaks.
+    // True unless this is one of several of its node's tasks of a process launcher, and another one says what
+    // all would say alike. With --adapt each task is a worker, and speaks.
     bool speaks_for_node() const noexcept;
 
     // The line of an error, as the user has said its option.
@@ -132,4 +136,5 @@ int start_job(Call& call, CommandLine line, const std::function<void(StarterOpti
 int show_dry_run(const LaunchOptions& options, bool as_json);
 int show_start(const CommandLine& line, const StarterOptions& options);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

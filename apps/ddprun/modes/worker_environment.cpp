@@ -15,7 +15,8 @@
 #include "launcher/secret_text.hpp"
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 // The inputs from which a worker's environment is made.
@@ -25,8 +26,8 @@ struct Inputs {
     WorkerStation station;
 };
 
-// A LateInput is known only when the job runs: what --explain says of the variables that follow from it, and a change of it
-// by which they are found.
+// A LateInput is known only when the job runs: what --explain says of the variables that follow from it, and
+// a change of it by which they are found.
 struct LateInput {
     std::string when;
     std::function<void(Inputs&)> change;
@@ -180,4 +181,5 @@ std::string shown_option_value(const std::string& option, const std::string& val
     return masked_words({option, value}).back();
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

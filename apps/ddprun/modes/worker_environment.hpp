@@ -1,4 +1,5 @@
-// The functions here say what a worker's environment has that the launcher's has not, before the workers start. Pure.
+// The functions here say what a worker's environment has that the launcher's has not, before the workers
+// start. Pure.
 #pragma once
 
 #include <optional>
@@ -8,7 +9,8 @@
 #include "launcher/agent/launch_options.hpp"
 #include "rendezvous/codec/description.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 struct EnvironmentChange {
     std::string name;
@@ -29,8 +31,8 @@ std::vector<EnvironmentChange> take_common(std::vector<std::vector<EnvironmentCh
 // `environment` over `inherited`, without anything that is known later only.
 std::vector<EnvironmentChange> changes_between(const Environment& inherited, const Environment& environment);
 
-// "RANK=0", "DDPRUN_NNODES is taken out", "DDPRUN_RUN_ID: made at the start". Values whose names say that they are secret
-// are not shown.
+// "RANK=0", "DDPRUN_NNODES is taken out", "DDPRUN_RUN_ID: made at the start". Values whose names say that
+// they are secret are not shown.
 std::string to_text(const EnvironmentChange& change);
 // The value as it may be shown.
 std::string shown_value(const EnvironmentChange& change);
@@ -38,4 +40,5 @@ std::string shown_value(const EnvironmentChange& change);
 // Writes a value of the option of this long name: "3:MY_TOKEN=(not shown)".
 std::string shown_option_value(const std::string& option, const std::string& value);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -11,7 +11,8 @@
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 constexpr std::string_view kMasterAddr = "--master-addr";
@@ -216,7 +217,8 @@ void set_times(CommandLine& line) {
     set("--last-call", line.elasticity.last_call, line.rdzv_conf.last_call);
 }
 
-// All nodes are this machine where no address is said, as torchrun has it. Under c10d and etcd only an explicit number counts.
+// All nodes are this machine where no address is said, as torchrun has it. Under c10d and etcd only an
+// explicit number counts.
 void set_nodes(CommandLine& line) {
     // As if nothing was said: nobody is reached there.
     if (is_wildcard(line.local_addr)) line.local_addr.clear();
@@ -292,11 +294,12 @@ long seconds_of(std::chrono::milliseconds time) {
     return std::chrono::duration_cast<std::chrono::seconds>(time).count();
 }
 
-// Refuses only what nothing can fulfil: a time that may be shorter than another, or makes it idle, is the user's to choose.
-// The grace begins when the limit is reached, and the limit includes joining, so neither has to fit into another.
+// Refuses only what nothing can fulfil: a time that may be shorter than another, or makes it idle, is the
+// user's to choose. The grace begins when the limit is reached, and the limit includes joining, so neither
+// has to fit into another.
 void check_times(const CommandLine& line) {
-    // A node that falls silent is to be noticed while others still wait for it. What only the default breaks is no
-    // contradiction of the user's.
+    // A node that falls silent is to be noticed while others still wait for it. What only the default breaks
+    // is no contradiction of the user's.
     const bool is_of_conf = line.rdzv_conf.heartbeat == line.heartbeat;
     if ((is_of_conf || line.origins.contains("--heartbeat")) && line.heartbeat >= line.join_timeout)
         contradict(
@@ -458,4 +461,5 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     }
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

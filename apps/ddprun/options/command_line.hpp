@@ -1,9 +1,9 @@
-// CommandLine is what the command line of ddprun, its variables and its configuration file have said: plain values, which
-// parse_command_line() makes of the words. Pure but for reading that file.
+// CommandLine is what the command line of ddprun, its variables and its configuration file have said: plain
+// values, which parse_command_line() makes of the words. Pure but for reading that file.
 //
-// The options are torchrun's and ddprun's own, with dashes or underscores; one whose value is empty, also by its variable,
-// counts as not given. Everything from the program's name on is the program's and is passed on byte for byte, but for
-// one "--" (see launcher_words.hpp).
+// The options are torchrun's and ddprun's own, with dashes or underscores; one whose value is empty, also by
+// its variable, counts as not given. Everything from the program's name on is the program's and is passed on
+// byte for byte, but for one "--" (see launcher_words.hpp).
 #pragma once
 
 #include <signal.h>
@@ -28,7 +28,8 @@
 #include "launcher/start/start_tree.hpp"
 #include "rendezvous/secure/secret.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 // A StartRequest is what the command line says of the hosts of a job.
 struct StartRequest {
@@ -63,8 +64,8 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 // Holds the job's secret itself; no option sets that, since every user of the machine sees command lines.
 inline constexpr const char* kSecretVariable = "DDPRUN_SECRET";
 
-// The part of LaunchOptions that the words alone decide is set already; the members here need the machine's facts to become
-// something, or are for main.
+// The part of LaunchOptions that the words alone decide is set already; the members here need the machine's
+// facts to become something, or are for main.
 struct CommandLine : LaunchOptions {
     CommandLine() { terminating_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT}; }
 
@@ -76,9 +77,9 @@ struct CommandLine : LaunchOptions {
     bool port_derived = false;  // master_port is of the job's id, and may be the next one where that is taken
     bool workers_by_gpus = false;  // in place of nproc_per_node: a worker for each GPU, or else …
     int workers_without_gpus = 1;
-    std::string
-        gpus_told_by;  // the variable by which a scheduler says how many GPUs it has given here; empty: none does
-    std::string local_addr;  // empty: not said
+    std::string gpus_told_by;  // the variable by which a scheduler says how many GPUs it has given here;
+                               // empty: none does
+    std::string local_addr;    // empty: not said
     std::string nproc_per_node =
         "1";  // a number ≥ 1, or auto, gpu, xpu, cpu: resolved against the machine later
     std::optional<std::string> master_addr;
@@ -129,7 +130,8 @@ struct CommandLine : LaunchOptions {
     std::string valueless;             // LauncherWords::valueless
     std::vector<ToldOption> told;      // which options who has set, for --explain
     std::vector<std::string> remarks;  // of options without effect, worth a line
-    // The sign in the environment that has decided an option's value where nobody set it, by its long name (plan_cluster).
+    // The sign in the environment that has decided an option's value where nobody set it, by its long name
+    // (plan_cluster).
     std::map<std::string, std::string> decided_by;
 };
 
@@ -137,18 +139,18 @@ struct CommandLine : LaunchOptions {
 inline constexpr const char* kTorchrunName = "torchrun";           // as with --like-torchrun
 inline constexpr const char* kLegacyLaunchName = "ddprun-launch";  // as with --legacy-launch
 
-// The options of ddprun, one row each, with default, scope and text. To add one: a row, a member of LaunchOptions (or of
-// CommandLine, if the agent has no use for it), and the code that uses it. --help, the manual, the tables of the READMEs,
-// shell completion and --explain are printed from the rows.
+// The options of ddprun, one row each, with default, scope and text. To add one: a row, a member of
+// LaunchOptions (or of CommandLine, if the agent has no use for it), and the code that uses it. --help, the
+// manual, the tables of the READMEs, shell completion and --explain are printed from the rows.
 
-// Marks of rows (OptionRow::marks). The option says which nodes there are, how they are reached and how they find each other:
-// doctor takes it, too.
+// Marks of rows (OptionRow::marks). The option says which nodes there are, how they are reached and how they
+// find each other: doctor takes it, too.
 inline constexpr unsigned kFindsNodes = kOwnMark;
 // The option is for the process that starts a job on several hosts, and not for the agents that it starts.
 inline constexpr unsigned kForStarter = 2 * kOwnMark;
 
-// The rows put their values into `line`, which has to outlive them. Their defaults are those of `line` as it is now; what
-// they show (--explain) is what is in `line` then.
+// The rows put their values into `line`, which has to outlive them. Their defaults are those of `line` as it
+// is now; what they show (--explain) is what is in `line` then.
 std::vector<OptionGroup> option_rows(CommandLine& line);
 // Returns their second half: the workers', behind the job's nodes and how they find each other.
 std::vector<OptionGroup> worker_options(CommandLine& line);
@@ -161,43 +163,46 @@ std::string whole_seconds(std::chrono::milliseconds time);
 // … and as --explain does, "0.5 s".
 std::string seconds_text(std::chrono::milliseconds time);
 
-// The launcher's words without those that only the starter of a job on several hosts has a use for (kForStarter).
+// The launcher's words without those that only the starter of a job on several hosts has a use for
+// (kForStarter).
 std::vector<std::string> without_start_words(const std::vector<std::string>& words,
                                              const std::vector<OptionGroup>& groups);
 
-// Writes an error or a remark that begins with an option so that it has the option as the user has typed it; --master-addr
-// becomes --rdzv-endpoint if the address is the endpoint's.
+// Writes an error or a remark that begins with an option so that it has the option as the user has typed it;
+// --master-addr becomes --rdzv-endpoint if the address is the endpoint's.
 std::string as_said(const CommandLine& line, const std::string& message);
 
-// An option excludes another one that is from a stronger place (the command line, a variable, the file): what is read next
-// passes it over.
+// An option excludes another one that is from a stronger place (the command line, a variable, the file): what
+// is read next passes it over.
 struct WeakerOption {
     std::string flag;
     std::string remark;
 };
 
-// Throws WeakerOption if one of the two options is from a weaker place than the other, else UsageError: two from the same
-// place are the user's to settle.
+// Throws WeakerOption if one of the two options is from a weaker place than the other, else UsageError: two
+// from the same place are the user's to settle.
 [[noreturn]] void refuse_together(const CommandLine& line, const std::string& flag, const std::string& other,
                                   const std::string& message);
 
-// Throws UsageError where the program is one of several hosts that were written with blanks between, and adds a remark of what
-// stands behind a script and is this launcher's (habits.cpp).
+// Throws UsageError where the program is one of several hosts that were written with blanks between, and adds
+// a remark of what stands behind a script and is this launcher's (habits.cpp).
 void look_at_program_words(CommandLine& line);
 // Says how several hosts are written, of which the program would be one.
 std::string parted_hosts(const CommandLine& line);
 
-// Throws UsageError for a number that is none of the job's nodes. Where the user says nothing of their count, the cluster may
-// (cluster_plan.hpp).
+// Throws UsageError for a number that is none of the job's nodes. Where the user says nothing of their count,
+// the cluster may (cluster_plan.hpp).
 void check_node_rank(const CommandLine& line);
 
-// Fills in %r in the paths of the line, once the number of the node is as it will be. Throws UsageError where it has none yet.
+// Fills in %r in the paths of the line, once the number of the node is as it will be. Throws UsageError where
+// it has none yet.
 void fill_node_rank(CommandLine& line);
 
-// `words` without the launcher's own name, which is `called`: without folders. `dropped` are passed over, each with its
-// remark. `files` have what was read before. Throws UsageError.
+// `words` without the launcher's own name, which is `called`: without folders. `dropped` are passed over,
+// each with its remark. `files` have what was read before. Throws UsageError.
 CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment,
                                const std::string& called = "ddprun", DroppedOptions dropped = {},
                                const ToldFiles& files = {});
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -1,4 +1,5 @@
-// What people type who know another launcher, and what documents and chats make of a line that was copied from them.
+// What people type who know another launcher, and what documents and chats make of a line that was copied
+// from them.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,12 +10,14 @@
 #include "apps/ddprun/options/launcher_words.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/plan/program.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
-// A Habit is an option of other launchers, without its dashes. `here` is what to type in its place, with {} for the value.
+// A Habit is an option of other launchers, without its dashes. `here` is what to type in its place, with {}
+// for the value.
 struct Habit {
     std::string_view names;
     std::string_view of;
@@ -118,7 +121,8 @@ const Habit* habit_called(const std::string& name) {
     return nullptr;
 }
 
-// The signs that programs for texts write in place of the typed ones; an em or en dash was two of those, mostly.
+// The signs that programs for texts write in place of the typed ones; an em or en dash was two of those,
+// mostly.
 constexpr std::pair<std::string_view, std::string_view> kTypography[] = {
     {"\u2010", "-"},  {"\u2011", "-"}, {"\u2012", "-"}, {"\u2013", "--"}, {"\u2014", "--"},
     {"\u2015", "--"}, {"\u2212", "-"}, {"\u2018", ""},  {"\u2019", ""},   {"\u201a", ""},
@@ -233,8 +237,8 @@ void check_hosts_together(const CommandLine& line) {
     if (is_cut || is_host) throw UsageError(parted_hosts(line));
 }
 
-// What is behind the program is the program's, also where it was meant for the launcher. Other programs than a script may
-// well start another launcher, and these options are hardly a script's own.
+// What is behind the program is the program's, also where it was meant for the launcher. Other programs than
+// a script may well start another launcher, and these options are hardly a script's own.
 void remark_on_arguments(CommandLine& line) {
     const bool is_module = line.module && !line.program.front().starts_with("torch.distributed");
     for (const std::string& word : line.program) {
@@ -270,4 +274,5 @@ void look_at_program_words(CommandLine& line) {
     remark_on_arguments(line);
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -11,7 +11,8 @@
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/port_range.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 using Set = std::function<void(const std::string&)>;
@@ -379,4 +380,5 @@ std::vector<std::string> without_start_words(const std::vector<std::string>& wor
     return kept;
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

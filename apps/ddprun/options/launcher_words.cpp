@@ -12,9 +12,10 @@
 #include "apps/cli/option_values.hpp"
 #include "apps/ddprun/options/launcher_words.hpp"
 #include "rendezvous/job/number_limits.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 constexpr std::string_view kHelp = "--help";
@@ -206,8 +207,8 @@ class WordReader {
         return fmt::format("; if it is for {0}, write it behind {0}", *program);
     }
 
-    // The topic of help stands behind "=", or is the last of all words. Further words are a program's, as in a line to
-    // which --help was added.
+    // The topic of help stands behind "=", or is the last of all words. Further words are a program's, as in
+    // a line to which --help was added.
     bool take_help(const std::string& rest, bool is_short) {
         taken_.options.emplace_back(kHelp);
         if (rest.starts_with('=')) taken_.topic = rest.substr(1);
@@ -224,8 +225,8 @@ class WordReader {
         return take("-" + rest);
     }
 
-    // The value that stands in a word of its own. An option there is not it: an unset shell variable has left the
-    // value out.
+    // The value that stands in a word of its own. An option there is not it: an unset shell variable has left
+    // the value out.
     std::string separate_value(const std::string& typed) {
         if (++at_ == words_.size()) throw UsageError(typed + ": needs a value");
         const std::string& value = words_[at_];
@@ -330,4 +331,5 @@ std::vector<NodeProgram> take_further_programs(std::vector<std::string>& program
     return further;
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -10,7 +10,8 @@ namespace CLI {
 class App;
 }
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 struct LauncherWords {
     std::vector<std::string> options;  // for CLI11, with the options' whole names, and dashes in them
@@ -22,24 +23,24 @@ struct LauncherWords {
     std::string valueless;
 };
 
-// Splits the words as argparse would. The launcher's end at "--" or at the first word that is neither an option of
-// `app`, nor one of the rows, nor an option's value. One "--" is dropped, before the program or else directly behind
-// its name. A long name may be abbreviated as long as only one option begins so; first those count that torchrun has
-// (as `groups` say), so that ours make none of its abbreviations ambiguous. A value of a short option may follow "=".
-// An option with an empty value counts as not given and is left out. Throws UsageError for an option that is none,
-// for an abbreviation of several, and for one without its value. What is a habit from another launcher is no abbreviation,
-// unless `by_torchruns_name`.
+// Splits the words as argparse would. The launcher's end at "--" or at the first word that is neither an
+// option of `app`, nor one of the rows, nor an option's value. One "--" is dropped, before the program or
+// else directly behind its name. A long name may be abbreviated as long as only one option begins so; first
+// those count that torchrun has (as `groups` say), so that ours make none of its abbreviations ambiguous. A
+// value of a short option may follow "=". An option with an empty value counts as not given and is left out.
+// Throws UsageError for an option that is none, for an abbreviation of several, and for one without its
+// value. What is a habit from another launcher is no abbreviation, unless `by_torchruns_name`.
 LauncherWords split_words(const CLI::App& app, const std::vector<OptionGroup>& groups,
                           const std::vector<std::string>& words, bool by_torchruns_name);
 
-// Throws UsageError, with what to type here, where the word is an option of another launcher (habits.cpp); `next` is the word
-// behind it, or empty.
+// Throws UsageError, with what to type here, where the word is an option of another launcher (habits.cpp);
+// `next` is the word behind it, or empty.
 void refuse_habit(const std::string& word, const std::string& next);
 // Returns the names of these options, without dashes.
 std::vector<std::string> habit_names();
 
-// Throws UsageError where a word has signs that nobody types: a document's dashes and quotes, a carriage return at its end.
-// `is_value`: of an option, in a word of its own.
+// Throws UsageError where a word has signs that nobody types: a document's dashes and quotes, a carriage
+// return at its end. `is_value`: of an option, in a word of its own.
 void refuse_signs(const std::string& word, bool is_value = false);
 
 struct NodeProgram {
@@ -47,9 +48,10 @@ struct NodeProgram {
     std::vector<std::string> words;  // its name and arguments, never empty
 };
 
-// Takes the programs behind a ":" out of `program`. Only a ":" with --nproc-per-node behind it is one; every other is
-// an argument. One "--" in front of such a program, or else directly behind its name, is dropped; an empty
-// number is 1. Throws UsageError for one without a number or without a program.
+// Takes the programs behind a ":" out of `program`. Only a ":" with --nproc-per-node behind it is one; every
+// other is an argument. One "--" in front of such a program, or else directly behind its name, is dropped; an
+// empty number is 1. Throws UsageError for one without a number or without a program.
 std::vector<NodeProgram> take_further_programs(std::vector<std::string>& program);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

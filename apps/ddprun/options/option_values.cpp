@@ -12,9 +12,10 @@
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 // `shown` is what the error calls it.
@@ -315,4 +316,5 @@ std::pair<std::chrono::milliseconds, std::chrono::milliseconds> parse_backoff(co
     return {*low, *high};
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -14,7 +14,8 @@
 #include "apps/cli/option_values.hpp"
 #include "launcher/agent/launch_options.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 // The largest values taken; beyond them a number is a typing error.
 inline constexpr int kMaxTimeoutSeconds = 10'000'000;
@@ -48,11 +49,12 @@ RdzvBackend parse_rdzv_backend(const std::string& text);
 // Returns its name as torchrun says it.
 std::string backend_name(RdzvBackend backend);
 
-// Takes one endpoint, or several of etcd. A wrong one is refused here; it is taken apart when --rdzv-backend and --master-port are
-// known.
+// Takes one endpoint, or several of etcd. A wrong one is refused here; it is taken apart when --rdzv-backend
+// and --master-port are known.
 std::string check_rdzv_endpoint(const std::string& text);
 
-// RdzvConf is what of `KEY=VALUE,…` has an effect. Unknown keys are passed over, as torchrun does; a line says so.
+// RdzvConf is what of `KEY=VALUE,…` has an effect. Unknown keys are passed over, as torchrun does; a line
+// says so.
 struct RdzvConf {
     std::optional<std::chrono::seconds> join_timeout;
     std::optional<std::chrono::seconds> last_call;
@@ -108,4 +110,5 @@ int parse_same_failure(const std::string& text);
 // `1s..5m`, or one duration for both ends.
 std::pair<std::chrono::milliseconds, std::chrono::milliseconds> parse_backoff(const std::string& text);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

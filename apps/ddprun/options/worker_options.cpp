@@ -1,4 +1,5 @@
-// The options that say what the workers run, where and with what, how they are supervised, and where their output goes.
+// The options that say what the workers run, where and with what, how they are supervised, and where their
+// output goes.
 #include <fmt/core.h>
 
 #include <tuple>
@@ -6,7 +7,8 @@
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/options/option_values.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 using Text = const std::string&;
@@ -402,4 +404,5 @@ std::vector<OptionGroup> worker_options(CommandLine& line) {
     return moved_list(groups);
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -7,9 +7,10 @@
 #include <cerrno>
 
 #include "apps/ddprun/plan/launch_plan.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
@@ -116,4 +117,5 @@ void become_task(const AdaptedTask& task) {
     fail_errno(errno, fmt::format("{} cannot be executed", argv.front()));
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -8,10 +8,11 @@
 #include "apps/ddprun/plan/cluster_plan.hpp"
 #include "launcher/plan/program.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
-// RANK, LOCAL_RANK and so on, of the launcher's own variables. Pure. Throws UsageError where no launcher has started this
-// process, or one does not tell what is needed.
+// RANK, LOCAL_RANK and so on, of the launcher's own variables. Pure. Throws UsageError where no launcher has
+// started this process, or one does not tell what is needed.
 Environment task_variables(const ClusterPlan& plan);
 
 // The local rank in `variables`, which argv_for_worker() wants.
@@ -32,4 +33,5 @@ AdaptedTask find_adapted_task(const ClusterPlan& plan);
 // Executes the program in place of this process; throws system_error where that cannot be.
 [[noreturn]] void become_task(const AdaptedTask& task);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

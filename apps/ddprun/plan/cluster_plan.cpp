@@ -10,7 +10,8 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/job_command.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 constexpr std::size_t kMaxDerivedId = 128;
@@ -246,4 +247,5 @@ ClusterPlan plan_cluster(CommandLine line, const ClusterView& view) {
     return plan_cluster(std::move(line), std::move(table));
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

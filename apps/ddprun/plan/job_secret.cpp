@@ -7,7 +7,8 @@
 
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 constexpr std::size_t kMaxSiteFile = 64 * 1024;
@@ -88,4 +89,5 @@ std::optional<SecretKey> find_job_key(const CommandLine& line, const SitePolicy&
     return key;
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

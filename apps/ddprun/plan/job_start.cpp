@@ -24,9 +24,10 @@
 #include "rendezvous/secure/secret.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/small_file.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 constexpr const char* kLocalName = "localhost";
@@ -348,4 +349,5 @@ void become_started(CommandLine& line, int slots, const std::string& hosts) {
     if (line.verbosity == Verbosity::usual) line.verbosity = Verbosity::troubles;
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// These functions turn a command line with --hosts, or in an allocation, into what the starter of the job carries out, and say
-// what such a start means to an agent.
+// These functions turn a command line with --hosts, or in an allocation, into what the starter of the job
+// carries out, and say what such a start means to an agent.
 #pragma once
 
 #include <set>
@@ -8,7 +8,8 @@
 #include "apps/ddprun/options/command_line.hpp"
 #include "launcher/start/starter.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 // StarterFacts are what the starter has to know of its machine.
 struct StarterFacts {
@@ -31,15 +32,17 @@ struct StarterFacts {
 // Reads them; `secret`: what DDPRUN_SECRET held. Throws UsageError for a file of hosts that cannot be read.
 StarterFacts find_starter_facts(const CommandLine& line, const std::string& secret);
 
-// Pure but for the job's key, which is made here. Throws UsageError: options that contradict --hosts, lists that are wrong, an
-// address of node 0 that nobody else could reach.
+// Pure but for the job's key, which is made here. Throws UsageError: options that contradict --hosts, lists
+// that are wrong, an address of node 0 that nobody else could reach.
 StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts);
 
 // Says for people what was decided without being asked for; empty with --hosts.
 std::string start_line(const CommandLine& line, const StarterOptions& options);
 
-// A relay has started this agent: hosts are no matter of its own, node 0 takes a free port, and the others say only what
-// goes wrong. `slots` are StartNode's, `hosts` all nodes' names, as node 0's agent is told them.
+// A relay has started this agent: hosts are no matter of its own, node 0 takes a free port, and the others
+// say only what goes wrong. `slots` are StartNode's, `hosts` all nodes' names, as node 0's agent is told
+// them.
 void become_started(CommandLine& line, int slots, const std::string& hosts);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

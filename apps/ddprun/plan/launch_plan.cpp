@@ -19,10 +19,11 @@
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/local_addresses.hpp"
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 // A job's host may be at so many ports from kDefaultC10dPort on, if it was not asked for a port by number.
@@ -201,7 +202,8 @@ Environment inherited_environment(const CommandLine& line, const NodeFacts& fact
     return environment;
 }
 
-// Says where the scheduler's count is not this node's: a driver is not there, the user masks GPUs, a step has got fewer.
+// Says where the scheduler's count is not this node's: a driver is not there, the user masks GPUs, a step has
+// got fewer.
 std::string gpu_difference(const CommandLine& line, const NodeFacts& facts) {
     const auto told = whole_number<int>(facts.variable(line.gpus_told_by).value_or(""), 0);
     const NodeDevices& devices = facts.hardware.devices;
@@ -217,7 +219,8 @@ StandardInput standard_input_of(const CommandLine& line, const NodeFacts& facts)
     return is_said || facts.stdin_is_terminal ? line.standard_input : StandardInput{.rank = 0};
 }
 
-// --net has no meaning for a node that is alone, nor for one without workers, which may host in another network.
+// --net has no meaning for a node that is alone, nor for one without workers, which may host in another
+// network.
 OwnAddress own_address_of(const CommandLine& line, const NodeFacts& facts, std::size_t workers) {
     const std::string networks = workers > 0 && line.nnodes > 1 ? line.networks : "";
     return value_or_throw<UsageError>(
@@ -231,8 +234,8 @@ bool means_all_addresses(const CommandLine& line) {
     return line.master_addr && is_wildcard(*line.master_addr);
 }
 
-// Returns which of this node's addresses is told to its workers where the user means all: the one that was said, else the first
-// that leads out, IPv4 before IPv6. Only the node that hosts can mean its own.
+// Returns which of this node's addresses is told to its workers where the user means all: the one that was
+// said, else the first that leads out, IPv4 before IPv6. Only the node that hosts can mean its own.
 std::string address_for_all(const CommandLine& line, const OwnAddress& said, const NodeFacts& facts) {
     const bool hosts = line.rdzv_backend == RdzvBackend::fixed ? line.node_rank == 0
                                                                : line.rdzv_conf.is_host.value_or(false);
@@ -263,14 +266,16 @@ Hosting hosting_of(const CommandLine& line, const NodeFacts& facts) {
     return is_here ? Hosting::if_first : Hosting::no;
 }
 
-// Slurm's list counts where the host numbers the nodes and the user has not numbered this one; else that of the nodes' numbers.
+// Slurm's list counts where the host numbers the nodes and the user has not numbered this one; else that of
+// the nodes' numbers.
 HostList host_list_of(const CommandLine& line, const NodeFacts& facts) {
     const bool is_asked = line.nnodes > 1 && line.node_rank == kUnnumbered;
     if (!is_asked) return line.host_list;
     return slurm_host_list({.environment = facts.environment, .host_name = facts.host_name});
 }
 
-// Nobody asks for a port by number here. A job without an id has one port only, since another one could be taken for it.
+// Nobody asks for a port by number here. A job without an id has one port only, since another one could be
+// taken for it.
 PortRange master_ports_in(const PortRange& range, const CommandLine& line) {
     if (line.run_id == kNoRunId) return {range.first, range.first};
     const std::uint16_t first = port_of_job(line.run_id, range);
@@ -317,8 +322,8 @@ std::optional<std::int64_t> scheduler_end_of(const CommandLine& line, const Node
     throw UsageError(fmt::format("--warn-before {}: {}", line.times.warn_text, why));
 }
 
-// Ranks are checked on one node only. Of more nodes another one may have more workers, and the number of all workers is known
-// when the round begins (RoundWorkers).
+// Ranks are checked on one node only. Of more nodes another one may have more workers, and the number of all
+// workers is known when the round begins (RoundWorkers).
 void check_ranks(const LaunchOptions& options) {
     if (options.nnodes > 1) return;
     auto wrong = rank_beyond_job(options, static_cast<int>(options.workers.size()));
@@ -468,4 +473,5 @@ CommandLine resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     return resolved;
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

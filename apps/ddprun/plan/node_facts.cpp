@@ -15,14 +15,15 @@
 #include "launcher/process/child_exec.hpp"
 #include "launcher/told_file.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/net/resolver.hpp"
-#include "rendezvous/system/error.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/resource_limits.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 // A virtual environment's python3 is a link to another one, so the folder it lies in decides.
@@ -241,4 +242,5 @@ ClusterView find_cluster_view(Environment environment) {
     return view;
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -16,7 +16,8 @@
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 struct NodeFacts {
     std::chrono::steady_clock::time_point start;  // when this launcher began to look …
@@ -27,7 +28,8 @@ struct NodeFacts {
     bool hangup_ignored = false;
     bool terminal_stop_ignored = false;
     std::vector<LocalAddress> addresses;
-    // The addresses that --master-addr stands for here; nothing where this is not asked for (not node 0, or not given).
+    // The addresses that --master-addr stands for here; nothing where this is not asked for (not node 0, or
+    // not given).
     std::optional<std::variant<std::vector<std::string>, std::string>> master;
     // The addresses behind --local-addr, if it is given, or why there are none.
     std::optional<std::variant<std::vector<std::string>, std::string>> local;
@@ -55,12 +57,13 @@ std::optional<std::string> python_exec_of(const NodeFacts& facts);
 // Says whether this process was entered with the signal ignored.
 bool is_ignored(int signal);
 
-// Reads the machine and the files that options name (UsageError); on node 0 resolves --master-addr, which may take the
-// resolver's limit, or half of --join-timeout.
+// Reads the machine and the files that options name (UsageError); on node 0 resolves --master-addr, which may
+// take the resolver's limit, or half of --join-timeout.
 NodeFacts find_node_facts(const CommandLine& line);
 
-// The files are those that the environment names: small ones, each read once. Throws system_error where the machine does
-// not tell its addresses.
+// The files are those that the environment names: small ones, each read once. Throws system_error where the
+// machine does not tell its addresses.
 ClusterView find_cluster_view(Environment environment);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -15,7 +15,8 @@
 #include "launcher/process/child_exec.hpp"
 #include "launcher/start/remote_shell.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -26,7 +27,8 @@ constexpr std::array<std::string_view, 2> kPythonNames = {"python3", "python"};
 constexpr std::array<std::string_view, 8> kSharedFolders = {
     "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/snap/bin", "/opt/bin"};
 
-// The same place without `.` in it, which would stand for a folder of its own; `..` is not for a text to shorten.
+// The same place without `.` in it, which would stand for a folder of its own; `..` is not for a text to
+// shorten.
 fs::path without_dots(const fs::path& path) {
     fs::path shorter;
     for (const fs::path& part : path) {
@@ -109,7 +111,8 @@ std::string own_python() {
     std::error_code unknown;
     // A script's first line that names this launcher has the script's name there.
     bool is_ours = !file.empty() && fs::equivalent(called, file, unknown);
-    // Where /proc does not tell the file, this name is all there is; a relative one may be from another folder.
+    // Where /proc does not tell the file, this name is all there is; a relative one may be from another
+    // folder.
     if (file.empty() && fs::path(called).is_absolute()) is_ours = look_at_program(called, called).is_binary;
     return python_beside(is_ours ? called : file);
 }
@@ -138,4 +141,5 @@ std::string python_of_words(const std::string& name, const std::string& own,
     return fmt::format("{} ({} on PATH), but this launcher's environment has {}", taken, name, own);
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

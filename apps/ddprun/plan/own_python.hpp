@@ -6,13 +6,14 @@
 
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
-// Returns the python3 of the environment in which `program`, one of the links on its way to a file, or that file lies; empty: none
-// of them lies in one. Environments are
-//   a virtual one (pyvenv.cfg above the folder), by venv, virtualenv, pipx, uv and uvx, and
-//   any other folder with a Python beside the launcher, as conda has it; but not a folder of the system's, where each has its package,
-//   unless that Python has ours.
+// Returns the python3 of the environment in which `program`, one of the links on its way to a file, or that
+// file lies; empty: none of them lies in one. Environments are
+//   a virtual one (pyvenv.cfg above the folder), by venv, virtualenv, pipx, uv and uvx, and any other folder
+//   with a Python beside the launcher, as conda has it; but not a folder of the system's, where each has its
+//   package, unless that Python has ours.
 std::string python_beside(const std::string& program);
 
 // Returns that of this process, by the name that it was started by and by its file's.
@@ -21,12 +22,14 @@ std::string own_python();
 // Says in a line that PATH has another python3 than `own`; empty: it has the same, or none.
 std::string other_python_on_path(const std::string& own, const Environment& environment);
 
-// Returns what the user can write for Python: `own`, unless that is what python3 means by `path`, or there is none; empty: there is
-// no Python.
+// Returns what the user can write for Python: `own`, unless that is what python3 means by `path`, or there is
+// none; empty: there is no Python.
 std::string python_to_write(const std::string& own, const std::optional<std::string>& path);
 
-// Says which Python the user's word `name` means by `path` where that is not `own`; empty: it is, or one of them is not there.
+// Says which Python the user's word `name` means by `path` where that is not `own`; empty: it is, or one of
+// them is not there.
 std::string python_of_words(const std::string& name, const std::string& own,
                             const std::optional<std::string>& path);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -13,10 +13,11 @@
 #include "launcher/plan/program.hpp"
 #include "launcher/plan/program_words.hpp"
 #include "launcher/told_file.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 constexpr const char* kStandardInput = "/dev/stdin";
@@ -145,4 +146,5 @@ std::string unread_input(const CommandLine& line) {
     return "--detach: workers read nothing, though standard input has something; give it to them in a file";
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

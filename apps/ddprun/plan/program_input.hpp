@@ -1,5 +1,5 @@
-// A program that is read from standard input, or from a pipe as a shell makes it of <(…), is there once: the launcher reads it, and
-// each worker gets all of it for its own standard input.
+// A program that is read from standard input, or from a pipe as a shell makes it of <(…), is there once: the
+// launcher reads it, and each worker gets all of it for its own standard input.
 #pragma once
 
 #include <memory>
@@ -7,14 +7,16 @@
 
 #include "apps/ddprun/options/command_line.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 // No program that is read so is longer; a start on several hosts passes it on in one frame.
 inline constexpr std::size_t kMaxReadProgram = 8 * 1024 * 1024;
 
-// Reads the program where the command line names one to be read, and says so in the line: words, and LaunchOptions::read_program.
-// Nothing is read where the user has said who reads standard input (--stdin, --tty). It takes until that has ended. Throws UsageError:
-// it is a terminal, or empty, or holds more than kMaxReadProgram bytes, or a program of another kind, or one of several programs.
+// Reads the program where the command line names one to be read, and says so in the line: words, and
+// LaunchOptions::read_program. Nothing is read where the user has said who reads standard input (--stdin,
+// --tty). It takes until that has ended. Throws UsageError: it is a terminal, or empty, or holds more than
+// kMaxReadProgram bytes, or a program of another kind, or one of several programs.
 void take_read_program(CommandLine& line);
 
 // The same for an agent that a relay has started: the starter has read it. `path` leads to it.
@@ -23,4 +25,5 @@ void take_starters_program(CommandLine& line, const std::string& path);
 // Says that nobody reads what stands in standard input after --detach; empty: nothing does.
 std::string unread_input(const CommandLine& line);
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

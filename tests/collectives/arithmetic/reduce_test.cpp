@@ -36,7 +36,8 @@ TEMPLATE_TEST_CASE("16-bit numbers are converted by vectors to the bits of one c
              {0x0U, 0x1U, 0xfffU, 0x1000U, 0x1001U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU})
             wide_ones.push_back(std::bit_cast<float>(high << 16 | low));
     }
-    // The vectors' last elements are not many, too. An assertion for each number would take longer than all of this.
+    // The vectors' last elements are not many, too. An assertion for each number would take longer than all
+    // of this.
     for (const std::size_t begin : {0, 3}) {
         std::vector<std::size_t> wrong;
         std::vector<float> wide(narrow_ones.size() - begin);

@@ -7,7 +7,8 @@
 #include "tests/collectives/memory_order/weak_memory.hpp"
 #include "tests/support/catch.hpp"
 
-namespace ddprun::memory_order_test {
+namespace ddprun {
+namespace memory_order_test {
 namespace {
 
 using Outcome = std::vector<std::uint64_t>;
@@ -251,4 +252,5 @@ TEST_CASE("a random run with a fault tells its seed, with which it is the same a
 }
 
 }  // namespace
-}  // namespace ddprun::memory_order_test
+}  // namespace memory_order_test
+}  // namespace ddprun

@@ -10,7 +10,8 @@
 #include "tests/collectives/memory_order/weak_memory.hpp"
 #include "tests/support/catch.hpp"
 
-namespace ddprun::memory_order_test {
+namespace ddprun {
+namespace memory_order_test {
 
 // Where the protocols are.
 inline constexpr char kChannel[] = "collectives/shm/shm_channel.cpp";
@@ -50,4 +51,5 @@ void check_protocol(const std::vector<Step>& steps, Make make) {
     }
 }
 
-}  // namespace ddprun::memory_order_test
+}  // namespace memory_order_test
+}  // namespace ddprun

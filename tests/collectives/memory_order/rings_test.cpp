@@ -5,7 +5,8 @@
 
 #include "tests/collectives/memory_order/protocol.hpp"
 
-namespace ddprun::memory_order_test {
+namespace ddprun {
+namespace memory_order_test {
 namespace {
 
 const Step kMet{"met", {kChannelHeader, "bool met()", "word->load("}, Order::relaxed};
@@ -208,4 +209,5 @@ TEST_CASE("a message's memory is its sender's again when its offer is taken or r
 }
 
 }  // namespace
-}  // namespace ddprun::memory_order_test
+}  // namespace memory_order_test
+}  // namespace ddprun

@@ -4,7 +4,8 @@
 
 #include "tests/collectives/memory_order/protocol.hpp"
 
-namespace ddprun::memory_order_test {
+namespace ddprun {
+namespace memory_order_test {
 namespace {
 
 constexpr std::uint64_t kWaiters = 1;  // as FUTEX_WAITERS, beside which the word has other bits
@@ -283,8 +284,8 @@ TEST_CASE("the bit of waiters lets neither ShmLifeline nor LifeTable's watcher s
                    });
 }
 
-// A slot of LifeTable, of whose holders the odd ones die and the even ones leave. A death is taken as the source
-// does it, or by a look at the life before the word changes.
+// A slot of LifeTable, of whose holders the odd ones die and the even ones leave. A death is taken as the
+// source does it, or by a look at the life before the word changes.
 struct Slot {
     static constexpr std::uint64_t kDied = 2, kHeld = 4, kTaking = 8;
     Atomic word{kDied};
@@ -397,4 +398,5 @@ TEST_CASE("ShmLifeline's thread ends though it goes on to another word meanwhile
 }
 
 }  // namespace
-}  // namespace ddprun::memory_order_test
+}  // namespace memory_order_test
+}  // namespace ddprun

@@ -8,7 +8,8 @@
 #include <stdexcept>
 #include <string>
 
-namespace ddprun::memory_order_test {
+namespace ddprun {
+namespace memory_order_test {
 
 // Place says where a statement is: the first behind `after` in the file that begins so.
 struct Place {
@@ -47,4 +48,5 @@ inline std::memory_order source_order(const Place& place) {
         call.substr(first, call.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", first) - first));
 }
 
-}  // namespace ddprun::memory_order_test
+}  // namespace memory_order_test
+}  // namespace ddprun

@@ -28,7 +28,8 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun::memory_order_test {
+namespace ddprun {
+namespace memory_order_test {
 
 using Order = std::memory_order;
 
@@ -444,4 +445,5 @@ Found explore(Make make, const Bound& bound = {}) {
     return found;
 }
 
-}  // namespace ddprun::memory_order_test
+}  // namespace memory_order_test
+}  // namespace ddprun

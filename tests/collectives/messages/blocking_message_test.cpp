@@ -52,7 +52,8 @@ TEST_CASE("blocking receives take small messages in another order than they come
                                "the source");
                         expect(got == sent, "the bytes");
                     }
-                    // Else the receiver finds all of them there. Only where both messages of a pair have been sent.
+                    // Else the receiver finds all of them there. Only where both messages of a pair have been
+                    // sent.
                     if (answered && i % 2 == 1) answer();
                 }
                 if (comm.rank() == 1 && began_one) open.wait();

@@ -1,8 +1,9 @@
-// libFuzzer's target for what a rank on another host may send as messages: any bytes as frames. However they are cut they say the
-// same, and those that were taken are the same after their own bytes. An exchange that has sends and receives under way takes each
-// of them, or says that its sender is to blame.
+// libFuzzer's target for what a rank on another host may send as messages: any bytes as frames. However they
+// are cut they say the same, and those that were taken are the same after their own bytes. An exchange that
+// has sends and receives under way takes each of them, or says that its sender is to blame.
 //
-// An input is a byte that says how the rest is cut, and then the stream. Half of the changes put a whole frame in.
+// An input is a byte that says how the rest is cut, and then the stream. Half of the changes put a whole
+// frame in.
 //
 // Built with clang and -DDDPRUN_FUZZ=ON; run as: message_frames_fuzz -max_total_time=60
 #include <algorithm>
@@ -15,7 +16,7 @@
 #include <vector>
 
 #include "collectives/messages/message_exchange.hpp"
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 

@@ -43,7 +43,8 @@ TEST_CASE("a frame is taken once it is whole, however it was cut", "[frames]") {
 }
 
 TEST_CASE("what is no frame names its sender", "[frames]") {
-    // Of another mark, of no kind, of a type that is none, of one that would be cut to a known one, and of too many bytes.
+    // Of another mark, of no kind, of a type that is none, of one that would be cut to a known one, and of
+    // too many bytes.
     const std::vector<std::pair<std::size_t, std::uint64_t>> wrong = {
         {0, 0x314d'5445}, {4, 0}, {4, 1 + 8 * 200}, {4, 1 + 8 * 0x101}, {24, (std::uint64_t{128} << 10) + 1}};
     for (const auto& [place, number] : wrong) {

@@ -1,5 +1,5 @@
-// What becomes of messages by tag when a rank is killed or stopped, and where the system lets nobody copy from another
-// process. DDPRUN_KILLS says how many times each case is tried.
+// What becomes of messages by tag when a rank is killed or stopped, and where the system lets nobody copy
+// from another process. DDPRUN_KILLS says how many times each case is tried.
 #include <sys/wait.h>
 
 #include <csignal>

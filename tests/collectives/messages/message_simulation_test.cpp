@@ -1,5 +1,5 @@
-// Messages between simulated ranks, whose threads take turns in an order by lot: nothing stands still, and nothing is wrong.
-// DDPRUN_SEED is the seed of a run that is to be had again.
+// Messages between simulated ranks, whose threads take turns in an order by lot: nothing stands still, and
+// nothing is wrong. DDPRUN_SEED is the seed of a run that is to be had again.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -14,7 +14,7 @@
 
 #include "collectives/communicator.hpp"
 #include "collectives/shm/message_layout.hpp"
-#include "rendezvous/system/deadline.hpp"
+#include "rendezvous/base/deadline.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"
 #include "tests/support/rank_processes.hpp"

@@ -1,7 +1,8 @@
-// Simulation and SimulatedRank: messengers of several ranks whose threads take turns on one thread, in an order by lot. A
-// sleep has no end of its own here: what nobody is woken for stands still, and is named.
+// Simulation and SimulatedRank: messengers of several ranks whose threads take turns on one thread, in an
+// order by lot. A sleep has no end of its own here: what nobody is woken for stands still, and is named.
 //
-// A thread goes on until it sleeps, yields or copies; which one is next is drawn from a seed, so that a run can be had again.
+// A thread goes on until it sleeps, yields or copies; which one is next is drawn from a seed, so that a run
+// can be had again.
 #pragma once
 
 #include <ucontext.h>
@@ -22,7 +23,8 @@
 #include "collectives/shm/message_layout.hpp"
 #include "collectives/wire/membership.hpp"
 
-namespace ddprun::message_simulation {
+namespace ddprun {
+namespace message_simulation {
 
 class Simulation {
   public:
@@ -114,7 +116,8 @@ class Simulation {
     std::string still_;
 };
 
-// What is between two ranks of different hosts, in one direction: as many frames as fit, the others wait with their sender.
+// What is between two ranks of different hosts, in one direction: as many frames as fit, the others wait with
+// their sender.
 struct Wire {
     static constexpr std::size_t kRoom = 3;
     struct Frame {
@@ -326,4 +329,5 @@ inline SimulatedRanks::SimulatedRanks(Simulation& simulation, const std::string&
     }
 }
 
-}  // namespace ddprun::message_simulation
+}  // namespace message_simulation
+}  // namespace ddprun

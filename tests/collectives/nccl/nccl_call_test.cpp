@@ -1,5 +1,5 @@
-// What an operation's call does besides NCCL's own, counted, since nobody can time it on machines without a GPU; and the works that
-// one call after the other uses. On the stand-in.
+// What an operation's call does besides NCCL's own, counted, since nobody can time it on machines without a
+// GPU; and the works that one call after the other uses. On the stand-in.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

@@ -7,7 +7,7 @@
 
 #include "collectives/session/bootstrap.hpp"
 #include "collectives/wire/frame.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/memory_store.hpp"
 #include "tests/support/thread_ranks.hpp"
@@ -52,7 +52,8 @@ void sum_ranks(Communicator& communicator) {
     expect(ones == std::vector<int>(1000, communicator.world_size()), "all ranks took part");
 }
 
-// What a rank says whose neighbour is somebody else, who hears its Hello and answers with `words` of it; then ends.
+// What a rank says whose neighbour is somebody else, who hears its Hello and answers with `words` of it; then
+// ends.
 std::string complaint_about(const SecretKey& key,
                             const std::function<std::vector<std::byte>(const HelloBytes&)>& words) {
     std::optional<TcpListener> impostor("127.0.0.1");

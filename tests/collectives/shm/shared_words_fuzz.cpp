@@ -1,5 +1,6 @@
-// libFuzzer's target for what a rank of the same host may have written into the shared memory: any bytes, as the cells and the ring
-// of its messages, as the place of a buffer, and as the record of why it gave up. What is taken of them lies where it may.
+// libFuzzer's target for what a rank of the same host may have written into the shared memory: any bytes, as
+// the cells and the ring of its messages, as the place of a buffer, and as the record of why it gave up. What
+// is taken of them lies where it may.
 //
 // Built with clang and -DDDPRUN_FUZZ=ON; run as: shared_words_fuzz -max_total_time=60
 #include <algorithm>
@@ -13,7 +14,7 @@
 
 #include "collectives/liveness/lifeline_state.hpp"
 #include "collectives/messages/message_line.hpp"
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 
 namespace ddprun {
 namespace {

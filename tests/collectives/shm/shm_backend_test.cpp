@@ -324,7 +324,8 @@ TEST_CASE("a rank has as many connections as two neighbours and a tree need", "[
     const int before = open_sockets();
     std::latch counted(1);
     run_communicators(kRanks, [&](Communicator& comm) {
-        // All ranks are in this process, so it has both ends of each of the 32 + 2 * 31, and a listener for each rank.
+        // All ranks are in this process, so it has both ends of each of the 32 + 2 * 31, and a listener for
+        // each rank.
         if (comm.rank() == 0) {
             expect(open_sockets() - before <= 2 * (kRanks + 2 * (kRanks - 1)) + kRanks, "few connections");
             counted.count_down();

@@ -1,7 +1,8 @@
-// A rank that writes into the memory it shares what no rank writes: the others end with an error that names it, or with a result.
+// A rank that writes into the memory it shares what no rank writes: the others end with an error that names
+// it, or with a result.
 //
-// Ranks are threads of this program, so a rank that follows a wrong number ends the test itself. The hostile one says what it wants
-// in the words of its lines, in the place of its communicator.
+// Ranks are threads of this program, so a rank that follows a wrong number ends the test itself. The hostile
+// one says what it wants in the words of its lines, in the place of its communicator.
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -69,7 +70,8 @@ class Lines {
     }
     MessageMemory messages(int ranks) const { return {base_ + layout_->messages(), ranks, kHostile}; }
 
-    // Makes the call that rank 0 makes next, with these two words as its payload, and `last` as the place of the last to come.
+    // Makes the call that rank 0 makes next, with these two words as its payload, and `last` as the place of
+    // the last to come.
     void join_call(std::uint64_t before, std::array<std::uint64_t, 2> words, int last = kHostile,
                    std::uint64_t other_bits = 0) const {
         std::uint64_t stamp = 0;
@@ -292,7 +294,8 @@ TEST_CASE("a receiver that asks twice, and one that has received what nobody sen
                       line.release();
                       for (int i = 0; i < 2; ++i)
                           put_until(over, line, {FrameKind::accept, frame.id, frame.turn, 0, 0, 0});
-                      // A message that has gone is asked for by nobody, and this one does not fit into the ring.
+                      // A message that has gone is asked for by nobody, and this one does not fit into the
+                      // ring.
                       const auto& heard = memory.counters(0, kHostile).cells;
                       while (!over && heard.load() < 2) std::this_thread::yield();
                       while (!over) line.take(frame, payload) ? line.release() : std::this_thread::yield();

@@ -1,5 +1,5 @@
-// Operations on memory from the communicator: that they use it without stages, to the same bits as other memory, and that
-// programs need not care where they do not.
+// Operations on memory from the communicator: that they use it without stages, to the same bits as other
+// memory, and that programs need not care where they do not.
 #include "collectives/shm/shm_backend.hpp"
 
 #include <cstring>
@@ -81,7 +81,8 @@ void check_same_bits(const Shared& shared, std::span<unsigned char> a, std::span
     expect(!large || shared.backend.direct_operations() == before + 2, "without stages: " + describe(call));
 }
 
-// Runs the operation out of place on a rank's data, in memory that `place(bytes)` gives; returns what it has afterwards.
+// Runs the operation out of place on a rank's data, in memory that `place(bytes)` gives; returns what it has
+// afterwards.
 using PlaceOf = std::function<std::byte*(std::size_t)>;
 std::vector<std::byte> result_of(Communicator& comm, const Call& call, const PlaceOf& in_place,
                                  const PlaceOf& out_place) {

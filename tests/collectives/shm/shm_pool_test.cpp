@@ -1,4 +1,5 @@
-// Memory from the communicator: how a pool hands it out, who has one, and what is left when its communicator is gone.
+// Memory from the communicator: how a pool hands it out, who has one, and what is left when its communicator
+// is gone.
 #include "collectives/shm/shm_pool.hpp"
 
 #include <sys/mman.h>

@@ -1,5 +1,6 @@
-// libFuzzer's target for the first bytes on a connection of the collectives: any bytes, as a Hello, an answer to it, an offer, a
-// proof and the header of a message. What was taken is the same after its own bytes, and nobody without the key has proven it.
+// libFuzzer's target for the first bytes on a connection of the collectives: any bytes, as a Hello, an answer
+// to it, an offer, a proof and the header of a message. What was taken is the same after its own bytes, and
+// nobody without the key has proven it.
 //
 // Built with clang and -DDDPRUN_FUZZ=ON; run as: hello_fuzz -max_total_time=60
 #include <algorithm>
@@ -7,7 +8,7 @@
 #include <string>
 
 #include "collectives/wire/frame.hpp"
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 
 namespace ddprun {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/wire/tcp_link.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/error_of.hpp"
 

@@ -1,4 +1,5 @@
-// An environment as it was captured on a cluster, or written down as one would be, with what is to be made of it.
+// An environment as it was captured on a cluster, or written down as one would be, with what is to be made of
+// it.
 //
 //   # what this is
 //   NAME=value                 a variable; \n in it is a line break

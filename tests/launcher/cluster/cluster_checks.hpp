@@ -5,12 +5,13 @@
 
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/cluster/host_list.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 #include "tests/launcher/text_checks.hpp"
 
 namespace ddprun {
 
-// A variable in each line; one that begins with @ is a file's path, whose lines are the next ones', each behind a |.
+// A variable in each line; one that begins with @ is a file's path, whose lines are the next ones', each
+// behind a |.
 inline void read_clusters(Text text) {
     ClusterView view{.environment = {}, .host_name = "gpu07", .addresses = {"10.0.0.7"}, .files = {}};
     std::string file;

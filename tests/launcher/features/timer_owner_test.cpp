@@ -12,8 +12,8 @@ ProcessStat process(pid_t pid, pid_t parent, pid_t group) {
 }  // namespace
 
 TEST_CASE("timer owner: a worker, what is below it and in its process group, and nobody else") {
-    // The launcher 10, its guardian 20, workers 30 and 40; 31 below 30, 32 below that in a session of its own, 33 an orphan
-    // of 30's group, 34 one of another; 50 is a stranger's.
+    // The launcher 10, its guardian 20, workers 30 and 40; 31 below 30, 32 below that in a session of its
+    // own, 33 an orphan of 30's group, 34 one of another; 50 is a stranger's.
     const std::vector<ProcessStat> processes{process(10, 1, 10),  process(20, 10, 20), process(30, 20, 30),
                                              process(40, 20, 40), process(31, 30, 30), process(32, 31, 32),
                                              process(33, 20, 30), process(34, 20, 34), process(50, 1, 50),

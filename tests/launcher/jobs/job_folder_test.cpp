@@ -11,7 +11,7 @@
 
 #include "launcher/folder_claim.hpp"
 #include "launcher/process/process_table.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"

@@ -63,7 +63,8 @@ TEST_CASE("long lines are cut, also those that come in pieces") {
     CHECK(pieces.lines() == Lines{"abcdef", "gh"});
 }
 
-// What programs print where the reason stands above its frames; %F is 60 of these, REASON in what has to be shown.
+// What programs print where the reason stands above its frames; %F is 60 of these, REASON in what has to be
+// shown.
 struct Form {
     const char* name;
     std::string head;

@@ -1,4 +1,5 @@
-// Machines for the tests of placement: a few lines of text become the files of sysfs and /proc that tell of one.
+// Machines for the tests of placement: a few lines of text become the files of sysfs and /proc that tell of
+// one.
 #pragma once
 
 #include <string>

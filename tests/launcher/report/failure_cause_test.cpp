@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-#include "rendezvous/system/number_text.hpp"
+#include "rendezvous/text/number_text.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 

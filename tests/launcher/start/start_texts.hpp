@@ -7,7 +7,7 @@
 #include "launcher/start/start_tree.hpp"
 #include "rendezvous/job/failure.hpp"
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 #include "tests/launcher/text_checks.hpp"
 
 namespace ddprun {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "launcher/view/http_server.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"

@@ -1,5 +1,5 @@
-// What no member of a message can hold is refused where the message's bytes arrive: made from the descriptions, so that a
-// new member is tried as well.
+// What no member of a message can hold is refused where the message's bytes arrive: made from the
+// descriptions, so that a new member is tried as well.
 #include <boost/json.hpp>
 #include <csignal>
 #include <limits>
@@ -17,7 +17,8 @@ namespace json = boost::json;
 
 std::string frame_text(const ControlMessage& message) { return encode_control(message).substr(4); }
 
-// Puts into each member of one message, and into each member of what it holds, what it cannot have, one at a time.
+// Puts into each member of one message, and into each member of what it holds, what it cannot have, one at a
+// time.
 class FieldWalk {
   public:
     explicit FieldWalk(const ControlMessage& message)

@@ -1,21 +1,22 @@
-// libFuzzer's target for what agents say: any bytes, as frames and as messages to the coordinator of three nodes. However the
-// frames are cut they say the same; a message that was taken is the same after its own bytes; and no job of which a worker,
-// a node or a user has ended a round is told to end with 0.
+// libFuzzer's target for what agents say: any bytes, as frames and as messages to the coordinator of three
+// nodes. However the frames are cut they say the same; a message that was taken is the same after its own
+// bytes; and no job of which a worker, a node or a user has ended a round is told to end with 0.
 //
 // An input is a byte that chooses the job, and then lines, each one of an agent:
 //
 //     0..4, the connection | a message's JSON, or `x`: the connection is closed, or nothing: time passes
 //
-// Half of the changes put a whole message of any type in, made from the descriptions: a new one is tried as well.
+// Half of the changes put a whole message of any type in, made from the descriptions: a new one is tried as
+// well.
 //
 // Built with clang and -DDDPRUN_FUZZ=ON; run as: control_fuzz -max_total_time=60
 #include <algorithm>
 #include <cstdint>
 
+#include "rendezvous/base/check.hpp"
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/store/wire.hpp"
-#include "rendezvous/system/check.hpp"
-#include "rendezvous/system/split.hpp"
+#include "rendezvous/text/split.hpp"
 #include "tests/support/coordinator_fixture.hpp"
 #include "tests/support/random_values.hpp"
 

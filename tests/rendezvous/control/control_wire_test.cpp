@@ -3,7 +3,7 @@
 #include <boost/json.hpp>
 #include <random>
 
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/control_samples.hpp"
 #include "tests/support/random_values.hpp"
@@ -114,7 +114,8 @@ TEST_CASE("what is no control message is refused") {
     CHECK(decode_control(R"({"type":"goodbye","newer_member":[1,2]})").has_value());
 }
 
-// As large as machines and users make it: names of hosts have at most 64 bytes, and the rest all that its limits allow.
+// As large as machines and users make it: names of hosts have at most 64 bytes, and the rest all that its
+// limits allow.
 TEST_CASE("an agent's first message fits the frame that is heard of one who is not let in yet") {
     const std::string host(64, 'h'), address = "fd00:1111:2222:3333:4444:5555:6666:7777";
     Hello hello{.version = DDPRUN_VERSION, .run_id = std::string(200, 'r'), .host = host, .pid = 4'194'304};

@@ -269,8 +269,8 @@ TEST_CASE("an agent's time runs from the last answer that was heard, not from th
     CHECK(asked_twice.end() == kStart + 9400ms);
 }
 
-// Two sides with clocks of their own, messages that take their time in each direction, in order, and a network that
-// is cut, or only slow, or cut in one direction.
+// Two sides with clocks of their own, messages that take their time in each direction, in order, and a
+// network that is cut, or only slow, or cut in one direction.
 TEST_CASE(
     "whatever the network does, an agent gives up before it is given up, and nobody does in a short cut") {
     for (unsigned seed = 1; seed <= seed_count(500); ++seed) {

@@ -74,7 +74,8 @@ TEST_CASE("the last message of a local conversation is heard before its end, and
     CHECK(first.end == true);
 }
 
-// Else a rank's failure that comes by the network would overtake the signal to the host's own agent which it is due to.
+// Else a rank's failure that comes by the network would overtake the signal to the host's own agent which it
+// is due to.
 TEST_CASE("nothing that arrives later is handled before a local message") {
     asio::io_context one, other;
     auto ends = make_local_channel(one.get_executor(), other.get_executor());

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kShortGrace = 3s;
 
-// Each step one random thing happens to one agent: it comes, is killed, cut off, signalled, its workers fail or succeed.
-// Agents that are lost come again as others, from the same machine.
+// Each step one random thing happens to one agent: it comes, is killed, cut off, signalled, its workers fail
+// or succeed. Agents that are lost come again as others, from the same machine.
 struct Membership {
     explicit Membership(unsigned seed) : random(seed) {
         most = pick(1, 8);

@@ -1,5 +1,5 @@
-// What is given again to those who are awaited, where the coordinator, and perhaps the whole machine, stood still (SIGSTOP, a
-// frozen container, a suspended laptop): time is the tests'.
+// What is given again to those who are awaited, where the coordinator, and perhaps the whole machine, stood
+// still (SIGSTOP, a frozen container, a suspended laptop): time is the tests'.
 #include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/control/heartbeat.hpp"
 #include "tests/support/catch.hpp"
@@ -12,7 +12,8 @@ namespace {
 
 constexpr auto kStill = 1h;
 
-// Looks at the clock whenever it is due, and answers for all agents, until the coordinator says that; returns when.
+// Looks at the clock whenever it is due, and answers for all agents, until the coordinator says that; returns
+// when.
 template <class Message>
 TimePoint time_of_first(Coordinator& coordinator) {
     for (TimePoint now = kStart; now < kStart + 24h;) {

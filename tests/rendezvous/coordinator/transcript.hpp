@@ -1,8 +1,10 @@
-// Transcripts: stories of a job as files that people read. A line is what happens (`2 hello`, `1 is killed`), or what a
-// coordinator then says to whom, behind a `>`. Replaying one does what happens and gives the whole back as it was.
+// Transcripts: stories of a job as files that people read. A line is what happens (`2 hello`, `1 is killed`),
+// or what a coordinator then says to whom, behind a `>`. Replaying one does what happens and gives the whole
+// back as it was.
 //
 //     job 1:3                      how many nodes; `job 2 restarts 1` for a fixed number
-//     N hello                      the agent N comes; the first one hosts. In an election: it tells what it knows
+//     N hello                      the agent N comes; the first one hosts. In an election: it tells what it
+//                                  knows
 //     N succeeded | failed C | signalled | gone      what its workers, or its user, do
 //     N follows                    the coordinator that has asked for it
 //     N is killed | is cut off     its connection ends, by its machine or without a word

@@ -1,15 +1,17 @@
-// libFuzzer's target for what an agent's door and node 0 say to each other: any bytes as frames. However they are cut they say
-// the same, no frame has more than is allowed, and those that were taken are the same after their own bytes.
+// libFuzzer's target for what an agent's door and node 0 say to each other: any bytes as frames. However they
+// are cut they say the same, no frame has more than is allowed, and those that were taken are the same after
+// their own bytes.
 //
-// An input is a byte that says how the rest is cut, and then the stream. Half of the changes put a whole frame in.
+// An input is a byte that says how the rest is cut, and then the stream. Half of the changes put a whole
+// frame in.
 //
 // Built with clang and -DDDPRUN_FUZZ=ON; run as: door_fuzz -max_total_time=60
 #include <algorithm>
 #include <cstdint>
 #include <random>
 
+#include "rendezvous/base/check.hpp"
 #include "rendezvous/door/door_link.hpp"
-#include "rendezvous/system/check.hpp"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 

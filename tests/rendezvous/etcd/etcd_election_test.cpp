@@ -118,7 +118,8 @@ TEST_CASE("etcd election: odd answers are trouble, until the deadline") {
         {FakeGateway::kSilence, where + " does not answer"},
         {FakeGateway::http("500 Internal Server Error", ""), where + " answers 500 Internal Server Error; "},
     };
-    // How a candidate fails, with more time for it where it hears of another cause: its last answer may come too late.
+    // How a candidate fails, with more time for it where it hears of another cause: its last answer may come
+    // too late.
     const auto patiently = [&](const std::string& cause) {
         for (auto patience = 300ms;; patience *= 4) {
             Candidate candidate(context, {etcd.endpoint()});

@@ -1,4 +1,5 @@
-// FakeGateway: a job's two keys in etcd, by its JSON gateway, on the test's own thread; it can be told to answer oddly.
+// FakeGateway: a job's two keys in etcd, by its JSON gateway, on the test's own thread; it can be told to
+// answer oddly.
 #pragma once
 
 #include <boost/asio/co_spawn.hpp>
@@ -23,8 +24,8 @@ namespace ddprun {
 
 class FakeGateway {
   public:
-    // What goes over the wire for a request in place of the answer; empty: the answer. Called after the request has
-    // had its effect.
+    // What goes over the wire for a request in place of the answer; empty: the answer. Called after the
+    // request has had its effect.
     using Oddity = std::function<std::string(const std::string& path)>;
 
     static std::string http(const std::string& status, const std::string& body) {

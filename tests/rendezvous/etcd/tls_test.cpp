@@ -8,7 +8,7 @@
 #include <boost/asio/ssl/error.hpp>
 #include <memory>
 
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

@@ -1,5 +1,5 @@
 #include "rendezvous/job/failure.hpp"
-#include "rendezvous/system/number_text.hpp"
+#include "rendezvous/text/number_text.hpp"
 
 #include "tests/support/catch.hpp"
 

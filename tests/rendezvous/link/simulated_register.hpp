@@ -1,5 +1,5 @@
-// SimulatedRegister: what etcd holds of the job in a simulated network, by leases that run out and can be cut from any
-// machine; and what an agent's EtcdElection keeps in mind of that.
+// SimulatedRegister: what etcd holds of the job in a simulated network, by leases that run out and can be cut
+// from any machine; and what an agent's EtcdElection keeps in mind of that.
 #pragma once
 
 #include <deque>

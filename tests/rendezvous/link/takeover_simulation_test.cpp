@@ -67,7 +67,8 @@ TEST_CASE(
         world.end_faults();
         for (int i = 0; i < 60'000 && !world.over(); ++i) world.step();
         REQUIRE(world.over());
-        // Who comes after the last call, which may pass meanwhile, is let in by another round; that is no restart.
+        // Who comes after the last call, which may pass meanwhile, is let in by another round; that is no
+        // restart.
         CHECK(world.restarts() == 0);
         CHECK(world.takeovers() == 0);
     }

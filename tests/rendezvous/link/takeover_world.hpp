@@ -1,5 +1,5 @@
-// A job on machines that die, freeze, are cut off and come back, with coordinators that move. Every step some of that
-// happens at random, and what must hold is checked.
+// A job on machines that die, freeze, are cut off and come back, with coordinators that move. Every step some
+// of that happens at random, and what must hold is checked.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,8 @@ class TakeoverWorld {
     void end_faults();
     // From now on nothing but that happens, until end_faults().
     void stay_calm() { calm_ = true; }
-    // All machines at once, or some of them, for up to this time; they go on one after the other, within half the limit.
+    // All machines at once, or some of them, for up to this time; they go on one after the other, within half
+    // the limit.
     void stand_still(std::chrono::milliseconds longest, bool all);
     bool over() const;
 

@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/net/socket.hpp"
-#include "rendezvous/system/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/error_of.hpp"
 

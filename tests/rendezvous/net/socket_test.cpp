@@ -11,8 +11,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/net/socket_owner.hpp"
-#include "rendezvous/system/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/silent_port.hpp"
 

@@ -1,11 +1,11 @@
-// libFuzzer's target for sealed conversations: any bytes, as a call, an answer or records; nobody without the key is ever
-// believed, however the bytes are cut, and no more than a record is kept.
+// libFuzzer's target for sealed conversations: any bytes, as a call, an answer or records; nobody without the
+// key is ever believed, however the bytes are cut, and no more than a record is kept.
 //
 // Built with clang and -DDDPRUN_FUZZ=ON; run as: sealed_fuzz -max_total_time=60
 #include <algorithm>
 
+#include "rendezvous/base/check.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
-#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
 namespace {
@@ -15,7 +15,8 @@ const SecretKey& fixed_key() {
     return kKey;
 }
 
-// The input's first byte says how the rest is cut; before it comes what was really sealed, so that the stream begins well.
+// The input's first byte says how the rest is cut; before it comes what was really sealed, so that the stream
+// begins well.
 void read_records(std::string_view input, std::size_t piece) {
     const NoiseKeys keys{fixed_key(), fixed_key(), {}};
     SealedRecords sender(keys), reader(keys);

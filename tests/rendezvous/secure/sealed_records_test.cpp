@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;

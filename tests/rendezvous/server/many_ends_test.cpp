@@ -1,5 +1,5 @@
-// The end of a large job: every agent that wants to know is told how each rank has ended, and that costs the host the
-// bytes of it once.
+// The end of a large job: every agent that wants to know is told how each rank has ended, and that costs the
+// host the bytes of it once.
 #include <malloc.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -95,7 +95,8 @@ class LetIn {
     std::thread thread_;
 };
 
-// What becomes of an agent that joins with this key: the reason of the refusal, or of the loss, "waiting", "let in".
+// What becomes of an agent that joins with this key: the reason of the refusal, or of the loss, "waiting",
+// "let in".
 std::string outcome_of(RendezvousServer& server, const std::optional<SecretKey>& key, int rank) {
     boost::asio::io_context context;
     std::string outcome;
@@ -126,8 +127,9 @@ std::string outcome_of(RendezvousServer& server, const std::optional<SecretKey>&
     return outcome;
 }
 
-// Calls one after the other until the host has ended as many as are too many, all of them the oldest ones, and lets the rest
-// go when their time is over; meanwhile an agent that was let in before stays, and others come.
+// Calls one after the other until the host has ended as many as are too many, all of them the oldest ones,
+// and lets the rest go when their time is over; meanwhile an agent that was let in before stays, and others
+// come.
 template <class Say>
 void check_outsiders(const std::optional<SecretKey>& key, Say say) {
     constexpr std::size_t kOutsiders = UnprovenCalls::kMost + 20;

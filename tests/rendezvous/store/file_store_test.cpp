@@ -16,7 +16,7 @@
 #include <sstream>
 #include <thread>
 
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/hang_guard.hpp"

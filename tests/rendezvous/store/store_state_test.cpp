@@ -4,7 +4,7 @@
 #include <random>
 
 #include "rendezvous/store/wire.hpp"
-#include "rendezvous/system/number_text.hpp"
+#include "rendezvous/text/number_text.hpp"
 #include "tests/rendezvous/store/store_state_fixture.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/raw_client.hpp"

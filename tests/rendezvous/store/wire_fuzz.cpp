@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
+#include "rendezvous/base/check.hpp"
 #include "rendezvous/store/store_state.hpp"
-#include "rendezvous/system/check.hpp"
 #include "tests/support/outbox_bytes.hpp"
 
 namespace ddprun {

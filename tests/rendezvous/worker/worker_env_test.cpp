@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/worker/mpirun_machine.hpp"
 #include "tests/support/catch.hpp"
 

@@ -13,10 +13,12 @@
 #include "apps/python/ddprun/torch/extension/operation.hpp"
 #include "collectives/ddprun_collectives.h"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
-// AbortHooks run after the peers have been told: in the thread that calls abort(), or, where a peer has died or did not come, on a
-// thread of their own. That is one of the group's calls, which Python's end waits for and begins no more of.
+// AbortHooks run after the peers have been told: in the thread that calls abort(), or, where a peer has died
+// or did not come, on a thread of their own. That is one of the group's calls, which Python's end waits for
+// and begins no more of.
 class AbortHooks : public std::enable_shared_from_this<AbortHooks> {
   public:
     void add(int64_t id, std::function<void()> hook) {
@@ -72,4 +74,5 @@ class AbortHooks : public std::enable_shared_from_this<AbortHooks> {
     std::map<int64_t, std::function<void()>> hooks_;
 };
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -4,7 +4,8 @@
 
 #include "apps/python/ddprun/torch/extension/requests.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 using c10d::OpType;
@@ -23,7 +24,8 @@ void combine(at::Tensor& into, const at::Tensor& other, const c10d::ReduceOp& op
     }
 }
 
-// Asks for an all_gather, or for a gather on its root, into the tensors, one for each rank, of the input's size.
+// Asks for an all_gather, or for a gather on its root, into the tensors, one for each rank, of the input's
+// size.
 void add_gather(Task& task, int operation, const Tensors& outputs, const at::Tensor& input, int root = -1) {
     const ddprun_part* parts = outputs.empty() ? nullptr : task.writes_all(outputs);
     const at::Tensor in = task.reads(input);
@@ -362,7 +364,8 @@ WorkPointer Collectives::alltoall_base(at::Tensor& output, at::Tensor& input,
                                        static_cast<size_t>(input.numel() / size_)));
         return run(call, std::move(task));
     }
-    // Whether the others have equal parts is not known here, so this is one and the same operation in all cases.
+    // Whether the others have equal parts is not known here, so this is one and the same operation in all
+    // cases.
     c10d::checkSplitSizes(input_counts, input, size_);
     c10d::checkSplitSizes(output_counts, output, size_);
     const auto count = static_cast<size_t>(size_), own = static_cast<size_t>(rank_);
@@ -387,4 +390,5 @@ WorkPointer Collectives::barrier(const c10d::BarrierOptions& options) {
     return run({OpType::BARRIER, "ddprun:barrier", options}, std::move(task));
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

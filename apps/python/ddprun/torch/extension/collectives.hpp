@@ -11,7 +11,8 @@
 #include "apps/python/ddprun/torch/extension/operation.hpp"
 #include "collectives/ddprun_collectives.h"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 
@@ -91,4 +92,5 @@ class Collectives : public c10d::Backend {
     std::vector<std::shared_ptr<Flight>> flying_;
 };
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -6,7 +6,8 @@
 
 namespace py = pybind11;
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 // In the way in which torch binds its own: Python and C++ share the object.
@@ -43,7 +44,8 @@ void translate(std::exception_ptr thrown) {
 }
 
 }  // namespace
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun
 
 // NOLINTNEXTLINE: pybind11's macro
 PYBIND11_MODULE(_ddprun_torch, module) {

@@ -10,10 +10,11 @@
 
 #include "collectives/ddprun_collectives.h"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
-// RankError is what torch.distributed.DistBackendError is made of, with `.ranks`: those the error is about, by their numbers in
-// the group.
+// RankError is what torch.distributed.DistBackendError is made of, with `.ranks`: those the error is about,
+// by their numbers in the group.
 struct RankError : c10::DistBackendError {
     RankError(int error_code, const std::string& text, std::vector<int> about)
         : c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, text),
@@ -43,4 +44,5 @@ inline void require(int code) {
     if (code != DDPRUN_OK) std::rethrow_exception(last_failure(code));
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

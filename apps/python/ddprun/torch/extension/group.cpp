@@ -10,7 +10,8 @@
 
 #include "apps/python/ddprun/torch/extension/meeting.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 namespace {
 
 // Tags of the monitored barrier; those of callers are below it.
@@ -154,7 +155,8 @@ WorkPointer Group::recvAnysource(Tensors& tensors, int tag) {
                    options_->timeout);
 }
 
-// Rank 0 hears of each of the others, and then tells them how it went; so it, and it alone, knows who is missing.
+// Rank 0 hears of each of the others, and then tells them how it went; so it, and it alone, knows who is
+// missing.
 void Group::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
     const Milliseconds limit = options.timeout == c10d::kUnsetTimeout ? options_->timeout : options.timeout;
     const uint64_t tag = kMonitorTag + 2 * monitored_++;
@@ -319,4 +321,5 @@ void Group::abort() {
 
 void Group::shutdown() { leave(); }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

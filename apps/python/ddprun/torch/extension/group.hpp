@@ -10,7 +10,8 @@
 #include "apps/python/ddprun/torch/extension/abort_hooks.hpp"
 #include "apps/python/ddprun/torch/extension/collectives.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 class Group final : public Collectives {
   public:
@@ -20,8 +21,8 @@ class Group final : public Collectives {
         c10::intrusive_ptr<Backend::Options> clone() const { return c10::make_intrusive<Options>(*this); }
     };
 
-    // Meets over `store`; by the parent's connections where there is one, which has the members as `ranks`. With `later` that is
-    // left to reconfigure(). Throws RankError.
+    // Meets over `store`; by the parent's connections where there is one, which has the members as `ranks`.
+    // With `later` that is left to reconfigure(). Throws RankError.
     Group(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options,
           const Group* parent = nullptr, const std::vector<int>& ranks = {}, bool later = false);
     ~Group() override;
@@ -31,8 +32,8 @@ class Group final : public Collectives {
     const c10::intrusive_ptr<Options>& options() const { return options_; }
     void setTimeout(Milliseconds timeout) override;
 
-    // Memory that operations of this group use without copying it first. DDP lays its buckets there, torch.distributed.fsdp if told.
-    // A device's number is none of the CPU's.
+    // Memory that operations of this group use without copying it first. DDP lays its buckets there,
+    // torch.distributed.fsdp if told. A device's number is none of the CPU's.
     bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0 && communicator_; }
     at::Tensor allocateTensor(long size, at::TensorOptions options) override;
     bool owns(const at::Tensor& tensor) const { return ddprun_owns(communicator(), tensor.data_ptr()) == 1; }
@@ -69,7 +70,8 @@ class Group final : public Collectives {
     bool lives() const { return communicator_ && ddprun_status(communicator_.get()) == DDPRUN_OK; }
     void abort() override;
     void shutdown() override;
-    // Until no thread of the library calls anybody for works of this group, ten seconds at most. Not with Python's lock.
+    // Until no thread of the library calls anybody for works of this group, ten seconds at most. Not with
+    // Python's lock.
     void await_calls();
     // The same as Python ends: no hook of torch's begins any more.
     void end_calls();
@@ -92,4 +94,5 @@ class Group final : public Collectives {
     const std::shared_ptr<AbortHooks> hooks_ = std::make_shared<AbortHooks>();
 };
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -11,10 +11,11 @@
 #include "apps/python/ddprun/torch/extension/failure.hpp"
 #include "collectives/ddprun_collectives.h"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
-// Meeting is what the library's calls get as their context; the library says when it has no more use for it. The store is a
-// clone, since waiting blocks the connection it is done on.
+// Meeting is what the library's calls get as their context; the library says when it has no more use for it.
+// The store is a clone, since waiting blocks the connection it is done on.
 struct Meeting {
     c10::intrusive_ptr<c10d::Store> store;
     static std::string& error() {
@@ -71,8 +72,8 @@ inline const char* store_error(void* /*context*/) { return Meeting::error().c_st
 
 inline void store_release(void* context) { delete static_cast<Meeting*>(context); }
 
-// Where the ranks of this start of the workers meet. torchrun's store has all that earlier ones have written; those differ by the
-// number of the restart, or, where nodes have come or gone, by that of ranks.
+// Where the ranks of this start of the workers meet. torchrun's store has all that earlier ones have written;
+// those differ by the number of the restart, or, where nodes have come or gone, by that of ranks.
 inline c10::intrusive_ptr<c10d::Store> place_of_attempt(const c10::intrusive_ptr<c10d::Store>& store) {
     std::string name = "ddprun";
     for (const char* variable : {"TORCHELASTIC_RESTART_COUNT", "WORLD_SIZE", "GROUP_WORLD_SIZE"}) {
@@ -98,4 +99,5 @@ inline ddprun_communicator* join(const c10::intrusive_ptr<c10d::Store>& store, i
     return made;
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

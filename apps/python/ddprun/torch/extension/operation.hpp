@@ -19,7 +19,8 @@
 #include "apps/python/ddprun/torch/extension/failure.hpp"
 #include "collectives/ddprun_collectives.h"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 using Milliseconds = std::chrono::milliseconds;
 using Tensors = std::vector<at::Tensor>;
@@ -30,7 +31,8 @@ struct Task {
     Task(std::vector<Tensors> results, std::optional<Tensors> shown)
         : outputs(std::move(results)), inputs(std::move(shown)) {}
 
-    // The tensor, or a copy, as one block of memory that the library may read while it writes those of a list.
+    // The tensor, or a copy, as one block of memory that the library may read while it writes those of a
+    // list.
     at::Tensor reads(const at::Tensor& tensor) {
         const bool as_it_is = is_block(tensor) && !overlaps_list(tensor);
         return keep(as_it_is ? tensor : tensor.clone(at::MemoryFormat::Contiguous));
@@ -44,7 +46,8 @@ struct Task {
         copies.emplace_back(tensor, block);
         return block;
     }
-    // The same of one tensor of a list, which may overlap others of it: of what is written twice, the later in the list stays.
+    // The same of one tensor of a list, which may overlap others of it: of what is written twice, the later
+    // in the list stays.
     at::Tensor writes_of_list(const at::Tensor& tensor, bool reads_it = false) {
         if (!is_block(tensor) || !overlaps_list(tensor)) return list_.emplace_back(writes(tensor, reads_it));
         copies.emplace_back(tensor, reads_it ? tensor.clone() : at::empty_like(tensor));
@@ -98,8 +101,8 @@ struct Task {
     std::vector<std::vector<ddprun_part>> parts_;
 };
 
-// Calls counts those that the library makes on threads of its own for the works of one group. They may need Python's lock, so none
-// may be left when Python ends.
+// Calls counts those that the library makes on threads of its own for the works of one group. They may need
+// Python's lock, so none may be left when Python ends.
 class Calls {
   public:
     // Runs body() as one of them; begin() has counted it.
@@ -144,7 +147,8 @@ class Calls {
     bool closed_ = false;
 };
 
-// Flight is what the library uses until the end of what was started: the backend has it, too, in case that nobody waits.
+// Flight is what the library uses until the end of what was started: the backend has it, too, in case that
+// nobody waits.
 struct Flight {
     Flight() = default;
     Flight(const Flight&) = delete;
@@ -261,7 +265,8 @@ class Operation final : public c10d::Work {
         if (settled_.load(std::memory_order_acquire)) return;
         if (!failure) {
             try {
-                // As if the library had written there itself: no version, no gradient, also in inference mode.
+                // As if the library had written there itself: no version, no gradient, also in inference
+                // mode.
                 const at::AutoDispatchBelowADInplaceOrView raw;
                 for (auto& [to, from] : task_.copies) to.copy_(from);
             } catch (...) {
@@ -342,4 +347,5 @@ class Operation final : public c10d::Work {
     Future result_;
 };
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -1,5 +1,5 @@
-// How tensors and torch's reductions become requests of the library; and what is refused, in the words that callers of PyTorch
-// look for.
+// How tensors and torch's reductions become requests of the library; and what is refused, in the words that
+// callers of PyTorch look for.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,7 +12,8 @@
 #include "apps/python/ddprun/torch/extension/operation.hpp"
 #include "collectives/ddprun_collectives.h"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 
 using Refusal = std::function<void(const std::string&)>;
 
@@ -118,4 +119,5 @@ inline ddprun_request reducing(int operation, const at::Tensor& in, const at::Te
     return request;
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

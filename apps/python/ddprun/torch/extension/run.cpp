@@ -5,7 +5,8 @@
 #include "apps/python/ddprun/torch/extension/collectives.hpp"
 #include "apps/python/ddprun/torch/extension/requests.hpp"
 
-namespace ddprun::inline app {
+namespace ddprun {
+inline namespace app {
 ddprun_communicator* Collectives::communicator() const {
     TORCH_CHECK(communicator_ != nullptr,
                 "ddprun: this process group is not connected: it was shut down, or waits for reconfigure()");
@@ -76,7 +77,8 @@ at::Tensor Collectives::gather_blocks(const at::Tensor& block) {
     return all;
 }
 
-// What comes second depends on what comes first, so that it is carried out in the calling thread in all cases.
+// What comes second depends on what comes first, so that it is carried out in the calling thread in all
+// cases.
 WorkPointer Collectives::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
     const Refusal refuse = refusal("all_reduce");
     if (options.reduceOp != c10d::ReduceOp::SUM)
@@ -123,4 +125,5 @@ WorkPointer Collectives::allreduce_sparse(Tensors& tensors, const c10d::Allreduc
     return operation;
 }
 
-}  // namespace ddprun::inline app
+}  // namespace app
+}  // namespace ddprun

@@ -1,9 +1,10 @@
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/base/check.hpp"
 
 #include <cstdio>
 #include <cstdlib>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 void check(bool condition, std::string_view what, const boost::source_location& where) {
     if (condition) return;
@@ -12,4 +13,5 @@ void check(bool condition, std::string_view what, const boost::source_location& 
     std::abort();
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

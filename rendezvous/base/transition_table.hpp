@@ -1,10 +1,11 @@
-// A state machine is written as a table: one row for each event that is news in a state. An event without a row in the
-// state changes nothing and asks for nothing. Pure.
+// A state machine is written as a table: one row for each event that is news in a state. An event without a
+// row in the state changes nothing and asks for nothing. Pure.
 #pragma once
 
 #include <cstddef>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 template <typename State, typename Event, typename Action>
 struct Transition {
@@ -33,7 +34,8 @@ constexpr bool is_unambiguous(const Transition<State, Event, Action> (&rows)[kRo
     return true;
 }
 
-// True if each event has a row in each state, in the order of states and, within each, of events; then row_of() finds it.
+// True if each event has a row in each state, in the order of states and, within each, of events; then
+// row_of() finds it.
 template <std::size_t kStates, std::size_t kEvents, typename State, typename Event, typename Action,
           std::size_t kRows>
 constexpr bool is_complete(const Transition<State, Event, Action> (&rows)[kRows]) {
@@ -49,4 +51,5 @@ constexpr const Transition<State, Event, Action>& row_of(
     return rows[static_cast<std::size_t>(state) * kEvents + static_cast<std::size_t>(event)];
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -7,10 +7,12 @@
 #include <boost/assert/source_location.hpp>
 #include <string_view>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 // Prints the place and `what` to stderr and aborts unless `condition` holds.
 void check(bool condition, std::string_view what,
            const boost::source_location& where = BOOST_CURRENT_LOCATION);
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

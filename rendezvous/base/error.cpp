@@ -1,8 +1,9 @@
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/base/error.hpp"
 
 #include <fmt/core.h>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 namespace {
 
 class Category final : public boost::system::error_category {
@@ -43,4 +44,5 @@ void fail_errno(int error_number, const std::string& what) {
     throw Error(code, what + ": " + code.message());
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -9,7 +9,8 @@
 #include <string>
 #include <utility>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 enum class Errc {
     closed = 1,          // the other side ended the conversation in order
@@ -42,7 +43,8 @@ class Error : public boost::system::system_error {
 // Throws an Error with the operating system's error number (an errno value), whose text is put behind `what`.
 [[noreturn]] void fail_errno(int error_number, const std::string& what);
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun
 
 template <>
 struct boost::system::is_error_code_enum<ddprun::Errc> : std::true_type {};

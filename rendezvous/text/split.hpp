@@ -4,9 +4,11 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
-// Returns the parts before, between and behind the separators: one more than there are of these. They are views of the text.
+// Returns the parts before, between and behind the separators: one more than there are of these. They are
+// views of the text.
 inline std::vector<std::string_view> split_at(std::string_view text, char separator) {
     std::vector<std::string_view> parts;
     for (;;) {
@@ -25,4 +27,5 @@ inline std::string_view trimmed(std::string_view text) {
     return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

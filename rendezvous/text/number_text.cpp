@@ -1,4 +1,4 @@
-#include "rendezvous/system/number_text.hpp"
+#include "rendezvous/text/number_text.hpp"
 
 #include <fmt/core.h>
 
@@ -6,10 +6,11 @@
 #include <charconv>
 #include <cmath>
 
-#include "rendezvous/system/split.hpp"
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 std::pair<std::string_view, std::string_view> ends_of_range(std::string_view text) {
     const auto dash = text.find('-');
@@ -76,4 +77,5 @@ std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

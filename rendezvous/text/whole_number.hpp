@@ -7,10 +7,11 @@
 #include <optional>
 #include <string_view>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
-// Returns the number that all of the text is, from `lowest` to `highest`: digits of that base, behind a minus if
-// `lowest` is negative. Nothing for anything else, a blank around it included.
+// Returns the number that all of the text is, from `lowest` to `highest`: digits of that base, behind a minus
+// if `lowest` is negative. Nothing for anything else, a blank around it included.
 template <std::integral Number>
 std::optional<Number> whole_number(std::string_view text, Number lowest = std::numeric_limits<Number>::min(),
                                    Number highest = std::numeric_limits<Number>::max(), int base = 10) {
@@ -23,4 +24,5 @@ std::optional<Number> whole_number(std::string_view text, Number lowest = std::n
     return number;
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

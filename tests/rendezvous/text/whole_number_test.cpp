@@ -1,4 +1,4 @@
-#include "rendezvous/system/whole_number.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// Numbers as text: sets of them as the kernel and people write them (0-3,8), sizes, durations, and the decimal text that stores keep.
-// Pure.
+// Numbers as text: sets of them as the kernel and people write them (0-3,8), sizes, durations, and the
+// decimal text that stores keep. Pure.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 // Neighbouring numbers, both ends included.
 struct NumberSpan {
@@ -28,8 +29,8 @@ enum class Blanks { refused, around_entries, around_numbers };
 // Returns what stands on both sides of the first dash; the whole text twice where there is none.
 std::pair<std::string_view, std::string_view> ends_of_range(std::string_view text);
 
-// Reads `8` or `8-15`, whose numbers are from `lowest` (at least 0) to `highest`. The second number may be below the first,
-// which the caller refuses in its own words.
+// Reads `8` or `8-15`, whose numbers are from `lowest` (at least 0) to `highest`. The second number may be
+// below the first, which the caller refuses in its own words.
 std::optional<NumberSpan> parse_span(std::string_view text, int lowest, int highest,
                                      Blanks blanks = Blanks::refused);
 
@@ -44,7 +45,8 @@ std::variant<std::vector<NumberSpan>, WrongSpan> parse_number_set(std::string_vi
                                                                   int highest,
                                                                   Blanks blanks = Blanks::refused);
 
-// Joins neighbours: the spans ascend and none touches another. The numbers may come in any order and more than once.
+// Joins neighbours: the spans ascend and none touches another. The numbers may come in any order and more
+// than once.
 template <class Span = NumberSpan>
 std::vector<Span> spans_of(std::vector<decltype(Span::first)> numbers) {
     std::sort(numbers.begin(), numbers.end());
@@ -80,4 +82,5 @@ std::optional<std::int64_t> parse_number(std::string_view text);
 // Adds as the machine's integers do, wrapping around: a peer must not be able to trip undefined behaviour.
 std::int64_t wrapping_sum(std::int64_t a, std::int64_t b);
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun

@@ -5,11 +5,13 @@
 #include <chrono>
 #include <optional>
 
-namespace ddprun::inline base {
+namespace ddprun {
+inline namespace base {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// Returns what is left until then, never less than nothing; rounded up, so that a wait of that length ends after it.
+// Returns what is left until then, never less than nothing; rounded up, so that a wait of that length ends
+// after it.
 inline std::chrono::milliseconds time_until(Deadline deadline,
                                             Deadline now = std::chrono::steady_clock::now()) {
     return std::max(std::chrono::ceil<std::chrono::milliseconds>(deadline - now),
@@ -18,11 +20,12 @@ inline std::chrono::milliseconds time_until(Deadline deadline,
 
 inline bool has_passed(Deadline deadline) { return std::chrono::steady_clock::now() >= deadline; }
 
-// Returns the same for poll(): -1 where there is no deadline. A far deadline is waited for in pieces of an hour: the
-// caller looks at the clock again.
+// Returns the same for poll(): -1 where there is no deadline. A far deadline is waited for in pieces of an
+// hour: the caller looks at the clock again.
 inline int poll_timeout(std::optional<Deadline> deadline, Deadline now = std::chrono::steady_clock::now()) {
     constexpr std::chrono::milliseconds kPiece = std::chrono::hours(1);
     return deadline ? static_cast<int>(std::min(time_until(*deadline, now), kPiece).count()) : -1;
 }
 
-}  // namespace ddprun::inline base
+}  // namespace base
+}  // namespace ddprun
