@@ -67,7 +67,8 @@ namespace ddprun {
 inline namespace detail {
 struct Session;  // what a communicator owns, and nobody outside the library
 class Messenger;
-}
+}  // namespace detail
+}  // namespace ddprun
 
 #pragma GCC visibility push(default)
 namespace ddprun {

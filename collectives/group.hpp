@@ -31,7 +31,8 @@
 namespace ddprun {
 inline namespace detail {
 struct Task;
-}
+}  // namespace detail
+}  // namespace ddprun
 
 namespace ddprun {
 

@@ -12,7 +12,8 @@
 namespace ddprun {
 inline namespace detail {
 class WorkState;
-}
+}  // namespace detail
+}  // namespace ddprun
 
 namespace ddprun {
 

@@ -25,7 +25,8 @@
 namespace ddprun {
 inline namespace app {
 extern const Mode kDoctorNodeMode, kDoctorMode, kExplainMode, kStartMode, kLaunchMode;
-}
+}  // namespace app
+}  // namespace ddprun
 
 namespace {
 

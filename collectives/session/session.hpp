@@ -31,7 +31,8 @@
 namespace ddprun {
 inline namespace base {
 class StoreHost;
-}
+}  // namespace base
+}  // namespace ddprun
 
 namespace ddprun {
 inline namespace detail {

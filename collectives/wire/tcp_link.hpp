@@ -25,7 +25,8 @@
 namespace ddprun {
 inline namespace base {
 class ConnectionOwners;
-}
+}  // namespace base
+}  // namespace ddprun
 
 namespace ddprun {
 inline namespace detail {

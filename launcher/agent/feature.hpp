@@ -43,7 +43,8 @@
 namespace ddprun {
 inline namespace job {
 class RendezvousLink;
-}
+}  // namespace job
+}  // namespace ddprun
 
 namespace ddprun {
 inline namespace launch {
