@@ -1,11 +1,11 @@
-// FolderClaim: says that the launcher that owns a folder lives. The kernel takes it back when the last
-// process that holds it has ended, however that came about.
+// A FolderClaim says that the launcher that owns a folder lives. The kernel takes the claim back when the
+// last process that holds it has ended, for whatever reason.
 //
-// It is a lock on the folder itself, so it needs no file, stays when the folder gets another name, and means
-// the same in every PID namespace (two containers that share /tmp), where a pid does not. There are two
-// locks, one that can be looked at without taking it (claim_on), and one that keeps cleaners of temporary
-// files away. Only a file system of this machine can tell: on others (NFS, FUSE) a launcher elsewhere would
-// not be seen.
+// The claim is a lock on the folder itself: it needs no file, stays when the folder gets another name, and
+// means the same in every PID namespace (two containers that share /tmp), where a pid does not. There are two
+// locks: one that claim_on() can look at without taking it, and one that keeps cleaners of temporary files
+// away. Only a file system of this machine can tell: on others (NFS, FUSE) a launcher elsewhere would not be
+// seen.
 #pragma once
 
 #include <chrono>
@@ -17,12 +17,12 @@
 namespace ddprun {
 inline namespace launch {
 
-// Made by a launcher for a folder of its own; held as long as this lives, and by children that did not exec
-// or close it.
+// A FolderClaim is made by a launcher for a folder of its own. The claim is held as long as this object
+// lives, and by children that did not exec or close it.
 class FolderClaim {
   public:
     FolderClaim() = default;  // claims nothing
-    // A folder that cannot be claimed stays without; then its age decides.
+    // Claims `folder`. A folder that cannot be claimed stays without a claim; its age decides then.
     explicit FolderClaim(const std::filesystem::path& folder);
 
   private:
@@ -30,35 +30,35 @@ class FolderClaim {
 };
 
 enum class ClaimState {
-    held,     // its launcher lives
-    free,     // it has ended, or has not claimed the folder yet, or is of a version that does not
-    unknown,  // nobody can tell here
+    held,     // the folder's launcher lives
+    free,     // that launcher has ended, or has not claimed the folder yet, or is of a version that does not
+    unknown,  // cannot be told here
 };
 
-// Looks without taking anything, so it disturbs nobody. What is no folder, or not ours to open: unknown.
+// Looks at the claim without taking anything, so that no other process is disturbed. What is no folder, or
+// not ours to open, is unknown.
 ClaimState claim_on(const std::filesystem::path& folder);
 
-// Removes what launchers that were killed, or whose workers wrote error files, have left among the temporary
-// files: their ddprun_XXXXXX folders (launcher/output/log_file.hpp). Called by a launcher that had a folder
-// there, at its end; blocking, short.
-
-// A LocalCache is called so in such a folder.
+// kLocalCacheName: the name of a LocalCache in such a folder.
 inline constexpr char kLocalCacheName[] = "local_cache";
 
 struct SweepLimits {
-    // Younger ones stay: somebody may still want to read the error files.
+    // min_age: younger folders stay, since the user may still want to read the error files.
     std::chrono::hours min_age{24};
-    // These limits keep a huge folder, or much that was left, from holding anybody up; the next launcher goes
-    // on. Of the folder's list only so much is read, some 200 names.
+    // bytes_of_list: how much of the list of folders is read, some 200 names. The limits from here on keep a
+    // huge folder, or much that was left, from holding a launcher up; the next launcher goes on.
     std::size_t bytes_of_list = 8 * 1024;
     std::size_t max_folders_seen = 32;
     std::size_t max_folders_removed = 8;
-    // A folder that holds more is not looked through.
+    // max_entries_inside: a folder that holds more is not looked through.
     std::size_t max_entries_inside = 64;
 };
 
-// Removes folders of this user whose launcher has ended and that hold nothing but error files, empty folders
-// and a LocalCache. One that holds a log, or anything else, or whose launcher cannot be judged, stays.
+// Removes the ddprun_XXXXXX folders (launcher/output/log_file.hpp) of this user that launchers left among the
+// temporary files, because they were killed or their workers wrote error files. A folder is removed if its
+// launcher has ended and if it holds nothing but error files, empty folders and a LocalCache. A folder that
+// holds a log, or anything else, or whose launcher cannot be judged, stays. Called by a launcher that had a
+// folder there, at its end. Blocking, short.
 void sweep_temporary_folders(const std::filesystem::path& temporary, const SweepLimits& limits = {});
 
 }  // namespace launch

@@ -20,8 +20,8 @@ class RankSet {
 
     bool contains(int rank) const;
 
-    // The first number or range, as text, that names a rank of which `count` ranks (0 to count - 1) know
-    // nothing; all() names none in particular.
+    // Returns the first number or range, as text, that names a rank beyond `count` ranks (0 to count - 1).
+    // all() names no rank in particular, so it has none.
     std::optional<std::string> beyond(int count) const;
 
     bool operator==(const RankSet&) const = default;
@@ -32,12 +32,12 @@ class RankSet {
     std::vector<NumberSpan> spans_;  // as they were written
 };
 
-// This is the largest number taken; beyond it a number is a typing error.
+// kMaxRankNumber: the largest number taken; a larger one is a typing error.
 inline constexpr int kMaxRankNumber = 99'999'999;
 
-// `*`, or numbers and ranges FIRST-LAST separated by commas; blanks around them do not matter and ranges may
-// overlap. Otherwise what is wrong, in words that go behind the flag and its value ("'8-x' is no number and
-// no range").
+// Reads `*`, or numbers and ranges FIRST-LAST separated by commas. Blanks around them do not matter, and
+// ranges may overlap. Otherwise returns what is wrong, in words that go behind the flag and its value ("'8-x'
+// is no number and no range").
 std::variant<RankSet, std::string> parse_rank_set(std::string_view text);
 
 }  // namespace launch

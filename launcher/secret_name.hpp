@@ -1,4 +1,4 @@
-// Names whose values are nobody's to see: the one table of them. Pure.
+// is_secret_name() knows the names whose values may not be shown to anyone: the one table of them. Pure.
 #pragma once
 
 #include <algorithm>
@@ -11,19 +11,20 @@
 namespace ddprun {
 inline namespace launch {
 
-// is_secret_name: the value of a variable or an argument of this name is secret. DB_PASS, HF_TOKEN,
-// PGPASSWORD, DATABASE_URL, --api-key and apiKey are such names, in letters of either case. A name that ends
-// with FILE, PATH, TYPE or the like says something about one, and is none; nor are the tokens and keys of
-// texts (max_tokens, sort_key).
+// is_secret_name says whether the value of a variable or an argument of this name is secret. DB_PASS,
+// HF_TOKEN, PGPASSWORD, DATABASE_URL, --api-key and apiKey are such names, in letters of either case. A name
+// that ends with FILE, PATH, TYPE or the like only says something about a secret, and is none. The tokens and
+// keys of texts (max_tokens, sort_key) are none, either.
 bool is_secret_name(std::string_view name);
 
-// kLongestName: of a longer name only so much of its end is looked at.
+// kLongestName: how many characters of a longer name are looked at, from its end.
 inline constexpr std::size_t kLongestName = 199;
 
-// plain_name: the name in capitals, with _ between its words: API_KEY of --api-key, apiKey and Api.Key.
+// plain_name returns the name in capitals, with _ between its words: API_KEY of --api-key, apiKey and
+// Api.Key.
 std::string plain_name(std::string_view name);
 
-// TextTable: texts, and below what is asked of them.
+// TextTable: a table of texts; has_any() and is_among() below ask it.
 template <std::size_t size>
 using TextTable = std::array<std::string_view, size>;
 

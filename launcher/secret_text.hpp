@@ -1,4 +1,4 @@
-// What is nobody's to see, in whatever is stored or shown: the forms by which a value is known to be secret.
+// masked_text() masks secrets in whatever is stored or shown, by the forms that tell that a value is secret.
 // Pure.
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace ddprun {
 inline namespace launch {
 
-// It stands in place of a secret.
+// kNotShown stands in place of a secret.
 inline constexpr std::string_view kNotShown = "(not shown)";
 
 // Returns the text without
@@ -18,11 +18,12 @@ inline constexpr std::string_view kNotShown = "(not shown)";
 // - the passwords, and the tokens in place of a user, of addresses (scheme://user:password@host) and of -u
 //   user:password,
 // - tokens and private keys that their beginnings tell.
-// A text without any is itself, and one that is masked already, too. Its cost grows with its length.
+// A text without secrets stays as it is, and so does one that is masked already. The cost grows with the
+// text's length.
 std::string masked_text(std::string_view text);
 
-// The same of the words of a command, of which one may be the name and the next its value. A value that
-// begins with a word reaches to that word's end, so that blanks within hide nothing; and where the value of
+// Returns the same of the words of a command, of which one may be the name and the next its value. A value
+// that begins with a word reaches to that word's end, so that blanks within hide nothing. Where the value of
 // --env has no equals sign, all behind the name is masked.
 std::vector<std::string> masked_words(std::vector<std::string> words);
 

@@ -1,5 +1,5 @@
-// A file that the user has named: a regular one, or what a shell makes of <(…), a pipe, which can be read
-// once. Blocking.
+// ToldFiles are files that the user has named: a regular one, or what a shell makes of <(…), a pipe, which
+// can be read once. Blocking.
 #pragma once
 
 #include <boost/system/result.hpp>
@@ -12,7 +12,7 @@
 namespace ddprun {
 inline namespace launch {
 
-// The program behind a pipe has so long to say all.
+// kToldFilePatience: how long the program behind a pipe may take to say all.
 inline constexpr std::chrono::seconds kToldFilePatience{60};
 
 // read_told_file returns all that is in the file of this name, or says why not: EISDIR for a folder,
@@ -20,17 +20,17 @@ inline constexpr std::chrono::seconds kToldFilePatience{60};
 boost::system::result<std::string> read_told_file(const std::string& path, std::size_t max_bytes,
                                                   std::chrono::milliseconds patience = kToldFilePatience);
 
-// why_untold says that for people, with the limit: "has over 65536 bytes".
+// why_untold says in words why a file was not read, with the limit: "has over 65536 bytes".
 std::string why_untold(const boost::system::error_code& error, std::size_t max_bytes);
 
-// ToldFiles are read once each, however often somebody asks: a pipe has said all it had. Copies share what
-// was read.
+// ToldFiles are read once each, however often they are asked for: a pipe has said all it had. Copies share
+// what was read.
 class ToldFiles {
   public:
     using Text = boost::system::result<std::string>;
 
     Text read(const std::string& path, std::size_t max_bytes) const;
-    // From where this process's descriptor stands. Somebody may type it, so it is waited for.
+    // Reads from where this process's descriptor stands. A user may type the text, so that it is waited for.
     Text read(int descriptor, std::size_t max_bytes) const;
 
   private:
