@@ -17,7 +17,8 @@
 namespace ddprun {
 inline namespace launch {
 
-// Makes what starts the workers, before anything else of the agent runs; it says what is wrong with it.
+// RunnerMaker makes what starts the workers, before anything else of the agent runs. The runner tells
+// `on_trouble` what is wrong with it.
 using RunnerMaker = std::function<std::unique_ptr<ProcessRunner>(
     const boost::asio::any_io_executor& executor, std::function<void(const std::string&)> on_trouble)>;
 

@@ -1,4 +1,4 @@
-// This is the node's way to the coordinator and the store of its job; it belongs to the agent and is used on
+// AgentLink is the node's way to the coordinator and the store of its job; the agent owns it and uses it on
 // its thread.
 //
 //   hello_of() …    what the agent says of itself, and what it hosts the rendezvous with
@@ -36,10 +36,10 @@ namespace ddprun {
 inline namespace launch {
 
 // JoinStatus is fed with each failed attempt and each word of the coordinator, and returns the line to print,
-// or an empty one. It is silent during the first moments of a start; then one line for each distinct cause
-// and for each change of who is there, and every kReminderPeriod the last of these again. All say how long it
-// has been, and how long it may be. On a terminal the same is a passing line, brought up to date every
-// kUpdatePeriod.
+// or an empty one. During the first moments of a start it is silent. After them there is one line for each
+// distinct cause and for each change of which nodes are there, and every kReminderPeriod the last of these
+// lines again. All lines say how long the agent has waited, and how long it may. On a terminal the same is a
+// passing line, brought up to date every kUpdatePeriod.
 class JoinStatus {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -47,54 +47,59 @@ class JoinStatus {
 
     static constexpr Duration kReminderPeriod = std::chrono::seconds(30);
     static constexpr Duration kUpdatePeriod = std::chrono::seconds(1);
-    // Trouble is told of while an agent joins: not before this time, then on changes.
+    // kFirstTroubleDelay: how long trouble is not told of while an agent joins; after that it is told of on
+    // changes.
     static constexpr std::chrono::seconds kFirstTroubleDelay{3};
-    // Distinct causes that are printed; a resolver that words each failure anew must not fill the screen.
+    // kMaxCauses: how many distinct causes are printed; a resolver that words each failure anew must not fill
+    // the screen.
     static constexpr std::size_t kMaxCauses = 32;
 
-    // Nothing about trouble is said in the first `first_delay`; the agent gives up after `timeout`. `advice`
-    // is what a user who waits in vain may have forgotten; it stands in reminders, empty for none.
+    // JoinStatus says nothing about trouble in the first `first_delay`; the agent gives up after `timeout`.
+    // `advice` is what a user who waits in vain may have forgotten; it stands in reminders, empty for none.
     JoinStatus(TimePoint start, Duration first_delay, Duration timeout, std::string advice);
 
-    // Nodes are awaited anew, after a round.
+    // Begins again after a round: nodes are awaited anew.
     void begin_again(TimePoint now);
 
-    // An attempt to reach the coordinator failed with this cause.
+    // Takes the cause for which an attempt to reach the coordinator failed.
     std::string trouble(const std::string& cause, TimePoint now);
 
-    // True if trouble is worth a line by now.
+    // Returns true if trouble is worth a line by now.
     bool speaks(TimePoint now) const { return now >= speaks_from_; }
 
-    // The coordinator says who is there (it has waited before it said so).
+    // Takes what the coordinator says about which nodes are there (the coordinator has waited before it said
+    // so).
     std::string waiting(const Waiting& status, TimePoint now);
 
-    // The job runs without this node, for as long as it will: no timeout is counted, nothing more is said.
+    // Takes the news that the job runs without this node, for as long as it will. No timeout is counted, and
+    // nothing more is said.
     std::string parked(const Parked& status);
 
     // Returns the passing line as it is now; empty: none.
     std::string passing(TimePoint now) const;
 
-    // Says what the user of this node may have forgotten, or got wrong.
+    // Returns what the user of this node may have forgotten, or got wrong.
     static std::string advice_to(const LaunchOptions& options);
 
-    // The coordinator, which is here, refused another agent. Until others come this stays what people are
-    // told.
+    // Takes the news that the coordinator, which is here, refused another agent. Until others come this stays
+    // what users are told.
     std::string refused(const PeerRefused& other);
 
-    // Why an agent does not host the rendezvous that would, and what to do, as the end of a line: another
-    // process holds its port, as far as that can be seen.
+    // Returns, as the end of a line, why an agent that would host the rendezvous does not, and what to do:
+    // another process holds its port, as far as that can be seen.
     static std::string port_taken(std::uint16_t port, const std::optional<PortOwner>& holder);
 
-    // The agent has given up, for this cause; `source`: LaunchOptions::master_source.
+    // Returns the refusal of an agent that has given up, for this cause; `source`:
+    // LaunchOptions::master_source.
     Refused given_up(const std::string& cause, const std::string& source) const;
 
-    // There is no host for this agent, as the election says.
+    // Returns the refusal where the election says that there is no host for this agent.
     static Refused not_elected(const std::string& why);
 
-    // The coordinator that this agent hosts cannot go on.
+    // Returns the refusal where the coordinator that this agent hosts cannot go on.
     static Refused host_failed(const std::string& what);
 
-    // When the next reminder is due, and its line; without any news yet there is none.
+    // Returns when the next reminder is due; remind() returns its line. Without any news yet there is none.
     TimePoint reminder_due() const { return reminder_due_; }
     std::string remind(TimePoint now);
 
@@ -107,15 +112,15 @@ class JoinStatus {
     Duration timeout_;
     std::string advice_;
     std::string last_line_;  // said or not
-    // The same in parts, for a line that may be cut: who is not there, how many are, the newest refusal, and
-    // who is there.
+    // awaited_ and the next three are the parts of last_line_, for a line that may be cut: which nodes are
+    // not there, how many are, the newest refusal, and which are there.
     std::string awaited_, count_, refused_, present_;
     int joined_ = 0;
     std::set<std::string> causes_;
 };
 
-// On a terminal the status is one line that is brought up to date, else there are lines of their own; the
-// file of --log-file has all of them in any case.
+// JoinReporter brings the status to the log: on a terminal as one line that is brought up to date, else as
+// lines of their own. The file of --log-file has all lines in any case.
 class JoinReporter {
   public:
     using TimePoint = JoinStatus::TimePoint;
@@ -123,15 +128,16 @@ class JoinReporter {
     JoinReporter(LauncherLog& log, JoinStatus status)
         : log_(log), status_(std::move(status)), updates_(log.can_update()) {}
 
-    // This agent would host the rendezvous, but another process has the port; it is that of a coordinator
-    // when something is heard from there.
+    // port_taken says that another process has the port at which this agent would host the rendezvous. The
+    // port is a coordinator's when something is heard from there.
     void port_taken(std::uint16_t port) { taken_ = port; }
     void hear(const ControlMessage& message);
-    // The job has lost a node: the workers may take their whole grace to end, and the report comes after
-    // that.
+    // tell_loss says that the job has lost a node: the workers may take their whole grace to end, and the
+    // report comes after that.
     void tell_loss(const Failure& cause);
-    // Why the agent ends: it would host, and its port turned out, after some trying, to be a stranger's; or
-    // it hosts, and stood still as the first round began. Nothing if it goes on.
+    // Returns why the agent ends; nothing if it goes on. Either the agent would host, and its port turned
+    // out, after some trying, to be a stranger's; or the agent hosts, and stood still as the first round
+    // began.
     std::optional<Refused> met(const CoordinatorLoss& loss, bool is_host) const {
         if (is_host && loss.kind == CoordinatorLoss::Kind::given_up)
             return Refused{"this node left the job: " + loss.cause, kExitUnavailable};
@@ -140,18 +146,18 @@ class JoinReporter {
         return Refused{with_holder(loss.cause), kExitSystem};
     }
 
-    // A cause is too long for a line that is cut, and stays to be read.
+    // Logs trouble with its cause. A cause is too long for a line that is cut, and stays to be read.
     void trouble(const std::string& cause) {
         const TimePoint now = TimePoint::clock::now();
         log_.trouble(status_.trouble(status_.speaks(now) ? with_holder(cause) : cause, now));
     }
-    // `is_host`: nobody waits for etcd then.
+    // Logs trouble with etcd. `is_host`: no node waits for etcd then.
     void etcd_trouble(const std::string& cause, bool is_host) {
         if (!is_host) return trouble(harmless_line(cause));
         log_.info("this agent's key in etcd cannot be kept: " + harmless_line(cause) +
                   "; until it can, no other node can come or lead the job");
     }
-    // When look() has something to do.
+    // Returns when look() has something to do.
     TimePoint next_look() const {
         const TimePoint reminder = status_.reminder_due();
         return updates_ ? std::min(reminder, TimePoint::clock::now() + JoinStatus::kUpdatePeriod) : reminder;
@@ -160,7 +166,7 @@ class JoinReporter {
         say(status_.remind(TimePoint::clock::now()));
         update();
     }
-    // All nodes are there, and the passing line goes. Nodes that are awaited later are so from then on.
+    // Ends the passing line: all nodes are there. Nodes that are awaited later are so from then on.
     void end() {
         ended_ = true;
         if (updates_) log_.update({});
@@ -186,29 +192,29 @@ class JoinReporter {
     std::optional<std::uint16_t> taken_;
 };
 
-// `wants_rank_ends`: see Hello.
+// Makes the Hello of this agent; `wants_rank_ends`: see Hello.
 Hello hello_of(const LaunchOptions& options, bool wants_rank_ends);
 
-// Says what node 0 hosts the rendezvous with. It makes the job's id, which is different for every launch,
-// also for two with the same --rdzv-id at the same time.
+// Returns what node 0 hosts the rendezvous with. The job's id is made here; it is different for every launch,
+// even for two with the same --rdzv-id at the same time.
 RendezvousServerOptions server_options_of(const LaunchOptions& options);
 
-// True if this node is to say before the start what all nodes would say alike: on a screen that they share,
-// node 0 is.
+// Returns true if this node is to say before the start what all nodes would say alike: on a screen that they
+// share, that is node 0.
 bool speaks_for_all(const LaunchOptions& options);
 
-// True if this agent hosts the coordinator, provided that it is the first to do so.
+// Returns true if this agent hosts the coordinator, provided that it is the first to do so.
 bool may_host(const LaunchOptions& options);
 
-// The agent is told by its link what concerns its job; from the executor.
+// AgentLinkObserver is told by the link what concerns the agent's job; from the executor.
 class AgentLinkObserver {
   public:
     virtual void hear(const ControlMessage& message) = 0;
     virtual void lose(const CoordinatorLoss& loss) = 0;
-    // This agent never becomes part of the job, or the job ends, for this reason.
+    // Tells for which reason this agent never becomes part of the job, or the job ends.
     virtual void refuse(const Refused& why) = 0;
     virtual void handle(AgentEvent event) = 0;
-    // A new coordinator knows of this node what it is told now.
+    // Tells that a new coordinator knows of this node what it is told now.
     virtual void be_led() = 0;
     virtual AgentState state() const = 0;
 
@@ -218,7 +224,8 @@ class AgentLinkObserver {
 
 class AgentLink : private LinkObserver {
   public:
-    // All of these outlive it. `options` are told where this agent hosts.
+    // AgentLink keeps references to all of these, which outlive it. `options` are told where this agent
+    // hosts.
     AgentLink(AgentControls& agent, AgentLinkObserver& observer, LaunchOptions& options, LauncherLog& log)
         : agent_(agent),
           observer_(observer),
@@ -227,25 +234,26 @@ class AgentLink : private LinkObserver {
           reporter_(log, JoinStatus(std::chrono::steady_clock::now(), JoinStatus::kFirstTroubleDelay,
                                     options.join_timeout, JoinStatus::advice_to(options))) {}
 
-    // It comes first of all; `wants_rank_ends`: see Hello. It hosts the coordinator where that is due, and
-    // throws then as RendezvousLink::host() does, unless another process has the port that may be its job's
-    // coordinator: it joins that.
+    // Makes the link, before anything else; `wants_rank_ends`: see Hello. Hosts the coordinator where that is
+    // due, and throws then as RendezvousLink::host() does. If another process has the port, which may be the
+    // job's coordinator, the agent joins that instead.
     void make(bool wants_rank_ends);
     RendezvousLink* operator->() { return &*link_; }
     RendezvousLink& operator*() { return *link_; }
     JoinReporter& reporter() { return reporter_; }
 
-    // Tells where the coordinator is, and joins. If the name of that place is not known here yet, it waits
-    // for that, too: this node may host all the same, or once the name is its own.
+    // Tells where the coordinator is, and joins. If the name of that place is not known here yet, the link
+    // waits for it, too: this node may host all the same, or host once the name turns out to be its own.
     void join();
-    // Returns where the workers of a round find the store. While the coordinator is here they run as long as
-    // its lease does.
+    // Returns where the workers of a round find the store. While the coordinator is here the workers run as
+    // long as its lease does.
     WorkerStation begin_round(const RoundReady& round, WorkerNetwork& network);
-    // The coordinator was lost: true if the link looks for another one, while the workers end.
+    // Takes the loss of the coordinator. Returns true if the link looks for another one, while the workers
+    // end.
     bool seek(const CoordinatorLoss& loss);
-    // No worker of this node is left.
+    // Takes note that no worker of this node is left.
     void workers_gone();
-    // The job is over here.
+    // Closes the link: the job is over here.
     void close();
 
   private:

@@ -52,14 +52,14 @@ BOOST_DESCRIBE_ENUM(AgentState, joining, running, draining, stopping, stopping_a
 
 enum class AgentEvent {
     round_ready,    // the coordinator says who takes part: ranks are known
-    reminder_due,   // nobody has said anything new for long
+    reminder_due,   // nothing new has been said for long
     place_awaited,  // the coordinator says that another round follows, but not when
     refused,  // the coordinator says no, or the join timeout has passed, or this node's coordinator failed
     connection_lost,  // the connection to the coordinator broke, or no other one was found
     leader_lost,      // the connection broke, and another coordinator is being looked for
-    place_lost,       // the connection of a node broke that waited for a place; it may find the next one as a
-                      // newcomer
-    led,              // another one is there
+    place_lost,  // the connection of a node that waited for a place broke; it may find the next as a newcomer
+                 // newcomer
+    led,         // another coordinator is there
     workers_succeeded,  // every worker of this node ended with 0
     worker_failed,      // a worker of this node failed, or could not be started
     workers_gone,       // no worker of this node is left
@@ -70,8 +70,8 @@ enum class AgentEvent {
     finish_timed_out,   // the coordinator's last word did not come in time
     output_shown,       // all of it, or the console takes no more
     reported,
-    goodbye_said,  // or there was nobody to say it to
-    others_left,   // there is none, or none left, or they take too long
+    goodbye_said,  // or there is no coordinator to say it to
+    others_left,   // there is no other agent, or none left, or they take too long
 };
 BOOST_DESCRIBE_ENUM(AgentEvent, round_ready, reminder_due, place_awaited, refused, connection_lost,
                     leader_lost, place_lost, led, workers_succeeded, worker_failed, workers_gone,

@@ -1,6 +1,6 @@
-// A feature is something that a launcher can do besides running workers in rounds: a time limit, a watchdog,
+// A Feature is something that a launcher can do besides running workers in rounds: a time limit, a watchdog,
 // an event log, an answer to health probes. A feature says at which moments it wants to be called, in one
-// file of launcher/features/, and the agent knows none of them by name.
+// file of launcher/features/, and the agent knows no feature by name.
 //
 //   moment          when
 //   unfit           --check: before there is an agent, the feature may say why this node is to take no part
@@ -53,14 +53,14 @@ class OutputPump;
 class RoundWorkers;
 struct DetachedStart;
 
-// The coordinator and the store are at this place; `hosted`: this agent hosts them, and listens there from
-// now on.
+// PlaceKnown: the coordinator and the store are at this place; `hosted`: this agent hosts them, and listens
+// there from now on.
 struct PlaceKnown {
     Endpoint place;
     bool hosted = false;
 };
 
-// The AgentMachine has taken an event.
+// StateChanged: the AgentMachine has taken an event.
 struct StateChanged {
     AgentState before = AgentState::joining;
     AgentEvent event = AgentEvent::round_ready;
@@ -68,55 +68,59 @@ struct StateChanged {
 };
 BOOST_DESCRIBE_STRUCT(StateChanged, (), (before, event, after))
 
-// Somebody asks for what happens when the launcher is sent this signal; only of those that it handles.
+// SignalSent: a feature asks that this signal be handled as if it had been sent to the launcher; only of
+// those that the launcher handles.
 struct SignalSent {
     int signal = 0;
 };
 
-// A process, or ddpctl, has sent a signal that means something to the job.
+// SignalReceived: a process, or ddpctl, has sent a signal that means something to the job.
 struct SignalReceived {
     int signal = 0;
 };
 BOOST_DESCRIBE_STRUCT(SignalReceived, (), (signal))
 
-// The job's end is near, or its workers are told something for another reason of time; `text` is what the
-// user reads.
+// TimeWarning: the job's end is near, or its workers are told something for another reason of time; `text` is
+// what the user reads.
 struct TimeWarning {
     int signal = 0;
     std::string text;
 };
 BOOST_DESCRIBE_STRUCT(TimeWarning, (), (signal, text))
 
-// The coordinator, or the way to it, was lost, and the nodes that are left look for another one.
+// CoordinatorLost: the coordinator, or the way to it, was lost, and the nodes that are left look for another
+// one.
 struct CoordinatorLost {
     std::string cause;
 };
 BOOST_DESCRIBE_STRUCT(CoordinatorLost, (), (cause))
 
-// This agent leads the job now.
+// TookOver: this agent leads the job now.
 struct TookOver {};
 BOOST_DESCRIBE_STRUCT(TookOver, (), ())
 
-// Another coordinator leads this node, perhaps this agent's own.
+// LedAgain: another coordinator leads this node, perhaps this agent's own.
 struct LedAgain {};
 BOOST_DESCRIBE_STRUCT(LedAgain, (), ())
 
-// The user wants the launcher to stand still (Ctrl-Z), or its terminal has another size (SIGWINCH).
+// StopTyped: the user wants the launcher to stand still (Ctrl-Z). WindowChanged: its terminal has another
+// size (SIGWINCH).
 struct StopTyped {};
 struct WindowChanged {};
 
-// The workers are about to stand still (Ctrl-Z), or go on again.
+// Suspended: the workers are about to stand still (Ctrl-Z). Resumed: they are about to go on again.
 struct Suspended {};
 struct Resumed {};
 
-// One worker of this node has ended in this round; `use` holds zeros where the system did not say.
+// WorkerEnded: one worker of this node has ended in this round; `use` holds zeros where the system did not
+// say.
 struct WorkerEnded {
     int round = 0;
     RankEnd end;
     ResourceUse use;
 };
 
-// A timer that a process of this node has set for itself is over.
+// TimerExpired: a timer that a process of this node has set for itself is over.
 struct TimerExpired {
     int round = 0;
     int rank = -1;  // of the worker that the process is, or is below; -1: of none
@@ -124,7 +128,7 @@ struct TimerExpired {
     std::int64_t pid = 0;
     std::string scope;
     std::int64_t length_ms = 0;
-    int signal = 0;  // that it was sent; 0: none
+    int signal = 0;  // the signal that the process was sent; 0: none
 };
 BOOST_DESCRIBE_STRUCT(TimerExpired, (), (round, rank, local_rank, pid, scope, length_ms, signal))
 
@@ -132,11 +136,11 @@ using AgentNews = std::variant<PlaceKnown, StateChanged, SignalSent, SignalRecei
                                CoordinatorLost, TookOver, LedAgain, StopTyped, WindowChanged, Suspended,
                                Resumed, WorkerEnded, TimerExpired, RefusedCaller>;
 
-// How loud a line is, as LauncherLog has it.
+// LogLevel: how loud a line is, as LauncherLog has it.
 enum class LogLevel { debug, info, warn };
 
-// A feature asks this of its agent, or has it do this; from handlers of the executor and from the feature's
-// moments.
+// AgentControls are what a feature may ask of its agent, or have it do; called from handlers of the executor
+// and from the feature's moments.
 class AgentControls {
   public:
     virtual boost::asio::any_io_executor executor() = 0;
@@ -147,37 +151,37 @@ class AgentControls {
     virtual RoundWorkers* round() = 0;  // the last one; nullptr before the first
     virtual AgentStatus status() const = 0;
     virtual void say(LogLevel level, const std::string& line) = 0;
-    // The launcher was sent this signal, which ends the job; `impatient`: by a user who does not want to wait
-    // any more.
+    // Ends the job as this signal to the launcher does; `impatient`: by a user who does not want to wait any
+    // more.
     virtual void end_by(int signal, bool impatient) = 0;
-    // The job's time is over, for this reason: it ends as by SIGTERM.
+    // Ends the job as by SIGTERM, since its time is over, for this reason.
     virtual void time_is_over(const std::string& why) = 0;
-    // A worker of this node has failed, though it has not ended; `why` is a sentence.
+    // Takes a worker as failed, though it has not ended; `why` is a sentence.
     virtual void worker_hangs(int local_rank, const std::string& why) = 0;
-    // Sends it to the coordinator.
+    // Sends the message to the coordinator.
     virtual void send(const ControlMessage& message) = 0;
-    // All features learn it.
+    // Tells all features the news.
     virtual void tell(const AgentNews& news) = 0;
 
   protected:
     ~AgentControls() = default;
 };
 
-// The launcher's own streams, for the rank of --tty.
+// LauncherStreams: the launcher's own streams, for the rank of --tty.
 struct LauncherStreams {
     std::optional<GivenDescriptor> terminal;  // in place of the launcher's, if its input is one
     bool output_is_terminal = false;
     bool error_is_terminal = false;
 };
 
-// Features give these to the workers of a round.
+// RoundAdditions: what features give to the workers of a round.
 struct RoundAdditions {
     Environment unless_set = {};  // a variable that the user has set stays as it is
-    Environment over = {};        // these are over the user's
+    Environment over = {};        // a variable of the user's is replaced
     LauncherStreams launcher = {};
 };
 
-// The features of a launcher are made from this, once its options and this machine are known.
+// FeatureInputs: what the features of a launcher are made from, once its options and this machine are known.
 struct FeatureInputs {
     const LaunchOptions& options;
     LauncherLog& log;
@@ -185,18 +189,18 @@ struct FeatureInputs {
     std::chrono::steady_clock::time_point start;         // of this launcher
     std::chrono::steady_clock::time_point options_read;  // when the command line was understood
     std::optional<std::uint16_t> health_port = {};       // of TORCHELASTIC_HEALTH_CHECK_PORT
-    ListenScope health_scope = ListenScope::any;         // who may reach that
-    std::optional<AppendedFile> event_log = {};          // of --events; whoever writes it takes it
+    ListenScope health_scope = ListenScope::any;         // where the health port may be reached from
+    std::optional<AppendedFile> event_log = {};          // of --events; taken by the feature that writes it
     bool checks_node = false;                            // --check
     std::vector<std::string> command = {};               // the launcher's own words
-    std::shared_ptr<DetachedStart> detached = {};        // what --detach fills in; nullptr: nobody detaches
+    std::shared_ptr<DetachedStart> detached = {};        // what --detach fills in; nullptr without --detach
 };
 
 class Feature {
   public:
     virtual ~Feature() = default;
 
-    // True if the result given to ended() is to have the ends of the ranks of all nodes, which the
+    // Returns true if the result given to ended() is to have the ends of the ranks of all nodes, which the
     // coordinator then sends.
     virtual bool wants_all_ranks() const { return false; }
 
@@ -211,22 +215,23 @@ class Feature {
     // Returns one line about trouble, if there was any, which is shown.
     virtual std::optional<std::string> ended(const JobResult&) { return std::nullopt; }
 
-    // The agent ends, however that came about: the feature lets go of everything that it has of its executor.
+    // Tells that the agent ends, for whatever reason: the feature lets go of everything that it has of the
+    // agent's executor.
     virtual void agent_leaves() {}
 
-    // Adds what somebody else has to remove if this launcher is killed; asked when a round begins, and when
+    // Adds what another process has to remove if this launcher is killed; asked when a round begins, and when
     // it is over.
     virtual void add_to(LauncherTraces&) const {}
 
-    // The launcher ends before there was an agent, for this reason.
+    // Tells that the launcher ends before there was an agent, for this reason.
     virtual void launch_failed(int exit_code, std::string_view reason) {
         static_cast<void>(exit_code), static_cast<void>(reason);
     }
-    // The launcher goes on in another process (--detach), and this one only waits for it.
+    // Tells that the launcher goes on in another process (--detach), and this one only waits for it.
     virtual void goes_on_elsewhere() {}
 };
 
-// These are the features of one launcher, called in the order in which they are here. They outlive it.
+// Features are those of one launcher, which they outlive; called in the order in which they are here.
 class Features {
   public:
     Features() = default;
@@ -238,7 +243,7 @@ class Features {
         for (const Feature* one : all_) wanted = wanted || one->wants_all_ranks();
         return wanted;
     }
-    // Returns the first reason; empty: the node is fit.
+    // Returns the first reason for which the node is unfit; empty: the node is fit.
     std::string unfit() const {
         for (Feature* one : all_) {
             if (auto why = one->unfit()) return *why;
@@ -250,7 +255,7 @@ class Features {
     void at(Moment moment, Arguments&&... arguments) const {
         for (Feature* one : all_) (one->*moment)(arguments...);
     }
-    // The lines that are to be shown.
+    // Returns the lines that are to be shown.
     std::vector<std::string> ended(const JobResult& result) const {
         std::vector<std::string> lines;
         for (Feature* one : all_) {

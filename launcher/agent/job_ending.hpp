@@ -1,5 +1,5 @@
-// JobEnding: what an agent knows of its job when it ends, and what follows from that: exit code, last
-// sentence, report, result. The agent fills it in. Pure.
+// A JobEnding has what an agent knows of its job when it ends. From it follow exit code, last sentence,
+// report and result. The agent fills it in. Pure.
 #pragma once
 
 #include <chrono>
@@ -21,11 +21,11 @@ struct JobEnding : JobResult {
     std::optional<Finish> finish;    // the coordinator's last word, if it came
     std::optional<Refused> refusal;  // why this node never became part of the job
     int signal = 0;                  // the first terminating signal that this agent was sent
-    std::string signal_reason;       // why it acts as if it had been, where nobody has sent that signal
-    std::string no_successor;        // why this node has no coordinator any more, where others may have one
-    bool joined = false;             // a round began here
-    RoundReady round;                // the last one
-    std::string logs;                // of the cause's worker, as the report says it
+    std::string signal_reason;  // why the agent acts as if it had been sent one, where no process has sent it
+    std::string no_successor;   // why this node has no coordinator any more, where other nodes may have one
+    bool joined = false;        // a round began here
+    RoundReady round;           // the last one
+    std::string logs;           // of the cause's worker, as the report says it
     std::chrono::seconds utc_offset{0};  // of the time zone in which the cause's time is shown
 };
 
@@ -38,7 +38,7 @@ struct Verdict {
 
 Verdict verdict_of(const JobEnding& ending);
 
-// Makes the input of failure_report; only where there is a cause.
+// Makes the input of failure_report; called only where there is a cause.
 ReportFacts report_facts(const JobEnding& ending, const Verdict& verdict, const std::string& entry_name);
 
 // Makes what the result file and the features get.

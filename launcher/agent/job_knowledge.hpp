@@ -1,5 +1,5 @@
-// JobKnowledge has what an agent has learnt of its job, and what that means. Pure; what happens then is the
-// AgentMachine's.
+// JobKnowledge has what an agent has learnt of its job, and what that means. What happens then is the
+// AgentMachine's. Pure.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +21,24 @@ class JobKnowledge {
   public:
     explicit JobKnowledge(std::int64_t start_unix_ms) { known_.start_unix_ms = start_unix_ms; }
 
-    // Keeps what the coordinator says; texts of a round, which become the workers', harmless. Nothing if the
-    // machine need not hear of it.
+    // Keeps what the coordinator says; the texts of a round, which become the workers', are made harmless.
+    // Returns nothing if the machine need not hear of the message.
     std::optional<AgentEvent> learn(const ControlMessage& message);
 
-    // A worker of this node has failed; told when it has, and again with what is known once all are gone.
+    // Takes a failure of a worker of this node: when it has failed, and again with what is known once all are
+    // gone.
     AgentEvent learn_failure(const Failure& failure);
-    // A terminating signal has come for this agent; `impatient`: of a user who does not want to wait any
-    // more.
+    // Takes a terminating signal to this agent; `impatient`: of a user who does not want to wait any more.
     AgentEvent learn_signal(int signal, bool impatient);
-    // Returns what the user is told of it at once, before it is learnt; empty where no worker has to end,
-    // where it changes nothing, and where another node says it on the screen that all share.
+    // Returns what the user is told of the signal at once, before it is learnt. Empty where no worker has to
+    // end, where the signal changes nothing, and where another node says it on the screen that all share.
     std::string notice_of(int signal, AgentState state, const LaunchOptions& options) const;
-    // It is to act as if it had been sent SIGTERM, for this reason.
+    // Takes the reason for which the agent is to act as if it had been sent SIGTERM.
     AgentEvent learn_time_is_over(const std::string& reason);
-    // The job is never joined, for this reason.
+    // Takes the reason for which the job is never joined.
     AgentEvent learn_refusal(const Refused& refused);
-    // While a round ran the coordinator was lost, or this node by it; perhaps that is the cause of all. False
-    // if something was the cause before.
+    // Takes the loss of the coordinator, or of this node by it, while a round ran; perhaps that is the cause
+    // of all. Returns false if something was the cause before.
     bool learn_loss(const CoordinatorLoss& loss, const LaunchOptions& options);
 
     const RoundReady& round() const { return known_.round; }
@@ -46,18 +46,18 @@ class JobKnowledge {
     const std::optional<Failure>& own_failure() const { return own_failure_; }
     int signal() const { return known_.signal; }
     bool is_hurried() const { return hurried_; }
-    // The coordinator or this agent has said the last word; else nobody says goodbye to the coordinator,
-    // since the job still gathers, or that word did not come.
+    // Returns true if the coordinator or this agent has said the last word. Otherwise no goodbye is said to
+    // the coordinator, since the job still gathers, or that word did not come.
     bool has_last_word() const { return known_.finish || known_.refusal; }
 
     // Returns what the coordinator is told where the machine says so; nothing for actions that tell it
     // nothing, or how the workers have ended.
     std::optional<ControlMessage> message_for(AgentAction action) const;
 
-    // A signal that one agent was sent reaches the workers of all nodes; everything else ends them by
-    // SIGTERM.
+    // Returns the signal that ends the workers: a signal that one agent was sent reaches the workers of all
+    // nodes; for every other cause it is SIGTERM.
     int stop_signal() const;
-    // Why workers are stopped, as far as is known, in words that go behind others.
+    // Returns why workers are stopped, as far as is known, in words that go behind others.
     std::string stop_reason() const;
 
     AgentStatus status(AgentState state, std::vector<WorkerStatus> workers) const;

@@ -34,24 +34,24 @@
 namespace ddprun {
 inline namespace launch {
 
-// One worker runs this; its place in the round is not known yet.
+// WorkerPlan: what one worker runs; its place in the round is not known yet.
 struct WorkerPlan {
     std::vector<std::string> argv;
     Environment additions;  // over the inherited environment: devices, OMP_NUM_THREADS
     CpuList cpus;           // as WorkerSpec has these two
     int memory_node = -1;
-    std::string place;            // where that is, in words; empty where nobody asks
+    std::string place;  // where `cpus` and `memory_node` are, in words; empty where that is not asked for
     bool sees_one_gpu = false;    // of several that the node has, by --gpu-bind
-    bool is_beyond_gpus = false;  // its local rank is none of theirs
+    bool is_beyond_gpus = false;  // its local rank is beyond the node's GPUs
 };
 
-// The ranks that --program names run this, in place of LaunchOptions::workers.
+// RankPlan: what the ranks that --program names run, in place of LaunchOptions::workers.
 struct RankPlan {
     RankCommand where;
     std::vector<WorkerPlan> workers;  // one for each local rank
 };
 
-// Only some ranks have this variable.
+// RankVariable: a variable that only some ranks have.
 struct RankVariable {
     RankSet ranks;
     bool local = false;  // `ranks` are local ones
@@ -61,23 +61,24 @@ struct RankVariable {
     bool names(int rank, int local_rank) const { return ranks.contains(local ? local_rank : rank); }
 };
 
-// Says which agent hosts the coordinator.
+// Hosting says which agent hosts the coordinator.
 enum class Hosting {
-    by_number,  // that of node 0
-    yes,        // this one
-    if_first,   // this one, unless another one on this machine has the port already
-    if_here,    // this one, if the name where they meet turns out to be this machine's; then as if_first
-    no,         // another one
+    by_number,  // the agent of node 0
+    yes,        // this agent
+    if_first,   // this agent, unless another one on this machine has the port already
+    if_here,    // this agent, if the name where they meet turns out to be this machine's; then as if_first
+    no,         // another agent
 };
 
-// It says how workers of a job of several nodes reach the store.
+// StoreAccess says how workers of a job of several nodes reach the store.
 enum class StoreAccess {
     automatic,  // wants_sealed_store() says; decided before an agent runs
     door,       // by way of their own agent
     direct,     // at MASTER_ADDR, which is node 0's own
 };
 
-// When the job has to end, and when its workers are told so; see launcher/features/time_limit.hpp.
+// TimeLimitOptions: when the job has to end, and when its workers are told so; see
+// launcher/features/time_limit.hpp.
 struct TimeLimitOptions {
     std::optional<std::chrono::milliseconds> limit;  // of the job, from the launcher's start
     std::string limit_text;                          // as the user wrote it
@@ -87,7 +88,7 @@ struct TimeLimitOptions {
     std::optional<std::int64_t> scheduler_end_unix_ms;
 };
 
-// These ranks read the launcher's own standard input; everybody else has /dev/null.
+// StandardInput: which ranks read the launcher's own standard input; all others have /dev/null.
 struct StandardInput {
     bool all = false;
     std::optional<int> rank = {};  // the global one
@@ -97,83 +98,87 @@ struct LaunchOptions {
     int nnodes = 1;         // at most
     Elasticity elasticity;  // node 0's counts, but for the least number, which all must give
     std::optional<SecretKey>
-        key;  // of the job: its agents prove to each other that they have it; nothing: they prove nothing
+        key;  // of the job: its agents prove to each other that they have it; none: they prove nothing
     bool failover = true;  // another node may host the coordinator when its node is lost
     int node_rank = 0;     // kUnnumbered until the coordinator says it
     HostList host_list;    // by which nodes are numbered that have none; else of the hosts of nodes 0, 1, …
     std::string rank_order;  // Hello's
     Hosting hosting = Hosting::by_number;
     std::optional<EtcdOptions>
-        etcd;  // where it is elected who hosts; `hosting` is no until then, `master` unknown
-    // It is MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free one is taken.
+        etcd;  // where the host is elected; until then `hosting` is no, and `master` is unknown
+    // master: MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free port is
+    // taken.
     Endpoint master{"127.0.0.1", 0};
     bool is_master_unresolved = false;  // on this node, so far
     OwnAddress own_address;             // towards other nodes
-    // There are so many ports from master.port on; the coordinator has the first of them that is free where
-    // it is hosted.
+    // master_ports: how many ports from master.port on may be the coordinator's. The coordinator has the
+    // first of them that is free on its host.
     int master_ports = 1;
     std::optional<PortRange>
         port_range;     // for listeners without a port of their own; nothing: the kernel chooses
     ListenPlan listen;  // of node 0: where it hosts the rendezvous
     StoreAccess store_access = StoreAccess::automatic;  // of node 0
     std::vector<std::string> command;                   // the program and its arguments as the user gave them
-    std::vector<std::string> program_words;             // those of its words that nodes must have alike
+    std::vector<std::string> program_words;             // the words of `command` that nodes must have alike
     bool allow_different = false;                       // other nodes may run something else
     bool strict_env = false;                            // of node 0: no job of nodes that differ
     std::string run_id = "none";
     std::string role = "default";
     std::chrono::milliseconds join_timeout = kDefaultJoinTimeout;
-    std::chrono::milliseconds join_spent{0};     // of it, on names, before there was an agent
+    std::chrono::milliseconds join_spent{0};     // of join_timeout, on names, before there was an agent
     std::chrono::milliseconds heartbeat{5'000};  // how long a node may be silent; node 0's counts
     std::chrono::milliseconds grace_period{30'000};
-    std::chrono::milliseconds lost_grace{5'000};  // once the coordinator is lost; no longer than the other
+    std::chrono::milliseconds lost_grace{5'000};  // once the coordinator is lost; at most grace_period
     RestartOptions restarts;                      // node 0's count
     std::string on_failure;     // the program that is asked about failures; node 0's counts; empty: none
     std::string progress_file;  // its change during a round is progress; empty: none
     std::chrono::steady_clock::time_point start;  // of this launcher …
     std::int64_t start_unix_s = 0;                // … and by the wall clock
-    TimeLimitOptions times;                       // node 0's count …
-    std::optional<ExitWaitOptions> exit_wait;     // … as do these
-    // Signals that end the job: the workers get the same one, then the grace runs.
+    TimeLimitOptions times;                       // node 0's count
+    std::optional<ExitWaitOptions> exit_wait;     // node 0's count
+    // terminating_signals end the job: the workers get the same signal, then the grace runs.
     std::vector<int> terminating_signals;
-    // Signals that do not end it: received by the launcher -> sent to every worker of the job.
+    // forwarded_signals do not end the job: received by the launcher -> sent to every worker of the job.
     std::map<int, int> forwarded_signals;
-    // After these of them a job whose workers all end with 0 is to be run again (kExitPreempted).
+    // requeue_signals: after one of these a job whose workers all end with 0 is to be run again
+    // (kExitPreempted).
     std::set<int> requeue_signals;
     SignalScope signal_scope = SignalScope::automatic;
     OutputPlan output;
     RunFolderWork in_run_folder;  // empty: nothing
-    // srun or the like has started the agents of all nodes, and shows on one screen what they say.
+    // shares_screen: srun or the like has started the agents of all nodes, and shows on one screen what they
+    // say.
     bool shares_screen = false;
-    bool is_started = false;         // ddprun itself has started them (--hosts)
+    bool is_started = false;         // ddprun itself has started the agents (--hosts)
     std::vector<RankPlan> programs;  // the first that names a rank counts
     std::vector<Wrap> wraps;
     std::optional<int> tty_rank;   // the global rank that has the launcher's own stdin, stdout and stderr
     StandardInput standard_input;  // where there is no tty_rank
-    // The program that all workers read from their standard inputs; nothing: theirs are files.
+    // read_program: the program that all workers read from their standard inputs; nothing: their programs are
+    // files.
     std::shared_ptr<const std::string> read_program;
     bool virtual_local_rank = false;    // LOCAL_RANK is 0 for all
-    bool exits_with_one = false;        // whatever the failure; a wrong command line excepted
-    std::string unfit;                  // what --check has found: the agent only says so to the others
-    std::optional<int> told_exit_code;  // a worker that ends with it has told the user why: no report does
+    bool exits_with_one = false;        // whatever the failure, except for a wrong command line
+    std::string unfit;                  // what --check has found: the agent only tells it to the other nodes
+    std::optional<int> told_exit_code;  // a worker that ends with it has told the user why: no report follows
     std::string result_file;            // empty: none
     std::string own_error_file;         // the launcher's own TORCHELASTIC_ERROR_FILE; empty: none
-    // The watchdog's pipe is at this place; empty: a new one; nothing: there is no watchdog.
+    // timer_place: where the watchdog's pipe is; empty: a new one; nothing: there is no watchdog.
     std::optional<std::string> timer_place;
     std::string entry_name;           // what reports call the program
     bool run_path = false;            // Python runs it as a path
     std::string legacy_launch;        // its argument with the local rank; empty: none
-    std::string python_script;        // the file that it runs; empty: a module, or no Python
+    std::string python_script;        // the file that Python runs; empty: a module, or no Python
     std::string interpreter;          // the Python that runs the workers, in words; empty: none, or not found
     std::vector<WorkerPlan> workers;  // one for each local rank
-    std::vector<std::string> placement_remarks;  // what of it cannot be, in lines
+    std::vector<std::string> placement_remarks;  // what cannot be placed as asked, in lines
     Environment environment;                     // what workers inherit
-    std::vector<RankVariable> rank_variables;    // over that, and over WorkerPlan::additions
+    std::vector<RankVariable> rank_variables;    // over `environment` and WorkerPlan::additions
     bool hangup_ignored = false;         // SIGHUP was ignored when the launcher was entered, and stays so
-    bool local_cache = false;            // compilers of the workers keep theirs in a LocalCache
+    bool local_cache = false;            // compilers of the workers keep their caches in a LocalCache
     std::uint64_t open_files = 0;        // the workers' soft limit of descriptors; 0: the launcher's own
-    bool terminal_stop_ignored = false;  // SIGTSTP was, and stays so
-    OptionOrigins origins;               // where those that are not the defaults come from
+    bool terminal_stop_ignored = false;  // SIGTSTP was ignored, and stays so
+    OptionOrigins origins;               // where the options that are not the defaults come from
     std::string
         master_source;  // the variable or the file that has said where node 0 is; empty: the command line
 

@@ -1,6 +1,6 @@
-// A node tells its traits so that nodes can be compared: the program's file and how it is run, variables that
-// change how workers run, the GPUs. The parsers are pure; node_traits() reads the files, in parts and once,
-// for jobs of several nodes.
+// node_traits() makes what a node tells of itself so that nodes can be compared: the program's file and how
+// it is run, variables that change how workers run, the GPUs. The parsers are pure; node_traits() reads the
+// files, in parts and once, for jobs of several nodes.
 #pragma once
 
 #include <cstddef>
@@ -16,20 +16,21 @@
 namespace ddprun {
 inline namespace launch {
 
-// So much of a large file is read at its beginning, where a linker leaves the build's mark, and at its end.
+// kContentsRead: how much of a large file is read at its beginning, where a linker leaves the build's mark,
+// and at its end.
 inline constexpr std::size_t kContentsRead = 256 * 1024;
-// GPUs that are looked at.
+// kMaxGpusRead: how many GPUs are looked at.
 inline constexpr std::size_t kMaxGpusRead = 64;
 
 // Returns at most kMaxNodeTraits: files and GPUs, then the variables by name.
 std::vector<NodeTrait> node_traits(const LaunchOptions& options,
                                    const std::filesystem::path& driver = "/proc/driver/nvidia");
 
-// NCCL_*, CUDA_*, PYTHON* and OMP_*, but for those that are different on every node or rank.
+// Returns NCCL_*, CUDA_*, PYTHON* and OMP_*, but for those that are different on every node or rank.
 std::vector<NodeTrait> traits_of(const Environment& environment);
 
-// The value as it is; of a long one the beginning and a digest of all, of one whose name says that it is
-// secret a digest only.
+// Returns the value as it is; of a long one the beginning and a digest of all; only a digest if the name says
+// that the value is secret.
 std::string variable_trait(std::string_view name, const std::string& value);
 
 // Returns "8c7a91d2e6f00b13, 30216 bytes"; nothing for what is no regular file, or cannot be read.

@@ -1,4 +1,5 @@
-// Where the value of an option comes from, for texts that show it or complain about it. Plain values.
+// An OptionOrigin says where the value of an option comes from, for texts that show it or complain about it.
+// Plain values.
 #pragma once
 
 #include <map>
@@ -7,7 +8,7 @@
 namespace ddprun {
 inline namespace launch {
 
-// They stand from the weakest to the strongest.
+// OptionSource: the sources from the weakest to the strongest.
 enum class OptionSource { standard, config_file, variable, command_line };
 
 struct OptionOrigin {
@@ -17,7 +18,8 @@ struct OptionOrigin {
     bool operator==(const OptionOrigin&) const = default;
 };
 
-// The key is the option's first long name ("--nnodes"). An option that is not in it has its default.
+// OptionOrigins: the key is the option's first long name ("--nnodes"). An option that is not in it has its
+// default.
 using OptionOrigins = std::map<std::string, OptionOrigin>;
 
 }  // namespace launch

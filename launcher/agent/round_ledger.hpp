@@ -1,4 +1,4 @@
-// The RoundLedger has what is known of this node's workers in one round: who ends, how each of them ended,
+// The RoundLedger has what is known of this node's workers in one round: which end, how each of them ended,
 // which failed first, and what came of it all. Pure; RoundWorkers writes it and asks.
 //
 // Which failure was the node's first is decided by FirstFailure, as far as it concerns workers of this node;
@@ -19,7 +19,7 @@ inline namespace launch {
 
 class RoundLedger {
   public:
-    // A life that ended, see LifeWatch, and what the system says of its worker.
+    // A Death is a life that ended, see LifeWatch, and what the system says of its worker.
     struct Death {
         int local_rank = 0;
         std::uint64_t life = 0;
@@ -27,49 +27,49 @@ class RoundLedger {
         bool is_ending = false;
     };
 
-    // An entry says what the end of a worker means.
+    // An Entry says what the end of a worker means.
     struct Entry {
         RankEnd end;
-        bool is_first = false;  // nobody has failed or was told to end before
+        bool is_first = false;  // no worker has failed or was told to end before
         bool is_first_success = false;
-        Failure* failure = nullptr;  // its own, to be filled in further, if it may be the node's first
+        Failure* failure = nullptr;  // to be filled in further, if it may be the node's first
     };
 
-    // `progress`: the state of the progress file now.
+    // RoundLedger: `progress` is the state of the progress file now.
     RoundLedger(int node_rank, std::string host, RoundReady place, std::string progress);
 
-    // A failure was told, or the workers to end: a worker that ends now is no suspect.
+    // Returns true if a failure was told, or the workers to end: a worker that ends now is no suspect.
     bool is_settled() const { return settled_; }
 
-    // Each death as the others may be told of it; first those of workers whose end is not known, since how
-    // the others ended is, so they are no suspects: perhaps they ended because of these.
+    // Returns each death as the others may be told of it. First come the workers whose end is not known: how
+    // the others ended is known, so they are no suspects; perhaps they ended because of the first ones.
     std::vector<WorkerDying> see(std::vector<Death> deaths);
 
-    // The last look before the first signal of ours: these end by themselves. Returns those that only this
-    // look has shown.
+    // Settles which workers end by themselves, at the last look before the first signal of ours. Returns
+    // those that only this look has shown.
     std::vector<int> settle(const std::vector<int>& ending);
 
-    // The workers are told to end by this signal.
+    // Takes note that the workers are told to end by this signal.
     void stop(int signal);
 
-    // A worker could not be started, so the others were killed.
+    // Returns the failure of a worker that could not be started, so that the others were killed.
     Failure refused(const WorkerStartFailure& refused, std::int64_t unix_time_ms);
 
-    // A worker counts as failed, which runs; to be filled in further.
+    // Returns the failure of a worker that runs and counts as failed, to be filled in further.
     Failure& hangs(const WorkerStatus& worker, const std::string& why, std::int64_t unix_time_ms);
 
     Entry ended(const WorkerEnd& end, std::int64_t unix_time_ms);
 
-    // One for each worker that has ended.
+    // Returns one end for each worker that has ended.
     const std::vector<RankEnd>& ends() const { return ends_; }
-    // Returns those, and these that run, by local rank.
+    // Returns the workers that have ended, and `running`, by local rank.
     std::vector<WorkerStatus> status(std::vector<WorkerStatus> running) const;
-    // True if every worker ended with 0 so far.
+    // Returns true if every worker ended with 0 so far.
     bool all_zero() const;
-    // The node's first, as far as is known.
+    // Returns the node's first failure, as far as is known.
     std::optional<Failure> failure() const;
-    // Returns what the coordinator is told when all are gone; `progress` is the state of the progress file
-    // then.
+    // Returns what the coordinator is told when all workers are gone; `progress` is the state of the progress
+    // file then.
     WorkersGone gone(const std::string& progress) const;
 
   private:

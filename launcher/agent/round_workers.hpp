@@ -1,9 +1,9 @@
 // RoundWorkers are this node's workers of one round, from their ranks to how each of them ended.
 //
-// It starts the WorkerGroup with what worker_placement.hpp says, stops it, and asks for evidence of what
-// failed; what it came to stands in the RoundLedger. It decides nothing. The agent makes a new one for every
-// round, and uses it and its LifeWatch on its thread; `options`, `runner`, `pump`, `features` and the
-// observer outlive it.
+// RoundWorkers starts the WorkerGroup with what worker_placement.hpp says, stops it, and asks for evidence of
+// what failed; the outcome stands in the RoundLedger. RoundWorkers decides nothing. The agent makes a new one
+// for every round, and uses it and its LifeWatch on its thread; `options`, `runner`, `pump`, `features` and
+// the observer outlive it.
 #pragma once
 
 #include <atomic>
@@ -36,9 +36,9 @@ inline namespace launch {
 // LifeWatch is the agent's side of a LifeTable, for the workers of one round.
 //
 // For each slot that a worker holds, a thread sleeps on its word, so that the agent hears of a death while
-// the kernel still frees the memory of the dead; as long as nobody dies, none of them runs. One more waits
-// for workers that take their slot: most programs never do. RoundWorkers owns the watch, makes one for each
-// round, and calls everything on the agent's thread.
+// the kernel still frees the memory of the dead process. As long as no worker dies, none of the threads runs.
+// A further thread waits for workers that take their slot: most programs never do. RoundWorkers owns the
+// watch, makes one for each round, and calls everything on the agent's thread.
 class LifeWatch {
   public:
     struct Death {
@@ -62,9 +62,9 @@ class LifeWatch {
     // has no thread for a slot, a death is only seen by take().
     void start();
 
-    // The deaths that were not taken before, in the order in which they were seen. Looks at all slots, so
-    // that what happened before the call is among them even if no thread has run yet. At most kMaxLostLives
-    // in the life of the watch.
+    // Returns the deaths that were not taken before, in the order in which they were seen. Looks at all
+    // slots, so that what happened before the call is among them even if no thread has run yet. At most
+    // kMaxLostLives in the life of the watch.
     std::vector<Death> take();
 
     // Tells the workers of this node that a life was lost, here or elsewhere; 0 and what the table has no
@@ -91,17 +91,18 @@ class LifeWatch {
     Alive alive_;
 };
 
-// Is told what becomes of the workers of a round.
+// A RoundObserver is told what becomes of the workers of a round.
 class RoundObserver {
   public:
-    // The first worker of this node failed by itself, or could not be started.
+    // Tells that the first worker of this node failed by itself, or could not be started.
     virtual void workers_fail(const Failure& failure) = 0;
-    // Nothing of this node's workers is left but these (normally none), and all they printed was taken over.
+    // Tells that nothing of this node's workers is left but these (normally none), and that all they printed
+    // was taken over.
     virtual void workers_gone(const std::vector<UnkillableWorker>& unkillable) = 0;
-    // The coordinator is to hear of this: WorkerDying as soon as it is seen that a worker ends, which is long
-    // before its end is known (those that were ending already when workers_fail() came, stop() or kill_now()
-    // are told of directly after that, others not any more); RankSucceeded when the first rank of this node
-    // has ended with 0.
+    // Sends what the coordinator is to hear of. WorkerDying: a worker ends, sent as soon as that is seen,
+    // long before its end is known. Workers that were ending already when workers_fail() came, or stop() or
+    // kill_now(), are told of directly after that, others not any more. RankSucceeded: the first rank of this
+    // node has ended with 0.
     virtual void send(const ControlMessage& message) = 0;
     virtual void say(LogLevel level, const std::string& line) = 0;
 
@@ -111,22 +112,22 @@ class RoundObserver {
 
 class RoundWorkers final : private GroupObserver {
   public:
-    // `station`: what all workers of this node have in common; the key of their mesh is made here. `oom`:
-    // where the kernel counts whom it kills in this launcher's cgroup.
+    // RoundWorkers: `station` is what all workers of this node have in common; the key of their mesh is made
+    // here. `oom`: where the kernel counts the processes that it kills in this launcher's cgroup.
     RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner, OutputPump& pump,
                  const LaunchOptions& options, const RoundReady& place, WorkerStation station, OomSources oom,
                  const Features& features, RoundObserver& observer);
     RoundWorkers(const RoundWorkers&) = delete;
     RoundWorkers& operator=(const RoundWorkers&) = delete;
 
-    // Starts all of them. What goes wrong is reported by workers_fail() before start returns; workers_gone()
-    // comes in any case, and may destroy this.
+    // Starts all workers. What goes wrong is reported by workers_fail() before start returns; workers_gone()
+    // comes in any case, and may destroy this object.
     void start();
 
     void stop(int signal);
     void hasten(std::chrono::milliseconds most) { group_.hasten(most); }
     bool is_over() const { return open_steps_ == 0; }
-    // This worker has failed, though it has not ended, if that is the first failure.
+    // Takes this worker as failed, though it has not ended, if that is the first failure.
     void hangs(int local_rank, const std::string& why);
     void kill_now();
     void freeze() { group_.freeze(); }
@@ -136,27 +137,27 @@ class RoundWorkers final : private GroupObserver {
     // node (perhaps in another round), the last words of the failed that are to be on the screen.
     void hear(const ControlMessage& message);
 
-    // See WorkerGroup.
     bool nothing_left() const { return group_.nothing_left(); }
-    // What the last sweep could not end.
+    // Returns what the last sweep could not end.
     const std::vector<UnkillableWorker>& unkillable() const { return unkillable_; }
-    // When workers_gone() comes, its failure() is complete; and it may be another one then than
-    // workers_fail() told of.
+    // Returns the ledger. When workers_gone() comes, its failure() is complete; it may differ then from the
+    // one that workers_fail() told of.
     const RoundLedger& ledger() const { return ledger_; }
     WorkersGone gone() const;
-    // Returns all of them, by local rank.
+    // Returns all workers, by local rank.
     std::vector<WorkerStatus> status() const { return ledger_.status(group_.running_workers()); }
-    // Where what a failing worker of this node printed is, in words; empty if there are no such files.
+    // Returns where the output of a failing worker of this node is, in words; empty if there are no such
+    // files.
     std::string logs_of(const Failure& failure) const;
-    // The error file of a worker that failed as it is; empty without one.
+    // Returns the error file of a worker that failed as it is; empty without one.
     std::string error_file_text(int rank) const;
 
   private:
-    // Says what this launcher leaves if it is killed now.
+    // Tells what this launcher leaves if it is killed now.
     void tell_traces();
     std::optional<WorkerStartFailure> start_group();
     void prepare();
-    // Starts those from local rank `first` up to `end`. Throws what the system refuses.
+    // Starts the workers from local rank `first` up to `end`. Throws what the system refuses.
     std::optional<WorkerStartFailure> start_some(int first, int end);
     void look_for_deaths();
     std::vector<int> settle();

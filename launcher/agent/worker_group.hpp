@@ -1,19 +1,18 @@
 // A WorkerGroup has the workers of this node in one round, started and stopped as a unit.
 //
-// Reports what happened and carries out what it is told; it never decides to stop or to restart (the agent
-// does). Driven by one thread, the one that runs `executor`; every callback comes from there and never from
-// inside a call of the group's own functions. Calling the group from a callback is allowed, destroying it as
-// well. The agent owns it and makes a new one for every round. Destroyed early, it kills what is left and
-// reports nothing more.
+// The group reports what happened and carries out what it is told; it never decides to stop or to restart
+// (the agent does). The thread that runs `executor` drives it; every callback comes from there and
+// never from inside a call of the group's own functions. Calling the group from a callback is allowed,
+// destroying it as well. The agent owns it and makes a new one for every round. Destroyed early, it kills
+// what is left and reports nothing more.
 //
-// Life: start_all once; then worker ends, each reported once; then all gone, reported once. The start of a
-// stop is the signal as the SignalScope says (with SIGCONT to every process group behind it, since a stopped
-// process acts on nothing else), at half the grace period SIGTERM to every process group that is left, after
-// it SIGKILL, and kKillTimeout later even an unkillable process is given up, by name.
-// All gone means all: before it is reported, the runner has swept away what workers started in sessions of
-// their own.
+// Life: start_all once; then worker ends, each reported once; then all gone, reported once. A stop begins
+// with the signal as the SignalScope says, with SIGCONT to every process group behind it, since a stopped
+// process acts on nothing else. At half the grace period SIGTERM goes to every process group that is left, at
+// its end SIGKILL. kKillTimeout later even an unkillable process is given up, by name. All gone means all:
+// before it is reported, the runner has swept away what workers started in sessions of their own.
 //
-// What a worker leaves behind in its process group is killed as soon as the worker itself has ended; during a
+// What a worker leaves behind in its process group is killed as soon as the worker itself has ended. During a
 // stop it gets SIGTERM, if the signal has not reached it before, and has the rest of the grace period, since
 // a wrapper script often dies before the program it wraps has saved its state.
 //
@@ -38,11 +37,11 @@
 namespace ddprun {
 inline namespace launch {
 
-// A signal was sent to the launcher.
+// StopNotice: a signal was sent to the launcher, or something else ends the workers.
 struct StopNotice {
-    int ranks = 0;            // that end, …
+    int ranks = 0;            // how many end, …
     bool is_of_node = false;  // … which are those of this node
-    int signal = 0;           // by which they are asked to; 0: something else has ended them
+    int signal = 0;           // by which the workers are asked to end; 0: something else has ended them
     std::chrono::milliseconds grace_period{0};
     bool is_interrupt = false;         // so that another one is impatience, …
     bool is_impatience_local = false;  // … which concerns this node alone
@@ -60,45 +59,45 @@ struct GraceNotice {
     bool is_over = false;  // else half of it has passed
 };
 
-// "ranks 0,3 have not ended 15 s after SIGTERM; SIGKILL in 15 s (--grace 30)".
+// Returns "ranks 0,3 have not ended 15 s after SIGTERM; SIGKILL in 15 s (--grace 30)".
 std::string to_text(const GraceNotice& notice);
 
-// It says how one worker ended.
+// WorkerEnd says how one worker ended.
 struct WorkerEnd {
     int rank = 0;
     int local_rank = 0;
     pid_t pid = 0;
     ExitStatus status;
-    // It ended after stop() or kill_now(), and by no signal that the group had not sent: so it is no failure
-    // of its own.
+    // stopped_by_us: the worker ended after stop() or kill_now(), and by no signal that the group had not
+    // sent. Then its end is no failure of its own.
     bool stopped_by_us = false;
     bool outlasted_grace = false;  // by the SIGKILL at the end of the grace period
     std::chrono::nanoseconds wall_time{0};
-    ResourceUse use;  // zeros where nobody knows
+    ResourceUse use;  // zeros where it is not known
 };
 
-// The worker that could not be started.
+// WorkerStartFailure: the worker that could not be started.
 struct WorkerStartFailure {
     int rank = 0;
     int local_rank = 0;
     StartFailure failure;
 };
 
-// A process that is still there kKillTimeout after SIGKILL.
+// An UnkillableWorker is a process that is still there kKillTimeout after SIGKILL.
 struct UnkillableWorker : Survivor {
     int rank = -1;        // of the worker; -1 for a process that a worker left behind
-    int local_rank = -1;  // of the worker; -1 as well
+    int local_rank = -1;  // of the worker; -1 likewise
 };
 
-// "rank 3, pid 77 (python3, state D in nfs_wait)," to be followed by "does not end even by SIGKILL".
+// Returns "rank 3, pid 77 (python3, state D in nfs_wait)," to be followed by "does not end even by SIGKILL".
 std::string to_string(const UnkillableWorker& worker);
 
 class GroupObserver {
   public:
     virtual void ended(const WorkerEnd& end) = 0;
-    // Nothing of the group is left but these; normally none.
+    // Tells that nothing of the group is left but these; normally none.
     virtual void group_gone(const std::vector<UnkillableWorker>& unkillable) = 0;
-    // Half the grace period, or all of it, has passed, and these are still there.
+    // Tells that half the grace period, or all of it, has passed, and which workers are still there.
     virtual void grace_passed(const GraceNotice& notice) = 0;
 
   protected:
@@ -109,8 +108,8 @@ class WorkerGroup : private WorkerObserver {
   public:
     using Duration = std::chrono::milliseconds;
 
-    // How long a killed worker may take to vanish (it may hang in the kernel, for example on a dead file
-    // server).
+    // kKillTimeout: how long a killed worker may take to vanish (it may hang in the kernel, for example on a
+    // dead file server).
     static constexpr Duration kKillTimeout = std::chrono::seconds(15);
 
     WorkerGroup(const boost::asio::any_io_executor& executor, ProcessRunner& runner, GroupObserver& observer,
@@ -119,15 +118,15 @@ class WorkerGroup : private WorkerObserver {
     WorkerGroup& operator=(const WorkerGroup&) = delete;
     ~WorkerGroup();
 
-    // Starts all of these workers, or says which one could not be started; the ones before it are then killed
-    // at once. In both cases group_gone() comes later, also if nothing was started at all. Further workers
-    // may be started in the same turn of the executor, as long as none was refused.
+    // Starts all of these workers, or returns which one could not be started; the ones before it are then
+    // killed at once. In both cases group_gone() comes later, also if nothing was started at all. Further
+    // workers may be started in the same turn of the executor, as long as none was refused.
     std::optional<WorkerStartFailure> start_all(const std::vector<WorkerSpec>& specs);
 
     // Passes a signal on to every worker, as the scope says. No stop begins.
     void signal_all(int signal) { signal_all(signal, scope_); }
 
-    // Every process group that is left is stopped (SIGSTOP), or goes on (SIGCONT).
+    // Stops every process group that is left (SIGSTOP); thaw() lets it go on (SIGCONT).
     void freeze() { signal_all(SIGSTOP, SignalScope::group); }
     void thaw() { signal_all(SIGCONT, SignalScope::group); }
 
@@ -135,19 +134,19 @@ class WorkerGroup : private WorkerObserver {
     // Called again, it sends the new signal and the earlier deadline counts.
     void stop(int signal, Duration grace_period);
 
-    // A stop has no more time than this (--lost-grace), also one that is under way: from now on.
+    // Limits the time of a stop to this from now on (--lost-grace), also of one that is under way.
     void hasten(Duration most);
 
     // Kills everything now.
     void kill_now();
 
-    // Instead of further starts: kills what was started. group_gone() comes later in any case.
+    // Kills what was started, in place of further starts. group_gone() comes later in any case.
     void give_up_starting();
 
-    // All gone, and the kernel says that nothing is left that a worker had started.
+    // Returns true if all are gone, and the kernel says that nothing is left that a worker had started.
     bool nothing_left() const { return nothing_left_; }
 
-    // Workers that have not ended.
+    // Returns the workers that have not ended.
     std::vector<WorkerStatus> running_workers() const;
 
   private:

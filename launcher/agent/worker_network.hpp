@@ -1,5 +1,5 @@
 // WorkerNetwork is where this node's workers find the store in each round, and by which interface they go
-// there. It belongs to the agent and is used on its thread.
+// there. The agent owns it and uses it on its thread.
 #pragma once
 
 #include <memory>
@@ -19,19 +19,20 @@
 namespace ddprun {
 inline namespace launch {
 
-// Listeners of this agent that have no port of their own may take these.
+// Returns the ports that listeners of this agent may take if they have no port of their own.
 FreePorts free_ports_of(const LaunchOptions& options);
 
-// The store is at its own place or, as the job's host has chosen, at this agent's door to it; so it is for
-// the workers of other nodes.
+// WorkerNetwork: the store is at its own place or, if the job's host has chosen doors, at this agent's door
+// to it. The workers of other nodes find it likewise.
 class WorkerNetwork {
   public:
-    // A job with a key may have doors: then it listens already, and throws as listen_tcp does. What the user
-    // of this node should know about the door is logged on the agent's executor, which outlives it.
+    // WorkerNetwork listens already if the job has a key and several nodes, since it may have doors then, and
+    // throws as listen_tcp does. What the user of this node should know about the door is logged on the
+    // agent's executor, which outlives it.
     WorkerNetwork(AgentControls& agent, const LaunchOptions& options, LauncherLog& log);
 
-    // Before the round's workers start. The interface becomes part of their environment, in place of the one
-    // of the round before; which it is and why is said once.
+    // Returns what the workers of a round are started with; called before they start. The interface becomes
+    // part of their environment, in place of the one of the round before; which it is and why is said once.
     WorkerStation begin_round(LaunchOptions& options, const RoundReady& round, const RendezvousLink& link);
 
   private:

@@ -1,17 +1,17 @@
-// Worker placement decides what one worker of one round is started with. It is pure but for a key at random,
-// and the only place where a worker's environment is made; the variables that all ranks are told are listed
-// in worker_env.hpp.
+// place_worker() decides what one worker of one round is started with. Worker placement is pure but for a key
+// at random, and the only place where a worker's environment is made; the variables that all ranks are told
+// are listed in worker_env.hpp.
 //
 // The environment is made in this order, the later over the earlier:
 //   LaunchOptions::environment   what the launcher was started with, and which interface to use
 //   WorkerPlan::additions        devices and threads of this local rank
 //   LaunchOptions::rank_variables  of this rank
-//   TORCHELASTIC_ERROR_FILE      where it may write why it failed; empty if nobody reads it
+//   TORCHELASTIC_ERROR_FILE      where it may write why it failed; empty if it is not read
 //   WorkerStation::added         by the features, as --local-cache and the watchdog
 //   worker_env.hpp               its place in the round
 //
-// It also knows the ranks that an option names and the job does not have: a typing error that would have no
-// effect.
+// The functions below also know the ranks that an option names and the job does not have: a typing error that
+// would have no effect.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@
 namespace ddprun {
 inline namespace launch {
 
-// The node holds this ready for one worker.
+// WorkerStation: what the node holds ready for one worker.
 struct WorkerStation {
     std::string host;
     Endpoint store = {};         // where the worker finds it; without a port: LaunchOptions::master
@@ -40,14 +40,15 @@ struct WorkerStation {
     StreamTarget standard_error = Stdio::null;
 };
 
-// Makes the key that the workers of a round prove to each other to have: every node derives it from the job's
-// key. Without that there is none; but a single node has one at random. Throws as SecretKey::fresh() does.
+// Makes the key by which the workers of a round prove to each other that they belong to it. Every node
+// derives it from the job's key. Without a job's key there is none, but a single node makes one at random.
+// Throws as SecretKey::fresh() does.
 std::optional<SecretKey> mesh_key_of(const LaunchOptions& options, const RoundReady& round);
 
 // Returns what --program names for this rank, or else its entry of LaunchOptions::workers.
 const WorkerPlan& plan_of_worker(const LaunchOptions& options, int rank, int local_rank);
 
-// The worker's program, with what --wrap puts in front of it.
+// Returns the worker's program, with what --wrap puts in front of it.
 std::vector<std::string> argv_of_worker(const LaunchOptions& options, const WrapPlace& place);
 
 WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, int local_rank,
@@ -56,12 +57,12 @@ WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, i
 // Returns the rank of --tty by its local number; nothing if it is not on this node.
 std::optional<int> local_rank_of_tty(const LaunchOptions& options, const RoundReady& round);
 
-// The first rank or range of --show, --tty, --stdin, --wrap and --program that goes beyond a job of so many
-// workers, in one line that names flag, value and number; nothing if there is none. On several nodes the
-// number is known only when all have joined.
+// Returns the first rank or range of --show, --tty, --stdin, --wrap and --program that goes beyond a job of
+// so many workers, in one line that names flag, value and number; nothing if there is none. On several nodes
+// the number is known only when all have joined.
 std::optional<std::string> rank_beyond_job(const LaunchOptions& options, int world_size);
 
-// Says the same of the local ranks of --redirects, --tee, --local-ranks-filter and --wrap local=, for this
+// Returns the same of the local ranks of --redirects, --tee, --local-ranks-filter and --wrap local=, for this
 // node's workers.
 std::optional<std::string> local_rank_beyond_node(const LaunchOptions& options);
 
