@@ -1,8 +1,9 @@
-// The event log of --events has what happens to an agent, as the EventStory tells it, in a file of lines.
+// The event log of --events, written by an EventFile, has what happens to an agent, as the EventStory tells
+// it, in a file of lines.
 //
 // The file is open from the start on. EventFile writes it by a thread of its own behind a bounded queue, so
 // that neither a full disk nor a file server that hangs keeps the agent: lines are lost then, which is said
-// once. Used by one thread, the agent's; the other thread is there from start() on, so that a launcher may
+// once. Used by one thread, the agent's. The other thread is there from start() on, so that a launcher may
 // fork before.
 #pragma once
 
@@ -22,18 +23,19 @@ inline namespace launch {
 
 class EventFile {
   public:
-    // No more bytes wait for the thread; that is more than the ends of all workers of a large node.
+    // kMaxWaiting: how many bytes may wait for the thread; that is more than the ends of all workers of a
+    // large node.
     static constexpr std::size_t kMaxWaiting = 8 * 1024 * 1024;
-    // How long close() waits for what is left to be written.
+    // kCloseTimeout: how long close() waits for what is left to be written.
     static constexpr std::chrono::milliseconds kCloseTimeout{2000};
 
     explicit EventFile(AppendedFile file, std::size_t max_waiting = kMaxWaiting);
     EventFile(const EventFile&) = delete;
     EventFile& operator=(const EventFile&) = delete;
-    // Closes it without a word.
+    // Closes the file without a word.
     ~EventFile();
 
-    // It writes what is appended from now on. Once is enough.
+    // Starts the thread, which writes what is appended. Once is enough.
     void start();
 
     // Takes whole lines, or nothing; never waits.
@@ -42,11 +44,11 @@ class EventFile {
     // Returns what is to be said since lines are lost; once.
     std::optional<std::string> take_trouble();
 
-    // Waits until all is written, but not longer than the timeout; then nothing is written any more. As
-    // take_trouble().
+    // Waits until all is written, but not longer than the timeout; then nothing is written any more. Returns
+    // what take_trouble() does.
     std::optional<std::string> close(std::chrono::milliseconds timeout = kCloseTimeout);
 
-    // Nothing that waits is written, nor what comes; only before start().
+    // Forgets what waits and what comes: nothing is written. Called only before start().
     void forget();
 
   private:
@@ -54,7 +56,7 @@ class EventFile {
 
     static void write_all(Queue& queue);
 
-    std::shared_ptr<Queue> queue_;  // also the thread's, which may hang when we end
+    std::shared_ptr<Queue> queue_;  // also the thread's, which may hang when this object ends
     std::thread writer_;
     bool is_closed_ = false;
 };

@@ -3,8 +3,8 @@
 // the order in which things happen.
 //
 // torchrun's two kinds of event have its names and fields to the letter, so that its own classes read them
-// back (Event, whose `source` is AGENT or WORKER, and RdzvEvent, which has no `source`). Ours look like its
-// Event, with the source DDPRUN; their names and members stand in apps/ddprun/manual/files.md.
+// back (Event, with the `source` AGENT or WORKER, and RdzvEvent, which has no `source`). Our own events look
+// like its Event, with the source DDPRUN; their names and members stand in apps/ddprun/manual/files.md.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -21,13 +21,13 @@
 namespace ddprun {
 inline namespace launch {
 
-// One text from outside has at most so many bytes of UTF-8; a longer one is cut.
+// kMaxEventText: how many bytes of UTF-8 one text from outside has at most; a longer one is cut.
 inline constexpr std::size_t kMaxEventText = 2048;
-// No line is longer, its newline included, whatever its texts hold: JSON may need six bytes for one, and
-// twelve for one in a text of JSON.
+// kMaxEventLine: the longest line, its newline included, whatever its texts hold. JSON may need six bytes for
+// one, and twelve for one in a text of JSON.
 inline constexpr std::size_t kMaxEventLine = 128 * 1024;
 
-// All events of one launcher have this in common.
+// EventOrigin: what all events of one launcher have in common.
 struct EventOrigin {
     std::string run_id;
     std::string role;
@@ -37,18 +37,18 @@ struct EventOrigin {
     std::int64_t pid = 0;  // of the launcher
 };
 
-// A time as events have it.
+// EventTime: a time as events have it.
 struct EventTime {
     std::int64_t unix_ms = 0;
     std::int64_t elapsed_ms = 0;  // since this launcher began
 };
 
-// How a worker or an agent has ended, in torchrun's words.
+// EndState: how a worker or an agent has ended, in torchrun's words.
 enum class EndState { succeeded, failed, terminated };
 
-// torchrun's record of how one worker of this node, or its agent, has ended.
+// StatusEvent: torchrun's record of how one worker of this node, or its agent, has ended.
 struct StatusEvent {
-    // Only a worker's record has it; torchrun's record of an agent has null there.
+    // Worker: what only a worker's record has; torchrun's record of an agent has null there.
     struct Worker {
         int rank = 0;
         std::int64_t pid = 0;
@@ -58,7 +58,7 @@ struct StatusEvent {
     };
 
     EndState state = EndState::succeeded;
-    std::optional<Worker> worker;  // nothing: of the agent
+    std::optional<Worker> worker;  // nothing: the record is the agent's
     int group_rank = 0;
     int group_world_size = 1;
     int restart_count = 0;
@@ -67,7 +67,7 @@ struct StatusEvent {
 };
 std::string status_event_line(const EventOrigin& origin, const EventTime& time, const StatusEvent& event);
 
-// torchrun's words for where a node stands in the rendezvous.
+// RendezvousState: torchrun's words for where a node stands in the rendezvous.
 enum class RendezvousState { hosts, runs, closed, failed };  // INIT, RUNNING, SUCCEEDED, FAILED
 
 struct RendezvousEvent {
@@ -79,31 +79,31 @@ struct RendezvousEvent {
 };
 std::string rendezvous_event_line(const EventOrigin& origin, const RendezvousEvent& event);
 
-// One of ours, `name` without "ddprun."; run_id, hostname, launcher_pid, elapsed_ms and these are its
-// metadata.
+// Returns the line of an event of our own, `name` without "ddprun."; its metadata are run_id, hostname,
+// launcher_pid, elapsed_ms and `metadata`.
 std::string own_event_line(const EventOrigin& origin, const EventTime& time, std::string_view name,
                            const boost::json::object& metadata);
 
-// A text from outside as JSON takes it.
+// Returns a text from outside as JSON takes it.
 boost::json::string event_text(std::string_view text);
 
 class EventStory {
   public:
     explicit EventStory(EventOrigin origin) : origin_(std::move(origin)) {}
 
-    // This is the launcher's process from now on.
+    // Takes the launcher's process from now on.
     void run_by(std::int64_t pid) { origin_.pid = pid; }
 
-    // A part of the start is done: "start.NAME".
+    // Returns the event "start.NAME": a part of the start is done.
     std::string did(std::string_view name, const boost::json::object& facts, const EventTime& time) const;
-    // The agent looks for the coordinator from now on.
+    // Returns the event that the agent looks for the coordinator from now on.
     std::string begins(const EventTime& time) const;
     std::string hears(const ControlMessage& message, const EventTime& time);
     std::string learns(const AgentNews& news, const EventTime& time);
     std::string workers_run(const RoundReady& round, std::size_t workers, const EventTime& time) const;
     // Returns torchrun's events of the workers and of the agent, and our last one.
     std::string ends(const JobResult& result, const EventTime& time) const;
-    // The same where no job was ever begun, for this reason.
+    // Returns the same where no job was ever begun, for this reason.
     std::string fails(int exit_code, std::string_view reason, const EventTime& time) const;
 
   private:
@@ -122,7 +122,7 @@ class EventStory {
     std::string endpoint_;
     bool joined_ = false;
     std::optional<RoundReady> round_;  // the last one
-    Members members_;                  // of that round, as far as they are listed; empty where nobody says
+    Members members_;                  // of that round, as far as they are listed; empty where they are not
     Members listed_;                   // of the one that is to come
     std::string cause_;                // of the last round's end
 };

@@ -1,12 +1,13 @@
-// FailureJudge: asks a program of the user's what shall follow a failure (--on-failure), without waiting for
+// A FailureJudge asks a program of the user's what shall follow a failure (--on-failure), without waiting for
 // it.
 //
 // The program runs as the workers do, by their runner and between two rounds: as the leader of its own
 // session, with nothing of ours open, and gone when this launcher is. The question is its stdin, a file that
-// it reads at its own pace; its stderr is the launcher's. Its answer counts when it ends with 0 within the
-// timeout. What is left of its process group then is killed.
+// it reads at its own pace; its stderr is the launcher's. An answer counts when the program ends with 0
+// within the timeout. What is left of its process group then is killed.
 //
-// Made, used and destroyed on the agent's thread, which `executor` runs; `runner` outlives it.
+// The agent makes, uses and destroys the judge on its thread, which `executor` runs; `runner` outlives the
+// judge.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -31,7 +32,7 @@ inline namespace launch {
 
 // The question that a program of the user's is asked about a failure, and the answers that it may give. Pure.
 
-// These are the job and the round that failed.
+// FailureQuestion: the job and the round that failed, as a program of the user's is asked about them.
 struct FailureQuestion {
     std::string run_id;
     std::string job_id;
@@ -45,33 +46,33 @@ BOOST_DESCRIBE_STRUCT(FailureQuestion, (), (run_id, job_id, round, restarts, max
 // Makes one object in one line: the members above, then those of the failure.
 std::string to_json(const FailureQuestion& question, const Failure& failure);
 
-// `restart`, `stop` or `exclude NODE` as the first line of what the program has said, with any blanks
-// between; nothing for another one. The round is the caller's to fill in.
+// Reads `restart`, `stop` or `exclude NODE` as the first line of what the program has said, with any blanks
+// between; nothing for another line. The round is the caller's to fill in.
 std::optional<Judgement> parse_answer(std::string_view said);
 
 class FailureJudge final : private WorkerObserver {
   public:
-    // The program may run so long.
+    // kOnFailureTimeout: how long the program may run.
     static constexpr std::chrono::seconds kOnFailureTimeout{10};
-    // Only so much of what the program says counts; the rest is read and forgotten.
+    // kMaxAnswer: how much of what the program says counts; the rest is read and forgotten.
     static constexpr std::size_t kMaxAnswer = 4096;
 
     struct Question {
         std::string program;
         std::string text;
-        Environment environment;  // all of it
-        int local_rank = 0;       // one that no worker has
+        Environment environment;  // the whole environment
+        int local_rank = 0;       // a number that no worker has
     };
 
-    // The program's answer, or Answer::none and why, in words that follow the program's name.
+    // Done gets the program's answer, or Answer::none and why, in words that follow the program's name.
     using Done = std::function<void(const Judgement& judgement, const std::string& trouble)>;
 
     FailureJudge(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
                  std::chrono::milliseconds timeout = kOnFailureTimeout);
     ~FailureJudge() { stop(); }
 
-    // Calls back once, from the executor. A question that is still open, of a program that even SIGKILL does
-    // not end, is given up.
+    // Asks, and calls back once, from the executor. A question that is still open, of a program that even
+    // SIGKILL does not end, is given up.
     void ask(const Question& question, Done done);
 
     // Kills the program that runs, if there is one, and calls back no more.
@@ -96,8 +97,9 @@ class FailureJudge final : private WorkerObserver {
     Alive alive_;
 };
 
-// On the host the coordinator asks what shall follow a failure, and the program of --on-failure answers;
-// where it says nothing of use, its user reads why. nullptr without such a program.
+// Makes the feature that lets the program of --on-failure answer, on the host, what shall follow a failure,
+// as the coordinator asks. Where the program says nothing of use, its user reads why. Returns nullptr without
+// such a program.
 std::unique_ptr<Feature> make_failure_judge(FeatureInputs& inputs);
 
 }  // namespace launch

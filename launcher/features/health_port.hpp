@@ -1,6 +1,6 @@
-// The health port (TORCHELASTIC_HEALTH_CHECK_PORT): an agent answers every GET there with 200 and a text, for
-// those who watch whether a process is alive (a kubelet's probe). What it says and its limits:
-// launcher/view/.
+// make_health_port() has an agent answer every GET at the health port (TORCHELASTIC_HEALTH_CHECK_PORT) with
+// 200 and a text, for probes of whether a process is alive (a kubelet's). What the answer says and its
+// limits: launcher/view/.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ inline namespace launch {
 inline constexpr const char* kHealthPortVariable = "TORCHELASTIC_HEALTH_CHECK_PORT";
 
 // Returns the port; nothing where the variable is not set, or empty; or what is wrong, in one line that names
-// it.
+// the variable.
 std::variant<std::optional<std::uint16_t>, std::string> parse_health_port(
     const std::optional<std::string>& value);
 
-// The agent's answer, from before it joins to its end. If the port cannot be had the job goes on, and one
-// line says so.
+// Makes the feature that answers at the port, from before the agent joins to its end. If the port cannot be
+// had the job goes on, and one line says so.
 std::unique_ptr<Feature> make_health_port(FeatureInputs& inputs);
 
 }  // namespace launch

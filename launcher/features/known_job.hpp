@@ -1,10 +1,11 @@
-// KnownJob: every job whose workers run on this node is known to ddpctl there, by a folder of its own
-// (launcher/jobs/job_folder.hpp) with a record and the socket at which the launcher answers (launcher/view/).
+// make_known_job() makes every job whose workers run on this node known to ddpctl there, by a folder of its
+// own (launcher/jobs/job_folder.hpp) with a record and the socket at which the launcher answers
+// (launcher/view/).
 //
 // A detached job has its folder from the start, since its output is there, tells the launcher's parent when
-// its workers run, and leaves a result; what cannot be made ends it. If its workers never run the folder is
-// removed; if something else removes it later, it is made anew. A job in the foreground has one, a moment
-// after its workers began, while its workers run, and nothing is left of it; where none can be made, ddpctl
+// its workers run, and leaves a result. What cannot be made ends the job. If its workers never run the folder
+// is removed; if something else removes it later, it is made anew. A job in the foreground has a folder while
+// its workers run, from a moment after they began, and nothing is left of it. Where none can be made, ddpctl
 // does not know of the job, which runs all the same.
 #pragma once
 
@@ -26,7 +27,7 @@ struct DetachedStart {
     OwnedDescriptor parent;            // detach()'s
 };
 
-// reserve_result takes the room of the job's result in its folder, before the shell is let go. Throws Error.
+// Takes the room of the job's result in its folder, before the shell is let go. Throws Error.
 ReservedFile reserve_result(const std::filesystem::path& folder);
 
 std::unique_ptr<Feature> make_known_job(FeatureInputs& inputs);

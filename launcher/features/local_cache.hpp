@@ -21,19 +21,20 @@
 namespace ddprun {
 inline namespace launch {
 
-// The variables by which compilers find a LocalCache in this folder.
+// Returns the variables by which compilers find a LocalCache in this folder.
 Environment cache_variables(const std::filesystem::path& folder);
 
 class LocalCache {
   public:
-    // Makes it among the temporary files. Throws a system_error that names the flag.
+    // Makes the cache among the temporary files. Throws a system_error that names the flag.
     explicit LocalCache(const std::string& temporary);
     LocalCache(const LocalCache&) = delete;
     LocalCache& operator=(const LocalCache&) = delete;
     ~LocalCache();
 
     Environment variables() const { return cache_variables(folder_); }
-    // False where the temporary files are on no file system of this machine, as far as that can be told.
+    // Returns false where the temporary files are on no file system of this machine, as far as that can be
+    // told.
     bool is_local() const { return is_local_; }
     const std::filesystem::path& folder() const { return folder_; }
 
@@ -43,18 +44,18 @@ class LocalCache {
     bool is_local_ = true;
 };
 
-// True if a path, or the first folder above it that is there, is on a file system of several machines (NFS,
-// Lustre, …).
+// Returns true if a path, or the first folder above it that is there, is on a file system of several machines
+// (NFS, Lustre, …).
 bool is_on_network(const std::filesystem::path& path);
 
-// A cache of Triton's, Inductor's or CUDA's compilers that all nodes would share, as "TRITON_CACHE_DIR
-// (/nfs/ann/.triton)"; nothing where there is none.
+// Returns a cache of Triton's, Inductor's or CUDA's compilers that all nodes would share, as
+// "TRITON_CACHE_DIR (/nfs/ann/.triton)"; nothing where there is none.
 std::optional<std::string> shared_cache(
     const Environment& environment,
     const std::function<bool(const std::filesystem::path&)>& is_shared = is_on_network);
 
-// Gives workers the variables where --local-cache is set; on several nodes without it, a Python user whose
-// caches all nodes would share is told of it. nullptr where neither can be.
+// Makes the feature that gives workers the variables where --local-cache is set. On several nodes without it,
+// a Python user is told of caches that all nodes would share. Returns nullptr where neither can be.
 std::unique_ptr<Feature> make_local_cache(FeatureInputs& inputs);
 
 }  // namespace launch

@@ -1,5 +1,5 @@
-// --check: this node is looked at as doctor does before anything starts, and takes no part where there is a
-// problem.
+// make_node_check() makes --check: this node is looked at as doctor does before anything starts, and takes no
+// part where there is a problem.
 #pragma once
 
 #include <memory>
@@ -12,11 +12,12 @@
 namespace ddprun {
 inline namespace launch {
 
-// Doctor looks at the folder for temporary files, at /tmp for programs that ignore TMPDIR, at the folder for
-// logs, and at the current folder, where the workers begin.
+// Returns the folders that doctor looks at: the one for temporary files, /tmp for programs that ignore
+// TMPDIR, the one for logs, and the current folder, where the workers begin.
 std::vector<FolderQuestion> folders_asked(const Environment& environment, const std::string& log_dir);
 
-// Says each problem when it is asked whether the node is fit. nullptr without --check.
+// Makes the feature that says each problem when it is asked whether the node is fit. Returns nullptr without
+// --check.
 std::unique_ptr<Feature> make_node_check(FeatureInputs& inputs);
 
 }  // namespace launch

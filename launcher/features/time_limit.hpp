@@ -1,11 +1,11 @@
-// The time limit says when a job has to end (--time-limit), and when its workers are told so beforehand
+// TimeLimit says when a job has to end (--time-limit), and when its workers are told so beforehand
 // (--warn-before).
 //
 // There may be two limits: --time-limit, counted by the steady clock from the launcher's start, and the end
-// that a scheduler has announced, a time of the wall clock. The job is ended by the first only (a scheduler
-// ends it itself); the warning comes before whichever is the earlier one, once in every round. Where a round
-// begins later than that, its workers may not be ready to handle a signal yet, which would end them: they get
-// it half-way between their start and the limit. The host's limit counts. TimeLimit decides and is pure; the
+// that a scheduler has announced, a time of the wall clock. Only the first ends the job (a scheduler ends it
+// itself). The warning comes before whichever limit is the earlier, once in every round. Where a round begins
+// later than that, its workers may not be ready to handle a signal yet, which would end them: they get it
+// half-way between their start and the limit. The host's limit counts. TimeLimit decides and is pure; the
 // feature waits, and tells the agent.
 #pragma once
 
@@ -20,7 +20,7 @@
 namespace ddprun {
 inline namespace launch {
 
-// One moment has a time by each of both clocks.
+// A Moment has the time by each of both clocks.
 struct Moment {
     std::chrono::steady_clock::time_point steady;
     std::int64_t unix_ms = 0;
@@ -32,10 +32,10 @@ class TimeLimit {
 
     struct Due {
         bool warning = false;
-        bool end = false;  // then no warning is any more
+        bool end = false;  // no warning follows
     };
 
-    // When to look again: whichever clock is there first.
+    // Wakeups: when to look again, by whichever clock is there first.
     struct Wakeups {
         std::optional<TimePoint> steady;
         std::optional<std::int64_t> unix_ms;
@@ -43,10 +43,10 @@ class TimeLimit {
 
     TimeLimit(TimeLimitOptions options, TimePoint start);
 
-    // True if its wakeups may be times of the wall clock.
+    // Returns true if its wakeups may be times of the wall clock.
     bool needs_wall_clock() const { return wall_.has_value(); }
 
-    // Workers run; a warning is due in this round, too.
+    // Takes note that workers run; a warning is due in this round, too.
     void round_begins(const Moment& now);
 
     Wakeups next() const;
@@ -57,11 +57,11 @@ class TimeLimit {
     int warn_signal() const { return options_.warn_signal; }
     // Returns "SIGUSR1 to all workers, 120 s before the limit (--warn-before 120)".
     std::string warning_text(const Moment& now) const;
-    // "the time limit (--time-limit 2h) has passed".
+    // Returns "the time limit (--time-limit 2h) has passed".
     std::string end_text() const;
 
   private:
-    // Its times are milliseconds of one clock.
+    // A Limit has its times in milliseconds of one clock.
     struct Limit {
         std::int64_t end = 0;
         std::optional<std::int64_t> warn_at;

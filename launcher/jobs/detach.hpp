@@ -1,8 +1,9 @@
-// --detach: the launcher goes on in a session of its own while the shell has its prompt back.
+// detach() carries out --detach: the launcher goes on in a session of its own while the shell has its prompt
+// back.
 //
 // detach() forks: setsid, no terminal, stdin /dev/null, stdout and stderr one file. The parent stays until it
-// is told that the workers run, or until the launcher has ended; it shows what the launcher itself says until
-// then on its own stderr, no more and no less, and passes signals on. It is to be called while there is one
+// is told that the workers run, or until the launcher has ended. Until then it shows on its own stderr what
+// the launcher itself says, no more and no less, and passes signals on. To be called while there is one
 // thread only.
 #pragma once
 
@@ -16,17 +17,18 @@ namespace ddprun {
 inline namespace launch {
 
 struct Detached {
-    // In the parent: the code to exit with now. 0: the workers run, and their job's id was printed.
+    // exit_code, in the parent: the code to exit with now. 0: the workers run, and their job's id was
+    // printed.
     std::optional<int> exit_code;
-    // In the launcher: where tell_started is to write to.
+    // starter, in the launcher: where tell_started is to write to.
     OwnedDescriptor starter;
 };
 
-// `output`: the file that the launcher's stdout and stderr become; made here, for its owner alone. Throws
-// Error, then there is one process.
+// Makes `output`, the file that the launcher's stdout and stderr become, for its owner alone, and forks.
+// Throws Error, then there is one process.
 Detached detach(const std::filesystem::path& output);
 
-// Lets the parent go, with the id it prints. It may have been killed; that is no trouble.
+// Lets the parent go, with the id it prints. A parent that was killed is no trouble.
 void tell_started(OwnedDescriptor starter, const std::string& id);
 
 }  // namespace launch

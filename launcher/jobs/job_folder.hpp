@@ -1,10 +1,10 @@
-// The folders of jobs: where they are, who may see them, what is in them, which of them are kept. Used by
-// ddprun (writes) and ddpctl (reads); blocking, short.
+// JobsPlace and the functions here are about the folders of jobs: where they are, which users may see them,
+// what is in them, which of them are kept. Used by ddprun (writes) and ddpctl (reads); blocking, short.
 //
-// They are in $DDPRUN_JOBS_DIR/ddprun, else in /tmp/ddprun-UID. Anybody can make that one before; then the
-// jobs are in a folder /tmp/ddprun-UID-XXXXXX, which is known by its owner. Neither goes with the session
-// that has started a job, as $XDG_RUNTIME_DIR does, and every shell of the user's finds them: cron's, su's
-// and sudo's, too.
+// The folders are in $DDPRUN_JOBS_DIR/ddprun, else in /tmp/ddprun-UID. Any user can make the latter before;
+// then the jobs are in a folder /tmp/ddprun-UID-XXXXXX, which is known by its owner. Unlike $XDG_RUNTIME_DIR,
+// neither folder goes with the session that has started a job, and every shell of the user's finds it:
+// cron's, su's and sudo's, too.
 //
 //   <jobs folder>/<id>/output       what the workers and the launcher print
 //                      job.json     JobRecord: whose launcher it is
@@ -14,8 +14,8 @@
 //
 // A job in the foreground has neither output nor result there.
 //
-// The jobs folder belongs to one user and nobody else may look into it. A job's folder has another name, with
-// a dot in front, until the workers run. A launcher claims its job's folder (launcher/folder_claim.hpp), and
+// The jobs folder belongs to one user, and no other may look into it. A job's folder has another name, with a
+// dot in front, until the workers run. A launcher claims its job's folder (launcher/folder_claim.hpp), and
 // lives as long as the claim holds.
 #pragma once
 
@@ -43,7 +43,8 @@ inline namespace launch {
 // job.json, written at the start, is a JobRecord; result.json, at the end, is what --result-file writes
 // (launcher/report/failure_report.hpp), of which a JobEnd is the part that lists need.
 
-// So many bytes of a command line are recorded; the words behind them are replaced by "...".
+// kMaxCommandBytes: how many bytes of a command line are recorded; the words behind them are replaced by
+// "...".
 inline constexpr std::size_t kMaxCommandBytes = 64 * 1024;
 
 // kMostOutputKept is how many bytes of its output a job has in a file that is made anew, where something has
@@ -54,12 +55,12 @@ struct JobRecord {
     std::string id;  // the name of the folder, what ddpctl takes
     std::string job_id;
     std::string entry_name;
-    std::string directory;             // where it was started
+    std::string directory;             // where the job was started
     std::vector<std::string> command;  // the launcher's command line
     int node_rank = 0;
     int nnodes = 1;
     int workers = 0;  // on this node
-    // The launcher's process: the pid alone may be another one's by now.
+    // pid is the launcher's; the pid alone may be another process's by now.
     pid_t pid = 0;
     std::uint64_t start_time = 0;  // as ProcessStat has it
     std::int64_t start_unix_ms = 0;
@@ -85,11 +86,11 @@ BOOST_DESCRIBE_STRUCT(JobEnd, (),
 
 std::string to_json(const JobRecord& record);
 
-// They return nothing for a text that is no such record.
+// Returns nothing for a text that is no such record, as parse_job_end() does.
 std::optional<JobRecord> parse_job_record(std::string_view text);
 std::optional<JobEnd> parse_job_end(std::string_view text);
 
-// Returns what people call a job, on all of its nodes alike: its program without folders, ending and what may
+// Returns what users call a job, on all of its nodes alike: its program without folders, ending and what may
 // not stand in a file name or on a terminal, and four signs made of the job's id: "train-7f3a". At most
 // kMaxJobName signs.
 std::string job_name(std::string_view entry_name, std::string_view job_id);
@@ -103,11 +104,11 @@ struct JobsPlace {
     std::filesystem::path shared = "/tmp";
 };
 
-// It names where the user wants the jobs folder.
+// kJobsVariable names where the user wants the jobs folder.
 inline constexpr char kJobsVariable[] = "DDPRUN_JOBS_DIR";
 
-// Says where the jobs are; the folder need not be there. An empty path: somebody else has taken the name, and
-// this user has never had a detached job beside that.
+// Returns where the jobs are; the folder need not be there. An empty path: another user has taken the name,
+// and this user has never had a detached job beside that.
 std::filesystem::path find_jobs_folder(const JobsPlace& place);
 
 // Returns that folder, or another one that is made and will be found. Throws Error if there is none that is
@@ -115,21 +116,21 @@ std::filesystem::path find_jobs_folder(const JobsPlace& place);
 // others.
 std::filesystem::path make_jobs_folder(const JobsPlace& place);
 
-// Says whether it is there; false if there is none. Throws Error if it is not ours alone, or is where others
-// can give its name to another one.
+// Returns whether the folder is there. Throws Error if it is not ours alone, or is where others can give its
+// name to another one.
 bool is_private_folder(const std::filesystem::path& folder);
 
-// This many of the jobs that have ended are kept, the newest.
+// kMaxEndedJobs: how many of the jobs that have ended are kept, the newest.
 inline constexpr std::size_t kMaxEndedJobs = 20;
 
 // Makes a folder for a job that starts. Throws Error.
 std::filesystem::path make_starting_folder(const std::filesystem::path& jobs);
 
-// Removes a job's folder if it is there; none for an empty path.
+// Removes a job's folder if it is there; nothing for an empty path.
 void remove_job_folder(const std::filesystem::path& folder);
 
-// Gives it its final name, with "-2" or a higher number behind it where another job has that; returns where
-// it is now. Throws Error.
+// Gives the folder its final name, with "-2" or a higher number behind it where another job has that; returns
+// where the folder is now. Throws Error.
 std::filesystem::path publish_job_folder(const std::filesystem::path& starting, const std::string& name);
 
 enum class JobState {
@@ -145,36 +146,36 @@ struct Job {
     JobState state = JobState::lost;
     std::optional<JobRecord> record;  // missing only if something destroyed it
     std::optional<JobEnd> end;
-    std::int64_t last_output_unix_ms = 0;  // of a lost one, when something was last printed
+    std::int64_t last_output_unix_ms = 0;  // of a lost job, when something was last printed
 };
 
 // Returns all jobs whose workers ran, the oldest first.
 std::vector<Job> list_jobs(const std::filesystem::path& jobs);
 
-// The launcher of this job still lives: the folder is claimed, or the record's process is there (where claims
-// mean nothing).
+// Returns true if the launcher of this job still lives: the folder is claimed, or the record's process is
+// there (where claims mean nothing).
 bool launcher_lives(const Job& job);
 
-// Waits on the launcher of this job: becomes readable when it ends. Nothing if it has ended already. Throws
-// Error for one in another PID namespace, whose end cannot be seen.
+// Returns what becomes readable when the launcher of this job ends; nothing if it has ended already. Throws
+// Error for a launcher in another PID namespace, where its end cannot be seen.
 std::optional<OwnedDescriptor> open_launcher(const Job& job);
 
 // Returns the job with this id or with the only id that begins so, of several the only one that runs; else
 // one line that says why not. Pure.
 std::variant<Job, std::string> find_job(const std::vector<Job>& jobs, std::string_view id);
 
-// Removes what launchers have left that died while they started, or whose job ran in the foreground.
+// Removes what launchers have left that died while they started, or that ran their job in the foreground.
 void remove_left_over(const std::filesystem::path& jobs);
 
-// Removes that, and the folders of ended and lost jobs but for the newest `kept`.
+// Removes what remove_left_over() does, and the folders of ended and lost jobs but for the newest `kept`.
 void prune_jobs(const std::filesystem::path& jobs, std::size_t kept = kMaxEndedJobs);
 
 // --- run.json says what a launcher was started with, for people: its words and the names of its variables,
 // no secrets; pure
 
 inline constexpr std::string_view kRunFile = "run.json";
-// The file is at most so large: the kernel takes 2 MiB of arguments and environment by default, and JSON
-// needs six bytes for one of some.
+// kMaxRunFile: how large the file is at most. The kernel takes 2 MiB of arguments and environment by default,
+// and JSON needs six bytes for some of theirs.
 inline constexpr std::size_t kMaxRunFile = 16 * 1024 * 1024;
 
 struct RunRecord {
@@ -200,7 +201,8 @@ std::string to_json(const RunRecord& record);
 // Returns nothing for a text that is no such record.
 std::optional<RunRecord> parse_run_record(std::string_view text);
 
-// What is recorded of an environment: all names, and of the families that say how a job runs the values.
+// RecordedVariables: what is recorded of an environment, which is all names, and the values of the families
+// that say how a job runs.
 struct RecordedVariables {
     std::vector<std::string> names;
     Environment values;

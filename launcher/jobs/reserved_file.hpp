@@ -1,5 +1,6 @@
-// ReservedFile: a small file whose room on the disk is taken before it is needed, so that a disk that is full
-// by then does not matter. The file has another name until it is written. Blocks, shortly; one thread.
+// A ReservedFile is a small file for which room on the disk is taken before it is needed, so that a disk that
+// is full by then does not matter. The file has another name until it is written. Blocks, shortly; one
+// thread.
 #pragma once
 
 #include <boost/system/error_code.hpp>
@@ -18,7 +19,7 @@ class ReservedFile {
     // then.
     ReservedFile(const std::filesystem::path& path, std::size_t bytes);
 
-    // Room for so many bytes in all, if there is that much; else it stays as it is.
+    // Takes room for so many bytes in all, if there is that much; else the file stays as it is.
     void grow(std::size_t bytes);
 
     // Writes the text, syncs it to the disk and gives the file, which is at `now`, its name. More text than

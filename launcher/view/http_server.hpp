@@ -1,9 +1,9 @@
-// serve_tcp and serve_unix: a launcher's HTTP server, which answers by the table of routes.hpp on the
-// executor's thread, so an executor that stands still is one that does not answer.
+// serve_tcp and serve_unix run a launcher's HTTP server, which answers by the table of routes.hpp on the
+// executor's thread. An executor that stands still does not answer.
 //
 // A caller cannot disturb the launcher: there is one request for a connection, kTimeout for all of it,
-// kMaxRequest bytes, and kMaxConnections at one time; the oldest of these gives way to a new one, so that
-// whoever holds connections open keeps nobody out.
+// kMaxRequest bytes, and kMaxConnections at one time. The oldest connection gives way to a new one, so that a
+// caller that holds connections open keeps no other out.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>

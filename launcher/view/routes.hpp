@@ -1,5 +1,5 @@
-// Routes: what a launcher answers over HTTP, and to whom. http_server carries the bytes; here is what they
-// mean. Pure.
+// answer_to() says what a launcher answers over HTTP, and to which callers, by a table of routes. http_server
+// carries the bytes; here is what they mean. Pure.
 //
 //   GET  /status               the job's own user   AgentStatus, as JSON
 //   POST /signal?name=SIGTERM  the job's own user   SignalEffect, as JSON; with 409 if it is refused
@@ -20,7 +20,7 @@
 namespace ddprun {
 inline namespace launch {
 
-// Caller: by which way a request has come.
+// Caller says by which way a request has come.
 enum class Caller {
     own_user,  // the job's socket, which is closed to other users
     anybody,   // the health port
@@ -37,7 +37,7 @@ struct ViewRequest {
 // SignalEffect: what a signal to the launcher does.
 struct SignalEffect {
     std::string refusal;    // why it does nothing; empty: it is sent
-    bool ends_job = false;  // others only reach the workers
+    bool ends_job = false;  // other signals only reach the workers
     bool operator==(const SignalEffect&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(SignalEffect, (), (refusal, ends_job))
@@ -46,7 +46,7 @@ BOOST_DESCRIBE_STRUCT(SignalEffect, (), (refusal, ends_job))
 struct ViewSource {
     std::function<AgentStatus()> status;
     std::function<SignalEffect(int)> effect_of = {};
-    // Called when the answer is on its way, if the signal was not refused.
+    // deliver is called when the answer is on its way, if the signal was not refused.
     std::function<void(int)> deliver = {};
 };
 
@@ -59,7 +59,7 @@ inline constexpr unsigned kHttpConflict = 409;
 struct ViewAnswer {
     unsigned status = kHttpOk;
     std::string text;     // JSON and a newline; empty where the status says all
-    std::string allowed;  // the verbs that this path has, where the request's is none of them
+    std::string allowed;  // the verbs that this path has, where the request's is not among them
     int signal = 0;       // to be delivered when the answer is on its way; 0: none
 };
 
@@ -70,15 +70,16 @@ ViewAnswer answer_to(const ViewRequest& request, const ViewSource& source);
 inline constexpr std::string_view kStatusTarget = "/status";
 std::string signal_target(int signal);
 
-// kMaxAnswer: an answer that is longer is none. A status has some 90 bytes for each worker of the node.
+// kMaxAnswer: the longest answer; a longer one is no answer. A status has some 90 bytes for each worker of
+// the node.
 inline constexpr std::size_t kMaxAnswer = 4 << 20;
 
 std::string to_json(const AgentStatus& status);
-// They return nothing for a text that is no such answer.
+// Returns nothing for a text that is no such answer, as parse_signal_effect() does.
 std::optional<AgentStatus> parse_agent_status(std::string_view text);
 std::optional<SignalEffect> parse_signal_effect(std::string_view text);
 
-// Returns what everybody may read who reaches the health port, so nothing that is somebody's: one JSON object
+// Returns what every caller at the health port may read, so nothing that is a user's alone: one JSON object
 // and a newline.
 std::string health_text(const AgentStatus& status);
 
