@@ -1,4 +1,4 @@
-// completion(): scripts by which a shell completes a program's options. Pure: CLI11's description of the
+// completion() makes scripts by which a shell completes a program's options. Pure: CLI11's description of the
 // program in, a text out.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace ddprun {
 inline namespace app {
 
 // Makes a script for bash, zsh or fish. A program of CLI11's without positionals and without commands starts
-// another, whose own words are completed as that one's. Throws BadValue for another shell.
+// another program, and the words of that one are completed as its own. Throws BadValue for another shell.
 std::string completion(const CLI::App& app, const std::string& shell);
 
 // Returns the options that --help shows, which are those that a shell completes.

@@ -1,5 +1,5 @@
-// The file of --config: TOML, one NAME = VALUE a line, NAME an option's long one without the dashes in front.
-// Pure.
+// parse_config() reads the file of --config: TOML, one NAME = VALUE a line, NAME an option's long one without
+// the dashes in front. Pure.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ inline namespace app {
 inline constexpr std::size_t kMaxConfigFile = 1024 * 1024;
 
 // A ConfigEntry is what one name of the file is set to; an option that may be repeated takes a list. Without
-// texts it says nothing.
+// texts the entry says nothing.
 struct ConfigEntry {
     std::string name;
     std::vector<std::string> texts;

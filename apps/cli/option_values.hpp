@@ -1,7 +1,7 @@
-// The grammars of option values that more than one program or option has: text in, value out. Pure.
+// A Grammar is for option values that more than one program or option has: text in, value out. Pure.
 //
-// A grammar is a function from the text to the value that throws BadValue for any other text. What parses
-// already and answers with an optional becomes one by parsed_by.
+// A grammar is a function from the text to the value that throws BadValue for any other text. A parser that
+// answers with an optional becomes a grammar by parsed_by.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,8 @@
 namespace ddprun {
 inline namespace app {
 
-// Bad input: what() is one line that names the flag and the value. main prints it and ends with kExitUsage.
+// UsageError: bad input; what() is one line that names the flag and the value. main prints it and ends with
+// kExitUsage.
 class UsageError : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
@@ -33,7 +34,7 @@ class BadValue : public std::runtime_error {
 template <class Value>
 using Grammar = std::function<Value(const std::string&)>;
 
-// `parse` returns an optional; `wanted` says what it takes.
+// Makes a grammar of `parse`, which returns an optional; `wanted` says what it takes.
 template <class Parse>
 auto parsed_by(Parse parse, std::string wanted) {
     return [parse, wanted = std::move(wanted)](const std::string& text) {
@@ -50,46 +51,47 @@ Value value_or_throw(std::variant<Value, std::string> parsed) {
     return std::get<Value>(std::move(parsed));
 }
 
-// The text itself.
+// Returns the text itself.
 std::string any_text(const std::string& text);
 
 // Returns a number's text as Python's int() takes it: without white space around it, and without a plus
 // before its digits.
 std::string number_text(const std::string& text);
 
-// `set` gets that in place of the text.
+// Makes a setter of which `set` gets that number's text.
 std::function<void(const std::string&)> of_number(std::function<void(const std::string&)> set);
 
 // Takes a whole number from `low` to `high`.
 Grammar<int> number(int low, int high);
 
-// Checks that the text is a number that is not negative, 0.1 or 5; the text itself.
+// Checks that the text is a number that is not negative, 0.1 or 5; returns the text itself.
 std::string decimal_text(const std::string& text);
 
-// 8, 32K, 1M, 2G (powers of 1024), at least `low`.
+// Takes 8, 32K, 1M, 2G (powers of 1024), at least `low`.
 Grammar<std::uint64_t> byte_size(std::uint64_t low);
 
-// 60, 60s, 250ms, 5m, 1h.
+// Takes 60, 60s, 250ms, 5m, 1h.
 std::chrono::milliseconds duration_of(const std::string& text);
 
-// TERM, SIGTERM, 15.
+// Takes TERM, SIGTERM, 15.
 int signal_of(const std::string& text);
 
 // Reads what a flag is set to: 1, 0, true, false, on, off, yes, no, or another whole number (0: false).
 bool yes_or_no(const std::string& text);
 
 // Returns the path with the home folder in place of `~` at its beginning, and of `~/` behind `=` or `:` in a
-// list that has paths in it. Throws BadValue for that of another user, `~ann/x`, and where there is no home.
+// list that has paths in it. Throws BadValue for the home of another user, `~ann/x`, and where there is no
+// home.
 std::string at_home(const std::string& path, const std::string& home);
 
-// Parts between commas, without the blanks around them.
+// Returns the parts between commas, without the blanks around them.
 std::vector<std::string> comma_separated(const std::string& text);
 
-// "; did you mean CANDIDATE?", for the end of an error, if one is near enough to `word`.
+// Returns "; did you mean CANDIDATE?", for the end of an error, if a candidate is near enough to `word`.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
                          std::string otherwise = "");
 
-// "a, b or c"
+// Returns "a, b or c".
 std::string alternatives(const std::vector<std::string>& names);
 
 // Takes one of the names, each with its value.

@@ -1,5 +1,5 @@
-// These functions show what a program is asked for in place of work: help, version and documentation, on
-// standard output.
+// print() and the functions here show what a program is asked for in place of work: help, version and
+// documentation, on standard output.
 #pragma once
 
 #include <optional>
@@ -25,9 +25,9 @@ std::optional<std::string> parse_words(CLI::App& app, const std::vector<OptionGr
 void print(const std::string& text);
 
 // Shows a plain text to read, as git does: on a terminal through $DDPRUN_PAGER, $PAGER or less, where there
-// is one, and waits until the reader has left it; else as print() does, and so a single line. The pager is a
-// command of the shell; cat, or none (DDPRUN_PAGER=), is print(). Headings are bold on a terminal, unless
-// NO_COLOR is set.
+// is one, and waits until the reader has left it. Elsewhere, and for a single line, it does what print()
+// does. The pager is a command of the shell; cat, or none (DDPRUN_PAGER=), is print(). Headings are bold on a
+// terminal, unless NO_COLOR is set.
 void show_text(const std::string& plain);
 
 }  // namespace app

@@ -1,5 +1,5 @@
-// These functions make the texts about a program's options: help, the manual, and the table of
-// the README. Pure: CLI11's description of the program in, a text out.
+// printed() and the functions here make the texts about a program's options: help, the manual, and the table
+// of the README. Pure: CLI11's description of the program in, a text out.
 #pragma once
 
 #include <string>
@@ -15,24 +15,26 @@ namespace ddprun {
 inline namespace app {
 
 // Returns what --help shows, at most 80 columns wide. `topic`: empty or "all": all options; one of them, with
-// or without dashes; a group's heading; or an exit code, of which the manual's table says what it means. One
-// option and a group are shown with their whole texts. Throws UsageError for another topic.
+// or without dashes; a group's heading; or an exit code, of which the manual's table says what it means. A
+// single option and a group are shown with their whole texts. Throws UsageError for another topic.
 std::string help_text(const CLI::App& app, const std::vector<OptionGroup>& groups, const std::string& topic);
 
-// --licenses and --print-completion, and two that --help does not show: --print-man and --print-flags.
+// Adds --licenses and --print-completion, and two options that --help does not show: --print-man and
+// --print-flags.
 void add_print_options(CLI::App& app);
 
-// Say whether one of them was given, once `app` has parsed, and what it asks for then. Throws UsageError for
-// an unknown shell.
+// Returns whether one of those options was given, once `app` has parsed; printed() returns what it asks for
+// then. Throws UsageError for an unknown shell.
 bool wants_print(const CLI::App& app);
 std::string printed(const CLI::App& app);
 
 // Makes the headings bold for a terminal: each line behind an empty one that has an indented one behind it.
 std::string with_bold_headings(const std::string& text);
 
-// Return what the build has put into the program: LICENSE with the licences of the libraries inside
-// (licenses.txt), and the rows of the manual's table of exit codes, without Markdown's signs.
+// Returns LICENSE with the licences of the libraries inside (licenses.txt), which the build has put into the
+// program.
 std::string licenses();
+// Returns the rows of the manual's table of exit codes, without Markdown's signs.
 std::string exit_code_table();
 
 }  // namespace app

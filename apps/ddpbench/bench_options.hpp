@@ -1,4 +1,5 @@
-// The command line of ddpbench as values: nccl-tests' flags. Pure: arguments in, options or a text out.
+// BenchOptions are the command line of ddpbench as values: nccl-tests' flags. Pure: arguments in, options or
+// a text out.
 #pragma once
 
 #include <chrono>
@@ -13,7 +14,7 @@
 namespace ddprun {
 inline namespace app {
 
-// Which ranks' times a row shows. The numbers are nccl-tests'.
+// Averaging says which ranks' times a row shows. The numbers are nccl-tests'.
 enum class Averaging { rank0 = 0, mean = 1, fastest = 2, slowest = 3 };
 
 struct BenchOptions {
@@ -37,20 +38,20 @@ struct BenchOptions {
     std::chrono::seconds timeout{300};
 };
 
-// The command line asks for no work: --help and --version (exit code 0, text for stdout), or it is wrong (2,
-// one line for stderr that names the flag and the value).
+// BenchCommandEnd: the command line asks for no work: --help and --version (exit code 0, text for stdout), or
+// it is wrong (2, one line for stderr that names the flag and the value).
 struct BenchCommandEnd {
     int exit_code = 0;
     std::string text;
 };
 
-// `arguments` without the program's name.
+// Parses `arguments`, which are without the program's name.
 std::variant<BenchOptions, BenchCommandEnd> parse_bench_options(std::vector<std::string> arguments);
 
-// The sizes to measure, ascending.
+// Returns the sizes to measure, ascending.
 std::vector<std::size_t> sizes_of(const BenchOptions& options);
 
-// nccl-tests' names of types and operations.
+// Returns nccl-tests' name of a type or an operation.
 std::string bench_name(DataType type);
 std::string bench_name(ReduceOp op);
 

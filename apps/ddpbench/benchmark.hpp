@@ -1,5 +1,5 @@
-// Runs one operation over all sizes, types and reductions of the command line, and shows the rows in
-// nccl-tests' columns.
+// run_benchmark() runs one operation over all sizes, types and reductions of the command line. The rows are
+// shown in nccl-tests' columns.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct Statistics {
     double variation_percent = 0;  // standard deviation / mean
 };
 
-// `times` holds at least one.
+// Returns the statistics of `times`, which holds at least one.
 Statistics statistics_of(std::vector<double> times);
 
 // A Measurement is one way of a row: out of place or in place.
@@ -44,12 +44,12 @@ struct BenchRow {
     std::optional<Measurement> in_place;
 };
 
-// The comment lines above the rows.
+// Returns the comment lines above the rows.
 std::string table_head(bool statistics);
 
 std::string table_line(const BenchRow& row, bool statistics);
 
-// Over all rows.
+// BenchTotals: over all rows.
 struct BenchTotals {
     std::size_t wrong = 0;
     double mean_bus_bandwidth = 0;
@@ -58,17 +58,17 @@ BenchTotals totals_of(const std::vector<BenchRow>& rows);
 
 std::string table_foot(const BenchTotals& totals);
 
-// The text that --json writes. `operation`, `backend` and `ranks` stand above the rows.
+// Returns the text that --json writes. `operation`, `backend` and `ranks` stand above the rows.
 std::string bench_json(const std::string& operation, const std::string& backend, int ranks,
                        const std::vector<BenchRow>& rows);
 
-// The row of a size that cannot be shared out, or of a reduction that the type does not have, is left out.
-// Every rank calls it, with the same options; the same rows come back on all. `show` is told each row as soon
-// as it is complete. Throws CollectiveError.
+// Returns the rows, the same on all ranks. Every rank calls it, with the same options. The row of a size that
+// cannot be shared out, or of a reduction that the type does not have, is left out. `show` is told each row
+// as soon as it is complete. Throws CollectiveError.
 std::vector<BenchRow> run_benchmark(Communicator& communicator, const BenchOptions& options,
                                     const std::function<void(const BenchRow&)>& show);
 
-// "cpu", or NCCL and the device of this rank's buffers. Throws CollectiveError.
+// Returns "cpu", or NCCL and the device of this rank's buffers. Throws CollectiveError.
 std::string backend_text(const Communicator& communicator);
 
 }  // namespace app

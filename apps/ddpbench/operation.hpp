@@ -1,5 +1,5 @@
-// The operations ddpbench knows: how nccl-tests counts their bytes, how to call them, and the data by which
-// they are checked.
+// operations() are what ddpbench knows: how nccl-tests counts their bytes, how to call them, and the data by
+// which they are checked.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ struct OperationCall {
 struct OperationTraits {
     bool reduces = false;
     bool has_root = false;
-    bool out_at_root_only = false;  // the others' `out` is not touched
-    // How many of a call's `count` the two buffers hold: 1, or one for each rank.
+    bool out_at_root_only = false;  // the other ranks' `out` is not touched
+    // in_has_parts, out_has_parts: how many of a call's `count` the buffer holds: one for each rank, else 1.
     bool in_has_parts = false;
     bool out_has_parts = false;
     bool out_of_place = true;
@@ -36,7 +36,8 @@ struct OperationTraits {
 
 struct TimedOperation : OperationTraits {
     std::string_view name;
-    // Its bus bandwidth divided by its algorithm bandwidth, for so many ranks (nccl-tests' PERFORMANCE.md).
+    // bus_factor: the bus bandwidth divided by the algorithm bandwidth, for so many ranks (nccl-tests'
+    // PERFORMANCE.md).
     double (*bus_factor)(int ranks) = nullptr;
     void (*run)(Communicator& communicator, const OperationCall& call) = nullptr;
 
@@ -45,16 +46,17 @@ struct TimedOperation : OperationTraits {
 
 std::span<const TimedOperation> operations();
 
-// Finds it by its name, with or without nccl-tests' ending "_perf"; null if there is none.
+// Finds the operation by its name, with or without nccl-tests' ending "_perf"; null if there is none.
 const TimedOperation* find_operation(std::string_view name);
 
-// Test data: the elements that go into a call, and those that must come out. Pure.
+// Pattern and the functions below make test data: the elements that go into a call, and those that must come
+// out. Pure.
 //
-// Every element's value is 1 or 2, by chance but known from its rank, its place and the number of the call,
-// so the right result can be told without communication, and is exact in every type but for the rounding of
-// an average.
+// Every element's value is 1 or 2, by chance but known from its rank, its place and the number of the call.
+// Therefore the right result is known without communication, and is exact in every type but for the rounding
+// of an average.
 
-// The values come again after so many elements.
+// kPatternLength: after how many elements the values come again.
 inline constexpr std::size_t kPatternLength = 61;
 
 // A Pattern is a repeating sequence of elements, encoded.
@@ -62,7 +64,7 @@ class Pattern {
   public:
     Pattern(DataType type, const std::vector<double>& values);
 
-    // data[i] = element first + i.
+    // Sets data[i] to element first + i.
     void fill(void* data, std::size_t count, std::size_t first) const;
 
     // Counts the data[i] that are not element first + i. Floating-point elements may differ by the rounding
@@ -76,17 +78,17 @@ class Pattern {
     std::vector<std::byte> bytes_;
 };
 
-// The inputs of one rank in one call.
+// Returns the inputs of one rank in one call.
 Pattern input_pattern(DataType type, int rank, int call);
 
-// The reduction of all ranks' inputs.
+// Returns the reduction of all ranks' inputs.
 Pattern reduced_pattern(DataType type, const Reduction& reduction, int ranks, int call);
 
-// The first element of each rank's part differs, so that a part in the wrong place is seen.
+// Fills `in`. The first element of each rank's part differs, so that a part in the wrong place is seen.
 void fill_input(const TimedOperation& operation, const OperationCall& call, void* in, int rank, int ranks,
                 int number);
 
-// Wrong elements in `out` after the call.
+// Returns the number of wrong elements in `out` after the call.
 std::size_t count_wrong(const TimedOperation& operation, const OperationCall& call, int rank, int ranks,
                         int number);
 

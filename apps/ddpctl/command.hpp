@@ -1,5 +1,5 @@
-// Command: what `ddpctl NAME` does, in a file of its own that ends with its maker: a new command is such a
-// file and a row of the table in command_line.cpp.
+// A Command is what `ddpctl NAME` does, in a file of its own that ends with its maker. A new command is such
+// a file and a row of the table in command_line.cpp.
 #pragma once
 
 #include <memory>
@@ -17,9 +17,10 @@ class Command {
 
     virtual const char* name() const = 0;
     virtual const char* help() const = 0;
-    // Its words and options; they fill in the command, which outlives them.
+    // Returns its words and options, which fill in the command; the command outlives them.
     virtual std::vector<OptionRow> rows() = 0;
-    // Does it, once the rows have their values. Returns the exit code. Throws UsageError and system_error.
+    // Does the command's work, once the rows have their values. Returns the exit code. Throws UsageError and
+    // system_error.
     virtual int run(const KnownJobs& jobs) = 0;
 };
 
@@ -29,7 +30,7 @@ std::unique_ptr<Command> make_logs_command();
 std::unique_ptr<Command> make_attach_command();
 std::unique_ptr<Command> make_kill_command();
 
-// The word that names the job, for commands of one.
+// Makes the word that names the job, for commands of one.
 inline OptionRow id_row(std::string& id) {
     return {"ID", "", "The job's id, or the beginning of one that no other id has", into(id)};
 }

@@ -1,4 +1,4 @@
-// The command line of ddpctl: words in, a Command out. Pure.
+// parse_control_command() is the command line of ddpctl: words in, a Command out. Pure.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace ddprun {
 inline namespace app {
 
 // Returns the command with the values of its options; or a text that is to be printed (--help, --version).
-// `words` without the program's own name. Throws UsageError (apps/cli/option_values.hpp).
+// `words` are without the program's own name. Throws UsageError (apps/cli/option_values.hpp).
 std::variant<std::unique_ptr<Command>, std::string> parse_control_command(std::vector<std::string> words);
 
 }  // namespace app

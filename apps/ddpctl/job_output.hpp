@@ -1,4 +1,4 @@
-// JobOutput: the output file of a detached job, printed to stdout from where one likes, and followed to the
+// JobOutput prints the output file of a detached job to stdout, from a place of choice, and follows it to the
 // job's end.
 #pragma once
 
@@ -11,13 +11,13 @@
 namespace ddprun {
 inline namespace app {
 
-// Blocks where stdout does. One thread.
+// JobOutput blocks where stdout does; for one thread.
 class JobOutput {
   public:
     // Throws Error if the file cannot be opened, and where the job is in the foreground.
     explicit JobOutput(const Job& job);
 
-    // The next print begins with the last `lines` lines of what is there now.
+    // Lets the next print begin with the last `lines` lines of what is there now.
     void seek_tail(std::uint64_t lines);
 
     // Prints what is there and was not printed. Throws Error if stdout does not take it.
@@ -30,8 +30,8 @@ class JobOutput {
 
   private:
     bool exists() const;
-    // Goes on in the file that the launcher has made anew, where that is another one by now: it has the end
-    // of what this one had.
+    // Goes on in the file that the launcher has made anew, where that is another file by now: it has the end
+    // of what the first one had.
     bool reopen();
 
     std::string path_;

@@ -1,4 +1,5 @@
-// The texts that ddpctl shows of jobs. Pure; texts of other programs come out harmless for a terminal.
+// list_text(), status_text() and the functions here make the texts that ddpctl shows of jobs. Pure; texts of
+// other programs come out harmless for a terminal.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,10 @@
 namespace ddprun {
 inline namespace app {
 
-// "running", "ended, exit code 3", "lost".
+// Returns "running", "ended, exit code 3", "lost".
 std::string state_text(const Job& job);
 
-// "12s", "3m05s", "2h07m", "4d03h".
+// Returns "12s", "3m05s", "2h07m", "4d03h".
 std::string age_text(std::int64_t milliseconds);
 
 // Writes one line for each job below a heading.

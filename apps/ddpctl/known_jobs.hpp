@@ -1,5 +1,5 @@
-// KnownJobs: the jobs of this user on this node, as their folders and their launchers tell of them. Blocking,
-// bounded.
+// KnownJobs are the jobs of this user on this node, as their folders and their launchers tell of them.
+// Blocking, bounded.
 #pragma once
 
 #include <filesystem>
@@ -16,12 +16,12 @@ inline namespace app {
 
 class KnownJobs {
   public:
-    // `folder`: find_jobs_folder()'s.
+    // Keeps `folder`, which is find_jobs_folder()'s.
     explicit KnownJobs(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-    // Throw Error if the folder is not this user's alone.
+    // Returns all jobs. Throws Error if the folder is not this user's alone; find() does, too.
     std::vector<Job> all() const;
-    // Throws UsageError, too: there is none of this id.
+    // Returns the job of this id. Throws UsageError if there is none.
     Job find(const std::string& id) const;
 
     // Returns what the launcher says, if it runs. Throws Error where it does not answer.

@@ -1,4 +1,5 @@
-// The handwritten digits: images of 8 x 8 pixels and what they show. apps/data/README.md has the file's form.
+// A Digit is a handwritten digit: an image of 8 x 8 pixels and what it shows. apps/data/README.md has the
+// file's form.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // Mlp is a small multi-layer perceptron for the digits: pixels, one hidden layer with ReLU, classes with
 // softmax and cross-entropy. Pure.
 //
-// Its parameters are one flat buffer of floats. Each layer has a row of weights for every input and a last
-// one of biases, so that the inner loops run over contiguous memory and become vector instructions:
+// The parameters are one flat buffer of floats. Each layer has a row of weights for every input and a last
+// row of biases, so that the inner loops run over contiguous memory and become vector instructions:
 //     [kPixels + 1][hidden], then [hidden + 1][kClasses]
 //
 // The sums over the images of a step are one buffer of doubles: the gradients in the same order, then the
@@ -41,8 +41,8 @@ std::vector<std::vector<std::size_t>> own_images(const TrainingPlan& plan, std::
 
 class Mlp {
   public:
-    // Weights are drawn evenly from ±sqrt(6 / fan-in), biases are 0: the same bits on every machine.
-    // Source: K. He et al., "Delving Deep into Rectifiers", 2015.
+    // Mlp draws its weights evenly from ±sqrt(6 / fan-in), and sets biases to 0: the same bits on every
+    // machine. Source: K. He et al., "Delving Deep into Rectifiers", 2015.
     explicit Mlp(const TrainingPlan& plan);
 
     std::vector<float>& parameters() { return parameters_; }

@@ -1,5 +1,5 @@
-// The frame of a program that trains on the digits: its command line, its checks that all ranks agree and
-// what rank 0 prints. The training itself is main.cpp's, or that of train_digits_gpu.
+// run_program() is the frame of a program that trains on the digits: its command line, its checks that all
+// ranks agree and what rank 0 prints. The training itself is main.cpp's, or that of train_digits_gpu.
 #pragma once
 
 #include <chrono>
@@ -27,11 +27,11 @@ Options parse_options(std::vector<std::string> arguments);
 using Totals = std::array<double, kTotals>;
 
 // show_epoch prints, on rank 0, "epoch 3/40  loss 0.123456  accuracy 0.9612". Throws if the loss is no longer
-//                                                           a finite number.
+// a finite number.
 void show_epoch(const Options& options, int rank, int epoch, const Totals& totals);
 
 // A Train makes all passes, calls show_epoch after each, and returns the trained parameters. The communicator
-// is for buffers of the host. Time counts from `started`, which it may set anew.
+// is for buffers of the host. Time counts from `started`, which the Train may set anew.
 using Train = std::function<std::vector<float>(Communicator&, const Digits& train, const Options&,
                                                std::chrono::steady_clock::time_point& started)>;
 

@@ -1,5 +1,6 @@
-// The arithmetic of a training step, one element of a result at a time: what a thread of the GPU does, and,
-// in tests, a loop of the host. The network is that of train_digits/mlp.hpp. Pure.
+// HiddenStep and the structs here have the arithmetic of a training step, one element of a result at a time:
+// what a thread of the GPU does, and, in tests, a loop of the host. The network is that of
+// train_digits/mlp.hpp. Pure.
 //
 // Every sum is made by one thread in a fixed order, so the same input gives the same bits.
 #pragma once
@@ -9,7 +10,7 @@
 
 #include "apps/train_digits/digits.hpp"
 
-// Marks functions that the GPU's compiler makes for both sides.
+// DDPRUN_HOST_DEVICE marks functions that the GPU's compiler makes for both sides.
 #ifdef __CUDACC__
 #define DDPRUN_HOST_DEVICE __host__ __device__
 #else
@@ -21,7 +22,7 @@ inline namespace app {
 
 // DeviceState is what a rank has on the device: all images, which of them are the batch, and one block of
 // memory that is cut into the parts below. Parameters and sums are as in train_digits/mlp.hpp, but floats;
-// what follows has a row for each of the batch.
+// the parts behind them have a row for each image of the batch.
 struct DeviceState {
     std::size_t hidden = 0;
     std::size_t most_images = 0;  // of a batch
@@ -39,7 +40,8 @@ struct DeviceState {
     DDPRUN_HOST_DEVICE float* sums() const { return velocity() + count(); }
     DDPRUN_HOST_DEVICE float* totals() const { return sums() + count(); }           // the last of the sums
     DDPRUN_HOST_DEVICE float* hidden_values() const { return totals() + kTotals; }  // after ReLU
-    // The loss's derivatives by the hidden layer before ReLU, and by the outputs before softmax.
+    // Returns the loss's derivatives by the hidden layer before ReLU; output_gradients() by the outputs
+    // before softmax.
     DDPRUN_HOST_DEVICE float* hidden_gradients() const { return hidden_values() + most_images * hidden; }
     DDPRUN_HOST_DEVICE float* output_gradients() const { return hidden_gradients() + most_images * hidden; }
     DDPRUN_HOST_DEVICE float* image_totals() const { return output_gradients() + most_images * kClasses; }
@@ -48,8 +50,9 @@ struct DeviceState {
     }
 };
 
-// These launch the steps of a training in the default stream of the calling thread's current context, and
-// return CUDA's result (0: success). They are in device_steps.cu; in tests, on the host.
+// Launches a step of a training in the default stream of the calling thread's current context, as
+// launch_update() does. Returns CUDA's result (0: success). The launchers are in device_steps.cu; in tests,
+// on the host.
 int launch_gradients(const DeviceState& state);
 int launch_update(const DeviceState& state);
 
@@ -61,7 +64,7 @@ DDPRUN_HOST_DEVICE inline float unit_value(const float* layer, std::size_t units
     return sum;
 }
 
-// Each step computes element `index` of count(state).
+// HiddenStep and the steps below compute element `index` of count(state).
 struct HiddenStep {
     static std::size_t count(const DeviceState& state) { return state.images * state.hidden; }
     DDPRUN_HOST_DEVICE static void compute(const DeviceState& state, std::size_t index) {

@@ -1,7 +1,8 @@
-// `ddprun doctor`: which calls are its own, and what it looks at. Several nodes are looked at by a job, so
-// that they are found, reached and kept from strangers as for any other one: a node's part in it is a worker,
-// which is this very program. It looks at its node, calls all others, measures with them if all reach each
-// other, and on rank 0 prints what all have found. The nodes meet in the store of their job:
+// run_doctor_node() plays one node's part of `ddprun doctor`; the functions here say which calls are
+// doctor's, and what it looks at. Several nodes are looked at by a job, so that they are found, reached and
+// kept from strangers as for any other job. A node's part in it is a worker, which is this very program. The
+// worker looks at its node, calls all others, measures with them if all reach each other, and on rank 0
+// prints what all have found. The nodes meet in the store of their job:
 //
 //   node/<rank>     NodeSummary of each node
 //   nodes           NodeList: those whose summary came in time; a node's place in it is its number from then
@@ -22,24 +23,26 @@
 namespace ddprun {
 inline namespace app {
 
-// `ddprun doctor` ends with this where it has found a problem; otherwise with 0, or kExitUsage.
+// kExitProblem: `ddprun doctor` ends with this where it has found a problem; otherwise with 0, or kExitUsage.
 inline constexpr int kExitProblem = 1;
 
-// The program of such a job is this one, wherever it lies, or has lain: what a relay has shipped is removed
-// by then.
+// kThisProgram is the program of such a job, wherever it lies, or has lain: what a relay has shipped is
+// removed by then.
 inline constexpr const char* kThisProgram = "/proc/self/exe";
 inline constexpr std::string_view kDoctorWord = "doctor";
-// The first word behind `doctor` where a node plays its part; users do not write it.
+// kNodeRoleFlag: the first word behind `doctor` where a node plays its part; users do not write it.
 inline constexpr std::string_view kNodeRoleFlag = "--as-node";
 
-// True if these words are of that command: the first is `doctor`. `called` is the name of the launcher: where
-// it stands in torchrun's place, `doctor` is a program, as ./doctor and -- doctor always are. Pure.
+// Returns true if these words are of that command: the first is `doctor`. `called` is the name of the
+// launcher: where it stands in torchrun's place, `doctor` is a program, as ./doctor and -- doctor always are.
+// Pure.
 bool is_doctor_command(const std::vector<std::string>& words, const std::string& called);
 
-// True for the launch of a job whose workers are doctors, also on a node that a relay has started. Pure.
+// Returns true for the launch of a job of which the workers are doctors, also on a node that a relay has
+// started. Pure.
 bool is_doctors_job(const std::vector<std::string>& program);
 
-// Says what doctor looks at on this node.
+// Returns what doctor looks at on this node.
 LookRequest doctor_request(const Environment& environment, const std::string& log_dir);
 
 // Returns kExitProblem on rank 0 where there is a problem, else 0. Throws UsageError, and system_error where

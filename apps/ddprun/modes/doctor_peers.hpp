@@ -1,4 +1,5 @@
-// How a node's doctor calls the other nodes, and measures with them. Blocking; every wait is bounded.
+// call_nodes() and measure_rates(): how a node's doctor calls the other nodes, and measures with them.
+// Blocking; every wait is bounded.
 #pragma once
 
 #include <chrono>
@@ -14,25 +15,26 @@
 namespace ddprun {
 inline namespace app {
 
-// The system sends again after a second what was lost on the way.
+// kCallLimit has room for a second try: the system sends again after a second what was lost on the way.
 inline constexpr std::chrono::milliseconds kCallLimit{2'500};
 inline constexpr std::size_t kMostCalledAtOnce = 256;
 
 // Calls these nodes at their ports, and takes kCallLimit at most for each kMostCalledAtOnce. `self`, the rank
-// of this node among them, is not called. The results are in their order.
+// of this node among them, is not called. The results are in the order of the nodes.
 std::vector<PairReach> call_nodes(const std::vector<ListedNode>& nodes, int self);
 
-// A node needs these for measuring with others.
+// Measuring has what a node needs for measuring with others.
 struct Measuring {
     std::shared_ptr<Store> store;
-    std::string address;  // its own, where it is called
+    std::string address;  // the node's own, where it is called
     Environment environment;
 };
-// Two nodes swap the least amount first. All nodes double it until all that they swap takes kEnoughTime.
+// kLeastMeasured: the amount that two nodes swap first. All nodes double it until all that they swap takes
+// kEnoughTime.
 inline constexpr std::size_t kLeastMeasured = 64 * 1024;
 inline constexpr std::size_t kMostMeasured = 16 * 1024 * 1024;
 inline constexpr std::chrono::milliseconds kEnoughTime{1'000};
-// What takes longer altogether is given up; what was measured by then counts.
+// kMeasureLimit: measuring that takes longer altogether is given up; what was measured by then counts.
 inline constexpr std::chrono::seconds kMeasureLimit{20};
 
 // Measures among so many nodes, which do it at the same time: each swaps equal amounts with each other one in

@@ -1,5 +1,5 @@
-// The whole plan of a launch for people and for programs: what --explain prints, and --dry-run --json of the
-// workers. Pure.
+// An Explanation is the whole plan of a launch for people and for programs: what --explain prints, and
+// --dry-run --json of the workers. Pure.
 #pragma once
 
 #include <optional>
@@ -25,11 +25,11 @@ struct LaunchValue {
 };
 BOOST_DESCRIBE_STRUCT(LaunchValue, (), (name, value, source))
 
-// `plan` is what resolve_launch() made of the command line and the facts. The rows of the options say what is
-// shown of it.
+// Returns what the rows of the options show of `plan`, which resolve_launch() made of the command line and
+// the facts.
 std::vector<LaunchValue> launch_values(CommandLine plan, const NodeFacts& facts);
 
-// An ExplainedAgent is one that a start on several hosts would start.
+// An ExplainedAgent is an agent that a start on several hosts would start.
 struct ExplainedAgent {
     int node = 0;
     std::string host;
@@ -47,11 +47,10 @@ struct ExplainedStart {
 };
 BOOST_DESCRIBE_STRUCT(ExplainedStart, (), (decided, shell, agents))
 
-// The table of what is around counts no nodes if the command line names hosts: what it assumes of one node is
-// taken out …
+// Takes out of the table what it assumes of one node, for a command line that names hosts.
 void forget_one_node(ClusterTable& table);
 
-// … and what follows from the hosts is told in its place.
+// Adds to the table, in place of that, what follows from the hosts.
 void tell_hosts(ClusterTable& table, const CommandLine& line, const StarterOptions& options);
 
 // Writes a line for each worker of this node: where it would run, and what. Ranks are shown where the node is
@@ -62,7 +61,7 @@ struct ExplainedWorker {
     int local_rank = 0;
     std::optional<int> rank;  // nothing: known when the nodes have met
     std::string place;        // WorkerPlan's
-    CpuList cpus;             // to which it is bound; empty: to none
+    CpuList cpus;             // to which the worker is bound; empty: to none
     std::optional<int> memory_node;
     std::vector<std::string> command;  // argv
     std::vector<EnvironmentChange> environment;
@@ -73,16 +72,16 @@ struct Explanation {
     std::string host;
     ClusterTable table;
     std::vector<ToldOption> options;
-    std::vector<LaunchValue> values;         // these three are empty where it is refused
-    std::vector<EnvironmentChange> changes;  // of all workers alike; what differs is in those
+    std::vector<LaunchValue> values;         // empty, as are changes and workers, where the launch is refused
+    std::vector<EnvironmentChange> changes;  // of all workers alike; the others are in `workers`
     std::vector<ExplainedWorker> workers;
     std::optional<ExplainedStart> start =
-        {};  // in place of these three: this process starts agents elsewhere
+        {};  // in place of values, changes and workers: this process starts agents elsewhere
     std::vector<std::string> remarks;
     std::string refusal;  // one line: why there is no job; empty: there is one
 };
 
-// `inherited` is the launcher's own environment.
+// Returns what --explain says of each worker. `inherited` is the launcher's own environment.
 std::vector<ExplainedWorker> explained_workers(const LaunchOptions& options, const Environment& inherited,
                                                const std::string& host);
 
@@ -91,7 +90,7 @@ std::string explanation_text(const Explanation& explanation);
 // Writes one object, see apps/ddprun/manual/files.md.
 std::string explanation_json(const Explanation& explanation);
 
-// --dry-run as JSON: an array of the workers as they are in that object.
+// Writes --dry-run as JSON: an array of the workers as they are in that object.
 std::string workers_json(const std::vector<ExplainedWorker>& workers);
 
 }  // namespace app

@@ -1,6 +1,6 @@
-// The modes: ways to run ddprun. main.cpp has them in a table and runs the first that claims the call. To add
-// one: a file that defines it, `extern const Mode kNAME{claims, run}`, and a row of that table; what is short
-// stands in the table itself.
+// A Mode is a way to run ddprun. main.cpp has the modes in a table and runs the first that claims the call.
+// To add one: a file that defines it, `extern const Mode kNAME{claims, run}`, and a row of that table; what
+// is short stands in the table itself.
 #pragma once
 
 #include <chrono>
@@ -24,20 +24,20 @@ namespace ddprun {
 inline namespace app {
 
 // LaunchFeatures are the features of this launch (launcher/features/features.hpp), from the moment that the
-// command line is understood: what they need of the system is opened then, so that what is wrong with it is
+// command line is understood. What they need of the system is opened then, so that what is wrong with it is
 // said before anything starts.
 class LaunchFeatures {
   public:
-    // `start`: of this launcher; `known`: for the signs in the path; `command`: the launcher's words. Opens
-    // the file; `log` outlives it. Throws UsageError.
+    // LaunchFeatures opens the file of --events; `log` outlives it. `start`: of this launcher; `known`: for
+    // the signs in the path; `command`: the launcher's words. Throws UsageError.
     LaunchFeatures(const CommandLine& line, const PathFacts& known, const Environment& environment,
                    std::chrono::steady_clock::time_point start, std::vector<std::string> command,
                    LauncherLog& log);
 
-    // This machine was looked at, and this is the launch.
+    // Makes the features: this machine was looked at, and this is the launch.
     void launch_known(const LaunchOptions& options, const CommandLine& line);
 
-    // This process is --detach's launcher.
+    // Takes the start of --detach's launcher, which this process is.
     void goes_on_detached(DetachedStart start) { *detached_ = std::move(start); }
 
     // Returns the features that there are, which the agent tells of what happens.
@@ -55,7 +55,7 @@ class LaunchFeatures {
     std::vector<std::unique_ptr<Feature>> features_;
 };
 
-// A relay that has started this agent hands it these.
+// FromRelay: what a relay that has started this agent hands to it.
 struct FromRelay {
     OwnedDescriptor line;
     int slots = 0;
@@ -66,45 +66,45 @@ struct FromRelay {
 };
 
 // A Call is one call of ddprun, and what the modes have found out of it so far. What costs something is read
-// when a mode asks for it first. On the only thread there is.
+// when a mode asks for it first. Used on the only thread there is.
 class Call {
   public:
     Call(std::string called, std::vector<std::string> words, LauncherLog& log);
 
     const std::string& called() const { return called_; }  // argv, split
     const std::vector<std::string>& words() const { return words_; }
-    std::string name() const;  // by which it was called, without folders
+    std::string name() const;  // by which ddprun was called, without folders
     LauncherLog& log() { return log_; }
     std::chrono::steady_clock::time_point start() const { return start_; }
 
     // Returns what DDPRUN_SECRET held, which is not in the environment any more.
     std::string& secret();
 
-    // Returns this process's environment, without what only the launcher may know. It stays as it is at the
-    // first call.
+    // Returns this process's environment, without what only the launcher may know. The environment stays as
+    // it is at the first call.
     const Environment& environment();
 
-    // The command line: these words, or all of them. Throws UsageError.
+    // Reads the command line: these words, or all of them. Throws UsageError.
     void read(const std::vector<std::string>& words);
     CommandLine& line();
-    // Reads it anew without this option, when somebody asks for it.
+    // Drops this option: the command line is read anew without it, when it is asked for.
     void drop(const WeakerOption& weaker);
-    // Returns the same with what the cluster's environment adds to it. Throws UsageError.
+    // Returns the command line with what the cluster's environment adds to it. Throws UsageError.
     ClusterPlan& plan();
     std::optional<FromRelay>& relay() { return relay_; }
-    // Files that its options name, each of which is read once.
+    // Returns the files that its options name, each of which is read once.
     const ToldFiles& files() const { return files_; }
 
-    // The features of this launch; nothing before there is one.
+    // Returns the features of this launch; nothing before there is one.
     std::optional<LaunchFeatures>& features() { return features_; }
 
-    // True unless this is one of several of its node's tasks of a process launcher, and another one says what
-    // all would say alike. With --adapt each task is a worker, and speaks.
+    // Returns true unless this is one of several of its node's tasks of a process launcher, and another one
+    // says what all would say alike. With --adapt each task is a worker, and speaks.
     bool speaks_for_node() const noexcept;
 
-    // The line of an error, as the user has said its option.
+    // Returns the line of an error, with the option as the user has said it.
     std::string said(const std::string& message) const;
-    // Whatever the failure; known once the command line is read.
+    // Returns whether every failure ends with 1; known once the command line is read.
     bool exits_with_one() const { return line_ && line_->exits_with_one; }
 
   private:
@@ -127,12 +127,13 @@ struct Mode {
     int (*run)(Call&);      // the exit code; throws UsageError and system_error
 };
 
-// This node's agent, which is what everything else is.
+// Runs this node's agent, as every call does that no other mode claims.
 int run_launch_mode(Call& call);
 
-// Modes have these in common. `adjust` changes what the starter is to do, where it is not the user's job.
+// Starts a job on several hosts, for several modes. `adjust` changes what the starter is to do, where it is
+// not the user's job.
 int start_job(Call& call, CommandLine line, const std::function<void(StarterOptions&)>& adjust = {});
-// Prints of the plan what --dry-run shows, as text or JSON, and starts nothing.
+// Prints what --dry-run shows of the plan, as text or JSON, and starts nothing.
 int show_dry_run(const LaunchOptions& options, bool as_json);
 int show_start(const CommandLine& line, const StarterOptions& options);
 

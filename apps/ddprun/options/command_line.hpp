@@ -1,9 +1,9 @@
 // CommandLine is what the command line of ddprun, its variables and its configuration file have said: plain
 // values, which parse_command_line() makes of the words. Pure but for reading that file.
 //
-// The options are torchrun's and ddprun's own, with dashes or underscores; one whose value is empty, also by
-// its variable, counts as not given. Everything from the program's name on is the program's and is passed on
-// byte for byte, but for one "--" (see launcher_words.hpp).
+// The options are torchrun's and ddprun's own, with dashes or underscores. An option with an empty value,
+// also by its variable, counts as not given. Everything from the program's name on is the program's and is
+// passed on byte for byte, but for one "--" (see launcher_words.hpp).
 #pragma once
 
 #include <signal.h>
@@ -40,15 +40,17 @@ struct StartRequest {
     std::vector<std::string> rsh;  // empty: ssh
     int fan_out = kDefaultFanOut;
     bool no_ship = false;
-    // The launcher's own words, with whole names, and the program's: for the agents.
+    // option_words: the launcher's own words, with whole names, for the agents; program_words are the
+    // program's.
     std::vector<std::string> option_words;
     std::vector<std::string> program_words;
 
-    // The hosts of an allocation that this process is in, where it starts their agents without being asked.
+    // An Allocation has the hosts of an allocation that this process is in, where it starts their agents
+    // without being asked.
     struct Allocation {
         std::vector<ListedHost> hosts;
         std::string source;            // the variable that names them
-        std::optional<int> own_place;  // whose agent this process starts itself
+        std::optional<int> own_place;  // of the host for which this process starts the agent itself
         std::string reached_by;        // the remote shell, unless `rsh` is said
         std::string run_id;            // of the scheduler's job; empty: not known, or the user's counts
         bool by_gpus = false;          // a worker for each GPU of a host, else as many as the host has slots
@@ -58,14 +60,15 @@ struct StartRequest {
     bool is_asked() const { return !hosts.empty() || !host_file.empty() || allocation; }
 };
 
-// Name and value.
+// Variables: name and value.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// Holds the job's secret itself; no option sets that, since every user of the machine sees command lines.
+// kSecretVariable holds the job's secret itself; no option sets that, since every user of the machine sees
+// command lines.
 inline constexpr const char* kSecretVariable = "DDPRUN_SECRET";
 
-// The part of LaunchOptions that the words alone decide is set already; the members here need the machine's
-// facts to become something, or are for main.
+// CommandLine: the part of LaunchOptions that the words alone decide is set already. The members here need
+// the machine's facts to become something, or are for main.
 struct CommandLine : LaunchOptions {
     CommandLine() { terminating_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT}; }
 
@@ -74,24 +77,23 @@ struct CommandLine : LaunchOptions {
     std::string rank_order_by = "node";  // or topology, or a file
     std::string scheduler = "auto";
     bool adapt = false;
-    bool port_derived = false;  // master_port is of the job's id, and may be the next one where that is taken
+    bool port_derived = false;     // master_port is of the job's id, and may be the next one if that is taken
     bool workers_by_gpus = false;  // in place of nproc_per_node: a worker for each GPU, or else …
     int workers_without_gpus = 1;
-    std::string gpus_told_by;  // the variable by which a scheduler says how many GPUs it has given here;
-                               // empty: none does
+    std::string gpus_told_by;  // the variable that says how many GPUs a scheduler has given here; empty: none
     std::string local_addr;    // empty: not said
     std::string nproc_per_node =
         "1";  // a number ≥ 1, or auto, gpu, xpu, cpu: resolved against the machine later
     std::optional<std::string> master_addr;
     std::optional<std::uint16_t> master_port;
     RdzvBackend rdzv_backend = RdzvBackend::fixed;
-    std::string rdzv_endpoint;     // made into the two above, or into `etcd`
+    std::string rdzv_endpoint;     // made into master_addr and master_port, or into `etcd`
     bool address_assumed = false;  // 127.0.0.1 for several nodes, worth a line
     RdzvConf rdzv_conf;            // its times are made into join_timeout and heartbeat
     bool listen_any = false;
     std::string networks;  // for the workers' own connections; empty: not said
     std::string signals_text = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";  // --signals-to-handle, for the workers
-    std::vector<std::string> unknown_signals;                    // named in it, worth a warning
+    std::vector<std::string> unknown_signals;                    // named in signals_text, worth a warning
     Verbosity verbosity = Verbosity::usual;
     std::string log_file;  // empty: none
     std::string events;    // a file; empty: none
@@ -114,7 +116,7 @@ struct CommandLine : LaunchOptions {
     bool dry_run = false;
     bool check = false;  // --check
     bool explain = false;
-    bool json = false;                          // what either of the two prints
+    bool json = false;                          // --explain or --dry-run prints JSON
     std::vector<RankCommand> rank_programs;     // --program
     std::vector<NodeProgram> further_programs;  // behind ":"
     StartRequest start;                         // of the job's hosts
@@ -128,52 +130,54 @@ struct CommandLine : LaunchOptions {
     std::optional<std::string> show;   // --help and the like: print this and end with 0
     TypedNames typed;                  // for errors
     std::string valueless;             // LauncherWords::valueless
-    std::vector<ToldOption> told;      // which options who has set, for --explain
+    std::vector<ToldOption> told;      // which options were set where, for --explain
     std::vector<std::string> remarks;  // of options without effect, worth a line
-    // The sign in the environment that has decided an option's value where nobody set it, by its long name
-    // (plan_cluster).
+    // decided_by: the sign in the environment that has decided an option's value where it was not set, by the
+    // option's long name (plan_cluster).
     std::map<std::string, std::string> decided_by;
 };
 
-// The names by which the launcher is called, with a meaning of their own.
+// kTorchrunName and the next: the names by which the launcher is called, with a meaning of their own.
 inline constexpr const char* kTorchrunName = "torchrun";           // as with --like-torchrun
 inline constexpr const char* kLegacyLaunchName = "ddprun-launch";  // as with --legacy-launch
 
-// The options of ddprun, one row each, with default, scope and text. To add one: a row, a member of
-// LaunchOptions (or of CommandLine, if the agent has no use for it), and the code that uses it. --help, the
-// manual, the tables of the READMEs, shell completion and --explain are printed from the rows.
+// The options of ddprun (option_rows()) are one row each, with default, scope and text. To add one: a row, a
+// member of LaunchOptions (or of CommandLine, if the agent has no use for it), and the code that uses it.
+// --help, the manual, the tables of the READMEs, shell completion and --explain are printed from the rows.
 
-// Marks of rows (OptionRow::marks). The option says which nodes there are, how they are reached and how they
-// find each other: doctor takes it, too.
+// kFindsNodes marks a row (OptionRow::marks): the option says which nodes there are, how they are reached and
+// how they find each other, so that doctor takes it, too.
 inline constexpr unsigned kFindsNodes = kOwnMark;
-// The option is for the process that starts a job on several hosts, and not for the agents that it starts.
+// kForStarter marks a row: the option is for the process that starts a job on several hosts, and not for the
+// agents that it starts.
 inline constexpr unsigned kForStarter = 2 * kOwnMark;
 
-// The rows put their values into `line`, which has to outlive them. Their defaults are those of `line` as it
-// is now; what they show (--explain) is what is in `line` then.
+// Returns the rows, which put their values into `line`; `line` has to outlive them. The defaults are those of
+// `line` as it is now; what rows show (--explain) is what is in `line` then.
 std::vector<OptionGroup> option_rows(CommandLine& line);
-// Returns their second half: the workers', behind the job's nodes and how they find each other.
+// Returns the second half of the rows: the workers', behind the job's nodes and how they find each other.
 std::vector<OptionGroup> worker_options(CommandLine& line);
 
 // Makes a setter (OptionRow::set) of a whole number of seconds, at least `least`.
 std::function<void(const std::string&)> seconds_into(std::chrono::milliseconds& target, int least = 0);
 
-// Writes a time as defaults show it, "900" …
+// Writes a time as defaults show it, "900".
 std::string whole_seconds(std::chrono::milliseconds time);
-// … and as --explain does, "0.5 s".
+// Writes it as --explain does, "0.5 s".
 std::string seconds_text(std::chrono::milliseconds time);
 
-// The launcher's words without those that only the starter of a job on several hosts has a use for
+// Returns the launcher's words without those that only the starter of a job on several hosts has a use for
 // (kForStarter).
 std::vector<std::string> without_start_words(const std::vector<std::string>& words,
                                              const std::vector<OptionGroup>& groups);
 
-// Writes an error or a remark that begins with an option so that it has the option as the user has typed it;
+// Returns an error or a remark that begins with an option with the option as the user has typed it;
 // --master-addr becomes --rdzv-endpoint if the address is the endpoint's.
 std::string as_said(const CommandLine& line, const std::string& message);
 
-// An option excludes another one that is from a stronger place (the command line, a variable, the file): what
-// is read next passes it over.
+// WeakerOption is thrown where an option excludes another one that is from a weaker place (a variable is
+// weaker than the command line, the file weaker than both). `flag` is the weaker option, which is passed over
+// when the line is read again.
 struct WeakerOption {
     std::string flag;
     std::string remark;
@@ -184,10 +188,10 @@ struct WeakerOption {
 [[noreturn]] void refuse_together(const CommandLine& line, const std::string& flag, const std::string& other,
                                   const std::string& message);
 
-// Throws UsageError where the program is one of several hosts that were written with blanks between, and adds
-// a remark of what stands behind a script and is this launcher's (habits.cpp).
+// Throws UsageError where the program is one of several hosts that were written with blanks between. Adds a
+// remark of words behind a script that are this launcher's (habits.cpp).
 void look_at_program_words(CommandLine& line);
-// Says how several hosts are written, of which the program would be one.
+// Returns how several hosts are written, of which the program would be one.
 std::string parted_hosts(const CommandLine& line);
 
 // Throws UsageError for a number that is none of the job's nodes. Where the user says nothing of their count,
@@ -195,11 +199,11 @@ std::string parted_hosts(const CommandLine& line);
 void check_node_rank(const CommandLine& line);
 
 // Fills in %r in the paths of the line, once the number of the node is as it will be. Throws UsageError where
-// it has none yet.
+// the node has none yet.
 void fill_node_rank(CommandLine& line);
 
-// `words` without the launcher's own name, which is `called`: without folders. `dropped` are passed over,
-// each with its remark. `files` have what was read before. Throws UsageError.
+// Parses `words`, without the launcher's own name, which is `called`, without folders. `dropped` are passed
+// over, each with its remark. `files` have what was read before. Throws UsageError.
 CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment,
                                const std::string& called = "ddprun", DroppedOptions dropped = {},
                                const ToldFiles& files = {});

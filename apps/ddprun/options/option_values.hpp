@@ -1,5 +1,5 @@
-// The grammars that only options of ddprun have: text in, value out. Pure. They throw BadValue, or UsageError
-// where the error names a part of the value in place of the whole.
+// parse_nnodes() and the grammars here are those that only options of ddprun have: text in, value out. Pure.
+// Grammars throw BadValue, or UsageError where the error names a part of the value in place of the whole.
 #pragma once
 
 #include <chrono>
@@ -17,19 +17,19 @@
 namespace ddprun {
 inline namespace app {
 
-// The largest values taken; beyond them a number is a typing error.
+// kMaxTimeoutSeconds and the next: the largest values taken; a larger number is a typing error.
 inline constexpr int kMaxTimeoutSeconds = 10'000'000;
 inline constexpr int kMaxRestarts = 1'000'000;
 inline constexpr int kMaxRank = 100'000'000;
 
-// `N` or `MIN:MAX`: the most, and the least where it is another number.
+// NodeCount: `N` or `MIN:MAX`: the most, and the least where it is another number.
 struct NodeCount {
     int most = 1;
     std::optional<int> least;
 };
 NodeCount parse_nnodes(const std::string& text);
 
-// The ports where nodes meet unless somebody names another one.
+// kDefaultMasterPort and the next: the ports where nodes meet unless the user names another.
 inline constexpr std::uint16_t kDefaultMasterPort = 29500;  // torchrun's …
 inline constexpr std::uint16_t kDefaultC10dPort = 29400;    // … and that of its c10d backend
 
@@ -42,15 +42,15 @@ std::string parse_master_addr(const std::string& text);
 // RdzvBackend says how nodes find each other, and whether they find their numbers by themselves.
 enum class RdzvBackend {
     fixed,  // static, to torchrun: nodes are numbered by --node-rank
-    c10d,   // the endpoint says who hosts
+    c10d,   // the endpoint says which node hosts
     etcd,   // etcd at the endpoint does
 };
 RdzvBackend parse_rdzv_backend(const std::string& text);
-// Returns its name as torchrun says it.
+// Returns the backend's name as torchrun says it.
 std::string backend_name(RdzvBackend backend);
 
-// Takes one endpoint, or several of etcd. A wrong one is refused here; it is taken apart when --rdzv-backend
-// and --master-port are known.
+// Takes one endpoint, or several of etcd. A wrong one is refused here. The endpoint is taken apart when
+// --rdzv-backend and --master-port are known.
 std::string check_rdzv_endpoint(const std::string& text);
 
 // RdzvConf is what of `KEY=VALUE,…` has an effect. Unknown keys are passed over, as torchrun does; a line
@@ -67,47 +67,47 @@ struct RdzvConf {
 };
 RdzvConf parse_rdzv_conf(const std::string& conf);
 
-// `SIGTERM,INT,…`. A name that is none is passed over and put into `unknown`, as torchrun does.
+// Takes `SIGTERM,INT,…`. A name of no signal is passed over and put into `unknown`, as torchrun does.
 std::vector<int> parse_signals(const std::string& text, std::vector<std::string>& unknown);
 
-// `USR1,USR2=TERM`: signal received -> signal sent to the workers.
+// Takes `USR1,USR2=TERM`: signal received -> signal sent to the workers.
 std::map<int, int> parse_forward(const std::string& text);
 
-// `USR1,USR2`: signals that can be caught.
+// Takes `USR1,USR2`: signals that can be caught.
 std::set<int> parse_requeue_on(const std::string& text);
 
 // Takes a global rank, `all` or `none`.
 StandardInput parse_standard_input(const std::string& text);
 
-// OmpThreads says who decides how many threads a library like OpenMP's takes.
+// OmpThreads says what decides how many threads a library like OpenMP's takes.
 enum class OmpThreads {
     cpus,  // the node's usable CPUs by its workers
     one,   // 1 where there are several workers
-    none,  // nobody
+    none,  // not decided here
 };
 
-// The name of the argument by which a program is told its local rank; none is empty.
+// Takes the name of the argument by which a program is told its local rank; none is empty.
 std::string parse_legacy_launch(const std::string& text);
 
 // Takes a duration longer than 0.
 void parse_time_limit(const std::string& text, TimeLimitOptions& times);
 
-// `120`, or `120:TERM`: so long before the limit, and by which signal.
+// Takes `120`, or `120:TERM`: so long before the limit, and by which signal.
 void parse_warn_before(const std::string& text, TimeLimitOptions& times);
 
-// SLURM_JOB_END_TIME: seconds since 1970. Nothing for another text.
+// Reads SLURM_JOB_END_TIME: seconds since 1970. Nothing for another text.
 std::optional<std::int64_t> parse_scheduler_end(const std::string& text);
 
-// `30`, or `30:kill`.
+// Takes `30`, or `30:kill`.
 ExitWaitOptions parse_exit_wait(const std::string& text);
 
-// Takes a path with signs as path_template.hpp has them, or without any; the text itself.
+// Takes a path with signs as path_template.hpp has them, or without any; returns the text itself.
 std::string path_text(const std::string& text);
 
 // Takes a number of failures, from two on; 0: none.
 int parse_same_failure(const std::string& text);
 
-// `1s..5m`, or one duration for both ends.
+// Takes `1s..5m`, or one duration for both ends.
 std::pair<std::chrono::milliseconds, std::chrono::milliseconds> parse_backoff(const std::string& text);
 
 }  // namespace app

@@ -1,4 +1,4 @@
-// --adapt: a process that a launcher has started for one worker becomes that worker.
+// An AdaptedTask is for --adapt: a process that a launcher has started for one worker becomes that worker.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,11 @@
 namespace ddprun {
 inline namespace app {
 
-// RANK, LOCAL_RANK and so on, of the launcher's own variables. Pure. Throws UsageError where no launcher has
-// started this process, or one does not tell what is needed.
+// Returns RANK, LOCAL_RANK and so on, of the launcher's own variables. Pure. Throws UsageError where no
+// launcher has started this process, or where one does not tell what is needed.
 Environment task_variables(const ClusterPlan& plan);
 
-// The local rank in `variables`, which argv_for_worker() wants.
+// Returns the local rank in `variables`, which argv_for_worker() wants.
 int local_rank_of(const Environment& variables);
 
 // An AdaptedTask is what this process becomes.

@@ -1,5 +1,5 @@
-// These functions turn a command line with --hosts, or in an allocation, into what the starter of the job
-// carries out, and say what such a start means to an agent.
+// resolve_start() turns a command line with --hosts, or in an allocation, into what the starter of the job
+// carries out. start_line() and become_started() say what such a start means to an agent.
 #pragma once
 
 #include <set>
@@ -25,23 +25,24 @@ struct StarterFacts {
     bool hangup_ignored = false;
     bool may_be_host =
         false;  // what stands behind one host of --hosts: no file and no command here has that plain name
-    bool seals_store = false;         // the user or the site wants that: wants_sealed_store()
+    bool seals_store = false;         // the user or the site wants a sealed store: wants_sealed_store()
     std::vector<std::string> shells;  // the site's, SitePolicy's
 };
 
-// Reads them; `secret`: what DDPRUN_SECRET held. Throws UsageError for a file of hosts that cannot be read.
+// Reads the facts; `secret`: what DDPRUN_SECRET held. Throws UsageError for a file of hosts that cannot be
+// read.
 StarterFacts find_starter_facts(const CommandLine& line, const std::string& secret);
 
-// Pure but for the job's key, which is made here. Throws UsageError: options that contradict --hosts, lists
-// that are wrong, an address of node 0 that nobody else could reach.
+// Resolves the start. Pure but for the job's key, which is made here. Throws UsageError: options that
+// contradict --hosts, lists that are wrong, an address of node 0 that no other host could reach.
 StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts);
 
-// Says for people what was decided without being asked for; empty with --hosts.
+// Returns, in words, what was decided without being asked for; empty with --hosts.
 std::string start_line(const CommandLine& line, const StarterOptions& options);
 
-// A relay has started this agent: hosts are no matter of its own, node 0 takes a free port, and the others
-// say only what goes wrong. `slots` are StartNode's, `hosts` all nodes' names, as node 0's agent is told
-// them.
+// Makes this agent one that a relay has started: hosts are no matter of its own, node 0 takes a free port,
+// and the others say only what goes wrong. `slots` are StartNode's, `hosts` all nodes' names, as node 0's
+// agent is told them.
 void become_started(CommandLine& line, int slots, const std::string& hosts);
 
 }  // namespace app

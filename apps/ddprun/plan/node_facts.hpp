@@ -28,41 +28,41 @@ struct NodeFacts {
     bool hangup_ignored = false;
     bool terminal_stop_ignored = false;
     std::vector<LocalAddress> addresses;
-    // The addresses that --master-addr stands for here; nothing where this is not asked for (not node 0, or
-    // not given).
+    // master: the addresses that --master-addr stands for here; nothing where this is not asked for (not node
+    // 0, or not given).
     std::optional<std::variant<std::vector<std::string>, std::string>> master;
-    // The addresses behind --local-addr, if it is given, or why there are none.
+    // local: the addresses behind --local-addr, if it is given, or why there are none.
     std::optional<std::variant<std::vector<std::string>, std::string>> local;
-    std::chrono::milliseconds join_spent{0};  // of --join-timeout, on these two
+    std::chrono::milliseconds join_spent{0};  // of --join-timeout, on `master` and `local`
     RankOrder rank_order;                     // as --rank-order has it
     std::string fresh_id;                     // of no other launch
     bool stdin_is_terminal = false;
     std::map<std::string, ProgramFile> files;  // by the names of the programs
-    std::vector<std::string> neighbours;       // what lies where the first of them should, if it does not
+    std::vector<std::string> neighbours;       // what lies where the first program should, if it does not
     std::string own_python;    // the python3 of the environment that this launcher, or its starter, lies in
     std::string other_python;  // says that PATH has another one
     std::string python;        // the file that runs Python programs; empty: not found
-    std::optional<ProgramFault> python_fault;  // why not
+    std::optional<ProgramFault> python_fault;  // why no such file is found
     std::string python_instead;   // what can be written for a first program that is not found; or empty
     std::string python_of_words;  // says that the first program is another Python than the launcher's own
     std::string on_failure;       // the file that --on-failure names, as found on PATH
-    bool other_venv = false;      // VIRTUAL_ENV is set, and that file is not of it
+    bool other_venv = false;      // VIRTUAL_ENV is set, and `python` is not of it
 
     std::optional<std::string> variable(const std::string& name) const;  // of the environment
 };
 
-// $PYTHON_EXEC, or else the python3 of the launcher's own environment.
+// Returns $PYTHON_EXEC, or else the python3 of the launcher's own environment.
 std::optional<std::string> python_exec_of(const NodeFacts& facts);
 
-// Says whether this process was entered with the signal ignored.
+// Returns whether this process was entered with the signal ignored.
 bool is_ignored(int signal);
 
-// Reads the machine and the files that options name (UsageError); on node 0 resolves --master-addr, which may
+// Reads the machine and the files that options name (UsageError). On node 0 resolves --master-addr, which may
 // take the resolver's limit, or half of --join-timeout.
 NodeFacts find_node_facts(const CommandLine& line);
 
-// The files are those that the environment names: small ones, each read once. Throws system_error where the
-// machine does not tell its addresses.
+// Reads the cluster's view: the files that the environment names, small ones, each read once. Throws
+// system_error where the machine does not tell its addresses.
 ClusterView find_cluster_view(Environment environment);
 
 }  // namespace app

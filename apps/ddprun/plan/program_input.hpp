@@ -1,5 +1,5 @@
-// A program that is read from standard input, or from a pipe as a shell makes it of <(…), is there once: the
-// launcher reads it, and each worker gets all of it for its own standard input.
+// take_read_program() reads a program from standard input, or from a pipe as a shell makes it of <(…), which
+// is there once. The launcher reads it, and each worker gets all of it for its own standard input.
 #pragma once
 
 #include <memory>
@@ -10,19 +10,20 @@
 namespace ddprun {
 inline namespace app {
 
-// No program that is read so is longer; a start on several hosts passes it on in one frame.
+// kMaxReadProgram: how long a program that is read so may be; a start on several hosts passes it on in one
+// frame.
 inline constexpr std::size_t kMaxReadProgram = 8 * 1024 * 1024;
 
 // Reads the program where the command line names one to be read, and says so in the line: words, and
-// LaunchOptions::read_program. Nothing is read where the user has said who reads standard input (--stdin,
-// --tty). It takes until that has ended. Throws UsageError: it is a terminal, or empty, or holds more than
-// kMaxReadProgram bytes, or a program of another kind, or one of several programs.
+// LaunchOptions::read_program. Nothing is read where the user has said which ranks read standard input
+// (--stdin, --tty). Takes until standard input has ended. Throws UsageError: it is a terminal, or empty, or
+// holds more than kMaxReadProgram bytes, or a program of another kind, or one of several programs.
 void take_read_program(CommandLine& line);
 
-// The same for an agent that a relay has started: the starter has read it. `path` leads to it.
+// Takes the program for an agent that a relay has started: the starter has read it. `path` leads to it.
 void take_starters_program(CommandLine& line, const std::string& path);
 
-// Says that nobody reads what stands in standard input after --detach; empty: nothing does.
+// Returns that what stands in standard input after --detach is not read; empty: nothing stands there.
 std::string unread_input(const CommandLine& line);
 
 }  // namespace app

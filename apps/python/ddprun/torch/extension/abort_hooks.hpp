@@ -1,4 +1,4 @@
-// AbortHooks: what torch wants to be run when a group has ended by an error.
+// AbortHooks are what torch wants to be run when a group has ended by an error.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ namespace ddprun {
 inline namespace app {
 
 // AbortHooks run after the peers have been told: in the thread that calls abort(), or, where a peer has died
-// or did not come, on a thread of their own. That is one of the group's calls, which Python's end waits for
-// and begins no more of.
+// or did not come, on a thread of their own. The latter is one of the group's Calls: Python waits for it when
+// it ends, and none begins from then on.
 class AbortHooks : public std::enable_shared_from_this<AbortHooks> {
   public:
     void add(int64_t id, std::function<void()> hook) {
@@ -32,9 +32,9 @@ class AbortHooks : public std::enable_shared_from_this<AbortHooks> {
     void run() {
         for (const auto& [id, hook] : listed()) hook();
     }
-    // This process ends the group: the thread that does runs them.
+    // Notes that this process ends the group: the thread that does so runs the hooks.
     void aborts() { aborted_ = true; }
-    // Runs them when the communicator has ended by an error.
+    // Runs the hooks when the communicator has ended by an error.
     void watch(ddprun_communicator* comm, const std::shared_ptr<Calls>& calls) {
         struct Watch {
             std::shared_ptr<AbortHooks> hooks;
@@ -58,7 +58,7 @@ class AbortHooks : public std::enable_shared_from_this<AbortHooks> {
         const std::lock_guard lock(mutex_);
         return hooks_;
     }
-    // A hook that fails keeps no other from running.
+    // Runs all hooks; a hook that fails keeps no other from running.
     void run_all() noexcept {
         for (const auto& [id, hook] : listed()) {
             try {

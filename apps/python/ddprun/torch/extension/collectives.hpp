@@ -1,4 +1,4 @@
-// Collectives: the collective operations of torch's Backend over the library's.
+// Collectives are the collective operations of torch's Backend over the library's.
 #pragma once
 
 #include <atomic>
@@ -65,21 +65,22 @@ class Collectives : public c10d::Backend {
                               std::vector<int64_t>& input_counts,
                               const c10d::AllToAllOptions& options) override;
     WorkPointer barrier(const c10d::BarrierOptions& options) override;
-    // It begins at 0 everywhere; TORCH_DISTRIBUTED_DEBUG=DETAIL asks for it before torch 2.13.
+    // Does nothing: the number begins at 0 everywhere; TORCH_DISTRIBUTED_DEBUG=DETAIL asks for it before
+    // torch 2.13.
     void setSequenceNumberForGroup() override {}
     uint64_t getSequenceNumberForGroup() override { return sequence_.load(); }
 
   protected:
-    // Throws where there is none, or none any more.
+    // Throws where there is no communicator, or none any more.
     ddprun_communicator* communicator() const;
-    // Carries out the task: in the calling thread if it waits for it.
+    // Carries out the task: in the calling thread if that waits for it.
     WorkPointer run(const Calling& call, Task task);
-    // What is in flight needs memory that nobody else may hold.
+    // Keeps the flight until it has landed, since its memory may have no other holder.
     void remember(const std::shared_ptr<Flight>& flight);
-    // Nothing is in flight any more.
+    // Forgets all flights: nothing is in flight any more.
     void forget() noexcept;
 
-    // Shared with those memory blocks that were allocated in it.
+    // communicator_ is shared with those memory blocks that were allocated in it.
     std::shared_ptr<ddprun_communicator> communicator_;
     const std::shared_ptr<Calls> calls_ = std::make_shared<Calls>();
     std::atomic<uint64_t> sequence_{0};

@@ -1,4 +1,5 @@
-// What the library answers, as the exceptions that PyTorch's users catch.
+// RankError and the functions here turn what the library answers into the exceptions that PyTorch's users
+// catch.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -25,7 +26,7 @@ struct RankError : c10::DistBackendError {
     std::vector<int> ranks;
 };
 
-// The calling thread's latest failure, which had this code.
+// Returns the calling thread's latest failure, which had this code.
 inline std::exception_ptr last_failure(int code) {
     std::vector<int> ranks(ddprun_last_error_culprits(nullptr, 0));
     ddprun_last_error_culprits(ranks.data(), ranks.size());

@@ -1,4 +1,5 @@
-// Group: what `ddprun` is to torch.distributed. Its collectives, and here messages, membership and the end.
+// Group is what `ddprun` is to torch.distributed. Here are messages, membership and the end; Collectives has
+// the rest.
 #pragma once
 
 #include <functional>
@@ -21,8 +22,8 @@ class Group final : public Collectives {
         c10::intrusive_ptr<Backend::Options> clone() const { return c10::make_intrusive<Options>(*this); }
     };
 
-    // Meets over `store`; by the parent's connections where there is one, which has the members as `ranks`.
-    // With `later` that is left to reconfigure(). Throws RankError.
+    // Group meets over `store`; by the parent's connections where there is one, which has the members as
+    // `ranks`. With `later` meeting is left to reconfigure(). Throws RankError.
     Group(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options,
           const Group* parent = nullptr, const std::vector<int>& ranks = {}, bool later = false);
     ~Group() override;
@@ -32,8 +33,8 @@ class Group final : public Collectives {
     const c10::intrusive_ptr<Options>& options() const { return options_; }
     void setTimeout(Milliseconds timeout) override;
 
-    // Memory that operations of this group use without copying it first. DDP lays its buckets there,
-    // torch.distributed.fsdp if told. A device's number is none of the CPU's.
+    // Allocates memory that operations of this group use without copying it first (allocateTensor()). DDP
+    // lays its buckets there, torch.distributed.fsdp if told. A device's number is none of the CPU's.
     bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0 && communicator_; }
     at::Tensor allocateTensor(long size, at::TensorOptions options) override;
     bool owns(const at::Tensor& tensor) const { return ddprun_owns(communicator(), tensor.data_ptr()) == 1; }
@@ -50,7 +51,7 @@ class Group final : public Collectives {
     c10::intrusive_ptr<Backend> merge(const c10::intrusive_ptr<c10d::Store>& store,
                                       const c10::intrusive_ptr<Backend::Options>& options, const int& rank,
                                       const int& size) override;
-    // Override from torch 2.9 or later on, as they came.
+    // Overrides from torch 2.9 or later on, as they came.
     bool supportsShrinking() const { return true; }
     c10::intrusive_ptr<Backend> shrink(const std::vector<int64_t>& excluded, int flags,
                                        const c10::intrusive_ptr<Backend::Options>& options);
@@ -61,7 +62,7 @@ class Group final : public Collectives {
 #endif
 
 #ifdef C10D_BACKEND_HAS_HOOKS
-    bool supportsAbortHooks() const { return true; }  // likewise, after the hooks
+    bool supportsAbortHooks() const { return true; }  // likewise, from a later torch than the hooks
     void registerAbortHook(int64_t id, c10d::AbortHook hook) override { hooks_->add(id, std::move(hook)); }
     void unregisterAbortHook(int64_t id) override { hooks_->remove(id); }
 #endif
@@ -70,14 +71,14 @@ class Group final : public Collectives {
     bool lives() const { return communicator_ && ddprun_status(communicator_.get()) == DDPRUN_OK; }
     void abort() override;
     void shutdown() override;
-    // Until no thread of the library calls anybody for works of this group, ten seconds at most. Not with
-    // Python's lock.
+    // Waits until no thread of the library makes calls for works of this group, ten seconds at most. Not to
+    // be called with Python's lock.
     void await_calls();
-    // The same as Python ends: no hook of torch's begins any more.
+    // Does the same as Python ends: no hook of torch's begins any more.
     void end_calls();
 
   private:
-    // Of a communicator that is there already.
+    // Group of a communicator that is there already.
     Group(c10::intrusive_ptr<c10d::Store> store, ddprun_communicator* made,
           c10::intrusive_ptr<Options> options);
     void take(ddprun_communicator* made);

@@ -1,4 +1,4 @@
-// The store of a process group as the one that the library meets over.
+// Meeting makes the store of a process group the one that the library meets over.
 #pragma once
 
 #include <chrono>
@@ -72,8 +72,9 @@ inline const char* store_error(void* /*context*/) { return Meeting::error().c_st
 
 inline void store_release(void* context) { delete static_cast<Meeting*>(context); }
 
-// Where the ranks of this start of the workers meet. torchrun's store has all that earlier ones have written;
-// those differ by the number of the restart, or, where nodes have come or gone, by that of ranks.
+// Returns the place where the ranks of this start of the workers meet. torchrun's store has all that earlier
+// starts have written; those differ by the number of the restart, or, where nodes have come or gone, by the
+// number of ranks or nodes.
 inline c10::intrusive_ptr<c10d::Store> place_of_attempt(const c10::intrusive_ptr<c10d::Store>& store) {
     std::string name = "ddprun";
     for (const char* variable : {"TORCHELASTIC_RESTART_COUNT", "WORLD_SIZE", "GROUP_WORLD_SIZE"}) {

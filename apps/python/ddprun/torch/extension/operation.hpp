@@ -1,4 +1,4 @@
-// Operation: a torch Work that stands for what the library carries out.
+// An Operation is a torch Work that stands for what the library carries out.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -31,13 +31,14 @@ struct Task {
     Task(std::vector<Tensors> results, std::optional<Tensors> shown)
         : outputs(std::move(results)), inputs(std::move(shown)) {}
 
-    // The tensor, or a copy, as one block of memory that the library may read while it writes those of a
-    // list.
+    // Returns the tensor, or a copy, as one block of memory that the library may read while it writes those
+    // of a list.
     at::Tensor reads(const at::Tensor& tensor) {
         const bool as_it_is = is_block(tensor) && !overlaps_list(tensor);
         return keep(as_it_is ? tensor : tensor.clone(at::MemoryFormat::Contiguous));
     }
-    // The same of memory that it writes; the tensor gets it in the end. `reads_it`: what is there counts.
+    // Returns the same of memory that the library writes; the tensor gets it in the end. `reads_it`: what is
+    // there counts.
     at::Tensor writes(const at::Tensor& tensor, bool reads_it = false) {
         if (is_block(tensor)) return keep(tensor);
         at::Tensor block = reads_it ? tensor.clone(at::MemoryFormat::Contiguous)
@@ -46,14 +47,15 @@ struct Task {
         copies.emplace_back(tensor, block);
         return block;
     }
-    // The same of one tensor of a list, which may overlap others of it: of what is written twice, the later
-    // in the list stays.
+    // Returns the same of one tensor of a list, which may overlap others of it: of what is written twice, the
+    // later in the list stays.
     at::Tensor writes_of_list(const at::Tensor& tensor, bool reads_it = false) {
         if (!is_block(tensor) || !overlaps_list(tensor)) return list_.emplace_back(writes(tensor, reads_it));
         copies.emplace_back(tensor, reads_it ? tensor.clone() : at::empty_like(tensor));
         return copies.back().second;
     }
-    // Lists of them as a request's parts, in bytes, or in `width` units an element. Written ones come first.
+    // Returns lists of tensors as a request's parts, in bytes, or in `width` units an element. Lists that are
+    // written are to be made first.
     const ddprun_part* writes_all(const Tensors& tensors) {
         return parts(tensors, 0, [this](const at::Tensor& tensor) { return writes_of_list(tensor); });
     }
@@ -101,11 +103,11 @@ struct Task {
     std::vector<std::vector<ddprun_part>> parts_;
 };
 
-// Calls counts those that the library makes on threads of its own for the works of one group. They may need
-// Python's lock, so none may be left when Python ends.
+// Calls counts the calls that the library makes on threads of its own for the works of one group. A call may
+// need Python's lock, so none may be left when Python ends.
 class Calls {
   public:
-    // Runs body() as one of them; begin() has counted it.
+    // Runs body() as one of the calls; begin() has counted it.
     template <class Body>
     void run(Body body) {
         ++depth();
@@ -119,7 +121,7 @@ class Calls {
         const std::lock_guard lock(mutex_);
         ++under_way_;
     }
-    // False where Python ends.
+    // Returns false where Python ends.
     bool begin_unless_closed() {
         const std::lock_guard lock(mutex_);
         if (!closed_) ++under_way_;
@@ -129,7 +131,8 @@ class Calls {
         const std::lock_guard lock(mutex_);
         closed_ = true;
     }
-    // Until none is under way, `limit` at most; at once where one of them asks for it.
+    // Waits until no call is under way, `limit` at most; returns at once where the caller is itself one of
+    // the calls.
     void wait(Milliseconds limit) {
         std::unique_lock lock(mutex_);
         if (depth() == 0) ended_.wait_for(lock, limit, [this] { return under_way_ == 0; });
@@ -147,8 +150,8 @@ class Calls {
     bool closed_ = false;
 };
 
-// Flight is what the library uses until the end of what was started: the backend has it, too, in case that
-// nobody waits.
+// Flight is what the library uses until the end of what was started. The backend has it, too, in case that no
+// caller waits.
 struct Flight {
     Flight() = default;
     Flight(const Flight&) = delete;
@@ -156,7 +159,7 @@ struct Flight {
     ~Flight() {
         for (ddprun_work* work : works) ddprun_work_release(work);
     }
-    // They end in their order.
+    // Returns true if all works have ended; they end in their order.
     bool landed() const { return works.empty() || ddprun_work_test(works.back()) == 1; }
 
     std::vector<ddprun_work*> works;
@@ -179,9 +182,9 @@ class Operation final : public c10d::Work {
     }
 
     const Task& task() const { return task_; }
-    // To which what is started is added, before the operation is known to others.
+    // Returns the flight, to which what is started is added, before the operation is known to others.
     const std::shared_ptr<Flight>& flight() const { return flight_; }
-    // It is over, in the calling thread, as `failure` says.
+    // Ends the operation in the calling thread, as `failure` says.
     void end(std::exception_ptr failure) { settle(std::move(failure)); }
 
     bool isCompleted() override {
@@ -250,7 +253,7 @@ class Operation final : public c10d::Work {
   private:
     using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
-    // Waits for the end of all of it.
+    // Waits for the end of all works.
     std::exception_ptr outcome() {
         for (ddprun_work* work : flight_->works) {
             if (const int code = ddprun_work_wait(work); code != DDPRUN_OK) return last_failure(code);
@@ -258,7 +261,7 @@ class Operation final : public c10d::Work {
         return nullptr;
     }
 
-    // The first of those that learn of the end does what remains to do.
+    // Does what remains to do, once, in the first thread that learns of the end.
     void settle(std::exception_ptr failure) {
         Tensors dropped;  // outside the lock, since it can take Python's
         const std::lock_guard lock(settling_);

@@ -1,5 +1,5 @@
-// How tensors and torch's reductions become requests of the library; and what is refused, in the words that
-// callers of PyTorch look for.
+// moving() and reducing() make requests of the library from tensors and torch's reductions. What is refused
+// is said in the words that callers of PyTorch look for.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -31,7 +31,7 @@ inline void check_same_length(const Refusal& refuse, size_t outputs, size_t inpu
     if (outputs != inputs) refuse("requires input/output tensor lists to have the same length");
 }
 
-// One list, with a tensor for each rank.
+// Checks that there is one list, with a tensor for each rank.
 inline void check_list_of_all(const Refusal& refuse, const char* which, const std::vector<Tensors>& lists,
                               int size) {
     if (lists.size() != 1)
@@ -43,7 +43,7 @@ inline void check_list_of_all(const Refusal& refuse, const char* which, const st
                         ", same as size of the process group."));
 }
 
-// Of `count` elements each; data that is only moved goes as bytes.
+// Makes a request of `count` elements each; data that is only moved goes as bytes.
 inline ddprun_request moving(int operation, const at::Tensor& in, const at::Tensor& out, size_t count,
                              int peer = -1) {
     ddprun_request request = DDPRUN_REQUEST_INIT;
@@ -56,7 +56,7 @@ inline ddprun_request moving(int operation, const at::Tensor& in, const at::Tens
     return request;
 }
 
-// The library's number for a type, and how many of it one element is.
+// Returns the library's number for a type, and how many of that one element is.
 inline std::pair<int, size_t> reduced_as(at::ScalarType type) {
     switch (type) {
         case at::kFloat: return {DDPRUN_F32, 1};
