@@ -25,8 +25,8 @@ std::string_view last_state(std::string_view line);
 // take away what stands before it. Secrets are masked (masked_text), here and in cut_middle().
 std::string harmless_line(std::string_view line, std::size_t limit = kMaxShownLine);
 
-// Returns the same as harmless_line(), of a line that a program wrote, whose carriage returns leave only what
-// they did not overwrite (last_state()).
+// Returns the same as harmless_line(), of a line that a program wrote: carriage returns leave only what they
+// did not overwrite (last_state()).
 std::string harmless_output_line(std::string_view line, std::size_t limit = kMaxShownLine);
 
 // Returns the text with U+FFFD for what is no UTF-8; control characters stay.

@@ -18,7 +18,6 @@
 namespace ddprun {
 inline namespace launch {
 
-// PathFacts: what the signs stand for.
 struct PathFacts {
     std::int64_t start_unix_s =
         0;  // of the job, DDPRUN_START_TIME; of this launcher while no round has begun

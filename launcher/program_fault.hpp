@@ -8,7 +8,6 @@
 namespace ddprun {
 inline namespace launch {
 
-// ProgramFault: why a program cannot be started.
 struct ProgramFault {
     std::string text;   // behind the program's name: "no such file"
     int exit_code = 0;  // as a shell would have it: kExitNotFound only where nothing is there

@@ -1,4 +1,4 @@
-// is_secret_name() knows the names whose values may not be shown to anyone: the one table of them. Pure.
+// is_secret_name() knows the names of values that may not be shown: the one table of them. Pure.
 #pragma once
 
 #include <algorithm>

@@ -15,7 +15,7 @@ inline namespace launch {
 // kToldFilePatience: how long the program behind a pipe may take to say all.
 inline constexpr std::chrono::seconds kToldFilePatience{60};
 
-// read_told_file returns all that is in the file of this name, or says why not: EISDIR for a folder,
+// Returns all that is in the file of this name, or why not: EISDIR for a folder,
 // ETIMEDOUT for a pipe that is silent, Errc::limit_exceeded for more than `max_bytes`.
 boost::system::result<std::string> read_told_file(const std::string& path, std::size_t max_bytes,
                                                   std::chrono::milliseconds patience = kToldFilePatience);

@@ -53,7 +53,7 @@ inline std::vector<ShownValue> shows(std::string name, std::function<std::string
                                      std::string by = {}) {
     return {{std::move(name), std::move(value), std::move(by)}};
 }
-// Makes a value that is text(of) when it is asked for.
+// Makes a value that is text(value) when it is asked for.
 template <class T, class Text>
 std::function<std::string()> of(const T& value, Text text) {
     return [&value, text] { return text(value); };
@@ -144,8 +144,8 @@ std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<Optio
 // Returns where the values that count are from.
 OptionOrigins origins_of(const std::vector<ToldOption>& options);
 
-// Returns an error that begins with an option's long name with that name as it was typed, and with the place
-// of the value at its end.
+// Returns `message`, which begins with an option's long name, with that name as it was typed and the place of
+// the value at its end.
 std::string as_said(const std::string& message, const TypedNames& typed, const OptionOrigins& origins);
 
 // Returns the message with the place of the value at its end, unless it has that.

@@ -58,7 +58,7 @@ std::string any_text(const std::string& text);
 // before its digits.
 std::string number_text(const std::string& text);
 
-// Makes a setter of which `set` gets that number's text.
+// Makes a setter that passes number_text() of a text on to `set`.
 std::function<void(const std::string&)> of_number(std::function<void(const std::string&)> set);
 
 // Takes a whole number from `low` to `high`.

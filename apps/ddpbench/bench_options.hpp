@@ -26,7 +26,7 @@ struct BenchOptions {
     int iterations = 20;
     int warm_up = 1;
     std::optional<int> calls;  // in one iteration, timed together; unset: many for small sizes
-    int checks = 1;            // calls whose data is checked; 0: none
+    int checks = 1;            // calls with checked data; 0: none
     std::vector<ReduceOp> ops{ReduceOp::sum};
     std::vector<DataType> types{DataType::f32};
     int root = 0;

@@ -49,7 +49,6 @@ std::string table_head(bool statistics);
 
 std::string table_line(const BenchRow& row, bool statistics);
 
-// BenchTotals: over all rows.
 struct BenchTotals {
     std::size_t wrong = 0;
     double mean_bus_bandwidth = 0;

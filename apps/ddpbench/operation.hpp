@@ -1,5 +1,5 @@
-// operations() are what ddpbench knows: how nccl-tests counts their bytes, how to call them, and the data by
-// which they are checked.
+// operations() returns the operations that ddpbench knows: how nccl-tests counts their bytes, how to call
+// them, and the data by which they are checked.
 #pragma once
 
 #include <cstddef>

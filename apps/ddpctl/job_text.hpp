@@ -25,15 +25,14 @@ std::string list_text(const std::vector<Job>& jobs, std::int64_t now_unix_ms);
 // Writes one fact a line. `status`: what the launcher answered, if it runs.
 std::string status_text(const Job& job, const std::optional<AgentStatus>& status, std::int64_t now_unix_ms);
 
-// JobFacts are all that is known of a job.
 struct JobFacts {
     Job job;
     std::optional<AgentStatus> status;
     std::optional<std::string> result_file;  // the text of result.json
 };
 
-// Writes the same facts as one JSON object: id, state, folder, last_output_unix_ms (of a lost job), and
-// `job`, `status` and `result` as job.json, the launcher and result.json have them, null where there is none.
+// Writes the same facts as one JSON object: id, state, folder and, of a lost job, last_output_unix_ms. `job`,
+// `status` and `result` are as job.json, the launcher and result.json have them, null where there is none.
 std::string status_json(const JobFacts& facts);
 
 // Writes an array of such objects.

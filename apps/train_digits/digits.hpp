@@ -16,8 +16,8 @@ inline constexpr std::size_t kClasses = 10;
 inline constexpr std::size_t kTestEvery = 5;
 inline constexpr std::size_t kTotals = 3;  // what a training adds up: loss (in nats), right answers, images
 
-// InputError: the user's file or flag is wrong. One line names the flag, and the file (and line) or the
-// value.
+// InputError: the user's file or flag is wrong. The text is one line that names the flag, and the file (and
+// line) or the value.
 struct InputError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };

@@ -85,8 +85,8 @@ class JoinStatus {
     // what users are told.
     std::string refused(const PeerRefused& other);
 
-    // Returns, as the end of a line, why an agent that would host the rendezvous does not, and what to do:
-    // another process holds its port, as far as that can be seen.
+    // Returns the end of a line: why an agent that would host the rendezvous does not, and what to do.
+    // The port is held by another process, as far as that can be seen.
     static std::string port_taken(std::uint16_t port, const std::optional<PortOwner>& holder);
 
     // Returns the refusal of an agent that has given up, for this cause; `source`:
@@ -112,8 +112,8 @@ class JoinStatus {
     Duration timeout_;
     std::string advice_;
     std::string last_line_;  // said or not
-    // awaited_ and the next three are the parts of last_line_, for a line that may be cut: which nodes are
-    // not there, how many are, the newest refusal, and which are there.
+    // awaited_ and the next three are the parts of last_line_, for a line that may be cut: the missing nodes,
+    // how many are there, the newest refusal, the present nodes.
     std::string awaited_, count_, refused_, present_;
     int joined_ = 0;
     std::set<std::string> causes_;
@@ -242,8 +242,8 @@ class AgentLink : private LinkObserver {
     RendezvousLink& operator*() { return *link_; }
     JoinReporter& reporter() { return reporter_; }
 
-    // Tells where the coordinator is, and joins. If the name of that place is not known here yet, the link
-    // waits for it, too: this node may host all the same, or host once the name turns out to be its own.
+    // Tells where the coordinator is, and joins. The link also waits for the name of that place if it is not
+    // known here yet. The node may host all the same, or host once the name turns out to be its own.
     void join();
     // Returns where the workers of a round find the store. While the coordinator is here the workers run as
     // long as its lease does.
@@ -251,7 +251,6 @@ class AgentLink : private LinkObserver {
     // Takes the loss of the coordinator. Returns true if the link looks for another one, while the workers
     // end.
     bool seek(const CoordinatorLoss& loss);
-    // Takes note that no worker of this node is left.
     void workers_gone();
     // Closes the link: the job is over here.
     void close();

@@ -55,11 +55,10 @@ enum class AgentEvent {
     reminder_due,   // nothing new has been said for long
     place_awaited,  // the coordinator says that another round follows, but not when
     refused,  // the coordinator says no, or the join timeout has passed, or this node's coordinator failed
-    connection_lost,  // the connection to the coordinator broke, or no other one was found
-    leader_lost,      // the connection broke, and another coordinator is being looked for
-    place_lost,  // the connection of a node that waited for a place broke; it may find the next as a newcomer
-                 // newcomer
-    led,         // another coordinator is there
+    connection_lost,    // the connection to the coordinator broke, or no other one was found
+    leader_lost,        // the connection broke, and another coordinator is being looked for
+    place_lost,         // a node that waited for a place lost its connection; it may join again as a newcomer
+    led,                // another coordinator is there
     workers_succeeded,  // every worker of this node ended with 0
     worker_failed,      // a worker of this node failed, or could not be started
     workers_gone,       // no worker of this node is left

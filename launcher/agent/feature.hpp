@@ -156,7 +156,7 @@ class AgentControls {
     virtual void end_by(int signal, bool impatient) = 0;
     // Ends the job as by SIGTERM, since its time is over, for this reason.
     virtual void time_is_over(const std::string& why) = 0;
-    // Takes a worker as failed, though it has not ended; `why` is a sentence.
+    // Counts a worker as failed, though it has not ended; `why` is a sentence.
     virtual void worker_hangs(int local_rank, const std::string& why) = 0;
     // Sends the message to the coordinator.
     virtual void send(const ControlMessage& message) = 0;

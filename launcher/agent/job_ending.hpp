@@ -14,9 +14,8 @@
 namespace ddprun {
 inline namespace launch {
 
-// A JobEnding has the part of the result that this node can find out: the job's first failure, the ranks'
-// ends of all nodes as far as this node was told (else its own), survivors, unknown nodes, its own name, and
-// the times. job_result adds the rest.
+// A JobEnding has the part of the result that this node can find out; job_result adds the rest. The ranks'
+// ends are those of all nodes as far as this node was told, else its own.
 struct JobEnding : JobResult {
     std::optional<Finish> finish;    // the coordinator's last word, if it came
     std::optional<Refused> refusal;  // why this node never became part of the job

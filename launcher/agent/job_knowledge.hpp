@@ -50,8 +50,8 @@ class JobKnowledge {
     // the coordinator, since the job still gathers, or that word did not come.
     bool has_last_word() const { return known_.finish || known_.refusal; }
 
-    // Returns what the coordinator is told where the machine says so; nothing for actions that tell it
-    // nothing, or how the workers have ended.
+    // Returns the message for the coordinator that an action of the machine asks for; nothing for actions
+    // without one, or that tell how the workers have ended.
     std::optional<ControlMessage> message_for(AgentAction action) const;
 
     // Returns the signal that ends the workers: a signal that one agent was sent reaches the workers of all

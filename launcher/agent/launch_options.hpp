@@ -101,7 +101,7 @@ struct LaunchOptions {
         key;  // of the job: its agents prove to each other that they have it; none: they prove nothing
     bool failover = true;  // another node may host the coordinator when its node is lost
     int node_rank = 0;     // kUnnumbered until the coordinator says it
-    HostList host_list;    // by which nodes are numbered that have none; else of the hosts of nodes 0, 1, …
+    HostList host_list;    // by which nodes without a number are numbered; else the hosts of nodes 0, 1, …
     std::string rank_order;  // Hello's
     Hosting hosting = Hosting::by_number;
     std::optional<EtcdOptions>

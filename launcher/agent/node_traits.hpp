@@ -19,7 +19,6 @@ inline namespace launch {
 // kContentsRead: how much of a large file is read at its beginning, where a linker leaves the build's mark,
 // and at its end.
 inline constexpr std::size_t kContentsRead = 256 * 1024;
-// kMaxGpusRead: how many GPUs are looked at.
 inline constexpr std::size_t kMaxGpusRead = 64;
 
 // Returns at most kMaxNodeTraits: files and GPUs, then the variables by name.

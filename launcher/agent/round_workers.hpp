@@ -35,10 +35,10 @@ inline namespace launch {
 
 // LifeWatch is the agent's side of a LifeTable, for the workers of one round.
 //
-// For each slot that a worker holds, a thread sleeps on its word, so that the agent hears of a death while
-// the kernel still frees the memory of the dead process. As long as no worker dies, none of the threads runs.
-// A further thread waits for workers that take their slot: most programs never do. RoundWorkers owns the
-// watch, makes one for each round, and calls everything on the agent's thread.
+// For each slot that a worker holds, a thread sleeps on the slot's memory word, so that the agent hears of a
+// death while the kernel still frees the memory of the dead process. As long as no worker dies, none of the
+// threads runs. A further thread waits for workers that take their slot: most programs never do. RoundWorkers
+// owns the watch, makes one for each round, and calls everything on the agent's thread.
 class LifeWatch {
   public:
     struct Death {
@@ -52,7 +52,6 @@ class LifeWatch {
                                            std::function<void()> on_death);
     LifeWatch(const LifeWatch&) = delete;
     LifeWatch& operator=(const LifeWatch&) = delete;
-    // Ends the threads.
     ~LifeWatch();
 
     // Returns DDPRUN_LIFE for the worker's environment; empty if there is no slot for it.
@@ -127,14 +126,14 @@ class RoundWorkers final : private GroupObserver {
     void stop(int signal);
     void hasten(std::chrono::milliseconds most) { group_.hasten(most); }
     bool is_over() const { return open_steps_ == 0; }
-    // Takes this worker as failed, though it has not ended, if that is the first failure.
+    // Counts this worker as failed, though it has not ended, if that is the first failure.
     void hangs(int local_rank, const std::string& why);
     void kill_now();
     void freeze() { group_.freeze(); }
     void thaw() { group_.thaw(); }
 
-    // Does what the coordinator says to the workers: a signal of the user's, a life that was lost on another
-    // node (perhaps in another round), the last words of the failed that are to be on the screen.
+    // Does what the coordinator says to the workers: a signal of the user's, a life lost on another node
+    // (perhaps in another round), the last words of the failed for the screen.
     void hear(const ControlMessage& message);
 
     bool nothing_left() const { return group_.nothing_left(); }

@@ -62,7 +62,6 @@ struct GraceNotice {
 // Returns "ranks 0,3 have not ended 15 s after SIGTERM; SIGKILL in 15 s (--grace 30)".
 std::string to_text(const GraceNotice& notice);
 
-// WorkerEnd says how one worker ended.
 struct WorkerEnd {
     int rank = 0;
     int local_rank = 0;
@@ -76,7 +75,6 @@ struct WorkerEnd {
     ResourceUse use;  // zeros where it is not known
 };
 
-// WorkerStartFailure: the worker that could not be started.
 struct WorkerStartFailure {
     int rank = 0;
     int local_rank = 0;
@@ -137,7 +135,6 @@ class WorkerGroup : private WorkerObserver {
     // Limits the time of a stop to this from now on (--lost-grace), also of one that is under way.
     void hasten(Duration most);
 
-    // Kills everything now.
     void kill_now();
 
     // Kills what was started, in place of further starts. group_gone() comes later in any case.
@@ -146,7 +143,6 @@ class WorkerGroup : private WorkerObserver {
     // Returns true if all are gone, and the kernel says that nothing is left that a worker had started.
     bool nothing_left() const { return nothing_left_; }
 
-    // Returns the workers that have not ended.
     std::vector<WorkerStatus> running_workers() const;
 
   private:

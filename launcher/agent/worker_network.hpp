@@ -22,8 +22,8 @@ inline namespace launch {
 // Returns the ports that listeners of this agent may take if they have no port of their own.
 FreePorts free_ports_of(const LaunchOptions& options);
 
-// WorkerNetwork: the store is at its own place or, if the job's host has chosen doors, at this agent's door
-// to it. The workers of other nodes find it likewise.
+// WorkerNetwork: the store is at its own place or, on nodes other than the host's and if the host has chosen
+// so, at this agent's door to it.
 class WorkerNetwork {
   public:
     // WorkerNetwork listens already if the job has a key and several nodes, since it may have doors then, and

@@ -58,8 +58,8 @@ WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, i
 std::optional<int> local_rank_of_tty(const LaunchOptions& options, const RoundReady& round);
 
 // Returns the first rank or range of --show, --tty, --stdin, --wrap and --program that goes beyond a job of
-// so many workers, in one line that names flag, value and number; nothing if there is none. On several nodes
-// the number is known only when all have joined.
+// so many workers; nothing if there is none. The text is one line that names flag, value and number. On
+// several nodes the number is known only when all have joined.
 std::optional<std::string> rank_beyond_job(const LaunchOptions& options, int world_size);
 
 // Returns the same of the local ranks of --redirects, --tee, --local-ranks-filter and --wrap local=, for this

@@ -2,9 +2,9 @@
 // it, in a file of lines.
 //
 // The file is open from the start on. EventFile writes it by a thread of its own behind a bounded queue, so
-// that neither a full disk nor a file server that hangs keeps the agent: lines are lost then, which is said
-// once. Used by one thread, the agent's. The other thread is there from start() on, so that a launcher may
-// fork before.
+// that neither a full disk nor a file server that hangs holds up the agent: lines are lost then, which is
+// said once. Used by one thread, the agent's. The other thread is there from start() on, so that a launcher
+// may fork before.
 #pragma once
 
 #include <chrono>

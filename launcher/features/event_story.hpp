@@ -24,7 +24,7 @@ inline namespace launch {
 // kMaxEventText: how many bytes of UTF-8 one text from outside has at most; a longer one is cut.
 inline constexpr std::size_t kMaxEventText = 2048;
 // kMaxEventLine: the longest line, its newline included, whatever its texts hold. JSON may need six bytes for
-// one, and twelve for one in a text of JSON.
+// a byte, and twelve for a byte in a text of JSON.
 inline constexpr std::size_t kMaxEventLine = 128 * 1024;
 
 // EventOrigin: what all events of one launcher have in common.
@@ -37,7 +37,6 @@ struct EventOrigin {
     std::int64_t pid = 0;  // of the launcher
 };
 
-// EventTime: a time as events have it.
 struct EventTime {
     std::int64_t unix_ms = 0;
     std::int64_t elapsed_ms = 0;  // since this launcher began
@@ -91,12 +90,12 @@ class EventStory {
   public:
     explicit EventStory(EventOrigin origin) : origin_(std::move(origin)) {}
 
-    // Takes the launcher's process from now on.
+    // Makes `pid` the launcher's process from now on.
     void run_by(std::int64_t pid) { origin_.pid = pid; }
 
     // Returns the event "start.NAME": a part of the start is done.
     std::string did(std::string_view name, const boost::json::object& facts, const EventTime& time) const;
-    // Returns the event that the agent looks for the coordinator from now on.
+    // Returns the event that says: the agent looks for the coordinator from now on.
     std::string begins(const EventTime& time) const;
     std::string hears(const ControlMessage& message, const EventTime& time);
     std::string learns(const AgentNews& news, const EventTime& time);

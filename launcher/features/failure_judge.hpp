@@ -32,7 +32,7 @@ inline namespace launch {
 
 // The question that a program of the user's is asked about a failure, and the answers that it may give. Pure.
 
-// FailureQuestion: the job and the round that failed, as a program of the user's is asked about them.
+// FailureQuestion: the job and the round that failed.
 struct FailureQuestion {
     std::string run_id;
     std::string job_id;

@@ -4,8 +4,8 @@
 //
 //   ddprun_XXXXXX/local_cache/{triton,inductor,cuda,extensions,kernels}
 //
-// Its name, mode (0700) and claim are those of the folders that launcher/folder_claim.hpp removes where a
-// launcher was killed.
+// The folder's name, mode (0700) and claim are those of the folders that launcher/folder_claim.hpp removes
+// where a launcher was killed.
 #pragma once
 
 #include <filesystem>

@@ -28,7 +28,7 @@ inline constexpr const char* kStuckVariable = "TORCHELASTIC_UNINTERRUPTIBLE_STAT
 struct WaitSight {
     pid_t pid = 0;
     char state = '?';
-    std::uint64_t switches = 0;  // of context; a change says that the thread has left a wait
+    std::uint64_t switches = 0;  // context switches so far; a new number says that the thread has left a wait
 };
 
 class StuckWorkers {

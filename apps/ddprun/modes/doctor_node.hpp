@@ -5,7 +5,7 @@
 // prints what all have found. The nodes meet in the store of their job:
 //
 //   node/<rank>     NodeSummary of each node
-//   nodes           NodeList: those whose summary came in time; a node's place in it is its number from then
+//   nodes           NodeList: those with a summary in time; a node's place in it is its number from then
 //                   on
 //   reached         how many nodes have reached all others; all_reach: whether all have
 //   reach/<place>   ReachReport of each node
@@ -23,7 +23,7 @@
 namespace ddprun {
 inline namespace app {
 
-// kExitProblem: `ddprun doctor` ends with this where it has found a problem; otherwise with 0, or kExitUsage.
+// kExitProblem: the exit code of `ddprun doctor` where it has found a problem; otherwise 0, or kExitUsage.
 inline constexpr int kExitProblem = 1;
 
 // kThisProgram is the program of such a job, wherever it lies, or has lain: what a relay has shipped is

@@ -1,4 +1,4 @@
-// call_nodes() and measure_rates(): how a node's doctor calls the other nodes, and measures with them.
+// call_nodes() calls the other nodes for a node's doctor, and measure_rates() measures with them.
 // Blocking; every wait is bounded.
 #pragma once
 
@@ -37,7 +37,7 @@ inline constexpr std::chrono::milliseconds kEnoughTime{1'000};
 // kMeasureLimit: measuring that takes longer altogether is given up; what was measured by then counts.
 inline constexpr std::chrono::seconds kMeasureLimit{20};
 
-// Measures among so many nodes, which do it at the same time: each swaps equal amounts with each other one in
+// Measures among so many nodes, which do it at the same time. Each swaps equal amounts with each other one in
 // the steps of an all_to_all, so that no node is in two swaps at one time. (One call of all_to_all would take
 // equally long on all nodes, as each of them waits for the slowest.) The rate of node `self`, and what has
 // gone wrong, become part of its report.

@@ -163,7 +163,7 @@ std::function<void(const std::string&)> seconds_into(std::chrono::milliseconds& 
 
 // Writes a time as defaults show it, "900".
 std::string whole_seconds(std::chrono::milliseconds time);
-// Writes it as --explain does, "0.5 s".
+// Writes a time as --explain does, "0.5 s".
 std::string seconds_text(std::chrono::milliseconds time);
 
 // Returns the launcher's words without those that only the starter of a job on several hosts has a use for
@@ -171,7 +171,7 @@ std::string seconds_text(std::chrono::milliseconds time);
 std::vector<std::string> without_start_words(const std::vector<std::string>& words,
                                              const std::vector<OptionGroup>& groups);
 
-// Returns an error or a remark that begins with an option with the option as the user has typed it;
+// Returns `message`, which begins with an option, with the option as the user has typed it;
 // --master-addr becomes --rdzv-endpoint if the address is the endpoint's.
 std::string as_said(const CommandLine& line, const std::string& message);
 

@@ -18,7 +18,6 @@ Environment task_variables(const ClusterPlan& plan);
 // Returns the local rank in `variables`, which argv_for_worker() wants.
 int local_rank_of(const Environment& variables);
 
-// An AdaptedTask is what this process becomes.
 struct AdaptedTask {
     int rank = 0;
     int local_rank = 0;

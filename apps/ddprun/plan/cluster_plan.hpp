@@ -14,7 +14,7 @@ struct ClusterPlan {
     bool is_derived = false;  // something about several nodes was derived, worth a line (derived_line)
 };
 
-// Returns how strong the word of an option from there is.
+// Returns how strongly an option from `origin` is believed.
 Belief belief_of(const OptionOrigin& origin);
 
 // Collects what is told of each value, refused or not.

@@ -1,4 +1,4 @@
-// The Python of the environment that this launcher lies in, as torchrun runs that of its own.
+// own_python() is the Python of the environment that this launcher lies in, as torchrun runs that of its own.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,13 @@ namespace ddprun {
 inline namespace app {
 
 // Returns the python3 of the environment in which `program`, one of the links on its way to a file, or that
-// file lies; empty: none of them lies in one. Environments are
-//   a virtual one (pyvenv.cfg above the folder), by venv, virtualenv, pipx, uv and uvx, and any other folder
-//   with a Python beside the launcher, as conda has it; but not a folder of the system's, where each has its
-//   package, unless that Python has ours.
+// file lies; empty: none of them lies in one. An environment is a virtual one (pyvenv.cfg above the folder),
+// by venv, virtualenv, pipx, uv and uvx, or any other folder with a Python beside the launcher, as conda has
+// it. A folder of the system's is none, where each has its package, unless that Python has ours.
 std::string python_beside(const std::string& program);
 
-// Returns that of this process, by the name that it was started by and by its file's.
+// Returns the python3 of this process's environment, found by the name that the process was started by and by
+// its file's.
 std::string own_python();
 
 // Says in a line that PATH has another python3 than `own`; empty: it has the same, or none.
@@ -27,7 +27,7 @@ std::string other_python_on_path(const std::string& own, const Environment& envi
 std::string python_to_write(const std::string& own, const std::optional<std::string>& path);
 
 // Says which Python the user's word `name` means by `path` where that is not `own`; empty: it is, or one of
-// them is not there.
+// the two is not there.
 std::string python_of_words(const std::string& name, const std::string& own,
                             const std::optional<std::string>& path);
 

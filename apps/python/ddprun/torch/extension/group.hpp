@@ -34,7 +34,7 @@ class Group final : public Collectives {
     void setTimeout(Milliseconds timeout) override;
 
     // Allocates memory that operations of this group use without copying it first (allocateTensor()). DDP
-    // lays its buckets there, torch.distributed.fsdp if told. A device's number is none of the CPU's.
+    // lays its buckets there, torch.distributed.fsdp if told. The CPU's device number is negative.
     bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0 && communicator_; }
     at::Tensor allocateTensor(long size, at::TensorOptions options) override;
     bool owns(const at::Tensor& tensor) const { return ddprun_owns(communicator(), tensor.data_ptr()) == 1; }
@@ -74,7 +74,7 @@ class Group final : public Collectives {
     // Waits until no thread of the library makes calls for works of this group, ten seconds at most. Not to
     // be called with Python's lock.
     void await_calls();
-    // Does the same as Python ends: no hook of torch's begins any more.
+    // Does the same when Python ends: no hook of torch's begins any more.
     void end_calls();
 
   private:

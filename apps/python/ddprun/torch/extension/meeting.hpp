@@ -73,7 +73,7 @@ inline const char* store_error(void* /*context*/) { return Meeting::error().c_st
 inline void store_release(void* context) { delete static_cast<Meeting*>(context); }
 
 // Returns the place where the ranks of this start of the workers meet. torchrun's store has all that earlier
-// starts have written; those differ by the number of the restart, or, where nodes have come or gone, by the
+// starts have written. Starts differ by the number of the restart or, where nodes have come or gone, by the
 // number of ranks or nodes.
 inline c10::intrusive_ptr<c10d::Store> place_of_attempt(const c10::intrusive_ptr<c10d::Store>& store) {
     std::string name = "ddprun";
