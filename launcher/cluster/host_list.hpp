@@ -1,5 +1,5 @@
-// The hosts of a job as schedulers and users write them, which of them this machine is, and how ranks are
-// ordered by them. Pure.
+// A HostList is the hosts of a job, as schedulers and users write them, and which of them this machine is. A
+// RankOrder says how ranks are ordered by them. Pure.
 //
 //   list  = item { separator item }              separator = a comma, blanks and newlines, or both
 //   item  = part { part }                        at least one character in total
@@ -27,20 +27,20 @@ inline constexpr std::size_t kMaxListedHosts = 65'536;
 inline constexpr std::size_t kMaxBrackets = 8;
 inline constexpr std::size_t kMaxRangeDigits = 18;
 
-// The names, each of at most kMaxHostText bytes; or why there are none, which goes behind the list's name
-// ("n[3-1]: the range 3-1 runs backwards"). Counts before it makes them.
+// Returns the names, each of at most kMaxHostText bytes, and counts them before it makes them. Else returns
+// the complaint that goes behind the list's name ("n[3-1]: the range 3-1 runs backwards").
 std::variant<std::vector<std::string>, std::string> expand_host_list(std::string_view text);
 
-// Finds where the host of this name is in the list, from 0 on. gpu07 and gpu07.example are one host, unless
-// another entry is the very name; capitals do not count. Nothing where several different entries may be
+// Finds the position of the host of this name in the list, from 0 on. gpu07 and gpu07.example are one host,
+// unless another entry is the very name. Case does not count. Nothing where several different entries may be
 // meant.
 std::optional<int> position_of(std::string_view host, const std::vector<std::string>& hosts);
 
-// Writes what expand_host_list reads: gpu[01-03,07], each name once. Names that differ in their last number
-// only stand together, by that number; the rest in the order in which they come.
+// Writes what expand_host_list reads: gpu[01-03,07], each name once. Names that differ only in their last
+// number stand together, in its order. The rest keep their order.
 std::string compressed_hosts(const std::vector<std::string>& hosts);
 
-// Names each of these nodes: by its host's name, with its rank behind it where several have the same one.
+// Names each of these nodes: by its host's name, with its rank behind where several nodes share the name.
 std::vector<std::string> node_labels(const std::vector<std::string>& hosts);
 
 // Returns the text up to the first separator outside brackets.
@@ -50,10 +50,10 @@ std::string_view next_list_item(std::string_view text, std::string_view separato
 std::vector<std::string_view> words_between_blanks(std::string_view text);
 
 // Reads how many tasks each node has, as Slurm writes it: 4(x2),3 is 4 4 3, for at most kMaxListedHosts
-// nodes. Otherwise why there are none, which goes behind the text's name ("4(x0): …").
+// nodes. Else returns the complaint that goes behind the text's name ("4(x0): …").
 std::variant<std::vector<int>, std::string> expand_task_counts(std::string_view text);
 
-// A job's hosts, as far as this node knows of a list.
+// HostList: a job's hosts, as far as this node knows of a list.
 struct HostList {
     std::vector<std::string> hosts;  // empty: nothing is known
     std::optional<int> position;     // of this machine
@@ -64,18 +64,20 @@ struct HostList {
 
 inline constexpr std::size_t kMaxRankOrderFile = 4 * 1024 * 1024;
 
-// A node says this of itself (Hello::rank_order); empty, with a complaint of one line: it can say nothing.
+// RankOrder: what a node says of its place in the order (Hello::rank_order). An empty text has a complaint of
+// one line.
 struct RankOrder {
     std::string text;
     std::string complaint;
 };
 
-// Orders by the switches that the node is connected through, as Slurm names them in SLURM_TOPOLOGY_ADDR
-// (s0.s4.gpu07): nodes below the same ones are neighbours.
+// Orders by the switches that connect the node, as Slurm names them in SLURM_TOPOLOGY_ADDR (s0.s4.gpu07):
+// nodes below the same switches are neighbours.
 RankOrder order_by_topology(const Environment& environment);
 
-// Orders by a file of hosts in the order of their ranks: lists of hosts in as many lines as one likes, # to
-// the end of a line is a comment. A text without the file's name says what is wrong with it: "line 3: …".
+// Orders by a file of hosts in the order of their ranks: lists of hosts in any number of lines, with comments
+// from # to the end of the line. Else returns what is wrong with the text, without the file's name: "line 3:
+// …".
 std::variant<RankOrder, std::string> order_by_file(std::string_view text, const std::string& host_name);
 
 }  // namespace launch

@@ -1,5 +1,5 @@
-// These functions read what a family's variables tell; first stands what they share. Pure; for the sources of
-// this folder.
+// read_told, read_tasks and the other readers turn a family's variables into FamilyFacts; what they share
+// stands first. Pure; for the sources of this folder.
 #pragma once
 
 #include <optional>
@@ -13,19 +13,19 @@
 namespace ddprun {
 inline namespace launch {
 
-// Returns null for what is not set, or empty, and for no name.
+// Returns null for a variable that is not set, or empty, and for an empty name.
 const std::string* text_of(const ClusterView& view, std::string_view variable);
 
 // Reads a whole number of at least `lowest`; nothing for anything else.
 std::optional<int> number_of(const ClusterView& view, std::string_view variable, int lowest);
 
-// One line about a variable that is set, but to no such number; empty: none.
+// wrong_number: one line about a variable that is set, but not to such a number; empty: none.
 std::string wrong_number(const ClusterView& view, std::string_view variable, int lowest);
 
 // Says why a variable tells nothing: "X is not set", or "X=y is WANTED".
 std::string lack_of(const ClusterView& view, std::string_view variable, std::string_view wanted);
 
-// The first of these variables that is set, and its text.
+// Named: the first of several variables that is set, and its text.
 struct Named {
     std::string name;
     std::string text;
@@ -36,45 +36,46 @@ std::optional<Named> first_of(const ClusterView& view, const std::vector<std::st
 bool is_own_name(const ClusterView& view, const std::string& name);
 
 // Finds where this machine is in the list: by the name of its host, else by one of its addresses. Nothing
-// where it is not, or several entries may be meant.
+// where it is absent, or where several entries may be meant.
 std::optional<int> own_position(const ClusterView& view, const std::vector<std::string>& hosts);
 
 // --- what the readers share
 
-// The first claim of a fact stays.
+// Claims a value, unless the fact has a claim already.
 void claim(FamilyFacts& facts, Fact fact, std::string value, std::string_view source);
-// These claim what the variable says, if it is set and such a value; a text may have something in front of
-// it.
+// claim_told and claim_number claim what the variable says, if it is set and valid. `before` goes in front of
+// the text.
 void claim_told(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
                 std::string_view before = {});
 void claim_number(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
                   int lowest);
-// refuse notes the conflict, if the text says one and no other was noted before.
+// refuse notes the conflict, unless it is empty or another was noted before.
 void refuse(FamilyFacts& facts, std::string conflict);
-// refuse_wrong_number notes a variable that is set, but to no such number, likewise; take_number reads the
-// number as well.
+// refuse_wrong_number notes a variable that is set, but not to such a number, in the same way. take_number
+// also reads the number.
 void refuse_wrong_number(const ClusterView& view, FamilyFacts& facts, std::string_view variable, int lowest);
 std::optional<int> take_number(const ClusterView& view, FamilyFacts& facts, std::string_view variable,
                                int lowest);
-// Claims MASTER_ADDR and MASTER_PORT; what is no port is refused where it is used.
+// Claims MASTER_ADDR and MASTER_PORT. A false port is refused where it is used.
 void claim_master(const ClusterView& view, FamilyFacts& facts);
 
-// Takes the hosts that the variable lists; one that is set and lists none becomes a conflict. Returns whether
-// there are any.
+// Takes the hosts that the variable lists. A variable that is set, but lists none, becomes a conflict.
+// Returns whether there are any hosts.
 bool take_host_list(const ClusterView& view, FamilyFacts& facts, std::string_view variable);
 // Claims how many listed hosts there are, and that they meet at the first.
 void claim_listed(FamilyFacts& facts);
-// Claims also which of them this machine is, as in a batch system's list.
+// Claims the same as claim_listed, and which of the hosts this machine is, as in a batch system's list.
 void claim_listed_hosts(const ClusterView& view, FamilyFacts& facts);
 
-// Returns the text of the file whose path the variable holds; null where it is not set, or could not be read.
+// Returns the text of the file at the path that the variable holds. Null where the variable is not set, or
+// the file could not be read.
 const std::string* named_file(const ClusterView& view, std::string_view variable);
 
 // Counts a word for each slot: the hosts in the order in which they come first, and how often each comes.
 std::vector<ListedHost> count_repeats(const std::vector<std::string_view>& words);
 
-// Returns one line where a variable counts other hosts than a list has; empty: they agree, or one of them is
-// not there.
+// Returns one line where a variable counts other hosts than a list has. Empty: they agree, or one of them is
+// absent.
 std::string count_conflict(std::string_view variable, std::optional<int> count, std::string_view list,
                            const std::vector<ListedHost>& hosts);
 
@@ -82,17 +83,18 @@ std::string count_conflict(std::string_view variable, std::optional<int> count, 
 // named them.
 std::vector<ListedHost> read_lsf_hosts(const ClusterView& view, std::string& source);
 
-// The two readers of Slurm's variables share these. Those of the step and those of the job are never mixed:
-// in a step that is smaller than its job, SLURM_JOB_NODELIST still names the whole allocation.
+// read_slurm_hosts and the functions below it serve both readers of Slurm's variables. The variables of the
+// step and of the job are never mixed: in a step that is smaller than its job, SLURM_JOB_NODELIST still names
+// the whole allocation.
 //
-// Takes the hosts that one of Slurm's lists names, with the tasks of each where `counts` tells these.
+// Takes the hosts that one of Slurm's lists names, with the tasks of each where `counts` tells them.
 void read_slurm_hosts(const ClusterView& view, FamilyFacts& facts, const std::string& list,
                       const std::string& counts);
-// Claims the job, perhaps its step, and how often it was requeued: "slurm-4711.0-r1".
+// Claims the job's id, perhaps with its step, and how often it was requeued: "slurm-4711.0-r1".
 void claim_slurm_identity(const ClusterView& view, FamilyFacts& facts, bool with_step);
-// Returns 2 and more for a heterogeneous job.
+// Returns how many components the job has: 2 and more for a heterogeneous job.
 int slurm_components(const ClusterView& view, FamilyFacts& facts);
-// Claims when the job has to end, and the GPUs that it has here.
+// Claims when the job has to end, and how many GPUs it has here.
 void claim_slurm_limits(const ClusterView& view, FamilyFacts& facts);
 
 // --- the three shapes
@@ -101,7 +103,7 @@ std::optional<FamilyFacts> read_told(const ClusterView& view, const ToldNames& n
 std::optional<FamilyFacts> read_tasks(const ClusterView& view, const TaskNames& names);
 std::optional<FamilyFacts> read_host_file(const ClusterView& view, const HostFileNames& names);
 
-// MPI's processes have these names from Hydra, and from Slurm, Flux and PALS beside their own.
+// kHydra: the names that Hydra gives MPI's processes. Slurm, Flux and PALS set them, too, beside their own.
 inline constexpr TaskNames kHydra{.size = "PMI_SIZE",
                                   .rank = "PMI_RANK",
                                   .local_size = "MPI_LOCALNRANKS",

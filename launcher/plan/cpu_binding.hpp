@@ -1,9 +1,9 @@
-// CPU binding decides which CPUs each worker of this node may run on, out of those that the launcher may use.
-// Pure.
+// bind_cpus decides on which CPUs each worker of this node may run, out of those that the launcher may use.
+// place_workers adds the GPU, the memory and the network adapter. Pure.
 //
-// A worker's NUMA node is that of its GPU. Without GPUs, where theirs is unknown, and where none of its CPUs
-// may be used, workers are spread over the nodes in proportion to the cores there, in order of the local
-// rank.
+// A worker's NUMA node is that of its GPU. Workers are spread over the nodes in proportion to the cores
+// there, in order of the local rank, where there are no GPUs, where the GPU's node is unknown, or where none
+// of that node's CPUs may be used.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,8 @@
 namespace ddprun {
 inline namespace launch {
 
-// CpuBind is the choice of --bind and --numa-binding. Those of torchrun share cores and caches out among all
-// GPUs that can be seen, whether a worker uses them or not, as torchrun does.
+// CpuBind is the choice of --bind and --numa-binding. The modes of torchrun share cores and caches out among
+// all GPUs that can be seen, whether a worker uses them or not, as torchrun does.
 enum class CpuBind {
     none,
     cores,      // each worker has cores of its own, near its GPU; where they do not suffice, CPUs are shared
@@ -36,8 +36,8 @@ struct CpuBindRequest {
     CpuBind bind = CpuBind::none;
     std::vector<CpuPlace> cpus;  // that the launcher may use, sorted
     int workers = 1;
-    // It has the NUMA node of each GPU that the node's workers see, in the order in which they take them;
-    // nothing where it is not known. More workers than GPUs take them in turn.
+    // gpu_nodes: the NUMA node of each GPU that the node's workers see, in the order in which they take them.
+    // Nothing: unknown. Where workers outnumber GPUs, they take them in turn.
     std::vector<std::optional<int>> gpu_nodes;
 };
 
@@ -47,18 +47,18 @@ std::variant<std::vector<CpuList>, std::string> bind_cpus(const CpuBindRequest& 
 // Returns OMP_NUM_THREADS for each of `local_workers`: at least 1.
 int omp_threads(int usable, int local_workers);
 
-// Returns OMP_NUM_THREADS of each worker: its CPUs, of which one that several may use counts in part; less
-// where a quota pays for fewer than are bound, which are `usable`; at least 1. Where nothing is bound, its
-// part of those.
+// Returns OMP_NUM_THREADS of each worker: the number of its CPUs, where a shared CPU counts in part. The
+// number is smaller where a quota pays for fewer CPUs (`usable`) than are bound. An unbound worker gets its
+// part of `usable`. At least 1.
 std::vector<int> threads_of(const std::vector<CpuList>& bound, int usable);
 
-// --- each worker's GPU, CPUs, memory and network adapter, which are decided together
+// WorkerPlacement is each worker's GPU, CPUs, memory and network adapter, which are decided together.
 
 struct WorkerPlacement {
     CpuList cpus;            // empty: not bound
-    std::optional<int> gpu;  // its place among NodeDevices::gpus
-    std::string nic;         // nearest to it; empty: none, or not known
-    int memory_node = -1;    // whose memory is preferred; -1: no policy
+    std::optional<int> gpu;  // its index in NodeDevices::gpus
+    std::string nic;         // nearest to the GPU; empty: none, or not known
+    int memory_node = -1;    // the NUMA node of the preferred memory; -1: no policy
 };
 
 // Says where a worker runs, for -v and --dry-run: "CPUs 0-7, NUMA node 0 and its memory, GPU 4 (0000:3b:00.0,
@@ -70,7 +70,7 @@ std::string placement_text(const WorkerPlacement& worker, const NodeDevices& dev
 struct NodeHardware {
     NodeDevices devices;
     std::vector<Nic> nics;
-    Topology topology;  // empty where nobody asks for it: neither bound nor shown
+    Topology topology;  // empty where it is not needed: neither bound nor shown
     int usable_cpus = 1;
     std::string memory_refusal;  // why no process here may choose its memory's NUMA node; empty: it may
 };
@@ -86,7 +86,7 @@ struct NodePlacement {
     std::string remark;                 // what of the binding cannot be done, in one line; empty: nothing
 };
 
-// Places the workers, or returns the line that refuses it. It takes the hardware's devices, not
+// Places the workers, or returns the line that refuses them. Uses the hardware's devices, not
 // `devices.devices`.
 std::variant<NodePlacement, std::string> place_workers(BindingRequest devices, CpuBind bind,
                                                        const NodeHardware& hardware);

@@ -1,9 +1,10 @@
-// Which GPUs the launcher was given, and which of them each worker of this node sees and calls its own. Pure.
+// NodeDevices says which GPUs the launcher was given, and DeviceBinding which of them one worker of this node
+// sees and calls its own. Pure.
 //
-// The variables of masks say the first, by which schedulers and people hide GPUs. A mask is a list of indices
-// and names, separated by commas. Its entries are handed on as they are and nothing is ever added to them. As
-// for CUDA, the list ends before the first entry that is none ("-1", "NoDevFiles", nothing at all), so "" and
-// "-1" mean no device.
+// Masks are variables by which schedulers and people hide GPUs. A mask is a list of indices and names,
+// separated by commas. Entries are handed on as they are, and none is ever added. As for CUDA, the list ends
+// before the first entry that names no device ("-1", "NoDevFiles", an empty one), so "" and "-1" mean no
+// device.
 //
 //   NVIDIA  CUDA_VISIBLE_DEVICES: indices, GPU-… and MIG-…
 //   AMD     ROCR_VISIBLE_DEVICES, and among what that leaves HIP_VISIBLE_DEVICES, or CUDA_VISIBLE_DEVICES
@@ -24,34 +25,35 @@
 namespace ddprun {
 inline namespace launch {
 
-// VisibleGpu is one that workers may see.
+// VisibleGpu is a GPU that workers may see.
 struct VisibleGpu {
-    std::string name;  // people see this: its entry of the outermost mask, else its index
+    std::string name;  // shown to people: its entry of the outermost mask, else its index
     std::optional<PciPlace> place;
-    std::string entry;  // NodeDevices::variable says this for it alone
+    std::string entry;  // the value of NodeDevices::variable that shows this GPU alone
 };
 
 // NodeDevices are the devices of this node that the launcher may use, and how that is known.
 struct NodeDevices {
     std::optional<std::string> mask;       // the variable as the launcher was given it
-    GpuVendor vendor = GpuVendor::nvidia;  // theirs, as far as is known
+    GpuVendor vendor = GpuVendor::nvidia;  // of the devices, as far as is known
     int count = 0;
-    std::string source;  // messages name it: "CUDA_VISIBLE_DEVICES=4,5" or "/dev/nvidia*"
+    std::string source;  // for messages: "CUDA_VISIBLE_DEVICES=4,5" or "/dev/nvidia*"
     std::string variable = "CUDA_VISIBLE_DEVICES";  // shows a worker fewer of them
-    std::vector<VisibleGpu> gpus;                   // so many as `count`
+    std::vector<VisibleGpu> gpus;                   // `count` of them
     std::string uncounted;      // NodeGpus::uncounted, where no mask counts them; empty: `count` is right
-    std::string contradiction;  // no program could see what two variables say; empty: none
-    std::string remark;         // a mask names what the node does not have; empty: none
+    std::string contradiction;  // why no program could see what the variables say; empty: nothing is wrong
+    std::string remark;         // where a mask names what the node does not have; empty: none
 };
 
 // Returns the devices that a mask of this vendor lets through.
 std::vector<std::string> mask_entries(std::string_view mask, GpuVendor vendor = GpuVendor::nvidia);
 
-// Finds what the variables let through of this node's GPUs. Where it has none, the variable that is set says
-// whose they are (on a machine whose GPUs cannot be seen).
+// Finds what the variables let through of this node's GPUs. Where no GPU can be seen, the variable that is
+// set tells the vendor.
 NodeDevices find_devices(const Environment& environment, const NodeGpus& node);
 
-// Where devices could not be counted, the user who wants more workers knows of more: returns so many.
+// Adds devices up to the number of workers, where some could not be counted: a user who wants more workers
+// knows of more devices.
 NodeDevices with_uncounted(NodeDevices devices, int workers);
 
 // GpuBind is the choice of --gpu-bind.
@@ -69,12 +71,11 @@ struct BindingRequest {
     GpuBind bind = GpuBind::automatic;
     bool share_gpus = false;  // --share-gpus: more workers than devices are wanted
     int local_workers = 1;
-    std::string workers_source;  // messages name it: "--nproc-per-node 4"
+    std::string workers_source;  // for messages: "--nproc-per-node 4"
     NodeDevices devices;
 };
 
-// DeviceBinding is what one worker's environment gets; nothing means that the variable is left as it was
-// inherited.
+// DeviceBinding is what one worker's environment gets. Nothing: the variable stays as it was inherited.
 struct DeviceBinding {
     std::optional<std::string> mask;  // value of NodeDevices::variable
     std::optional<std::string> ddprun_device;
@@ -82,18 +83,18 @@ struct DeviceBinding {
     bool operator==(const DeviceBinding&) const = default;
 };
 
-// Returns the place of a worker's device among those of the node; nothing where they are left to the program.
+// Returns the index of a worker's device among those of the node; nothing where the program chooses.
 std::optional<int> device_of(const BindingRequest& request, int local_rank);
 
-// Returns a line that refuses more workers than devices, or variables that contradict each other; empty: none
-// does.
+// Returns a line that refuses more workers than devices, or variables that contradict each other. Empty:
+// neither is so.
 std::string refuse_devices(const BindingRequest& request);
 
-// Says what `automatic` is for a program: only a native one is known not to count its devices by LOCAL_RANK.
+// Says what `automatic` means for a program: only a native one is known not to choose its device by
+// LOCAL_RANK.
 GpuBind bind_of(GpuBind bind, ProgramKind kind);
 
-// Binds a worker of such a program, where nothing is refused. With shared devices the workers take them in
-// turn.
+// Binds a worker of such a program, once nothing is refused. Workers that share devices take them in turn.
 DeviceBinding bind_device(const BindingRequest& request, ProgramKind kind, int local_rank);
 
 }  // namespace launch

@@ -1,5 +1,5 @@
-// What the words of a command run: behind env, wrappers and interpreters, as far as words tell. Pure; no file
-// is looked at.
+// program_words and the functions around it tell what the words of a command run: behind env, wrappers and
+// interpreters, as far as words tell. Pure; no file is looked at.
 #pragma once
 
 #include <optional>
@@ -30,23 +30,24 @@ std::vector<std::string> behind_envs(std::vector<std::string> words);
 // runs_python tells whether the words start Python: `python3.11 …`, also behind `env`.
 bool runs_python(std::vector<std::string> words);
 
-// program_words gives of a command the words that say which program it is: its name, of Python and shells the
-// script, the module or the program of the text behind -c, and of a wrapper what it starts, where that is a
-// path from this folder, a script, an interpreter or another wrapper. The others are arguments.
+// program_words gives the words of a command that say which program it is: the name first. Of Python and
+// shells also the script, the module, or the program of the text behind -c; of a wrapper also what it starts,
+// where that is a path from this folder, a script, an interpreter or another wrapper. The other words are
+// arguments.
 std::vector<std::string> program_words(const std::vector<std::string>& words);
 
-// ProgramInput is where a command's program is read from.
+// ProgramInput says from where a command's program is read.
 struct ProgramInput {
-    std::string word;      // by which the command names it; empty: Python or a shell without a file reads its
-                           // standard input
+    std::string word;      // the command's name for it; empty: Python or a shell without a file reads stdin
     int descriptor = 0;    // of this process
-    bool in_text = false;  // one of the commands of a shell's text (bash -c) reads it; that may never be run
+    bool in_text = false;  // a command in a shell's text (bash -c) reads it, and may never be run
 };
 
 // descriptor_named gives the descriptor that a word stands for: -, /dev/stdin, /dev/fd/63.
 std::optional<int> descriptor_named(const std::string& word);
 
-// program_input says from which descriptor a command's program is read; nothing: it is a file, or a module.
+// program_input says from which descriptor a command's program is read. Nothing: the program is a file, or a
+// module.
 std::optional<ProgramInput> program_input(const std::vector<std::string>& words);
 
 }  // namespace launch

@@ -1,4 +1,5 @@
-// RANKS:COMMAND is a command for some of the job's ranks, as --wrap and --program have it. Pure.
+// A RankCommand is a command for some of the job's ranks: RANKS:COMMAND, as --wrap and --program have it.
+// Pure.
 #pragma once
 
 #include <string>
@@ -12,10 +13,10 @@ namespace ddprun {
 inline namespace launch {
 
 // Cuts a text into words as a POSIX shell does, without anything that a shell would expand. Words are
-// separated by blanks, tabs and newlines. '...' is taken as it is; in "..." a backslash stands for the next
-// character if that is one of \ " $ ` or a newline (which goes); elsewhere it does so for any character. ""
-// is an empty word. No variables, patterns, comments or operators: these characters stand for themselves.
-// Otherwise it says what is wrong: a quote that is not closed, or a backslash at the end.
+// separated by blanks, tabs and newlines. '...' is taken as it is. Within "..." a backslash stands for the
+// next character if that is one of \ " $ ` or a newline (which goes). Outside quotes it does so for any
+// character. "" is an empty word. No variables, patterns, comments or operators: these characters stand for
+// themselves. Else returns what is wrong: a quote that is not closed, or a backslash at the end.
 std::variant<std::vector<std::string>, std::string> split_shell_words(std::string_view text);
 
 // Joins the words as a shell, and split_shell_words(), take them: in '...' where they need it, with blanks
@@ -30,28 +31,28 @@ struct RankCommand {
     bool names(int rank, int local_rank) const { return ranks.contains(local ? local_rank : rank); }
 };
 
-// RANKS is what parse_rank_set takes, by global rank, or `local=` and the same by local rank. The command is
-// cut into words as split_shell_words does. Otherwise one line that names the flag and its value; `example`
-// is one of the flag's values.
+// Reads RANKS:COMMAND. RANKS is what parse_rank_set takes: global ranks, or local ones behind `local=`. The
+// command is cut into words as split_shell_words does. Else returns one line that names the flag and its
+// value; `example` is one of the flag's values.
 std::variant<RankCommand, std::string> parse_rank_command(std::string_view flag, std::string_view value,
                                                           std::string_view example);
 
 // A Wrap is the value of --wrap: a command (gdb, nsys, valgrind) in front of what the named ranks run.
 using Wrap = RankCommand;
 
-// WrapPlace is the worker whose argv it is.
+// WrapPlace is the worker that runs the argv.
 struct WrapPlace {
     int rank = 0;
     int local_rank = 0;
     std::string host;
 };
 
-// Reads it as parse_rank_command does.
+// Reads a Wrap as parse_rank_command does.
 std::variant<Wrap, std::string> parse_wrap(std::string_view value);
 
 // Returns `argv` with the commands of all wraps that name this worker in front, the first wrap outermost. In
-// the words of the command %r becomes the rank, %l the local rank, %h the host and %% a single %; any other %
-// stays, since the command may have macros of its own.
+// a command's words %r becomes the rank, %l the local rank, %h the host and %% a single %. Any other % stays,
+// since the command may have macros of its own.
 std::vector<std::string> wrapped_argv(const std::vector<Wrap>& wraps, std::vector<std::string> argv,
                                       const WrapPlace& place);
 

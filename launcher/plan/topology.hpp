@@ -1,7 +1,7 @@
-// What this machine has, as sysfs, /proc and /dev tell: how its CPUs lie, where devices are plugged in, and
-// its GPUs. It is read once, at start-up, and no driver is opened for it. Readers take the root folder, so
-// that tests give them other machines; what a machine does not tell about its CPUs is filled in so that
-// binding works all the same.
+// Topology, PciPlace, Nic and NodeGpus are what this machine has, as sysfs, /proc and /dev tell: its CPUs,
+// the places of its devices, and its GPUs. Everything is read once, at start-up, and no driver is opened for
+// it. Readers take the root folder, so that tests give them other machines. What a machine does not tell of
+// its CPUs is filled in, so that binding still works.
 #pragma once
 
 #include <filesystem>
@@ -16,23 +16,23 @@ inline namespace launch {
 // A CpuList has CPUs (or NUMA nodes), as the kernel lists them: "0-3,8".
 using CpuList = std::vector<int>;  // ascending, each number once
 
-// More than any machine that Linux runs on.
+// kMaxCpus: more than any machine that Linux runs on.
 inline constexpr int kMaxCpus = 65536;
 
-// The text may end with a newline, and may be empty. Nothing for another text, and for a number of kMaxCpus
-// or more.
+// Reads a text that may end with a newline, and may be empty. Nothing for another text, and for a number of
+// kMaxCpus or more.
 std::optional<CpuList> parse_cpu_list(std::string_view text);
 
 std::string cpu_list_text(const CpuList& cpus);
 
-// Those that are in both.
+// Returns the CPUs that are in both lists.
 CpuList common_cpus(const CpuList& one, const CpuList& other);
 
-// CpuPlace says where a CPU is. Groups are named by the lowest CPU of this machine that is in them.
+// CpuPlace says where a CPU is. A group is named by its lowest CPU on this machine.
 struct CpuPlace {
     int cpu = 0;
     int core = 0;    // the hardware threads of one core; where unknown, each CPU is a core
-    int cache = 0;   // those that share a last-level cache; where unknown, the NUMA node is one
+    int cache = 0;   // the CPUs that share a last-level cache; where unknown, those of the NUMA node
     int socket = 0;  // the kernel's number; 0 where unknown
     int node = 0;    // the NUMA node's number; 0 where the kernel has none
 
@@ -47,7 +47,7 @@ struct Topology {
     CpuList nodes_of(const CpuList& some_cpus) const;
 };
 
-// Reads root/sys/devices/system and root/proc/self/status. Blocking; some files for each core.
+// Reads root/sys/devices/system and root/proc/self/status. Blocks; some files for each core.
 Topology read_topology(const CpuList& allowed, const std::filesystem::path& root = "/");
 
 // Says why this process may not choose the NUMA node of its memory, in the system's words; empty if it may.
@@ -56,16 +56,14 @@ std::string memory_policy_refusal();
 
 // PciPlace says where a device is plugged in.
 struct PciPlace {
-    std::string address;  // "0000:3b:00.0"
-    std::vector<std::string>
-        path;       // the way from the root complex to the device: "pci0000:3a", "0000:3a:00.0", …
-    int node = -1;  // NUMA node; -1 where the firmware does not say
+    std::string address;            // "0000:3b:00.0"
+    std::vector<std::string> path;  // the way from the root complex to the device: "pci0000:3a", …
+    int node = -1;                  // NUMA node; -1 where the firmware does not say
 
     bool operator==(const PciPlace&) const = default;
 };
 
-// Reads what sysfs says of the device whose folder (or a link to it) this is; nothing where it is no PCI
-// device.
+// Reads what sysfs says of the device of this folder (or link to it); nothing where it is no PCI device.
 std::optional<PciPlace> read_pci_place(const std::filesystem::path& device);
 
 // Nic is a network adapter for RDMA, as /sys/class/infiniband has it, with a port that is up.
@@ -74,12 +72,12 @@ struct Nic {
     PciPlace place;
 };
 
-// Finds them sorted by name, with numbers in order.
+// Finds the adapters, sorted by name, with numbers in order.
 std::vector<Nic> find_nics(const std::filesystem::path& root = "/");
 
-// Names the adapter nearest to each GPU, empty where that cannot be known. An adapter is near that shares
-// bridges below the root complex, the more the nearer, else one that shares the NUMA node; GPUs to which
-// several are equally near take these in turn. A node's only adapter is near to all.
+// Names the adapter nearest to each GPU, empty where that is not known. The adapter is nearest that shares
+// the most bridges below the root complex, else one that shares the NUMA node. GPUs to which several adapters
+// are equally near take them in turn. A node's only adapter is near to all.
 std::vector<std::string> nearest_nics(const std::vector<std::optional<PciPlace>>& gpus,
                                       const std::vector<Nic>& nics);
 
@@ -94,30 +92,31 @@ struct Gpu {
 struct NodeGpus {
     GpuVendor vendor = GpuVendor::nvidia;
     std::vector<Gpu> gpus;
-    std::string source;  // messages name it: "/dev/nvidia*", "/dev/kfd"
+    std::string source;  // for messages: "/dev/nvidia*", "/dev/kfd"
     bool is_alike =
-        true;  // all of one model; CUDA counts others fastest first, in an order that only it knows
-    // What of them cannot be counted here, in words: there may be more, so no number of workers is held
-    // against the user.
+        true;  // all of one model; CUDA counts mixed ones fastest first, in an order it alone knows
+    // uncounted: which GPUs cannot be counted here, in words. There may be more, so no number of workers is
+    // refused because of the GPUs.
     std::string uncounted = {};
 };
 
-// Finds the GPUs that the device files let through, in the order in which their runtime counts them: NVIDIA's
-// by /dev/nvidia<N>, in the order of their PCI addresses; AMD's by /dev/kfd and its topology, unless all
-// there is are the graphics of a processor; Intel's by /dev/dri, those that have no display (Data Center
-// GPUs), with their tiles. The first of these counts that the machine has. Without any there may be one of
-// NVIDIA's whose driver has another file (WSL, Jetson), or none.
+// Finds the GPUs that the device files let through, in the order in which their runtime counts them:
+//   NVIDIA's by /dev/nvidia<N>, in the order of their PCI addresses
+//   AMD's by /dev/kfd and its topology, unless it has only the graphics of a processor
+//   Intel's by /dev/dri: the GPUs that have no display (Data Center GPUs), with their tiles
+// The first vendor counts that the machine has. Where none of the files is there, a GPU of NVIDIA may still
+// be, with another file of its driver (WSL, Jetson).
 NodeGpus find_gpus(const std::filesystem::path& root = "/");
 
-// True for "nvidia0", not for "nvidiactl" or "nvidia-uvm".
+// Returns true for "nvidia0", not for "nvidiactl" or "nvidia-uvm".
 bool is_gpu_file(std::string_view name);
 
-// Finds the value of that name in lines `name value` or `name: value`, without the blanks around it; ""
-// without one.
+// Finds the value of that name in lines `name value` or `name: value`, without the blanks around it; "" if
+// there is no such line.
 std::string value_of(std::string_view text, std::string_view name);
 
-// Read what NVIDIA's driver tells: "550.54.15" in /proc/driver/nvidia/version, and "NVIDIA H100 80GB HBM3" in
-// gpus/*/information there. Pure.
+// parse_driver_version and parse_gpu_model read what NVIDIA's driver tells: "550.54.15" in
+// /proc/driver/nvidia/version, and "NVIDIA H100 80GB HBM3" in gpus/*/information there. Pure.
 std::optional<std::string> parse_driver_version(std::string_view text);
 std::optional<std::string> parse_gpu_model(std::string_view text);
 
