@@ -1,18 +1,19 @@
-// The guardian is two processes, each forked and neither ever returning:
+// make_guardian starts two forked processes, of which neither ever returns, the keeper and the guardian:
 //
 //     agent ── keeper ── guardian ── workers
 //
-// The guardian runs the workers (LocalRunner) as the agent orders. When the agent vanishes, however it ended,
-// it kills everything below it and ends; when the agent only stands still, it stops the workers at the end of
-// their lease, and kills them if that does not go on in time. The keeper only waits for the guardian to end,
-// then does the same. All three are child sub-reapers: whichever of them is killed, one above it or below it
-// is left to clean up, even if two are killed in the same instant. If all three are, the workers still end by
-// their parent-death signal; what a worker started in a session of its own then stays.
+// The guardian runs the workers (LocalRunner) as the agent orders. When the agent has ended in any way, the
+// guardian kills everything below itself and ends. When the agent only stands still, the guardian stops the
+// workers at the end of their lease, and kills them if the lease does not go on in time. The keeper only
+// waits for the guardian to end, then does the same. Agent, keeper and guardian are child sub-reapers. If one
+// or even two of them are killed in the same instant, a process above or below is left to clean up. If all
+// three are killed, the workers still end by their parent-death signal; what a worker started in a session of
+// its own then stays.
 //
-// Both processes have names, command lines and a session of their own, so that what is meant for the launcher
-// or for the user's program by one of these (pkill -f, killall) leaves them. They are leaders of their own
-// process group and block all signals that can be blocked: the agent decides what a signal means. They hold
-// no descriptor of the agent but their end of the channel and its stderr.
+// Keeper and guardian have names, command lines and a session of their own. What is meant for the launcher or
+// the user's program by one of these (pkill -f, killall) therefore does not hit them. Each leads a process
+// group of its own and blocks all signals that can be blocked: the agent decides what a signal means. The
+// only descriptors of the agent that they hold are their end of the channel and its stderr.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -30,47 +31,48 @@
 namespace ddprun {
 inline namespace launch {
 
-// make_guardian makes the ProcessRunner of the agent. It forks nothing itself but the guardian, a tiny
-// process between agent and workers that survives the agent for as long as it takes to kill all of them
-// (guardian.hpp).
+// make_guardian makes the ProcessRunner of the agent. The runner itself forks nothing but the guardian, a
+// tiny process between agent and workers. The guardian survives the agent until it has killed all workers
+// (see the head of this file).
 //
-// Made early, while this process has one thread, and kept as long as it has workers; one at a time. It makes
-// this process a child sub-reaper, blocks SIGCHLD and reaps every child there is, so nobody else in this
-// process may wait for children. As process 1 of a container it thereby reaps that container's orphans.
-// Children that this process had before are reaped but never killed.
+// Called early, while this process has one thread. The runner is kept as long as there are workers; one at a
+// time. The runner makes this process a child sub-reaper, blocks SIGCHLD and reaps every child there is, so
+// no other code here may wait for children. As process 1 of a container it thereby reaps that container's
+// orphans. Children that this process had before are reaped but never killed.
 //
-// When the guardian is lost, which takes a SIGKILL, everything below this process is killed and reaped; then
+// When the guardian is lost, which takes a SIGKILL, everything below this process is killed and reaped. Then
 // on_lost says so, and every worker is reported as ended by SIGKILL. Later starts fail.
 //
 // `on_lost` is given a sentence without final stop, from the executor, at most once, before the ends of the
-// workers. With `cgroup_parent`, a cgroup v2 for the workers is made below that folder, if possible; those of
-// so many workers ahead, while the guardian still waits for the first start. Throws system_error if the
-// system refuses. `in_helpers` takes what they need not know out of their copy of this process's memory.
+// workers. With `cgroup_parent`, a cgroup v2 for the workers is made below that folder, if possible. The
+// folders of `workers` workers are made ahead, while the guardian waits for the first start. `in_helpers`
+// runs in the keeper before it forks the guardian, and removes what the two need not know from their copy of
+// this process's memory. Throws system_error if the system refuses.
 //
-// The runner's destructor ends the guardian, which kills what is left; it blocks until that is done,
-// 2 * kGuardianTimeout at most, and not at all after a sweep that left something which cannot be killed.
+// The runner's destructor ends the guardian, which kills what is left. The destructor blocks until that is
+// done, 2 * kGuardianTimeout at most, and not at all after a sweep that left something that cannot be killed.
 std::unique_ptr<ProcessRunner> make_guardian(
     const boost::asio::any_io_executor& executor, int workers,
     std::function<void(const std::string&)> on_lost,
     const std::optional<std::filesystem::path>& cgroup_parent = own_cgroup_folder(),
     const std::function<void()>& in_helpers = {});
 
-// A killed process may take so long to vanish (it may hang in the kernel) before the guardian ends without
-// it.
+// kGuardianTimeout: how long a killed process may take to vanish (it may hang in the kernel) before the
+// guardian ends without it.
 inline constexpr std::chrono::seconds kGuardianTimeout{15};
 
-// ps and /proc/<pid>/comm show the two by these names, and ps -f and /proc/<pid>/cmdline as "rank-keeper of
-// process 1234".
+// kKeeperName and kGuardianName: the names of the two in ps and /proc/<pid>/comm. In ps -f and
+// /proc/<pid>/cmdline they stand as "rank-keeper of process 1234".
 inline constexpr char kKeeperName[] = "rank-keeper";
 inline constexpr char kGuardianName[] = "rank-guardian";
 
-// Becomes the keeper and starts the guardian. Called in a fresh child of the agent, made while that had one
+// Becomes the keeper and starts the guardian. Called in a fresh child that the agent forked while it had one
 // thread.
 [[noreturn]] void become_keeper(GuardianChannel channel, const WorkerLease& lease,
                                 const std::optional<JobCgroup>& cgroup);
 
-// True if the number is open and a program is meant to inherit it. A launcher that was started without a
-// standard stream has something of its own there.
+// Returns true if the number is open and a program is meant to inherit it. A launcher that was started
+// without a standard stream has something of its own there.
 bool is_inherited(int fd);
 
 }  // namespace launch

@@ -1,12 +1,12 @@
-// The conversation of the agent and its guardian: what they say to each other, as bytes; the channel that
-// carries it; and the lease, which they share in memory.
+// GuardianChannel carries the conversation of the agent and its guardian. GuardianOrder and GuardianEvent are
+// what they say to each other, as bytes, and WorkerLease is the lease that they share in memory.
 //
-// Both are the same program on the same machine, so numbers are written as they lie in memory:
+// Agent and guardian are the same program on the same machine, so numbers are written as they lie in memory:
 //
 //     message = i64 kind (place in the variant) + the fields of the struct in order
 //     number  = i64          text = u64 length + bytes          list = u64 count + items
 //
-// A stream that leads to a given descriptor is written as its kind only; the descriptors travel beside the
+// A stream that leads to a given descriptor is written as its kind only. The descriptors travel beside the
 // message, in the order stdin, stdout, stderr.
 #pragma once
 
@@ -29,15 +29,15 @@
 namespace ddprun {
 inline namespace launch {
 
-// The kernel takes no more than 6 MiB of arguments and environment (three quarters of its greatest stack for
-// them), so a longer message cannot be one that would have succeeded.
+// kMaxGuardianMessage: more bytes than any start that could succeed needs. The kernel takes no more than 6
+// MiB of arguments and environment (three quarters of its greatest stack for them).
 inline constexpr std::size_t kMaxGuardianMessage = 8 * 1024 * 1024;
 
 // --- from the agent
 
 struct StartWorker {
     WorkerSpec spec;
-    bool in_series = false;  // not to be started if the one before could not be
+    bool in_series = false;  // not to be started if the worker before could not be
 };
 BOOST_DESCRIBE_STRUCT(StartWorker, (), (spec, in_series))
 struct SignalWorker {
@@ -54,17 +54,18 @@ struct SweepAll {
     std::chrono::milliseconds timeout{0};
 };
 BOOST_DESCRIBE_STRUCT(SweepAll, (), (timeout))
-// The lease has an end that the guardian does not wait for (WorkerLease): it had none, or it was later, or is
-// over.
+// WatchLease: the lease has an end that the guardian does not wait for (WorkerLease). Before, there was no
+// end, or it was later, or it has passed.
 struct WatchLease {};
 BOOST_DESCRIBE_STRUCT(WatchLease, (), ())
-// LauncherTraces says what is to be put right at the end from now on.
+// GuardianOrder: what the agent sends. LauncherTraces says what is to be put right at the end from now on.
 using GuardianOrder =
     std::variant<StartWorker, SignalWorker, ForgetWorker, SweepAll, WatchLease, LauncherTraces>;
 
 // --- from the guardian
 
-// Started and StartFailure answer StartWorker, SweepResult answers SweepAll.
+// WorkerExited, GroupGone and WorkerUse come by themselves. Started and StartFailure answer StartWorker,
+// SweepResult answers SweepAll.
 struct WorkerExited {
     pid_t worker = 0;
     ExitStatus status;
@@ -87,25 +88,26 @@ using GuardianEvent = std::variant<Started, StartFailure, WorkerExited, GroupGon
 std::string encode_order(const GuardianOrder& order);
 std::string encode_event(const GuardianEvent& event);
 
-// These give Errc::protocol_violation for bytes that are no message. A given descriptor has the number -1
-// until give_descriptors.
+// decode_order and decode_event return Errc::protocol_violation for bytes that are no message. A given
+// descriptor has the number -1 until give_descriptors.
 boost::system::result<GuardianOrder> decode_order(std::string_view bytes);
 boost::system::result<GuardianEvent> decode_event(std::string_view bytes);
 
 // Returns the numbers of the descriptors that go with the spec, in order.
 std::vector<int> given_descriptors(const WorkerSpec& spec);
 
-// Puts the numbers in; false if there are not just as many as the spec needs.
+// Puts the numbers into the spec; false if there are not just as many as it needs.
 bool give_descriptors(WorkerSpec& spec, std::span<const int> numbers);
 
 // GuardianChannel is one end of the conversation. Messages keep their borders, descriptors travel beside
-// them, and the end of the other process is an event. It is a local socket, close-on-exec, not blocking; a
-// message too long for the socket's buffer goes through an unnamed file in memory. One thread uses it.
+// them, and the end of the other process is an event. The channel is a local socket, close-on-exec, not
+// blocking. A message too long for the socket's buffer goes through an unnamed file in memory. Used by one
+// thread.
 class GuardianChannel {
   public:
-    // A longer message is not put into the socket.
+    // kMaxInline: a longer message is not put into the socket.
     static constexpr std::size_t kMaxInline = 32 * 1024;
-    // There are three standard streams.
+    // kMaxDescriptors: as many as there are standard streams.
     static constexpr std::size_t kMaxDescriptors = 3;
 
     struct Packet {
@@ -125,8 +127,8 @@ class GuardianChannel {
     int fd() const { return socket_.get(); }
     void close() { socket_.reset(); }
 
-    // Returns 0, or an errno and nothing was sent: EAGAIN if the other end must read first, EPIPE if it is
-    // lost, others if the file in memory cannot be had. At most kMaxGuardianMessage bytes.
+    // Sends at most kMaxGuardianMessage bytes. Returns 0, or an errno and nothing was sent: EAGAIN if the
+    // other end must read first, EPIPE if it is lost, others if the file in memory cannot be had.
     int send(std::string_view bytes, std::span<const int> descriptors = {});
 
     // Takes the next message.
@@ -139,20 +141,22 @@ class GuardianChannel {
     std::unique_ptr<char[]> buffer_;  // of a packet; not filled with zeros, which each start would pay for
 };
 
-// WorkerLease says until when the workers of this node may run without a sign of their agent. It is memory
-// that the agent and its guardian share: the agent moves the end on, and the guardian, which looks only when
-// the end has come, stops the workers if it is over (SIGSTOP). An agent that was stopped cannot do so itself,
-// and the other nodes go on without it; perhaps all stood still, and the job goes on with it. So the guardian
-// waits for its patience until the agent moves the end on, and then lets them go on; else it kills them. It
-// counts that from when it has seen the end itself: it may have stood still, too.
+// WorkerLease says until when the workers of this node may run without a sign of their agent. The lease is
+// memory that the agent and its guardian share. The agent moves the end on. The guardian looks only when the
+// end has come, and stops the workers if it has passed (SIGSTOP).
 //
-// Made by the agent before it forks the guardian; afterwards each uses its own object, on any one thread.
+// An agent that was stopped cannot stop the workers itself, and the other nodes go on without it. But perhaps
+// all nodes stood still, and the job goes on with it. The guardian therefore waits for the patience of the
+// lease. If the agent moves the end on meanwhile, the workers go on; else the guardian kills them. The
+// patience counts from when the guardian itself has seen the end, as it may have stood still, too.
+//
+// Made by the agent before it forks the guardian. Afterwards each uses its own object, on any one thread.
 class WorkerLease {
   public:
-    // There is never an end if the system has no memory for it.
+    // Makes a lease that never ends if the system has no memory for it.
     WorkerLease();
 
-    // Without an end the workers may run for ever.
+    // Sets the end of the lease; without one the workers may run for ever.
     void set_end(const std::optional<LeaseEnd>& end) noexcept;
     std::optional<LeaseEnd> end() const noexcept;
 

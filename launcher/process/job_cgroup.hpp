@@ -1,14 +1,14 @@
-// JobCgroup is a cgroup v2 subtree for this node's part of a job, below the cgroup the launcher itself is in:
+// JobCgroup is a cgroup v2 subtree for this node's part of a job, below the launcher's own cgroup:
 //
 //     <own cgroup>/ddprun-<pid>-<random>/worker-<local rank>
 //
-// Where one can be made (as root, or below a delegated cgroup), each worker starts in its own. Then the
-// kernel kills all of them in one stroke, which even a fork bomb does not escape, and counts the memory
-// events of each worker by itself, if the memory controller is handed down to us. Nothing needs it:
-// everything works without, and the cgroups around ours are left as they are.
+// Where the subtree can be made (as root, or below a delegated cgroup), each worker starts in a folder of its
+// own. Then the kernel kills all of them in one stroke, which even a fork bomb does not escape. The kernel
+// also counts the memory events of each worker, if the memory controller is handed down to us. Everything
+// works without a JobCgroup, too, and the cgroups around ours are left as they are.
 //
-// Plain calls to the cgroup file system, each short; no thread of its own. A folder that is in use cannot be
-// removed, so a copy in every process that may be the last one is no danger.
+// Plain calls to the cgroup file system, each short; no thread of its own. A folder in use cannot be removed,
+// so every process that may be the last one may hold a copy.
 #pragma once
 
 #include <filesystem>
@@ -23,30 +23,30 @@ inline namespace launch {
 class JobCgroup {
   public:
     // Makes the job's folder below `parent`; nothing if that is not permitted or is no cgroup v2. `workers`
-    // is how many are made ahead.
+    // says how many folders make_ahead() makes.
     static std::optional<JobCgroup> make(const std::filesystem::path& parent, int workers = 0);
 
     const std::filesystem::path& path() const { return path_; }
     std::filesystem::path worker_path(int local_rank) const;
 
-    // Notes whether the worker that was last started with this local rank is in its folder; used_path() is
-    // empty if not.
+    // Notes whether the worker last started with this local rank is in its folder; if not, used_path() is
+    // empty.
     void note(int local_rank, bool is_used);
     std::filesystem::path used_path(int local_rank) const;
 
-    // Makes the workers' folders before they are needed; the guardian does so while it waits for the first
+    // Makes the workers' folders before they are needed. The guardian does so while it waits for the first
     // start.
     void make_ahead();
 
     // Returns an open, close-on-exec descriptor of the worker's folder, which is made anew unless it is in
-    // use; -1 if that does not work. The caller closes it.
+    // use; -1 on failure. The caller closes it.
     int open_worker(int local_rank);
 
-    // Sends SIGKILL to every process in the subtree, and to whatever they fork meanwhile. Needs Linux 5.14;
-    // before, nothing happens.
+    // Sends SIGKILL to every process in the subtree, and to what they fork meanwhile. Before Linux 5.14
+    // nothing happens.
     void kill() const;
 
-    // Removes every folder in which no process is left. Can be repeated.
+    // Removes every folder that has no process left. Can be repeated.
     void remove() const;
 
   private:
@@ -54,15 +54,15 @@ class JobCgroup {
 
     std::filesystem::path path_;
     int workers_;
-    std::set<int> made_ahead_;  // local ranks, like these
+    std::set<int> made_ahead_;  // local ranks, as in used_
     std::set<int> used_;
 };
 
-// Finds the folder of a process's cgroup v2 in the texts of /proc/<pid>/cgroup and /proc/<pid>/mountinfo;
-// nothing if it has none or no mount shows it. Pure.
+// Finds the folder of a process's cgroup v2 in the texts of /proc/<pid>/cgroup and /proc/<pid>/mountinfo.
+// Nothing if the process has none or no mount shows it. Pure.
 std::optional<std::filesystem::path> cgroup_folder(std::string_view cgroup, std::string_view mountinfo);
 
-// Returns a place as mountinfo has it without its escapes: a blank stands as \040 there. Pure.
+// Returns a path of mountinfo without its escapes: a blank stands as \040 there. Pure.
 std::string unescaped_place(std::string_view text);
 
 // Finds the folder of this process's cgroup.

@@ -1,18 +1,18 @@
-// LocalRunner is the ProcessRunner that forks in this process, which it makes a child sub-reaper: what loses
-// its parent becomes a child of this process, and a sweep finds it. A sweep, and the end of the runner, take
-// every child of this process for a worker's; so there is one runner in a process, and nobody else there has
-// children.
+// LocalRunner is the ProcessRunner that forks in this process, which it makes a child sub-reaper: a
+// descendant that loses its parent becomes a child of this process, and a sweep finds it. A sweep, and the
+// end of the runner, take every child of this process for a worker's. A process therefore has one LocalRunner
+// and no children from elsewhere.
 //
-// Its events come from `executor`. The thread that calls start() must live as long as the process (see
-// SessionLauncher). SIGCHLD must not be ignored, or the kernel would throw away how workers ended: the
-// constructor sets it to its default if the launcher inherited it ignored. Nobody else may reap children it
-// started.
+// Events come from `executor`. The thread that calls start() must live as long as the process (see
+// SessionLauncher). No other code may reap children that the runner started. SIGCHLD must not be ignored, or
+// the kernel would throw away how workers ended: the constructor sets it to its default if the launcher
+// inherited it ignored.
 //
-// The end of a worker is an event (its pidfd). A worker's process group is signalled after the worker was
-// reaped: as long as the group has a member its number cannot be given to anybody else, and without one there
-// is nobody to hit but a process that got the number in between and leads a group, which takes a whole turn
-// of the pid counter. That the last leftover of a group has ended is no event for a process that is not its
-// parent; only for such leftovers is there a look at growing intervals, one for all groups that have some.
+// The end of a worker is an event (its pidfd). A worker's process group is signalled even after the worker
+// was reaped: the number stays the group's as long as the group has a member. Without a member the signal
+// could only hit a process that has got the number meanwhile and leads a group, which takes a whole turn of
+// the pid counter. The end of a group's last leftover is no event for a process that is not its parent. For
+// leftovers only, one timer with growing intervals looks at all such groups.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -34,15 +34,15 @@ inline namespace launch {
 
 class LocalRunner final : public ProcessRunner {
   public:
-    // Each worker starts in a folder of its own in the cgroup, if there is one and the system permits that.
+    // Starts each worker in a folder of its own in the cgroup, if there is one and the system permits that.
     explicit LocalRunner(const boost::asio::any_io_executor& executor,
                          std::optional<JobCgroup> cgroup = std::nullopt);
 
     // Kills and reaps what is left, within kDestructionTimeout.
     ~LocalRunner() override;
 
-    // Reaps orphans that have ended. An owner who hears of SIGCHLD calls it; otherwise they wait for the next
-    // sweep.
+    // Reaps orphans that have ended. Called by an owner that hears of SIGCHLD; otherwise they wait for the
+    // next sweep.
     void children_changed();
 
     std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerObserver& observer) override;
@@ -69,8 +69,8 @@ class LocalRunner final : public ProcessRunner {
     std::function<void(const SweepResult&)> sweep_done_;  // while a sweep is under way
     std::optional<SweepResult> swept_;                    // once the sweeper has finished
     std::map<pid_t, std::shared_ptr<Child>> children_;
-    OwnProcesses processes_;  // of this turn of the executor
-    bool forgets_ = false;    // them at the end of this turn
+    OwnProcesses processes_;  // a look at /proc in this turn of the executor
+    bool forgets_ = false;    // `processes_` is forgotten at the end of this turn
     boost::asio::steady_timer leftover_timer_;
     bool awaits_leftovers_ = false;
     std::chrono::milliseconds next_look_{0};

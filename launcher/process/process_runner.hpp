@@ -1,8 +1,9 @@
-// ProcessRunner starts worker processes and says how they end. It is the seam between WorkerGroup and what
+// ProcessRunner starts worker processes and says how they end, as the seam between WorkerGroup and what
 // forks: LocalRunner (this process), a guardian, or a fake in tests.
 //
-// Driven by one thread, the one that runs the executor on which the events arrive. The creator owns it, and
-// it outlives the WorkerGroups that use it. It never decides: no restarts, no grace, no escalation.
+// Driven by one thread, the one that runs the executor on which the events arrive. The creator owns the
+// runner, which outlives the WorkerGroups that use it. A runner never decides: no restarts, no grace, no
+// escalation.
 #pragma once
 
 #include <sys/types.h>
@@ -34,9 +35,8 @@ enum class Stdio {
 };
 BOOST_DESCRIBE_ENUM(Stdio, inherit, null)
 
-// GivenDescriptor is an open descriptor of this process that becomes a worker's stream. It stays the
-// caller's, who keeps it open until the worker was started and closes it then. It is none of the numbers 0 to
-// 2, which are the worker's own.
+// GivenDescriptor is an open descriptor of this process that becomes a worker's stream. The caller owns it,
+// keeps it open until the worker was started, and closes it then. Never 0 to 2, which are the worker's own.
 struct GivenDescriptor {
     int fd = -1;
     bool operator==(const GivenDescriptor&) const = default;
@@ -48,8 +48,8 @@ using StreamTarget = std::variant<Stdio, GivenDescriptor>;
 // WorkerSpec is the blueprint of one worker, complete and plain, so that it can be handed to the process that
 // forks.
 struct WorkerSpec {
-    // The executable comes first, looked up on the PATH of `environment` if it has no slash; its arguments
-    // are passed on byte for byte. Never empty.
+    // argv: the executable, looked up on the PATH of `environment` if it has no slash, and its arguments,
+    // passed on byte for byte. Never empty.
     std::vector<std::string> argv;
     Environment environment;  // all of it: nothing else is inherited
     int rank = 0;
@@ -57,52 +57,55 @@ struct WorkerSpec {
     StreamTarget standard_input = Stdio::null;
     StreamTarget standard_output = Stdio::inherit;
     StreamTarget standard_error = Stdio::inherit;
-    // SIGHUP was ignored when the launcher was entered (nohup): it stays ignored in the worker.
+    // ignore_hangup: SIGHUP was ignored when the launcher was entered (nohup), and stays ignored in the
+    // worker.
     bool ignore_hangup = false;
-    // Its standard input, a terminal that nobody has, becomes the terminal of its session: Ctrl-C typed there
-    // reaches it, and a debugger can hand it on to what it runs.
+    // takes_terminal: standard input is a terminal of no session, and becomes the terminal of the worker's
+    // session. Ctrl-C typed there reaches the worker, and a debugger can hand the terminal on to what it
+    // runs.
     bool takes_terminal = false;
-    // It may run on these CPUs, ascending; empty: on those of the launcher.
+    // cpus: where the worker may run, ascending; empty: on the launcher's CPUs.
     std::vector<int> cpus;
-    // It is to have this NUMA node's memory as long as there is some; -1: no policy.
+    // memory_node: the NUMA node that gives the worker memory as long as it has some; -1: no policy.
     int memory_node = -1;
-    // The launcher was given this soft limit of descriptors; 0: it has that still.
+    // open_files: the soft limit of descriptors that the launcher was given; 0: unchanged.
     std::uint64_t open_files = 0;
-    // It is sent this signal when the process that started it has ended; 0: none.
+    // death_signal: sent to the worker when the process that started it has ended; 0: none.
     int death_signal = SIGKILL;
 };
 BOOST_DESCRIBE_STRUCT(WorkerSpec, (),
                       (argv, environment, rank, local_rank, standard_input, standard_output, standard_error,
                        ignore_hangup, takes_terminal, cpus, memory_node, open_files, death_signal))
 
-// LauncherTraces says what a launcher puts right at its end; its guardian does that where the launcher was
-// killed.
+// LauncherTraces says what a launcher puts right at its end. A launcher that was killed leaves that to its
+// guardian.
 
 struct LauncherTraces {
-    // These are the modes of the terminal that one worker has or gets, as they were and as the launcher sets
-    // them (bytes_of_modes); empty while no worker has it.
+    // modes_before and modes_set: the modes of the terminal that one worker has or gets, before the launcher
+    // and as the launcher sets them (bytes_of_modes). Empty while no worker has it.
     std::string modes_before;
     std::string modes_set;
     std::string folder;  // the launcher's own, in the folder for temporary files
-    std::string pipe;    // a named one that it has made; empty for none
+    std::string pipe;    // a named one that the launcher has made; empty for none
 };
 BOOST_DESCRIBE_STRUCT(LauncherTraces, (), (modes_before, modes_set, folder, pipe))
 
 std::string bytes_of_modes(const termios& modes);
 
-// Restores the terminal's modes unless somebody (a shell) has set others meanwhile, and removes the pipe, and
-// the folder if nothing is in it. The caller may be in the background (SIGTTOU is blocked then); -1 for no
-// terminal.
+// Restores the terminal's modes unless another program (a shell) has set others meanwhile. Also removes the
+// pipe, and the folder if nothing is in it. The caller may be in the background (SIGTTOU is blocked then); -1
+// for no terminal.
 void remove_traces(const LauncherTraces& traces, int terminal) noexcept;
 
-// A worker runs: its program was executed. `pid` is also the number of its session and of its process group.
+// Started: a worker runs, its program was executed. `pid` is also the number of its session and process
+// group.
 struct Started {
     pid_t pid = 0;
-    bool in_own_cgroup = false;  // it and its descendants are alone in a cgroup (see JobCgroup)
+    bool in_own_cgroup = false;  // the worker and its descendants are alone in a cgroup (see JobCgroup)
 };
 BOOST_DESCRIBE_STRUCT(Started, (), (pid, in_own_cgroup))
 
-// A worker could not be started, and no process of it is left.
+// StartFailure: a worker could not be started, and no process of it is left.
 struct StartFailure {
     int error_number = 0;  // errno
     std::string text;      // a whole sentence without final stop that names argv[0] and the reason
@@ -110,34 +113,35 @@ struct StartFailure {
 };
 BOOST_DESCRIBE_STRUCT(StartFailure, (), (error_number, text, exit_code))
 
-// A runner reports this of each worker that was started for the observer, which outlives the worker or has
+// WorkerObserver hears from a runner of each worker started for it. The observer outlives the worker, or has
 // the runner forget it. The end and the group's end come once, in this order, from the executor and never
-// from inside a call of the runner's own functions; calling the runner from inside them is allowed.
+// from inside a call of the runner's own functions. Calling the runner from inside them is allowed.
 class WorkerObserver {
   public:
-    // The worker has used this of the machine. It comes before worker_exited(), and not where the system does
-    // not say.
+    // Tells what the worker has used of the machine. Comes before worker_exited(), and not at all where the
+    // system does not say.
     virtual void worker_used(pid_t worker, const ResourceUse& use) {
         static_cast<void>(worker), static_cast<void>(use);
     }
-    // The worker itself ended and was reaped. Other processes of its process group may still be there.
+    // Tells that the worker itself ended and was reaped. Other processes of its process group may still be
+    // there.
     virtual void worker_exited(pid_t worker, const ExitStatus& status) = 0;
-    // No process of its process group is left.
+    // Tells that no process of the worker's process group is left.
     virtual void worker_group_gone(pid_t worker) = 0;
 
   protected:
     ~WorkerObserver() = default;
 };
 
-// A sweep names no more processes than this; a machine with more of them needs attention all the same.
+// kMaxSurvivors: processes that a sweep names at most. A machine with more of them needs attention anyway.
 inline constexpr std::size_t kMaxSurvivors = 64;
 
 // SweepResult says what a sweep found.
 struct SweepResult {
     int killed = 0;                   // processes it killed besides the workers themselves
     std::vector<Survivor> survivors;  // still there when its timeout ended; normally none
-    // The kernel has said that there is no child any more; since orphans become our children, nothing is left
-    // at all.
+    // nothing_left: the kernel has said that there is no child any more. Orphans become our children, so
+    // nothing is left at all.
     bool nothing_left = false;
 };
 BOOST_DESCRIBE_STRUCT(SweepResult, (), (killed, survivors, nothing_left))
@@ -153,7 +157,7 @@ class ProcessRunner {
 
     virtual StartResult start(const WorkerSpec& spec, WorkerObserver& observer) = 0;
 
-    // Starts them in order, up to the first that cannot be started, and returns the results up to that one.
+    // Starts the workers in order, up to the first failure, and returns the results up to that one.
     virtual std::vector<StartResult> start_all(std::span<const WorkerSpec> specs, WorkerObserver& observer) {
         std::vector<StartResult> results;
         for (const WorkerSpec& spec : specs) {
@@ -168,30 +172,30 @@ class ProcessRunner {
     // nothing is left to receive it, nothing happens.
     virtual void signal_worker(pid_t worker, int signal, SignalScope scope) = 0;
 
-    // Kills and reaps every process that workers started, in whatever session or process group it is, and the
-    // workers themselves if some are left. Calls back once, from the executor, when nothing is left or the
-    // timeout has ended; the events of every worker that ended have come before. One sweep at a time; no
-    // start until it is done.
+    // Kills and reaps every process that workers started, in any session or process group, and the workers
+    // themselves if some are left. Calls back once, from the executor, when nothing is left or the timeout
+    // has ended, after the events of every worker that ended. Only one sweep at a time; no start until it is
+    // done.
     virtual void sweep(std::chrono::milliseconds timeout, std::function<void(const SweepResult&)> done) = 0;
 
-    // Unless told otherwise before, the runner stops at that end what a sweep would kill, and kills it after
-    // its patience, also if the caller stands still then. A later end lets it go on. A runner that cannot
-    // does nothing.
+    // Makes the runner stop, at `end`, what a sweep would kill, and kill it after the patience of `end`,
+    // unless another end is set before. The runner does so even if the caller stands still then. A later end
+    // lets the workers go on. A runner that cannot do so does nothing.
     virtual void set_lease(const std::optional<LeaseEnd>& end) { static_cast<void>(end); }
 
-    // Tells the runner what to put right if the caller is killed. A runner that cannot does nothing.
+    // Tells the runner what to put right if the caller is killed. A runner that cannot do so does nothing.
     virtual void set_traces(const LauncherTraces& traces) { static_cast<void>(traces); }
 
     // Makes the runner report nothing more about the worker, whatever becomes of it: even SIGKILL did not end
     // it.
     virtual void forget(pid_t worker) = 0;
 
-    // Lets what belongs to the runner end, and kill what is left, while the caller still has other things to
-    // do. Nothing is called any more but the destructor.
+    // Lets the runner's own processes end, and kills what is left, while the caller still has other things to
+    // do. Afterwards only the destructor is called.
     virtual void hang_up() {}
 
-    // Returns the cgroup v2 folder in which the worker that was last started with this local rank is alone
-    // with its descendants, made for it alone; empty where it has none. It stays until the next start or the
+    // Returns the cgroup v2 folder made for the worker last started with this local rank, which is alone
+    // there with its descendants. Empty where there is none. The folder stays until the next start or the
     // runner's end.
     virtual std::filesystem::path worker_cgroup(int local_rank) const = 0;
 };

@@ -1,15 +1,16 @@
-// The rules of SignalScope: which processes of a worker's process group are sent a signal (pure), and the
-// sending, which reads /proc at the moment of the signal (blocking, short).
+// signal_receivers has the rules of SignalScope: which processes of a worker's process group are sent a
+// signal (pure). deliver_signal sends it, and reads /proc at that moment (blocking, short).
 //
 // A program that handles a signal has children that must not hear of it: when the workers of a DataLoader die
 // before their parent has seen the flag that its handler set, the parent fails and saves nothing. A program
-// that does not handle it, as a rule a wrapper, leaves it to those below. So a signal goes to the worker and
-// on to the children of everyone who does not handle it; below somebody who does it is that one's business.
+// that does not handle the signal, as a rule a wrapper, leaves it to the processes below. A signal therefore
+// goes to the worker, and on to the children of every process that does not handle it. Below a process that
+// handles it, passing it on is that process's business.
 //
-// Shells are special. Every shell that waits for a child catches SIGINT, only to learn what the child makes
-// of it: so to them it passes as from the keyboard, to all. And what a shell does on a trapped signal waits
-// until its foreground child has ended: so that one gets the signal as well, unlike a background child
-// (`prog & wait`), which the trap can pass it on to.
+// Shells are special. A shell that waits for a child catches SIGINT, only to learn what the child makes of
+// it. Hence SIGINT passes shells as from the keyboard, to all. What a shell does on a trapped signal waits
+// until its foreground child has ended. The foreground child therefore gets the signal, too, unlike a
+// background child (`prog & wait`), to which the trap can pass it on.
 #pragma once
 
 #include <sys/types.h>
@@ -32,68 +33,68 @@ inline namespace launch {
 
 // SignalMasks says what a process does with signals, one bit for each: bit 0 is signal 1.
 struct SignalMasks {
-    // The main thread blocks these; while it sleeps in sigwait, without those it waits for.
+    // blocked: the signals that the main thread blocks; while it sleeps in sigwait, without those it waits
+    // for.
     std::uint64_t blocked = 0;
-    bool fetches = false;  // it sleeps in sigwait, for signals that nobody else can know
+    bool fetches = false;  // it sleeps in sigwait, for signals that cannot be known from outside
     std::uint64_t ignored = 0;
     std::uint64_t caught = 0;
 
-    // It has a handler, or fetches the signal itself (sigwait, signalfd).
+    // Returns true for a handler, and where the process fetches the signal itself (sigwait, signalfd).
     bool handles(int signal) const;
     bool ignores(int signal) const;
 };
 
-// Reads them out of /proc/<pid>/status, wchan and syscall; nothing if the first does not have all three
-// masks. The other two may be empty: some kernels hide them, and each tells what the other may not. Since
-// Linux 6.12 wchan is 0 for who has just fallen asleep while others want the processor; syscall does not know
-// the programs of another word size.
+// Reads the masks out of /proc/<pid>/status, wchan and syscall; nothing if the status lacks one of the three
+// masks. The other two texts may be empty: some kernels hide them, and each tells what the other may not.
+// Since Linux 6.12 wchan is 0 for a process that has just fallen asleep while others want the processor. The
+// file syscall does not know the programs of another word size.
 std::optional<SignalMasks> parse_signal_masks(std::string_view status, std::string_view wchan,
                                               std::string_view syscall);
 
 struct GroupMember {
     ProcessStat process;
     SignalMasks masks;
-    std::string executable;  // the name of its file, without folders; empty if it is not known
+    std::string executable;  // its file's name, without folders; empty: not known
 };
 
-// True if the children of `member` are not its business alone.
+// Returns true if `member` is not alone responsible for its children.
 bool is_shell(const GroupMember& member);
 
 // A ProcessSet names processes by pid and start time.
 using ProcessSet = std::set<std::pair<pid_t, std::uint64_t>>;
 
 // Returns the processes to send `signal` to, out of the living members of the process group that `leader`
-// made; it need not be among them any more. Each once, parents first. What has lost its parent counts as a
-// child of the leader. Those that were `told` before are at work on it, and need those below them: both are
-// left in peace.
+// made and may have left. Each once, parents first. A process that has lost its parent counts as a child of
+// the leader. Processes that were `told` before work on it and need those below them: both are left in peace.
 std::vector<ProcessStat> signal_receivers(const std::vector<GroupMember>& members, pid_t leader, int signal,
                                           const ProcessSet& told);
 
-// SignalTarget is what the caller, who reaps it, knows of a worker.
+// SignalTarget is what the caller, which reaps the worker, knows of it.
 struct SignalTarget {
     pid_t leader = 0;           // also the number of the process group
     bool leader_ended = false;  // it was reaped, too, so its number names the group only
 };
 
-// ToldProcesses notes who was sent the last signal that asked for something, besides the leader.
+// ToldProcesses notes which processes besides the leader got the last signal that asked for something.
 struct ToldProcesses {
     bool all = false;
     ProcessSet some;
-    bool leader_handles_term = false;  // when it was sent
+    bool leader_handles_term = false;  // when the signal was sent
 };
 
-// OwnProcesses is a look at /proc that serves until it is forgotten: what happens in the same turn to many
-// workers needs one.
+// OwnProcesses is a look at /proc that serves until it is forgotten: one look is enough for what happens to
+// many workers in the same turn.
 class OwnProcesses {
   public:
     explicit OwnProcesses(std::filesystem::path proc = "/proc") : proc_(std::move(proc)) {}
 
     const std::filesystem::path& proc() const { return proc_; }
-    // Looks if there is none; nothing where /proc does not show this process.
+    // Looks unless it has looked; nothing where /proc does not show this process.
     const std::optional<std::vector<ProcessStat>>& table();
-    // True if a process of the group runs, whose members must be this process or below it. Linux reports the
-    // end of a child, never that of a group. Zombies do not count, since not every init of a container reaps
-    // its orphans.
+    // Returns true if a process of the group runs. All members must be this process or below it. Linux
+    // reports the end of a child, never that of a group. Zombies do not count, since not every init of a
+    // container reaps its orphans.
     bool has_group(pid_t process_group);
     void forget() { look_.reset(); }
 
@@ -103,33 +104,33 @@ class OwnProcesses {
 };
 
 // Sends the signal, and keeps `told` up to date. SIGKILL, SIGSTOP and SIGCONT ask for nothing and go to all.
-// Where /proc does not tell who does what, all get the others as well.
+// Where /proc does not show what processes handle, the other signals go to all, too.
 void deliver_signal(const SignalTarget& target, int signal, SignalScope scope, ToldProcesses& told,
                     OwnProcesses& processes);
 
-// Returns the signals that would end this process and that nothing here expects: nobody but a user, a batch
-// system or a limit of the kernel's sends them. Those that whoever started the launcher wants ignored are not
+// Returns the signals that would end this process and that nothing here expects: only a user, a batch system
+// or a limit of the kernel's sends them. Signals that were ignored when the launcher was started are not
 // among them.
 std::vector<int> unexpected_signals();
-// Says that one of them has come, and which options give it a meaning.
+// Says that such a signal has come, and which options give it a meaning.
 std::string unexpected_text(int signal);
 
-// Sends the signal to just this process, be it our child or not. Returns 0, or EPERM where it is another
-// user's.
+// Sends the signal to just this process, whether it is our child or not. Returns 0, or EPERM where it is
+// another user's.
 int signal_process(const ProcessStat& process, int signal);
 
-// Interrupts say what a SIGINT is to a job that it ends. Programs that pass a Ctrl-C on (uv, npm, make,
-// docker) send it to processes which the terminal has sent it already, so two that come close together are
-// one; a later one is the user's impatience. Pure. Agents feed it, and so does the starter of many agents,
-// which each get what it passes on.
+// Interrupt says what a SIGINT is to a job that it ends. Programs that pass a Ctrl-C on (uv, npm, make,
+// docker) send it to processes to which the terminal has sent it already. Hence two that come close together
+// are one; a later one is the user's impatience. Pure. Used by agents, and by the starter of many agents,
+// each of which gets what the starter passes on.
 enum class Interrupt { first, repeated, impatient };
 
 class Interrupts {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    // The time runs from the first one on, not from the last: a user who presses the keys again and again is
-    // heard.
+    // kSameInterrupt runs from the first SIGINT on, not from the last: a user who presses the keys again and
+    // again is heard.
     static constexpr std::chrono::milliseconds kSameInterrupt{1000};
 
     Interrupt take(TimePoint now) {
@@ -138,8 +139,8 @@ class Interrupts {
         return Interrupt::first;
     }
 
-    // All is done that follows from the first one. It may take long where many workers are told, and what has
-    // come meanwhile is taken only now.
+    // Restarts the time, once everything is done that follows from the first SIGINT. Where many workers are
+    // told, that may take long, and a SIGINT that has come meanwhile is taken only now.
     void first_answered(TimePoint now) { first_ = now; }
 
   private:

@@ -11,13 +11,13 @@ namespace ddprun {
 inline namespace launch {
 
 enum class SignalScope {
-    automatic,  // the worker, and below it those that it leaves the signal to
+    automatic,  // the worker, and the processes below to which it leaves the signal
     leader,     // the worker itself
     group,      // every process of its process group
-    leftovers,  // what the worker that ended has left, as with `automatic`, at once or when it has lost its
-                // parent, but no process that the last signal has reached
-    again,  // as `group`, but for a worker that could handle the last signal and cannot any more: it is on
-            // its way out (Python takes its handlers away first), and would die of this one instead
+    leftovers,  // what an ended worker has left, as with `automatic`, but no process that the last signal has
+                // reached
+    again,  // as `group`, but not the worker that has lost its handler since the last signal: it is ending by
+            // itself
 };
 BOOST_DESCRIBE_ENUM(SignalScope, automatic, leader, group, leftovers, again)
 
