@@ -1,7 +1,7 @@
-// ConsoleWriter writes to one of the launcher's own standard streams without ever blocking the caller, and
-// without making the stream non-blocking for the others who have it (the shell, programs in a pipeline).
+// ConsoleWriter writes to one of the launcher's own standard streams without ever blocking the caller. The
+// stream stays blocking for the other programs that have it (the shell, programs in a pipeline).
 //
-// A pipe or terminal is opened a second time through /proc, which gives a description of our own; a socket is
+// A pipe or terminal is opened a second time through /proc, which gives a description of our own. A socket is
 // sent to with MSG_DONTWAIT; files do not block. Where a second opening is refused, writes are preceded by a
 // poll and so small that a pipe takes them whole. Used by one thread, in which SIGPIPE is blocked.
 #pragma once
@@ -21,28 +21,28 @@ inline namespace launch {
 
 class ConsoleWriter {
   public:
-    // `fd` stays the caller's and open.
+    // Takes `fd`, which stays the caller's and open.
     explicit ConsoleWriter(int fd);
 
-    // It is to be written next; text may be put behind it, then flush() is called.
+    // Returns the bytes to be written next. Text may be put behind them, then flush() is called.
     std::string& buffer() { return buffer_; }
 
-    // Writes these bytes, behind the buffer; what the console does not take goes into the buffer.
+    // Writes these bytes, behind the buffer. What the console does not take goes into the buffer.
     void write(std::string_view bytes);
 
     // Writes as much of the buffer as the console takes.
     void flush();
 
-    // True if the console did not take everything: wait until poll_fd() is writable, then flush().
+    // Returns true if the console did not take everything: wait until poll_fd() is writable, then flush().
     bool blocked() const { return blocked_; }
     int poll_fd() const { return own_ ? own_.get() : fd_; }
 
-    // Throws away what is not written yet and all that comes, and counts it: nobody waits any longer for a
-    // console that takes nothing.
+    // Throws away, and counts, what is not written yet and all that comes. Called when a console that takes
+    // nothing is not waited for any longer.
     void give_up();
     bool gave_up() const { return gave_up_; }
 
-    // True if nobody reads any more; everything is thrown away.
+    // Returns true if the stream has no reader any more; everything is thrown away.
     bool closed() const { return closed_; }
 
     bool is_terminal() const { return terminal_; }
@@ -77,8 +77,8 @@ class AwaitedConsole {
   public:
     AwaitedConsole(const boost::asio::any_io_executor& executor, int fd) : writer(fd), room_(executor) {}
 
-    // Has `on_room` called, once, when the console takes something again, if it is blocked and nobody waits
-    // yet. False: it cannot be waited for, as it is always ready.
+    // Has `on_room` called, once, when the console takes something again, if it is blocked and not awaited
+    // yet. Returns false for a console that cannot be waited for, as it is always ready.
     bool await_room(std::function<void()> on_room);
 
     ConsoleWriter writer;
@@ -88,7 +88,7 @@ class AwaitedConsole {
     bool is_awaited_ = false;
 };
 
-// True if the two descriptors are the same file, pipe or terminal.
+// Returns true if the two descriptors are the same file, pipe or terminal.
 bool are_one_console(int a, int b);
 
 }  // namespace launch

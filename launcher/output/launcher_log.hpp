@@ -1,15 +1,15 @@
 // LauncherLog writes the launcher's own lines, on stderr behind kLauncherMark and in the file of --log-file.
 //
-// On stderr stand those that the verbosity lets through: by way of the output pump while there is one, so
-// that they tear no worker's line, else directly. One that is closed or full loses lines, never the job; one
-// that takes nothing is waited for once, for kTimeout.
+// On stderr stand the lines that the verbosity lets through. The output pump writes them while there is one,
+// so that they tear no worker's line; else they are written directly. A stderr that is closed or full loses
+// lines, never the job. A stderr that takes nothing is waited for once, for kTimeout.
 //
-// In the file stand all of them, each by one write behind what is there, which several nodes may share:
+// In the file stand all lines, each by one write behind what is there. Several nodes may share the file:
 //   2026-11-22 23:57:14.123 +00:00 node7 debug [4711] running -> stopping by worker_failed
-// Lines that cannot be written are lost; that is said once. While there is a pump its thread writes, so that
-// a file server that hangs does not keep the agent.
+// Lines that cannot be written are lost, which is said once. While there is a pump its thread writes, so that
+// a file server that hangs does not hold up the agent.
 //
-// Much of what they tell comes from other machines, so all of it is made harmless here
+// Much of what the lines tell comes from other machines, so all of it is made harmless here
 // (launcher/harmless_text.hpp).
 //
 // Created in main and handed down; used on the agent's thread.
@@ -43,18 +43,19 @@ class LauncherLog {
     // names the flag.
     std::optional<std::string> open_file(const std::string& path, const std::string& host);
 
-    // Has this pump write from now on, which outlives that; nullptr: it writes directly, and without the file
-    // if the pump hangs.
+    // Makes this pump write from now on, which must outlive its use. nullptr: the LauncherLog writes
+    // directly, and without the file if the pump hangs.
     void speak_by(OutputPump* pump);
 
-    // True if a line can be shown that is brought up to date in place: stderr is a terminal, and not --quiet.
+    // Returns true if a line can be shown that is updated in place: stderr is a terminal, and not --quiet.
     bool can_update() const;
 
-    // Shows that line, while there is a pump, cut to the terminal's width; empty: it goes. It is not in the
-    // file.
+    // Shows a line that is updated in place, while there is a pump, cut to the terminal's width. An empty
+    // text removes it. The file does not get it.
     void update(std::string_view text);
 
-    // Each line of `text` becomes a line of its own; an empty text is none.
+    // Writes each line of `text` as a line of its own; an empty text writes none. The functions below do so,
+    // too.
     void error(std::string_view text);
     void warn(std::string_view text);     // shown in any case, like errors
     void info(std::string_view text);     // not with --quiet

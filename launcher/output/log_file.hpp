@@ -1,20 +1,21 @@
-// The log files of this node. LogFolder makes the folders of one job, in torchrun's layout:
+// LogFolder and LogFile are the log files of this node. LogFolder makes the folders of one job, in torchrun's
+// layout:
 //
 //   <--log-dir, filled in as path_template.hpp says, or a new ddprun_XXXXXX among the temporary files>/
 //       <run id>_XXXXXX/attempt_<n>/
 //       filtered_stdout.log  filtered_stderr.log
 //       <local rank>/stdout.log  stderr.log  error.json
 //
-// Where the job may have several nodes, which may share the place, the run's own folder says whose it is:
-// <run id>_node<number>_<host>_XXXXXX. It is made with the first round.
+// Where the job may have several nodes, which may share the place, the run's own folder names its node: <run
+// id>_node<number>_<host>_XXXXXX. The run's own folder is made with the first round.
 //
 // Where no logs are wanted and no place was chosen, workers still have error files, but in one folder only,
 // since making and removing one for each of eight workers takes a tenth of a short job's time:
 //
 //   ddprun_XXXXXX/attempt_<n>_<local rank>_error.json
 //
-// Folders that stayed empty are removed at the end if the user did not choose the place, and so is what
-// launchers before have left there (launcher/folder_claim.hpp). Used by the agent's thread.
+// Folders that stayed empty are removed at the end if the user did not choose the place, as are those that
+// earlier launchers left there (launcher/folder_claim.hpp). Used by the agent's thread.
 #pragma once
 
 #include <sys/types.h>
@@ -43,20 +44,20 @@ struct RunFolder {
     int node_rank = 0;
 };
 
-// It leaves something in that folder; returns one line about trouble.
+// RunFolderWork leaves something in the run's own folder; returns one line about trouble.
 using RunFolderWork = std::function<std::optional<std::string>(const RunFolder&)>;
 
 class LogFolder {
   public:
-    // Nothing is created yet. `temporary` is where temporary files go (TMPDIR, else /tmp).
+    // Notes the plan; nothing is created yet. `temporary` is where temporary files go (TMPDIR, else /tmp).
     LogFolder(const OutputPlan& plan, std::string temporary);
     LogFolder(const LogFolder&) = delete;
     LogFolder& operator=(const LogFolder&) = delete;
     ~LogFolder();
 
-    // Return the folder of a round, and that of one of its local ranks; created if it is not there, and so is
-    // all above it, under another name, if that has vanished. Throw a system_error that names --log-dir when
-    // that fails. Empty when there are no files.
+    // Returns the folder of a round, and that of one of its local ranks; empty when there are no files. A
+    // missing folder is created with all above it, under another name if the folders above have vanished.
+    // Throws a system_error that names --log-dir when that fails.
     std::string round(const PathFacts& facts, int round);
     std::string worker(const std::string& round_folder, int local_rank);
 
@@ -67,8 +68,8 @@ class LogFolder {
     // none.
     std::string error_file(const std::string& worker_folder, int local_rank) const;
 
-    // Returns the folder among the temporary files that this has made, and removes if nothing is in it; empty
-    // for none.
+    // Returns the folder among the temporary files that this object has made, and removes if it is empty;
+    // empty for none.
     std::string temporary() const { return chosen_by_user_ ? std::string() : base_; }
 
   private:
@@ -77,12 +78,12 @@ class LogFolder {
 
     std::string chosen_;  // the user's, not filled in
     std::string base_;
-    FolderClaim claim_;  // on the base, or on the run's own folder in one that the user chose
+    FolderClaim claim_;  // on the base, or on the run's own folder if the user chose the base
     std::string temporary_;
     std::string job_;
     bool files_;
     bool chosen_by_user_;
-    bool bare_;  // it is for error files only
+    bool bare_;  // the base is for error files only
     int round_ = 0;
     std::vector<std::string> created_;
 };
@@ -90,28 +91,28 @@ class LogFolder {
 // Returns TMPDIR, else /tmp.
 std::string temporary_folder(const Environment& environment);
 
-// Makes the folder of --log-dir and tells what is wrong with it, in one line that names the flag; nothing
-// if it is in order. For the command line, where it is bad input.
+// Makes the folder of --log-dir and returns what is wrong with it, in one line that names the flag; nothing
+// if it is in order. For the command line, where a wrong folder is bad input.
 std::optional<std::string> log_dir_complaint(const OutputPlan& plan);
 
-// LogFile is one log file of bounded size that never gets in anybody's way.
+// LogFile is one log file of bounded size that never gets in the way.
 //
 // What cannot be written (full disk, quota, file-size limit, no permission to create the file) is dropped and
 // counted; the next write is tried again. Used by one thread, the pump's; never throws.
 //
-// With a limit the file is at all times: head, one line that says how many bytes were left out, tail. When it
-// is full the older half of the tail is taken out, so the file is read from top to bottom like any other,
-// also after a crash. Tail and head begin and end at line ends where one is near.
+// With a limit the file is at all times: head, one line that says how many bytes were left out, tail. When
+// the file is full, the older half of the tail is taken out. The file is therefore read from top to bottom
+// like any other, also after a crash. Tail and head begin and end at line ends where one is near.
 //
-// Others may cut it meanwhile (logrotate's copytruncate): what comes then stands at its end, without a hole
-// before it.
+// Other programs may cut the file meanwhile (logrotate's copytruncate). What comes then stands at its end,
+// without a hole before it.
 class LogFile {
   public:
-    // It is pwrite(2), which appends whatever the offset unless the middle is taken out. Tests put failures
-    // in.
+    // WriteFunction is pwrite(2), which appends whatever the offset unless the middle is taken out. Tests put
+    // failures in.
     using WriteFunction = std::function<ssize_t(int, const void*, std::size_t, off_t)>;
 
-    // The head takes a quarter of the limit, but no more than this.
+    // kMaxHead: bytes of the head at most; it takes a quarter of the limit.
     static constexpr std::uint64_t kMaxHead = std::uint64_t{1} << 20;
 
     // Creates the file or empties it. `limit` 0: none.
@@ -127,18 +128,18 @@ class LogFile {
 
     const std::string& path() const { return path_; }
 
-    // Count the bytes that were not written because of errors, and the errno of the last one.
+    // Returns how many bytes were not written because of errors; error_number() is the errno of the last one.
     std::uint64_t dropped() const { return dropped_; }
     int error_number() const { return error_number_; }
 
   private:
     bool take_out_middle();
     void append(std::string_view bytes);
-    // True if all of it was written; `offset` is where the next bytes go then.
+    // Returns true if all of it was written; `offset` is where the next bytes go then.
     bool write_at(std::uint64_t& offset, std::string_view bytes);
-    // Learns how long the file is now.
+    // Reads how long the file is now.
     void look();
-    // Takes the unfinished line away that was shown.
+    // Removes the unfinished line that was shown.
     void cut();
     std::uint64_t head_limit() const;
     std::uint64_t line_end_before(std::uint64_t offset) const;
@@ -150,7 +151,7 @@ class LogFile {
     WriteFunction write_;
     OwnedDescriptor fd_;
     std::uint64_t size_ = 0;        // of what was written for good
-    std::uint64_t shown_ = 0;       // how far the file reaches beyond that
+    std::uint64_t shown_ = 0;       // how far the file reaches beyond `size_`
     std::uint64_t head_ = 0;        // where the head ends, once something was left out
     std::uint64_t tail_start_ = 0;  // where the tail begins then
     std::uint64_t left_out_ = 0;

@@ -1,4 +1,5 @@
-// Lines of output, from the bytes of a stream to what consoles and reports show. Pure.
+// LineSplitter, LastLines and ConsoleText make lines of output, from the bytes of a stream to what consoles
+// and reports show. Pure.
 //
 // LineSplitter cuts the bytes of one stream into blocks of whole lines.
 //
@@ -7,7 +8,7 @@
 // stays. Everything else goes on byte for byte and in order.
 //
 // Bounded: an unfinished line is held only up to kMaxLine bytes, then it goes on in pieces, which are the
-// only blocks that do not end with a newline. One LineSplitter serves one stream, from one thread.
+// only blocks that do not end with a newline. A LineSplitter serves one stream, from one thread.
 #pragma once
 
 #include <cstddef>
@@ -69,17 +70,17 @@ class LineSplitter {
     std::string collapsed_;
 };
 
-// LastLines keeps the end of a stream for the failure report; where the reason stands further above, that
-// comes first, then a line that says how many are left out (last_words()).
+// LastLines keeps the end of a stream for the failure report. Where the reason stands further above, the
+// reason comes first, then a line that says how many are left out (last_words()).
 //
 // Bounded: kMaxLastLines lines in all, each cut at kMaxLastLineText bytes (control_message.hpp). Fed with the
 // blocks of a LineSplitter.
 class LastLines {
   public:
-    // Takes whole lines; or a piece of a line, which the next block continues.
+    // Takes whole lines, or a piece of a line, which the next block continues.
     void add(std::string_view block);
 
-    // Returns them without their newlines, oldest first; a line that has not ended is the last one.
+    // Returns the last lines without their newlines, oldest first. An unfinished line is the last one;
     // `unfinished` is what came behind the last block.
     std::vector<std::string> lines(std::string_view unfinished = {}) const;
 
@@ -87,22 +88,22 @@ class LastLines {
     void append(std::string_view text, bool ended);
 
     std::deque<std::string> lines_;
-    bool open_ = false;     // the last one has not ended
-    FailureReason reason_;  // of what has left `lines_`
+    bool open_ = false;     // the last of `lines_` has not ended
+    FailureReason reason_;  // among the lines that have left `lines_`
 };
 
 // ConsoleText says what to write so that one console shows the lines of many streams without tearing any.
 //
-// The rule: on one line of the console stands the text of one stream only. Lines go out whole. Where a stream
-// left a line unfinished (its last bytes without newline, or a piece of a line too long to be held) and
-// another one comes, a newline goes between them; if nobody comes, the bytes stay exactly as they were.
+// The rule: on one line of the console stands the text of one stream only. Lines go out whole. A stream may
+// leave a line unfinished (its last bytes without newline, or a piece of a line too long to be held). If
+// another stream comes then, a newline goes between them; else the bytes stay exactly as they were.
 //
 // On a terminal there is also one passing line at the bottom, for lines that have not ended: a progress bar's
-// state, or the beginning of a line. It is erased before anything else is written.
+// state, or the beginning of a line. The passing line is erased before anything else is written.
 
 class ConsoleText {
   public:
-    // True if `block` may be written as it is; wrote_as_is() must follow then.
+    // Returns true if `block` may be written as it is; wrote_as_is() must follow then.
     bool takes_as_is(int stream, std::string_view prefix) const;
     void wrote_as_is(int stream, std::string_view block);
 
@@ -110,11 +111,11 @@ class ConsoleText {
     // `stream` is a number of the caller's, not negative and never used again for another stream.
     void add(std::string& out, int stream, std::string_view prefix, std::string_view block);
 
-    // True if the stream's line has not ended, and no other one stands behind it.
+    // Returns true if the stream's line has not ended, and no other one stands behind it.
     bool is_open(int stream) const { return open_stream_ == stream; }
 
-    // Appends, for terminals only, what shows `text` as the passing line, cut to `columns`. An unfinished
-    // line of the same stream is continued by it.
+    // Appends, for terminals only, what shows `text` as the passing line, cut to `columns`. The passing line
+    // continues an unfinished line of the same stream.
     void pass(std::string& out, int stream, std::string_view prefix, std::string_view text,
               std::size_t columns);
 
@@ -127,7 +128,7 @@ class ConsoleText {
   private:
     void make_room(std::string& out, int stream);
 
-    int open_stream_ = -1;  // the cursor stands behind its unfinished line
+    int open_stream_ = -1;  // the cursor stands behind the unfinished line of this stream; -1: of none
     bool passing_ = false;
 };
 

@@ -33,7 +33,7 @@
 namespace ddprun {
 inline namespace launch {
 
-// LineOrigin says whose line it is.
+// LineOrigin says where a line comes from.
 struct LineOrigin {
     std::string host;
     std::string role;
@@ -52,7 +52,7 @@ class LinePrefix {
     LinePrefix() = default;  // nothing
 
     // Reads `{host} {rank} {local_rank} {role} {time} {stream}`; `{{` and `}}` are the braces themselves.
-    // Otherwise what is wrong, in words that go behind the flag and its value.
+    // Else returns what is wrong, in words that go behind the flag and its value.
     static std::variant<LinePrefix, std::string> parse(std::string_view text);
 
     // Reads `${role_name} ${rank} ${local_rank} ${hostname}`, with or without braces; `$$` is a dollar sign
@@ -110,20 +110,20 @@ struct OutputOptions {
     std::string log_dir;
 };
 
-// `--prefix` alone stands for this.
+// kDefaultPrefix: what `--prefix` alone stands for.
 inline constexpr std::string_view kDefaultPrefix = "{host}:{rank}: ";
 
-// This is the smallest --log-max: below it neither head nor tail holds anything of use.
+// kMinLogMax: the smallest --log-max. Below it neither head nor tail holds anything of use.
 inline constexpr std::uint64_t kMinLogMax = 4096;
 
 // StreamChoice is the choice of -r or -t: for each local rank the sum of 1 for stdout and 2 for stderr.
 struct StreamChoice {
     int everywhere = 0;
-    std::map<int, int> by_local_rank;  // if this holds anything, ranks not in it have 0
+    std::map<int, int> by_local_rank;  // unless empty, ranks not in it have 0
 
     bool has(int local_rank, OutputStream stream) const;
     bool any() const;
-    // Returns the last entry, as text, whose local rank `count` workers do not have.
+    // Returns the last entry, as text, with a local rank that `count` workers do not have.
     std::optional<std::string> beyond(int count) const;
 };
 
@@ -149,7 +149,7 @@ struct OutputPlan {
 
     StreamPlan stream(int local_rank, int rank, OutputStream stream) const;
 
-    // True if some file besides error files is to be written.
+    // Returns true if some file besides error files is to be written.
     bool wants_logs() const;
 
     const std::vector<std::string>& filters(OutputStream stream) const {
@@ -157,10 +157,10 @@ struct OutputPlan {
     }
 };
 
-// Reads bytes, or with K, M or G behind the number (powers of 1024); nothing for another text.
+// Reads a number of bytes, perhaps with K, M or G behind it (powers of 1024); nothing for another text.
 std::optional<std::uint64_t> parse_size(std::string_view text);
 
-// Makes the plan, or one line that names the flag, its value and the form it has to have.
+// Makes the plan, or one line that names the flag, its value and the form that the value must have.
 std::variant<OutputPlan, std::string> parse_output_options(const OutputOptions& options);
 
 }  // namespace launch

@@ -1,9 +1,10 @@
 // OutputPump takes what the workers of this node print and brings it to the console and to their log files,
 // whole lines at a time, in order and complete.
 //
-// It has one thread of its own, since a console that takes nothing (a paused terminal, a full pipe) must stop
-// neither supervision nor the agent's heartbeat: then the workers' pipes fill and the workers wait, nobody
-// else. A console that was closed is no error; files are still written. No signal is ever handled there.
+// The pump has one thread of its own, since a console that takes nothing (a paused terminal, a full pipe)
+// must stop neither supervision nor the agent's heartbeat. Then only the workers wait, once their pipes are
+// full. A console that was closed is no error; files are still written. The pump's thread never handles
+// signals.
 //
 // output_lines.hpp says what a stream passes on (carriage returns), and what stands on one line of the
 // console. Unfinished lines are shown on a terminal and in files twice a second, elsewhere when they or the
@@ -36,7 +37,7 @@ class PumpLoop;
 struct OutputRouteParts;
 struct PumpWorker;
 
-// RoundIdentity is what the round is called in prefixes and folders.
+// RoundIdentity names the round in prefixes and folders.
 struct RoundIdentity {
     std::string run_id;
     std::int64_t start_unix_s = 0;  // when the job began
@@ -48,10 +49,10 @@ struct RoundIdentity {
     bool is_alone = true;  // the job never has another node
 };
 
-// WorkerStreams is what open() makes for a worker: its ends of the streams. They are put into its WorkerSpec
-// and closed (this object destroyed) once it was started, or the streams would never end.
+// WorkerStreams is what open() makes for a worker: the worker's ends of the streams. The agent puts them into
+// the WorkerSpec, and destroys this object once the worker was started, or the streams would never end.
 struct WorkerStreams {
-    OwnedDescriptor out;  // none: nobody wants to see it
+    OwnedDescriptor out;  // none: the stream goes nowhere
     OwnedDescriptor err;
     std::string error_file;  // goes into TORCHELASTIC_ERROR_FILE; empty for --log-dir /dev/null
 
@@ -63,51 +64,51 @@ struct OutputPumpSettings {
     int out_fd = 1;
     int err_fd = 2;
     std::string temporary_folder = "/tmp";  // TMPDIR, if it is set
-    RunFolderWork in_run_folder;            // by the pump's thread; empty: nothing
+    RunFolderWork in_run_folder;            // called by the pump's thread; empty: nothing
 };
 
 class OutputPump {
   public:
-    // drain() waits so long for a console that takes nothing at all, which is enough to read a page in a
-    // pager; and so long when the user is in a hurry.
+    // kConsoleTimeout: how long drain() waits for a console that takes nothing at all, which is enough to
+    // read a page in a pager. kShortConsoleTimeout: the same when the user is in a hurry.
     static constexpr std::chrono::milliseconds kConsoleTimeout{60'000};
     static constexpr std::chrono::milliseconds kShortConsoleTimeout{1000};
-    // stop() waits so long for the thread to end.
+    // kStopTimeout: how long stop() waits for the thread to end.
     static constexpr std::chrono::milliseconds kStopTimeout{2000};
-    // The thread may take so much longer than it should (a file server that hangs) before the agent goes on
-    // without it.
+    // kAnswerTimeout: how much longer than it should the thread may take (a file server that hangs) before
+    // the agent goes on without it.
     static constexpr std::chrono::milliseconds kAnswerTimeout{1000};
 
-    // `on_notice` is told, once for each file, that something is being dropped.
+    // Makes the pump. `on_notice` is told, once for each file, that something is being dropped.
     OutputPump(const boost::asio::any_io_executor& executor, OutputPlan plan, OutputPumpSettings settings,
                std::function<void(const std::string&)> on_notice);
     OutputPump(const OutputPump&) = delete;
     OutputPump& operator=(const OutputPump&) = delete;
     ~OutputPump();
 
-    // Throws system_error if a folder that is needed cannot be made. One that has vanished since the last
-    // round is made anew; if that fails the round has no files, what should be in them goes to the console,
-    // and a notice says so.
+    // Begins a round. Throws system_error if a folder that is needed cannot be made. A folder that has
+    // vanished since the last round is made anew. If that fails the round has no files, what should be in
+    // them goes to the console, and a notice says so.
     void begin_round(const RoundIdentity& identity);
 
-    // Returns the round's folder if somebody wants logs; else empty, though there may be error files.
+    // Returns the round's folder if logs are wanted; else empty, though there may be error files.
     std::string log_folder() const { return plan_.wants_logs() ? round_folder_ : std::string(); }
 
     // Returns what LogFolder::temporary() does.
     std::string temporary_folder() const { return folder_.temporary(); }
 
-    // Opens the streams of so many workers from these ranks on, by local rank. Throws system_error if there
+    // Opens the streams of `workers` workers from these ranks on, by local rank. Throws system_error if there
     // are no descriptors left.
     std::vector<WorkerStreams> open(int local_rank, int rank, int workers = 1);
 
     // Reads what the worker has left in its pipes and gives the last lines of its stderr, oldest first (at
-    // most kMaxLastLines, each at most kMaxLastLineText bytes, otherwise as printed). For the moment a worker
-    // has ended; also good after finish(), until the local rank is opened again.
+    // most kMaxLastLines, each at most kMaxLastLineText bytes, otherwise as printed). Called when a worker
+    // has ended, or after finish(), until the local rank is opened again.
     void last_lines(int local_rank, std::function<void(std::vector<std::string>)> done);
 
-    // Is called when the worker's process group is gone. `done` comes when everything it printed was taken
-    // over, at the latest after kDrainTimeout: of a stream still open only what is in it then is taken,
-    // whenever the console allows it.
+    // Takes what a worker has left to print, once its process group is gone. `done` comes when everything was
+    // taken, at the latest after kDrainTimeout. Of a stream that is still open then, only the bytes in it at
+    // that moment are taken, as soon as the console allows it.
     void finish(int local_rank, std::function<void()> done);
 
     // Shows the last lines of the worker's stderr if its stderr does not go to the console: the failing
@@ -118,25 +119,25 @@ class OutputPump {
     void announce(std::string line);
 
     // Shows, on terminals only, the launcher's passing line on stderr, in place of the last one; empty: none.
-    // It goes away before anything else is shown there.
+    // The passing line goes away before anything else is shown there.
     void pass(std::string line);
 
-    // Has the thread do what may hang; what it returns is told as a notice.
+    // Runs on the pump's thread what may hang; its result is told as a notice.
     void run(std::function<std::optional<std::string>()> work);
 
-    // Has the workers' terminals follow the terminal's size, which has changed (SIGWINCH).
+    // Gives the workers' terminals the size of the launcher's terminal, which has changed (SIGWINCH).
     void window_changed();
 
-    // Brings out what is left at the end of the job: `done` comes when everything is on the console, or when
-    // the console has taken nothing for so long.
+    // Brings out what is left at the end of the job. `done` comes when everything is on the console, or when
+    // the console has taken nothing for `timeout`.
     void drain(std::function<void()> done, std::chrono::milliseconds timeout = kConsoleTimeout);
 
-    // Ends the thread at once, whatever the consoles did not take yet; what is in the workers' pipes is still
+    // Ends the thread at once, whatever the consoles did not take yet. What is in the workers' pipes is still
     // brought to their files. Returns what was lost over all, one line for each file and console; normally
-    // nothing. The destructor does it too.
+    // nothing. Called by the destructor, too.
     std::vector<std::string> stop();
 
-    // True if it was stopped and has not ended.
+    // Returns true if the thread was stopped and has not ended.
     bool hangs() const { return hangs_; }
 
   private:

@@ -20,9 +20,9 @@ struct OutputConsole : AwaitedConsole {
 };
 
 struct OutputRouteParts {
-    int number = 0;                    // of the stream, never used for another one
-    OutputConsole* console = nullptr;  // none: it does not go there
-    LinePrefix prefix;                 // everything but the time filled in, like that of `header`
+    int number = 0;                    // the stream's number, never used for another stream
+    OutputConsole* console = nullptr;  // none: the stream does not go there
+    LinePrefix prefix;                 // with everything but the time filled in, as in `header`
     std::unique_ptr<LogFile> file;
     std::shared_ptr<LogFile> filtered;  // shared by all local ranks
     std::vector<std::string> filters;
@@ -42,7 +42,7 @@ class OutputRoute {
     void end();
     void close_files();
 
-    // True if there is an unfinished line, or a new state of one, that nobody can see yet.
+    // Returns true if there is an unfinished line, or a new state of one, that was not shown yet.
     bool has_unseen() const { return unseen_; }
     void show_unfinished();
 
@@ -65,9 +65,9 @@ class OutputRoute {
     LineSplitter splitter_;
     LastLines last_lines_;
     std::string filtered_;
-    std::string shown_;  // what a console that is no terminal has of the line that has not ended
+    std::string shown_;  // what a console that is no terminal has been shown of the unfinished line
     bool unseen_ = false;
-    bool waits_ = false;  // with that for the next time
+    bool waits_ = false;  // the unseen line waits for the next look
 };
 
 }  // namespace launch

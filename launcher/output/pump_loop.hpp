@@ -1,8 +1,9 @@
-// PumpLoop is the thread inside OutputPump, which runs one io_context. It waits for streams, consoles,
-// commands and times, and for nothing else: no console is written to that does not take anything.
+// PumpLoop is the thread inside OutputPump, which runs one io_context. The thread waits for streams,
+// consoles, commands and times, and for nothing else: a console that takes nothing is not written to.
 //
 // Everything but start(), post() and wait_for_end() runs on the thread; commands are closures that do. The
-// thread keeps it alive itself, so that an agent can go without one that hangs in a dead file server.
+// thread keeps the PumpLoop alive itself, so that an agent can leave one behind that hangs in a dead file
+// server.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -25,11 +26,12 @@
 namespace ddprun {
 inline namespace launch {
 
-// This many lines of the launcher may wait for a blocked console; later ones are thrown away.
+// kMaxAnnouncements: lines of the launcher that may wait for a blocked console. Later ones are thrown away.
 inline constexpr std::size_t kMaxAnnouncements = 1000;
-// finish() waits so long for the end of streams that a process outside the worker's group holds open.
+// kDrainTimeout: how long finish() waits for the end of streams that a process outside the worker's group
+// holds open.
 inline constexpr std::chrono::milliseconds kDrainTimeout{500};
-// A line that has not ended is updated twice a second.
+// kUpdateInterval: how often an unfinished line is updated, twice a second.
 inline constexpr std::chrono::milliseconds kUpdateInterval{500};
 
 // PumpStream is one stream of one worker.
@@ -37,7 +39,7 @@ struct PumpStream {
     boost::asio::posix::stream_descriptor reader;  // closed when the stream has ended
     OutputRoute route;
     bool is_awaited = false;
-    std::optional<std::size_t> remaining = {};  // what is still taken of a stream that does not end
+    std::optional<std::size_t> remaining = {};  // bytes still to be taken of a stream that does not end
 };
 
 // A PumpWorker is kept alive by what waits for one of its streams or timers.
@@ -47,7 +49,7 @@ struct PumpWorker {
     bool has_ended() const;
 
     int local_rank;
-    std::vector<PumpStream> streams;  // stdout, if anybody wants it; last of all stderr
+    std::vector<PumpStream> streams;  // stdout, if it is wanted; last of all stderr
     boost::asio::steady_timer update_timer;
     bool is_update_due = false;
     boost::asio::steady_timer finish_timer;
@@ -60,14 +62,15 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
 
     PumpLoop(int out_fd, int err_fd, std::function<void(std::string)> on_notice);
 
-    // Any thread may call these. The consoles themselves are constant; what is in them is the thread's.
+    // start and the functions below it may be called by any thread. The consoles themselves are constant;
+    // what is in them is the thread's.
     void start();
     void post(std::function<void()> command);
     bool wait_for_end(std::chrono::milliseconds timeout);
     OutputConsole& console(OutputStream stream);
     boost::asio::io_context& context() { return context_; }
 
-    // The thread calls these.
+    // add and the functions below it are called by the loop's thread.
     void add(const Worker& worker);
     std::vector<std::string> last_lines(int local_rank);
     void finish(int local_rank, std::function<void()> done);
@@ -119,7 +122,7 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     std::uint64_t bytes_read_ = 0;
     std::map<std::string, std::string> losses_;  // a line for each file or console
     bool is_settling_ = false;
-    bool has_held_back_ = false;  // a stream, for the sake of its console
+    bool has_held_back_ = false;  // a stream was held back for the sake of its console
 };
 
 }  // namespace launch

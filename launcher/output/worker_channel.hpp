@@ -1,6 +1,5 @@
-// A WorkerChannel is the way of one stream from a worker to the launcher: a pipe, or a pseudo-terminal.
-//
-// Both ends are close-on-exec and none of the numbers 0 to 2; the reading end does not block.
+// A WorkerChannel is the way of one stream from a worker to the launcher: a pipe, or a pseudo-terminal. The
+// two ends are close-on-exec and none of the numbers 0 to 2; the reading end does not block.
 #pragma once
 
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -13,18 +12,19 @@ struct WorkerChannel {
     OwnedDescriptor writer;  // becomes the worker's stream
 };
 
-// A pipe is asked to hold so much, so that a worker is not woken for every few lines and goes on while the
-// launcher is busy with others. Less is fine: the kernel limits what one user's pipes hold together (64 MiB
-// usually, and beyond that new pipes of the user are tiny), so only the first pipes of a round are large.
+// kLargePipeSize and kPipeSize: what a pipe is asked to hold, so that a worker is not woken for every few
+// lines and goes on while the launcher is busy with others. Less is fine. The kernel limits what one user's
+// pipes hold together (64 MiB usually), and beyond that new pipes of the user are tiny. Hence only the first
+// kLargePipes of a round are large.
 inline constexpr int kLargePipeSize = 1024 * 1024;
 inline constexpr int kPipeSize = 256 * 1024;
 inline constexpr int kLargePipes = 16;
 
-// Throws system_error when there are no descriptors left.
+// Makes a pipe. Throws system_error when there are no descriptors left.
 WorkerChannel make_pipe_channel(int size);
 
-// Makes a pseudo-terminal of the size of the terminal `like`, which passes bytes on as they are: what is
-// right for that terminal is done by that terminal. A pipe of `size` where there are no pseudo-terminals.
+// Makes a pseudo-terminal of the size of the terminal `like`. The pseudo-terminal passes bytes on as they
+// are, since the terminal itself treats them. Makes a pipe of `size` where there are no pseudo-terminals.
 WorkerChannel make_terminal_channel(int like, int size);
 
 // Makes a pseudo-terminal of the size and with the modes of the terminal `like`, for a program that a person

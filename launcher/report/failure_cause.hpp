@@ -1,5 +1,5 @@
-// This unit finds the cause behind a failure: the error file, who killed a worker, the hint of the report.
-// Pure but for read_oom_counters and shared_memory_room.
+// explain_kill, failure_hint and read_error_file find the cause behind a failure: what has killed a worker,
+// the hint of the report, and the worker's error file. Pure but for functions that read or write.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@
 namespace ddprun {
 inline namespace launch {
 
-// Error files: what a worker writes into $TORCHELASTIC_ERROR_FILE before it ends (PyTorch's @record does),
-// and what the launcher passes on to the program that started it. Parsing and composing are pure; reading and
-// writing are thin.
+// read_error_file reads an error file: what a worker writes into $TORCHELASTIC_ERROR_FILE before it ends
+// (PyTorch's @record does). write_root_cause passes one on to the program that started the launcher. Parsing
+// and composing are pure; reading and writing are thin.
 //
 // Two forms are understood:
 //   {"message": {"message": "ValueError: x", "extraInfo": {"py_callstack": "Traceback ...", "timestamp":
@@ -26,22 +26,22 @@ inline namespace launch {
 
 inline constexpr std::size_t kMaxErrorFile = 1024 * 1024;
 
-// An ErrorFile is what such a file says. Texts are valid UTF-8 and fit a control message (cut_middle).
+// A WorkerError is what an error file says. Texts are valid UTF-8 and fit a control message (cut_middle).
 struct WorkerError {
     std::string message;
     std::string traceback;
     std::optional<std::int64_t> unix_time_s;
     std::string file;     // the whole file as it is, empty if it could not be understood
-    std::string trouble;  // why it says nothing, one sentence: it could not be read or understood
+    std::string trouble;  // one sentence: why the file could not be read or understood; else empty
 
     bool operator==(const WorkerError&) const = default;
 };
 
-// A file that cannot be understood is trouble, which shows how it begins.
+// Reads the text of an error file. For a text that cannot be understood, `trouble` shows how it begins.
 WorkerError parse_error_file(std::string_view text);
 
-// Returns nothing if the worker wrote none: there is no file, or an empty one. One that cannot be read, or is
-// over kMaxErrorFile, is trouble.
+// Returns nothing if the worker wrote none: there is no file, or an empty one. A file that cannot be read, or
+// is over kMaxErrorFile, is trouble.
 std::optional<WorkerError> read_error_file(const std::filesystem::path& path);
 
 // Returns what torchrun would write into its own error file: the first failing worker's `file` with its exit
@@ -50,27 +50,27 @@ std::optional<WorkerError> read_error_file(const std::filesystem::path& path);
 // made of `failure`. Nothing if the worker wrote no error file, as with torchrun.
 std::optional<std::string> root_cause_file(const Failure& failure, std::string_view file);
 
-// Writes it to the launcher's own $TORCHELASTIC_ERROR_FILE; what is there is replaced. If that fails, one
-// line that says why.
+// Writes root_cause_file() to the launcher's own $TORCHELASTIC_ERROR_FILE, in place of what is there.
+// Returns, if that fails, one line that says why.
 std::optional<std::string> write_root_cause(const std::filesystem::path& own_error_file,
                                             const Failure& failure, std::string_view file);
 
-// A SIGKILL that ddprun has not sent comes from the kernel's OOM killer, or from somebody else.
+// explain_kill tells whether a SIGKILL that ddprun has not sent came from the kernel's OOM killer.
 //
 // The kernel counts its OOM kills before it sends the signal: for the whole machine in /proc/vmstat
-// (oom_kill), and for every cgroup v2, those below it included, in memory.events (oom_kill). So a counter
-// that stood still tells that it was somebody else, and one that moved tells that a process of its scope was
-// killed; it tells which one only where the scope is the worker's own. More than that is never claimed. (The
-// counters of cgroup v1 leave out what is below.)
+// (oom_kill), and for every cgroup v2, those below it included, in memory.events (oom_kill). A counter that
+// stood still tells that the signal came from elsewhere. A counter that moved tells that a process of its
+// scope was killed, but which one only where the scope is the worker's own. More than that is never claimed.
+// (The counters of cgroup v1 leave out what is below.)
 
-// The counters are there. A folder that is not known is left empty.
+// OomSources says where the counters are. A folder that is not known is left empty.
 struct OomSources {
     std::filesystem::path worker_cgroup;  // holds this worker and its descendants only
     std::filesystem::path job_cgroup;     // holds all workers, and perhaps more: own_cgroup_folder() does
     std::filesystem::path vmstat = "/proc/vmstat";
 };
 
-// These are the counters at one moment; nothing where one cannot be read.
+// OomCounters are the counters at one moment; nothing where one cannot be read.
 struct OomCounters {
     std::optional<std::int64_t> worker_kills;
     std::optional<std::int64_t> job_kills;
@@ -81,17 +81,17 @@ struct OomCounters {
     bool operator==(const OomCounters&) const = default;
 };
 
-// Makes some small reads. Called right before a worker is started and once it has ended by SIGKILL, before
+// Reads a few small files. Called right before a worker is started and once it has ended by SIGKILL, before
 // its cgroup is removed.
 OomCounters read_oom_counters(const OomSources& sources);
 
 // Makes one sentence for Failure::hint.
 std::string explain_kill(const OomCounters& before, const OomCounters& after);
 
-// The value of `name` in lines "name value", as memory.events and /proc/vmstat have them.
+// Reads the value of `name` in lines "name value", as memory.events and /proc/vmstat have them.
 std::optional<std::int64_t> parse_counter(std::string_view text, std::string_view name);
 
-// A file system of limited size holds so many bytes.
+// Room: how many bytes a file system of limited size holds.
 struct Room {
     std::int64_t size = 0;
     std::int64_t free = 0;
@@ -100,21 +100,21 @@ struct Room {
 // Returns the room of /dev/shm now; nothing where there is none, or none with a limit.
 std::optional<Room> shared_memory_room();
 
-// A hint may go by these facts, besides the failure itself.
+// HintFacts: what a hint may go by besides the failure itself.
 struct HintFacts {
-    std::string interpreter;    // LaunchOptions::interpreter, which a missing module is often about
-    bool sees_one_gpu = false;  // the worker, by --gpu-bind, of several to which LOCAL_RANK counts
-    // It is looked at when the worker has ended. Memory that the worker alone had is free again by then, so
-    // room is no proof.
+    std::string interpreter;    // LaunchOptions::interpreter; a missing module is often missing there
+    bool sees_one_gpu = false;  // LOCAL_RANK counts several GPUs, of which --gpu-bind shows the worker one
+    // shared_memory is looked at when the worker has ended. Memory that the worker alone had is free again by
+    // then, so room is no proof.
     std::optional<Room> shared_memory;
-    bool is_beyond_gpus = false;  // its local rank is none of its node's GPUs, which workers share
-    bool nccl_is_quiet = true;    // NCCL_DEBUG has not made it say more
+    bool is_beyond_gpus = false;  // the local rank is beyond its node's GPUs, which workers share
+    bool nccl_is_quiet = true;    // NCCL_DEBUG is not set, so NCCL has not said more
     bool locks_memory_to_a_limit = true;
 };
 
 // Makes one line for Failure::hint: what an end or a text that many users have met means, and how it is
-// mended. It goes by the failure's signal, error message, traceback and last lines; empty if nothing is known
-// of them.
+// mended. The hint goes by the failure's signal, error message, traceback and last lines; empty if none of
+// them is known.
 std::string failure_hint(const Failure& failure, const HintFacts& facts);
 
 }  // namespace launch

@@ -1,5 +1,5 @@
-// The launcher's report says why a job ended: the first failure and its last words, how the others ended, and
-// what is left, on one screen; the same on every node. Pure but for write_result_file.
+// failure_report says why a job ended: the first failure and its last words, how the others ended, and what
+// is left, on one screen; the same on every node. Pure but for result_file_complaint and write_result_file.
 #pragma once
 
 #include <chrono>
@@ -16,27 +16,28 @@
 namespace ddprun {
 inline namespace launch {
 
-// Never more lines than this, whatever the facts are.
+// kMaxReportLines: lines of the report at most, whatever the facts are.
 inline constexpr std::size_t kMaxReportLines = 30;
 
 struct ReportFacts {
     std::string entry_name;  // what the user calls the program (Program::entry_name)
-    // It is the coordinator's last word. An agent that is left alone fills in what it knows: cause, exit_code
-    // and the ends of its own workers.
+    // finish is the coordinator's last word. An agent that is left alone fills in what it knows: cause,
+    // exit_code and the ends of its own workers.
     Finish finish;
-    int restarts = 0;  // how many there were, of how many that were allowed
+    int restarts = 0;  // how many there were, of `max_restarts` that were allowed
     int max_restarts = 0;
     int resizes = 0;
     std::chrono::seconds utc_offset{0};  // of the time zone in which times are shown
     std::vector<std::string> survivors;  // what is left of the job on this node, in words; normally nothing
-    // Nodes that nobody could ask for survivors: the first of them by name, if known, and how many in all.
+    // unknown_nodes: nodes that could not be asked for survivors: the first of them by name, if known, and
+    // how many in all.
     std::vector<std::string> unknown_nodes;
     int unknown_node_count = 0;
-    std::string logs;  // where those of the first failure's worker are, if they are on this node
+    std::string logs;  // the logs of the first failure's worker, if they are on this node
 };
 
-// Returns lines without "ddprun: " in front (the LauncherLog's part) and without a newline at the end. Its
-// parts, in order; what does not fit is counted, the evidence loses its middle:
+// Returns lines without "ddprun: " in front (the LauncherLog's part) and without a newline at the end. The
+// report's parts in order are below. What does not fit is counted, and the evidence loses its middle.
 //
 //     train.py failed; first failure: rank 5 (local rank 1) on node 1 (gpu07), pid 4242: exit code 7
 //       at 2024-05-01 12:34:56.789 +0200; restarts so far: 1 of 3, the last one because of: rank 3: exit code
@@ -55,12 +56,12 @@ struct ReportFacts {
 //       logs: /tmp/ddprun_AbC123/none_x1Y2z3/attempt_0 (rank 5: 1/stderr.log)   (if there are any here)
 std::string failure_report(const ReportFacts& facts);
 
-// Returns its first line, by which the result file, ddpctl and Python tell of the failure, too.
+// Returns the first line of the report, by which the result file, ddpctl and Python tell of the failure, too.
 std::string failure_sentence(const std::string& entry_name, const Failure& cause);
 
 // Says how the ranks besides the first failure ended: at most `room` (at least 1) lines about Finish::others
-// and the counts beside it. One line for each rank if they fit, else one for all ranks that ended alike, and
-// in the last one the number of those that are not listed.
+// and the counts beside it. Each rank has a line if they fit, else all ranks that ended alike share one. The
+// last line has the number of those that are not listed.
 std::vector<std::string> end_lines(const Finish& finish, std::size_t room);
 
 // Returns "rank 3", "ranks 0-2,5".
@@ -80,7 +81,7 @@ enum class Outcome {
 };
 BOOST_DESCRIBE_ENUM(Outcome, succeeded, failed, preempted, signalled, node_lost, not_started, not_admitted)
 
-// Everything that is known when the launcher ends.
+// JobResult is everything that is known when the launcher ends.
 struct JobResult {
     std::string job_id;  // empty if the job never began
     std::string run_id;
@@ -93,7 +94,7 @@ struct JobResult {
     std::string sentence;  // failure_sentence(); empty: nothing failed
     std::string message;   // one sentence more: Finish::message, or why this node was not admitted
     std::optional<Failure> first_failure;
-    // The end of each rank of the last round, as far as this node was told.
+    // ranks: the end of each rank of the last round, as far as this node was told.
     std::vector<RankEnd> ranks;
     int restart_count = 0;
     int max_restarts = 0;
@@ -111,22 +112,23 @@ BOOST_DESCRIBE_STRUCT(JobResult, (),
                        message, start_unix_ms, end_unix_ms, first_failure, ranks, restart_count, max_restarts,
                        restarts, resize_count, resizes, survivors, unknown_nodes, unknown_node_count))
 
-// `cause` is the job's first failure, if there was one; `joined`: a round began on this node.
+// Returns the outcome of a job. `cause` is the job's first failure, if there was one; `joined`: a round began
+// on this node.
 Outcome outcome_of(int exit_code, const std::optional<Failure>& cause, bool joined);
 
 // Returns "succeeded", "node_lost", ...: the names of the enumeration.
 std::string_view to_text(Outcome outcome);
 
-// One JSON object and a newline, valid whatever the texts hold. Ranks in order, names in snake_case, times as
-// milliseconds since 1970 and as UTC text.
+// Writes one JSON object and a newline, valid whatever the texts hold. Ranks in order, names in snake_case,
+// times as milliseconds since 1970 and as UTC text.
 std::string to_json(const JobResult& result);
 
-// Why nothing could be written to `path` (an empty one: no file is wanted) as far as can be told before the
-// job, in one line that names the flag. For the command line, where it is bad input.
+// Returns why nothing could be written to `path`, as far as that is known before the job, in one line that
+// names the flag. An empty path: no file is wanted. For the command line, where a wrong path is bad input.
 std::optional<std::string> result_file_complaint(const std::filesystem::path& path);
 
-// Replaces `path` as replace_file does. If that fails, one line that says why; then a job that did not fail
-// by itself has failed with kExitSystem, and `result` says so.
+// Replaces `path` as replace_file does. Returns, if that fails, one line that says why. A job that did not
+// fail by itself has then failed with kExitSystem, and `result` says so.
 std::optional<std::string> write_result_file(const std::filesystem::path& path, JobResult& result);
 
 }  // namespace launch
