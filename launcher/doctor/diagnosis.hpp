@@ -1,4 +1,4 @@
-// The diagnosis says what it means for a job here that a node was seen so. Pure.
+// diagnose says what the surroundings of a node mean for a job there. Pure.
 #pragma once
 
 #include "launcher/doctor/node_report.hpp"
@@ -7,9 +7,10 @@
 namespace ddprun {
 inline namespace launch {
 
-// Less than this of /dev/shm in all is what containers have by default: too little for PyTorch's DataLoader.
+// kLittleSharedMemory: with less than this free in /dev/shm, PyTorch's DataLoader may fail. Containers have
+// less by default.
 inline constexpr std::uint64_t kLittleSharedMemory = 256 << 20;
-// Less than this free, and not even one small segment fits.
+// kLeastSharedMemory: with less than this free, not even one small segment fits.
 inline constexpr std::uint64_t kLeastSharedMemory = 1 << 20;
 
 inline constexpr std::uint64_t kLittleFolderSpace = 1 << 30;
@@ -22,7 +23,7 @@ inline constexpr std::uint64_t kLeastProcesses = 64;
 inline constexpr std::uint64_t kLittleMemory = 1 << 30;
 inline constexpr std::uint64_t kLeastMemory = 64 << 20;
 
-// A text names no more of a list than this.
+// kNamesShown: names of a list that a text has at most.
 inline constexpr std::size_t kNamesShown = 8;
 
 Finding clock_finding(const ClockFacts& clock);
@@ -46,7 +47,7 @@ Finding folder_finding(const FolderFacts& folder);
 Finding python_finding(const PythonFacts& python);
 Finding torch_finding(const PythonFacts& python);
 
-// All of them, in the order in which people read them.
+// Returns all findings, in the order in which people read them.
 NodeReport diagnose(const Surroundings& seen);
 
 }  // namespace launch

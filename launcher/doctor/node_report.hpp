@@ -1,11 +1,11 @@
-// A node's report says what `ddprun doctor` has found on one node; it is data, so that it can be printed, and
-// sent to be put beside those of other nodes. By way of the job's store, as JSON, the nodes tell each other:
+// A NodeReport says what `ddprun doctor` has found on one node, as data that can be printed, or sent to be
+// put beside the reports of other nodes. Through the job's store, as JSON, the nodes tell each other:
 //
 //   each node    NodeSummary   what it has found, and where the others may call it
 //   node 0       NodeList      which nodes take part
 //   each node    ReachReport   how, and how fast, it has reached the others
 //
-// Each of these texts comes from another process, and is read within limits. Pure.
+// Each of the texts comes from another process, and is read within limits. Pure.
 #pragma once
 
 #include <cstddef>
@@ -23,18 +23,18 @@
 namespace ddprun {
 inline namespace launch {
 
-// So many nodes can meet.
+// kMaxMeetingNodes: nodes that can meet at most.
 inline constexpr int kMaxMeetingNodes = 1024;
-// A longer text of another node is cut.
+// kMaxFindingText: bytes of another node's text; a longer one is cut.
 inline constexpr std::size_t kMaxFindingText = 2048;
 inline constexpr std::size_t kMaxReportDepth = 8;
 
-// Numbers of other nodes are no greater, so that one can calculate with them; as microseconds it is 3,000
-// years.
+// kGreatestNumber: numbers of other nodes are no greater, so that calculations cannot overflow. As
+// microseconds it is 3,000 years.
 inline constexpr std::int64_t kGreatestNumber = 100'000'000'000'000'000;
 
-// ReportRules are how these are written as JSON: texts are cut and made UTF-8, so that every reader can read
-// them.
+// ReportRules says how reports are written as JSON: texts are cut and made UTF-8, so that every reader can
+// read them.
 struct ReportRules : JsonRules {
     static constexpr NumberRange kNumbers{-kGreatestNumber, kGreatestNumber};
     static constexpr std::size_t kMaxText = kMaxFindingText;
@@ -66,7 +66,7 @@ Finding ok_finding(std::string topic, std::string text, std::string about = "");
 Finding warning_finding(std::string topic, std::string text, std::string remedy, std::string about = "");
 Finding problem_finding(std::string topic, std::string text, std::string remedy, std::string about = "");
 
-// A report of another node that has more is refused.
+// kMaxFindings: a report of another node that has more is refused.
 inline constexpr std::size_t kMaxFindings = 256;
 inline constexpr std::size_t kMaxReportText = 1024 * 1024;
 
@@ -78,7 +78,7 @@ struct NodeReport {
 BOOST_DESCRIBE_STRUCT(NodeReport, (), (version, host, findings))
 constexpr std::size_t limit_of(Of<&NodeReport::findings>) { return kMaxFindings; }
 
-// Returns the state of its worst finding; ok where there is none.
+// Returns the state of the worst finding; ok where there is none.
 FindingState state_of(const NodeReport& report);
 
 // Writes one line, fit for a terminal, without its newline: "topic about: text; remedy".
@@ -90,14 +90,14 @@ std::string to_text(const NodeReport& report);
 // Writes one object in one line, with `schema` and the report's own `state`.
 std::string to_json(const NodeReport& report);
 
-// A fact should be the same on all nodes; where it is not, the report says so.
+// NodeFact: a fact that should be the same on all nodes. Where it is not, the report says so.
 struct NodeFact {
     std::string topic;  // "pytorch"
     std::string value;  // "2.6.0"; empty: there is none
 };
 BOOST_DESCRIBE_STRUCT(NodeFact, (), (topic, value))
 
-// They come in the order in which differences are told.
+// Returns the facts in the order in which differences are told.
 std::vector<NodeFact> node_facts(const Surroundings& seen);
 
 inline constexpr std::size_t kMaxNodeFacts = 32;
@@ -132,7 +132,7 @@ bool is_sound(const NodeList& list);
 
 enum class Reach {
     reached,
-    refused,      // nobody listens there, or a firewall says so
+    refused,      // nothing listens there, or a firewall says so
     unreachable,  // the system knows no way
     silent,       // no answer to what was sent
 };
@@ -143,18 +143,18 @@ struct PairReach {
     int from = 0;
     int to = 0;
     Reach reach = Reach::silent;
-    std::string address;  // that was called
+    std::string address;  // the address that was called
     std::string error;    // the system's word; empty where it was reached, or nothing was said
 };
 BOOST_DESCRIBE_STRUCT(PairReach, (), (from, to, reach, address, error))
 
-// NodeRate says how fast one node is: what it swaps with another node goes both ways at one time, over one
+// NodeRate says how fast one node is. Each exchange with another node goes both ways at one time, over one
 // connection each way.
 struct NodeRate {
     int node = 0;
     std::int64_t mbit_s = 0;        // each way, with the quickest of the others
     std::int64_t least_mbit_s = 0;  // with the slowest one
-    int least_with = 0;             // which is that
+    int least_with = 0;             // the node of that rate
     std::int64_t latency_us = 0;    // there and back, the least of all
     std::optional<std::int64_t>
         clock_offset_us;  // how far its clock is ahead of node 0's; nothing: not compared
@@ -185,7 +185,7 @@ std::string to_json(const NodeList& list);
 std::string to_json(const ReachReport& report);
 std::optional<NodeSummary> parse_node_summary(std::string_view text);
 std::optional<NodeList> parse_node_list(std::string_view text);
-// Reads the report of node `from`, among so many; nothing, too, where it names other nodes than these.
+// Reads the report of node `from` among `nodes` nodes; nothing, too, where it names other nodes than these.
 std::optional<ReachReport> parse_reach_report(std::string_view text, int from, int nodes);
 
 }  // namespace launch

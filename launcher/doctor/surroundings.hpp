@@ -1,5 +1,5 @@
-// Surroundings are what was seen of a node, before anybody says what it means. Plain values; look_around()
-// fills them in, diagnosis.hpp judges them.
+// Surroundings are what was seen of a node, not yet judged. Plain values; look_around() fills them in,
+// diagnosis.hpp judges them.
 #pragma once
 
 #include <chrono>
@@ -20,19 +20,19 @@ inline namespace launch {
 // AnswerEnd is how a question ended that a child process was asked, because it may never be answered.
 enum class AnswerEnd {
     answered,
-    hangs,   // not within the time that it was given
+    hangs,   // not answered within its time
     failed,  // there was no child, or it died
 };
 
 struct ClockFacts {
     std::optional<bool> is_synchronised;  // nothing: the system does not say
-    std::string why;                      // then, in its words
+    std::string why;                      // why the system does not say, in its words
 };
 
 struct NameFacts {
     AnswerEnd end = AnswerEnd::answered;
-    std::vector<std::string> addresses;  // that the host's name stands for
-    std::string why;                     // there are none, in the resolver's words
+    std::vector<std::string> addresses;  // the addresses that the host's name stands for
+    std::string why;                     // why there are none, in the resolver's words
 };
 
 struct PortFacts {
@@ -54,7 +54,7 @@ struct SpaceFacts {
     std::uint64_t free = 0;  // for this user
 };
 
-// One of setrlimit(); nothing: no limit.
+// LimitFacts is one limit of setrlimit(); nothing: no limit.
 struct LimitFacts {
     std::optional<std::uint64_t> soft;
     std::optional<std::uint64_t> hard;
@@ -65,8 +65,8 @@ struct LimitsFacts {
     LimitFacts locked_memory;
     LimitFacts processes;
     LimitFacts core;
-    bool is_root = false;   // whose processes nobody counts
-    bool has_rdma = false;  // whose drivers lock memory
+    bool is_root = false;   // the processes of root are not counted
+    bool has_rdma = false;  // RDMA's drivers lock memory
     std::size_t descriptors_needed = 0;
 };
 
@@ -82,7 +82,7 @@ struct FolderSpace {
     std::uint64_t size = 0;
     std::uint64_t free = 0;
     std::uint64_t free_files = 0;
-    bool counts_files = false;  // a file system without a table of files does not
+    bool counts_files = false;  // false: a file system without a table of files
 };
 
 // FolderFacts are the result of writing a small file in a folder.
@@ -91,7 +91,7 @@ struct FolderFacts : FolderSpace {
     std::string path;
     AnswerEnd end = AnswerEnd::answered;
     std::string failed_step;  // "cannot be opened"; empty: all went well
-    std::string tried;        // the folder itself, or what is there of the way to it
+    std::string tried;        // the folder itself, or the part of its path that exists
     bool is_written = true;   // whether anything is to be written there
 };
 
@@ -125,14 +125,14 @@ struct Surroundings {
     bool sees_processes = true;
 };
 
-// --- the look: it reads /proc and /sys, binds ports for a moment, and asks through child processes what may
-// never be answered; it takes hardly longer than the limit for these
+// --- look_around: reads /proc and /sys, binds ports for a moment, and asks through child processes what may
+// never be answered. The look takes hardly longer than the children's limit.
 
 struct FolderQuestion {
     std::string role;
     std::string path;
     bool is_written = true;    // a small file is written there, and removed
-    bool may_be_made = false;  // where the folder is not there, the nearest one above it counts
+    bool may_be_made = false;  // where the folder is missing, the nearest one above it counts
 };
 
 // kLookLimit is how long children that look are waited for, by `ddprun doctor` and where a job is to start
@@ -154,13 +154,13 @@ struct LookRequest {
     std::optional<std::string> python;  // as it is looked for on PATH; nothing: not asked
 };
 
-// There must be no other threads if a name or Python is asked for.
+// Looks at this node. There must be no other threads if a name or Python is asked for.
 Surroundings look_around(const LookRequest& request);
 
-// The address by which others are to call this node: the one by which workers would be reached. The
-// environment is a worker's: it is in a network of DDPRUN_NET, else of the interface that Gloo was told to
-// take (by --local-addr, or by the user), else `node_addr`, by which the node has reached node 0; empty: that
-// is not known. Pure.
+// Returns the address by which others are to call this node: the one by which workers would be reached. The
+// environment is a worker's. The address is in a network of DDPRUN_NET, else of the interface that Gloo was
+// told to take (by --local-addr, or by the user). Else it is `node_addr`, by which the node has reached node
+// 0; where that is empty, the first address outside loopback, else 127.0.0.1. Pure.
 std::string meeting_address(const Environment& environment, const std::string& node_addr,
                             const std::vector<LocalAddress>& own);
 

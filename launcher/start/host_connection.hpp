@@ -1,5 +1,5 @@
-// HostConnection is one branch of the tree that starts a job. It brings a relay to its first host, by
-// connections that are tried again within bounds, tells it what to do, and passes on what it says.
+// HostConnection is one branch of the tree that starts a job. The connection brings a relay to the branch's
+// first host, with tries within bounds, tells the relay what to do, and passes on what the relay says.
 //
 //   connecting ── have ──► led ── the remote shell ends ──► over
 //     │   ▲ └─── need: the program's bytes ───┘
@@ -33,8 +33,8 @@ inline namespace launch {
 struct PipedEvents {
     std::function<void(std::string_view)> on_output;
     std::function<void(std::string_view)> on_error_output;
-    std::function<void(std::string_view)> on_word;  // of one whose standard input is a socket
-    // It has ended and all that it said has been told, last of all.
+    std::function<void(std::string_view)> on_word;  // of a child that has a socket for its standard input
+    // on_end comes last of all: the child has ended and all that it said has been told.
     std::function<void(const ExitStatus&)> on_end;
 };
 
@@ -42,10 +42,10 @@ struct PipedEvents {
 // beside a relay.
 //
 // Owned and used on the thread of the executor, from where its events come; the owner may be destroyed in
-// them. A child that is still there when it is destroyed is killed, unless it was let go.
+// them. The destructor kills a child that still runs, unless it was let go.
 class PipedProcess {
   public:
-    // The streams of a child that has ended may stay open in somebody else's hands for so long.
+    // kPipeDrainTime: how long the streams of an ended child may stay open in another process's hands.
     static constexpr std::chrono::milliseconds kPipeDrainTime{500};
 
     PipedProcess(const boost::asio::any_io_executor& executor, PipedEvents events);
@@ -53,28 +53,28 @@ class PipedProcess {
     PipedProcess(const PipedProcess&) = delete;
     PipedProcess& operator=(const PipedProcess&) = delete;
 
-    // The spec's streams are set here. With `converses`, its standard input is a socket, by which it says
-    // words. Returns why there is no child.
+    // Starts the child with streams that are set here, not the spec's. With `converses`, its standard input
+    // is a socket, by which it says words. Returns why there is no child.
     std::optional<std::string> start(SessionLauncher& launcher, WorkerSpec spec, bool converses);
 
-    // Writes into its standard input, behind what waits there. Nothing is lost but what a child that ended
-    // has not read.
+    // Writes into the child's standard input, behind what waits there. Nothing is lost but what a child that
+    // ended has not read.
     void write(std::shared_ptr<const std::string> bytes);
     void write(std::string bytes) { write(std::make_shared<const std::string>(std::move(bytes))); }
 
-    // Reads nothing more of its output until told otherwise, so that it has to wait.
+    // Stops reading the child's output while `is_held`, so that the child has to wait.
     void hold(bool is_held);
 
     void signal(int signal) const;
     bool is_running() const { return process_ != nullptr; }
 
-    // It outlives this process.
+    // Lets the child outlive this process.
     void let_go();
 
   private:
     using Stream = boost::asio::posix::stream_descriptor;
 
-    // One of the streams that are read.
+    // Source is one of the streams that are read.
     struct Source {
         Stream& stream;
         std::function<void(std::string_view)> PipedEvents::*event;
@@ -101,7 +101,7 @@ class PipedProcess {
     std::unique_ptr<SessionLauncher::Process> process_;
     std::optional<ExitStatus> status_;
     std::deque<std::shared_ptr<const std::string>> outgoing_;
-    std::size_t written_ = 0;  // of the first
+    std::size_t written_ = 0;  // bytes of the first of `outgoing_`
     bool is_writing_ = false;
     bool is_held_ = false;
     Alive alive_;
@@ -113,7 +113,7 @@ struct ConnectionTools {
     Environment environment;  // of remote shells: this process's own
     std::string identity;
     std::string file;
-    // The bytes of the program, read when the first host needs them.
+    // Returns the bytes of the program, read when the first host needs them.
     std::shared_ptr<const std::string> program_bytes();
 
   private:
@@ -122,7 +122,7 @@ struct ConnectionTools {
 
 struct HostEvents {
     std::function<void(UpMessage)> on_message;
-    // Nothing more comes. A host that failed has said so before.
+    // on_over: nothing more comes. A host that failed has said so before.
     std::function<void()> on_over;
 };
 
@@ -135,10 +135,11 @@ class HostConnection {
 
     // Tries a connection.
     void begin();
-    // Reaches the relay behind the plan, also if it is not there yet.
+    // Sends to the relay behind the plan, also if the relay is not there yet.
     void send(const DownMessage& message);
     void hold(bool is_held);
-    // Does not wait for anything; on_over comes all the same. A relay that is there has EOF then.
+    // Ends the connection without waiting for anything; on_over comes all the same. A relay that is there
+    // gets EOF.
     void kill();
     bool is_connecting() const { return state_ == State::connecting; }
     bool is_over() const { return state_ == State::over; }
@@ -174,28 +175,27 @@ class HostConnection {
     std::string trouble_;               // why the shell was ended by us; empty: it was not
     int connects_ = 0;
     bool is_unwanted_ = false;
-    bool has_ended_ = false;  // the agent of its own node
+    bool has_ended_ = false;  // the agent of this node
     Alive alive_;
 };
 
-// HostConnections are the branches that one process starts, and the agents behind them as one. It is used as
-// HostConnection is.
+// HostConnections are the branches that one process starts, used as one, and in the way of HostConnection.
 class HostConnections {
   public:
     HostConnections(const boost::asio::any_io_executor& executor, HostEvents events);
 
-    // Begins all of them at once.
+    // Begins all branches at once.
     void begin(const StartPlan& whole, std::vector<std::vector<StartNode>> branches);
 
     void send(const DownMessage& message);
-    // Tells the relay of this node alone, if that is the first of a branch.
+    // Tells the relay of this node alone, if the node is the first of a branch.
     void send_to(int rank, const DownMessage& message);
     void hold(bool is_held);
     void kill();
     bool are_over() const;
-    // No connection is being tried any more.
+    // Returns true if no connection is being tried any more.
     bool are_settled() const;
-    // The targets of those that are not over.
+    // Returns the targets of the branches that are not over.
     std::vector<std::string> left() const;
 
   private:

@@ -1,12 +1,12 @@
-// The hosts on which a job is to be started, and their slots, as a user writes them: a list, a file, and a
-// choice from these. Pure.
+// HostSlots are a host on which a job is to be started, and its slots. The hosts are read as a user writes
+// them: a list, a file, and a choice from these. Pure.
 //
 //   list  = item { separator item }                      separator = a comma, blanks and newlines, or both
 //   item  = [ user "@" ] name [ ":" slots ]              gpu[01-04]:8
 //   name  = as host_list.hpp has it, brackets included   or an IPv6 address in brackets: [fd00::1]:8
 //
-// A host that is named again is the same one with more slots, one where nothing is said: so a file of PBS has
-// them.
+// A host that is named again is the same one with more slots: one more where no number is said, as in a file
+// of PBS.
 #pragma once
 
 #include <optional>
@@ -22,20 +22,20 @@ inline namespace launch {
 inline constexpr int kUnsaidSlots = -1;
 
 struct HostSlots {
-    std::string target;  // what the remote shell is told: with the user, an IPv6 address without brackets
+    std::string target;        // for the remote shell: with the user, an IPv6 address without brackets
     int slots = kUnsaidSlots;  // workers there
-    std::string devices = {};  // which of its slots were chosen ("0,2"); empty: nobody chose
+    std::string devices = {};  // which of its slots were chosen ("0,2"); empty: no choice was made
 
     bool operator==(const HostSlots&) const = default;
 };
 
-// The target without its user.
+// Returns the target without its user.
 std::string host_of(std::string_view target);
 
-// Hosts in the order in which they were named first.
+// HostCollection: hosts in the order in which they were named first.
 class HostCollection {
   public:
-    // One item; `slots` are those said beside it, in a file. Otherwise what is wrong with it.
+    // Adds one item; `slots` are those said beside it, in a file. Returns what is wrong with the item.
     std::optional<std::string> add(std::string_view item, std::optional<int> slots = std::nullopt);
 
     std::vector<HostSlots> take() { return std::move(hosts_); }
@@ -47,19 +47,19 @@ class HostCollection {
     std::unordered_map<std::string, std::size_t> places_;
 };
 
-// A number of slots, 0 to kMaxWorkersPerNode; nothing for another text.
+// Reads a number of slots, 0 to kMaxWorkersPerNode; nothing for another text.
 std::optional<int> parse_slots(std::string_view text);
 
-// The names of one item without user and slots, brackets expanded; or what is wrong with it.
+// Returns the names of one item without user and slots, brackets expanded; or what is wrong with it.
 std::variant<std::vector<std::string>, std::string> names_of_item(std::string_view text);
 
-// "ITEM: what is wrong", for a list of several.
+// Makes "ITEM: what is wrong", for a list of several.
 std::string named_item(std::string_view item, std::string_view wrong);
 
-// The hosts, at least one; or why there are none, which goes behind the list and its name.
+// Returns the hosts, at least one; or why there are none, which goes behind the list and its name.
 std::variant<std::vector<HostSlots>, std::string> parse_hosts(std::string_view text);
 
-// A file of hosts, as Open MPI, MPICH, PBS and DeepSpeed have it:
+// Reads a file of hosts, as Open MPI, MPICH, PBS and DeepSpeed have it:
 //
 //   # a comment
 //   gpu01 slots=8         Open MPI, DeepSpeed; max_slots is passed over
@@ -70,8 +70,8 @@ std::variant<std::vector<HostSlots>, std::string> parse_hosts(std::string_view t
 std::variant<std::vector<HostSlots>, std::string> parse_host_file(std::string_view text,
                                                                   std::string_view file);
 
-// A selection names some hosts of a list, and some of their slots, as DeepSpeed's --include and --exclude do,
-// or as lists of hosts do:
+// Selection says how some hosts of a list, and some of their slots, are chosen, as DeepSpeed's --include and
+// --exclude do, or as lists of hosts do:
 //
 //   selection = host [ ":" slots ] { separator host [ ":" slots ] }    gpu01@gpu02:0,2-3   gpu[01-03],big:0
 //   separator = "@" | ","                                              behind slots, a comma and a number is
@@ -80,9 +80,8 @@ std::variant<std::vector<HostSlots>, std::string> parse_host_file(std::string_vi
 // Hosts are named as host_list.hpp has them, without their users; an IPv6 address stands in brackets.
 enum class Selection { include, exclude };
 
-// The hosts that are left, in the list's order, at least one; or what is wrong, which goes behind the flag
-// and its value. A host whose slots were chosen has their number of workers and names the slots as its
-// devices.
+// Returns the hosts that are left, in the list's order, at least one; or what is wrong, which goes behind the
+// flag and its value. A host with chosen slots has that number of workers, and the slots as its devices.
 std::variant<std::vector<HostSlots>, std::string> select_hosts(const std::vector<HostSlots>& hosts,
                                                                Selection way, std::string_view text);
 

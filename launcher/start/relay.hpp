@@ -1,16 +1,15 @@
-// A relay is the process of ddprun beside the agent on each host of a job that was started by --hosts. It
-// takes a plan from its standard input, starts the agent and the relays behind it, and passes on what all of
-// them say.
+// run_relay is the relay: the process of ddprun beside the agent on each host of a job that was started by
+// --hosts. The relay takes a plan from its standard input, starts the agent and the relays behind it, and
+// passes on what all of them say.
 //
-//   stdin   frames down: the plan, when to begin, signals; its end is the end of whoever started the relay
-//   stdout  frames up: the agents' output, whole lines; how they ended
-//   stderr  its own troubles
+//   stdin   frames down: the plan, when to begin, signals; its end is the end of the process that started the
+//   relay stdout  frames up: the agents' output, whole lines; how they ended stderr  its own troubles
 //
-// SIGTERM and SIGINT, which a scheduler sends to all processes of a job, are the agent's: the relay stays
-// until that has ended.
+// A scheduler sends SIGTERM to all processes of a job. The relay passes it to the agent and stays until the
+// agent has ended. SIGINT does not end the relay either; the starter tells the agents of it.
 //
-// When its standard input ends it ends itself at once: the remote shells that it has started die with it, and
-// its agent, which notices by its line, does what its place in the job asks for (StartedAgent).
+// The relay ends at once when its standard input ends. The remote shells that it has started die with it. The
+// agent notices by its line, and does what its place in the job asks for (StartedAgent).
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -24,25 +23,25 @@
 namespace ddprun {
 inline namespace launch {
 
-// Set for an agent that a relay starts, besides the line: StartNode's slots.
+// kStartedVariable: set for an agent that a relay starts, besides the line. The value is StartNode's slots.
 inline constexpr const char* kStartedVariable = "DDPRUN_STARTED";
 
-// Node 0's agent has this, too: the names of all hosts, separated by commas, where they are of at most
-// kMaxStartedHosts bytes. (One variable may have twice as many.)
+// kStartedHostsVariable: set for node 0's agent. The value is the names of all hosts, separated by commas,
+// unless longer than kMaxStartedHosts bytes. (One variable may have twice as many.)
 inline constexpr const char* kStartedHostsVariable = "DDPRUN_STARTED_HOSTS";
 inline constexpr std::size_t kMaxStartedHosts = 64 * 1024;
 
-// An agent has StartPlan's python in this, where that is there.
+// kStartedPythonVariable: StartPlan's python, set for an agent where that file is there.
 inline constexpr const char* kStartedPythonVariable = "DDPRUN_STARTED_PYTHON";
 
-// An agent finds StartPlan's read_program in this file of its relay's.
+// kStartedProgramVariable: a file of the relay's in which its agent finds StartPlan's read_program.
 inline constexpr const char* kStartedProgramVariable = "DDPRUN_STARTED_PROGRAM";
 
-// An agent has StartPlan's run_record in this, where that is of at most kMaxStartedRun bytes.
+// kStartedRunVariable: StartPlan's run_record, set for an agent unless longer than kMaxStartedRun bytes.
 inline constexpr const char* kStartedRunVariable = "DDPRUN_STARTED_RUN";
 inline constexpr std::size_t kMaxStartedRun = 120 * 1024;
 
-// Takes the line from the standard input, which is /dev/null then. The first thing that such an agent does.
+// Takes the line from the standard input, which becomes /dev/null. Called first of all by a started agent.
 OwnedDescriptor take_relay_line();
 
 struct LineLoss {
@@ -51,15 +50,15 @@ struct LineLoss {
     bool is_elastic = false;  // the job goes on without a node that leaves
 };
 
-// Says whether an agent that has lost its line ends itself. Node 0 ends the job. Before the first round
-// nobody would ever tell the others that there will be none. In an elastic job each one leaves; where all do
-// so, the job ends. Elsewhere an agent that only lost its line, with the relay before it, goes on: the
-// coordinator tells it when the job is over. Pure.
+// Says whether an agent that has lost its line ends itself. Node 0 ends the job. Before the first round every
+// agent ends, since nothing would ever tell the others that there will be none. In an elastic job each agent
+// leaves; where all do so, the job ends. Elsewhere an agent that only lost its line, with its relay, goes on:
+// the coordinator tells it when the job is over. Pure.
 bool ends_with_line(const LineLoss& loss);
 
-// StartedAgent is the feature of an agent that a relay has started: it says which port it has and that its
-// workers run, and ends when nobody wants the job any more. Its line is a socket that it has for its standard
-// input.
+// StartedAgent is the feature of an agent that a relay has started. The feature says which port the agent has
+// and that its workers run, and ends the agent when the job is not wanted any more. The line is a socket that
+// the agent has for its standard input.
 //
 //   port 29871      first of all; node 0's, which has taken a free one
 //   runs            its workers do
@@ -85,8 +84,8 @@ class StartedAgent : public Feature {
     AgentControls* agent_ = nullptr;
 };
 
-// `words` behind the flag: the build that is asked for, and the folder that is to be removed, if the program
-// came with it. Returns the exit code; kExitOtherBuild without having read anything.
+// Runs a relay. `words` behind the flag: the build that is asked for, and the folder that is to be removed,
+// if the program came with it. Returns the exit code; kExitOtherBuild without having read anything.
 int run_relay(const std::vector<std::string>& words);
 
 }  // namespace launch

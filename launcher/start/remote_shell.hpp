@@ -1,13 +1,13 @@
-// A remote shell reaches a host and runs a line in a shell there: ssh, a scheduler's own starter, or the
-// user's command. Pure, but for the questions about this process's own file.
+// remote_shell and shell_words make the command that reaches a host and runs a line in a shell there: ssh, a
+// scheduler's own starter, or the user's command. Pure, but for the questions about this process's own file.
 //
 //   ssh … HOST LINE                            as any command of the user's
 //   blaunch HOST LINE                          LSF
 //   qrsh -inherit HOST LINE                    SGE; without -nostdin
 //   srun … --nodelist=HOST /bin/sh -c LINE     Slurm, which takes no line: a step of its own for each host
 //
-// It has to pass on the standard input, by which a relay is told what to do, and the standard output, as
-// lines at least.
+// A remote shell has to pass on the standard input, by which a relay is told what to do, and the standard
+// output, as lines at least.
 #pragma once
 
 #include <chrono>
@@ -26,64 +26,66 @@ inline namespace launch {
 
 // --- which build of ddprun this process runs, and where its file is
 
-// Returns the version and the linker's id of the program; letters, digits, '.' and '-'. Another one for every
+// Returns the version and the linker's id of the program; letters, digits, '.' and '-'. Differs for every
 // other build.
 std::string build_identity();
 
-// Returns the file that this process runs, as it may be named on other hosts; empty where it is not there any
-// more.
+// Returns the path of the file that this process runs, as it may be named on other hosts; empty where it is
+// not there any more.
 std::string own_program();
 
 // Returns a name by which this process can start itself again, removed or not.
 std::string own_executable();
 
-// These read the file itself, whatever has its name now. No bytes where the system refuses.
+// Returns the size of the file that this process runs, and own_program_bytes() its bytes, whatever has its
+// name now. Nothing where the system refuses.
 std::uint64_t own_program_size();
 std::string own_program_bytes();
 
-// --- how a relay comes to a host: the line for its shell, and what that answers first
+// --- bootstrap_line: how a relay comes to a host, by a line that the host's shell runs, and that answers
+// first
 //
 //   ddprun-relay have      by the relay itself: it takes frames from now on
 //   ddprun-relay need      by the shell: neither the file nor the ddprun on PATH is of this build; it takes
 //                          the bytes of the file, and the relay that it then is says `have`
 //
-// Whatever else a host's shell says before is passed over.
+// All else that a host's shell says before is passed over.
 
 inline constexpr std::string_view kRelayFlag = "--relay";
 inline constexpr std::string_view kHaveLine = "ddprun-relay have";
-// A relay ends so that is of another build than it was asked for. An older ddprun does not know the flag, and
-// ends with 2.
+// kExitOtherBuild: the exit code of a relay of another build than it was asked for. An older ddprun does not
+// know the flag, and ends with 2.
 inline constexpr int kExitOtherBuild = 89;
-// A shell may say so much before one of the lines above.
+// kMaxNoise: bytes that a shell may say before one of the lines above.
 inline constexpr std::size_t kMaxNoise = 64 * 1024;
 
 struct BootstrapRequest {
-    std::string file;      // of the launcher, where it may be on the host, too
+    std::string file;      // of the launcher, which may be on the host, too
     std::string identity;  // of its build; letters, digits, '.' and '-'
     std::uint64_t size = 0;
     bool ships = true;
-    // Besides the user there and root: one who may have the file and its folder.
+    // owners: users that may have the file and its folder, besides the user there and root.
     std::vector<std::uint32_t> owners = {};
 };
 
-// One word for `COMMAND HOST LINE`: any shell runs it, which may be one of csh's kind.
+// Makes one word for `COMMAND HOST LINE`, which any shell runs, even one of csh's kind.
 std::string bootstrap_line(const BootstrapRequest& request);
 
-// The text as one word of a shell.
+// Returns the text as one word of a shell.
 std::string shell_quoted(std::string_view text);
 
-// Reads the lines before the frames.
+// Handshake reads the lines before the frames.
 class Handshake {
   public:
     enum class Word { none, have, need, too_much };
 
-    // The next word in what has come.
+    // Returns the next word in what has come.
     Word push(std::string_view bytes);
 
     // Returns what came behind `have`.
     std::string take_rest() { return std::move(held_); }
 
-    // The last line that was none of them, for an error.
+    // Returns the last line that was no word of the handshake, for an error.
     const std::string& noise() const { return noise_; }
 
   private:
@@ -94,49 +96,51 @@ class Handshake {
 
 // --- the remote shell
 
-// ssh gives up connecting after so many seconds.
+// kConnectSeconds: after how many seconds ssh gives up connecting.
 inline constexpr int kConnectSeconds = 10;
 
-// The host and the line are put where these stand in a command's words; in one without them they follow its
-// words.
+// kHostPlace and kLinePlace: where the host and the line are put in a command's words. Without the places,
+// both follow the command's words.
 inline constexpr std::string_view kHostPlace = "{host}";
 inline constexpr std::string_view kLinePlace = "{line}";
-// The number of GPUs to ask for is put where this stands; such a word is left out where nobody says how many.
+// kGpusPlace: where the number of GPUs to ask for is put. The word is left out where the number is not known.
 inline constexpr std::string_view kGpusPlace = "{gpus}";
 
 struct ShellCall {
     std::string target;
     std::string line;
-    int gpus = 0;  // 0: nobody says
+    int gpus = 0;  // 0: not known
 };
 
-// The user's command, or ssh where there is none, with what it needs to be one: ssh asks nothing and notices
-// a dead connection, srun begins a step on one host, qrsh stays in its job.
+// Returns the user's command, or ssh if that is empty, with what it needs as a remote shell: ssh asks nothing
+// and notices a dead connection, srun begins a step on one host, qrsh stays in its job.
 std::vector<std::string> remote_shell(std::vector<std::string> command);
 
-// Why a command cannot be one; nothing for one that may.
+// Says why a command cannot be a remote shell; nothing for one that may.
 std::optional<std::string> why_no_remote_shell(const std::vector<std::string>& command);
 
-// The words for one host. `command` is of remote_shell().
+// Returns the words for one host. `command` is of remote_shell().
 std::vector<std::string> shell_words(const std::vector<std::string>& command, const ShellCall& call);
 
-// Its variables: srun takes many of its options from them, which were meant for the user's own steps.
+// Returns the variables of a remote shell. srun takes many of its options from variables, which were meant
+// for the user's own steps, and so does not get those.
 Environment shell_environment(const std::vector<std::string>& command, Environment environment);
 
 // Returns the command's name for people, without folders.
 std::string shell_name(const std::vector<std::string>& command);
 
-// A scheduler's own: a host's agent then finds itself in a step that has the host's GPUs, as variables of the
-// step name them.
+// Says whether a remote shell is a scheduler's own. A host's agent then finds itself in a step that has the
+// host's GPUs, as variables of the step name them.
 bool is_schedulers(const std::vector<std::string>& command);
 
 // --- what it means that a remote shell has ended, and whether to try again
 
-// Connections to one host that are tried before it counts as one that cannot be started.
+// kMaxConnects: connections that are tried before a host counts as one that cannot be started.
 inline constexpr int kMaxConnects = 3;
-// The host may then take so long until its relay answers, a login with a slow profile included.
+// kHostAnswerTimeout: how long the relay may take to answer on each, a login with a slow profile included.
 inline constexpr std::chrono::seconds kHostAnswerTimeout{60};
-// The pause before the second connection, doubled each time; the jitter makes it up to twice as long.
+// kFirstConnectPause: the pause before the second connection, doubled each time. Jitter makes it up to twice
+// as long.
 inline constexpr std::chrono::milliseconds kFirstConnectPause{400};
 
 // RshEnd says how a remote shell ended, and what it said last on stderr.
@@ -145,15 +149,15 @@ struct RshEnd {
     std::string last_line;
 };
 
-// "gpu07: ssh exit 255: Connection refused", with a remedy where the last line is one that is known.
+// Makes "gpu07: ssh exit 255: Connection refused", with a remedy where the last line is a known one.
 // `command` is what was called, with or without folders.
 std::string rsh_failure_text(std::string_view target, std::string_view command, const RshEnd& end);
 
-// A connection that may come about the next time: ssh's own failure, but not who may come in or whose host it
-// is.
+// Says whether a connection may come about the next time: after ssh's own failure, but not after one about
+// keys, passwords or an unknown host.
 bool is_worth_another(const RshEnd& end);
 
-// The pause goes before the connection after `failed` ones; `chance` is from 0 to 1.
+// Returns the pause before the connection after `failed` ones; `chance` is from 0 to 1.
 std::chrono::milliseconds pause_before_next(int failed, double chance);
 
 }  // namespace launch

@@ -1,12 +1,12 @@
-// The tree of relays that starts a job: which relay starts which others, and what they say to each other.
-// Pure.
+// StartPlan tells a relay which part of a job it starts. branches_of and branches_of_starter make the tree of
+// relays: which relay starts which others. UpMessage and DownMessage are what they say to each other. Pure.
 //
-// They talk by the standard input and output of the remote shell, in frames, after the lines of the handshake
-// (remote_shell.hpp). All of them run one build.
+// Relays talk by the standard input and output of the remote shell, in frames, after the lines of the
+// handshake (remote_shell.hpp). All of them run one build.
 //
 //   frame = length, four bytes, the lowest first + the message as binary_codec.hpp has it + a newline
 //
-// The newline is for those on the way that pass on whole lines only, as srun does.
+// The newline is for programs on the way that pass on whole lines only, as srun does.
 #pragma once
 
 #include <cstddef>
@@ -25,68 +25,67 @@ inline namespace launch {
 
 // --- which variables go along to the hosts of a job, and which are a host's own
 
-// Says whether the variable speaks of the machine, the session or the scheduler's step that it is set in: it
-// is not carried, and a host's own stays. apps/ddprun/manual/clusters.md lists them.
+// Says whether the variable speaks of the machine, the session or the scheduler's step in which it is set,
+// and therefore is not carried: a host's own stays. apps/ddprun/manual/clusters.md lists them.
 bool is_host_bound(std::string_view name);
 
-// Returns what the starter sends.
+// Returns the variables that the starter sends.
 Environment carried_environment(const Environment& environment);
 
-// This says whose variables count on a host besides those that are bound to it.
+// HostsOwn says which variables count on a host as the host has them, besides those that are bound to it.
 struct HostsOwn {
     bool all = false;   // nothing was carried
     bool gpus = false;  // which GPUs are seen, where the host says so
 };
 
-// Returns what the agent on a host has: what was carried, over the host's own of those that are not.
+// Returns the environment of a host's agent: what was carried, and over it the host's own variables that are
+// not carried.
 Environment agent_environment(const Environment& carried, const Environment& own, HostsOwn which);
 
 // Returns what --clean-env leaves: who the user is, where programs are, language and time, and which GPUs the
 // job has.
 Environment clean_environment(const Environment& environment);
 
-// A piece of output is smaller (LineSplitter::kMaxLine, twice at most).
+// kMaxFrameUp: bytes of a frame up. A piece of output is smaller (LineSplitter::kMaxLine, twice at most).
 inline constexpr std::size_t kMaxFrameUp = 1024 * 1024;
-// An environment of some megabytes and a long list of hosts.
+// kMaxFrameDown: bytes of a frame down, for an environment of some megabytes and a long list of hosts.
 inline constexpr std::size_t kMaxFrameDown = 32 * 1024 * 1024;
 
 // kMaxNamedFiles is how many names a command may have in it; a word is several, see StartPlan::named_files().
 inline constexpr std::size_t kMaxNamedFiles = 65536;
 
-// One node of the job, on its host.
+// StartNode is one node of the job, on its host.
 struct StartNode {
     int rank = 0;
     std::string target;    // for the remote shell
     int workers = -1;      // -1: as the options say
     std::string devices;   // empty: as the host has them
     bool is_here = false;  // the starter's own machine, which needs no remote shell
-    // Nobody has said how many workers there are: one for each GPU, or so many on a host without; 0: that is
-    // said.
+    // slots: with a number of workers that was not said, a host has one for each GPU, or this many without
+    // GPUs. 0: the number was said.
     int slots = 0;
-    int gpus = 0;  // ListedHost's
+    int gpus = 0;  // as in ListedHost
 };
 BOOST_DESCRIBE_STRUCT(StartNode, (), (rank, target, workers, devices, is_here, slots, gpus))
 
 // --- down
 
-// The first one: what the relay's agent is and what stands behind the relay.
+// StartPlan is the first message: what the relay's agent is and what stands behind the relay.
 struct StartPlan {
-    std::vector<StartNode> nodes;  // the relay's own one first
+    std::vector<StartNode> nodes;  // the relay's own node first
     int fan_out = 2;
     std::string directory;
-    std::vector<std::uint32_t> owners;  // whose files this user runs on the starter's machine: the launcher,
-                                        // the program, the directory
-    std::vector<std::uint32_t> word_owners;  // … and to whom the files belong there that other words name
+    std::vector<std::uint32_t> owners;       // users that own launcher, program or directory at the starter
+    std::vector<std::uint32_t> word_owners;  // users that own the files that other words name there
     Environment environment;
-    bool clean_environment = false;  // the agent has the host's own one
-    bool own_gpus = false;           // which GPUs it sees is the host's own, too
+    bool clean_environment = false;  // the agent has the host's own environment
+    bool own_gpus = false;           // the agent has the host's own choice of which GPUs are seen
     std::vector<std::string> options;
     std::vector<std::string> program;
-    std::vector<std::string>
-        started;               // by --wrap, --program, --on-failure and PYTHON_EXEC, wherever that was said
-    Environment read_options;  // by option what was read from a pipe that it names
-    std::string read_program;  // what all workers read from their standard inputs; empty: nothing
-    std::string python;  // of the starter's own environment, for launchers that lie in none; empty: none
+    std::vector<std::string> started;  // by --wrap, --program, --on-failure and PYTHON_EXEC
+    Environment read_options;          // by option: what was read from a pipe that it names
+    std::string read_program;          // what all workers read from their standard inputs; empty: nothing
+    std::string python;                // of the starter's environment, for launchers in none; empty: none
     std::string nnodes;
     std::vector<std::string> host_names;  // of nodes 0, 1, …; for node 0's agent alone
     std::string master_addr;
@@ -94,9 +93,9 @@ struct StartPlan {
     std::string secret;
     std::vector<std::string> rsh;
     bool ships = true;
-    std::string run_record;  // what the starter was started with, for run.json; empty: nobody writes that
+    std::string run_record;  // how the starter was started, for run.json; empty: no run.json is written
 
-    // The names that may be another user's on a host, as they are run and entered.
+    // Returns the files that may be another user's on a host, by the names by which they are run and entered.
     std::vector<std::string> used_files() const {
         return program.empty() ? std::vector{directory} : std::vector{directory, program.front()};
     }
@@ -109,25 +108,25 @@ BOOST_DESCRIBE_STRUCT(StartPlan, (),
                        own_gpus, options, program, started, read_options, read_program, python, nnodes,
                        host_names, master_addr, master_port, secret, rsh, ships, run_record))
 
-// Node 0 has this port: the other agents may begin.
+// BeginAgents: node 0 has this port, and the other agents may begin.
 struct BeginAgents {
     int port = 0;
 };
 BOOST_DESCRIBE_STRUCT(BeginAgents, (), (port))
-// The signal is for the agent of the relay that is told, or for all behind it, too.
+// PassSignal: a signal for the agent of the relay that is told, or for all behind it, too.
 struct PassSignal {
     int signal = 0;
     bool to_all = false;
 };
 BOOST_DESCRIBE_STRUCT(PassSignal, (), (signal, to_all))
-// The job is not wanted any more: SIGTERM to all agents.
+// EndAgents: the job is not wanted any more; SIGTERM to all agents.
 struct EndAgents {};
 BOOST_DESCRIBE_STRUCT(EndAgents, (), ())
 using DownMessage = std::variant<StartPlan, BeginAgents, PassSignal, EndAgents>;
 
 // --- up
 
-// Whole lines, but where one is too long.
+// AgentOutput: whole lines, unless one is too long.
 struct AgentOutput {
     int rank = 0;  // of the node
     bool is_error = false;
@@ -138,7 +137,7 @@ struct PortTaken {
     int port = 0;
 };
 BOOST_DESCRIBE_STRUCT(PortTaken, (), (port))
-// Its workers run, and so do those of all others.
+// AgentRuns: the workers of this agent run, and so do those of all others.
 struct AgentRuns {
     int rank = 0;
 };
@@ -149,11 +148,11 @@ struct AgentEnded {
     bool by_signal = false;
 };
 BOOST_DESCRIBE_STRUCT(AgentEnded, (), (rank, code, by_signal))
-// Nobody is heard any more of this node and of those behind it.
+// HostFailed: nothing is heard any more of this node and of those behind it.
 struct HostFailed {
     std::vector<int> ranks;
     std::string text;
-    bool was_there = false;  // its relay had begun
+    bool was_there = false;  // the node's relay had begun
 };
 BOOST_DESCRIBE_STRUCT(HostFailed, (), (ranks, text, was_there))
 using UpMessage = std::variant<AgentOutput, PortTaken, AgentRuns, AgentEnded, HostFailed>;
@@ -161,25 +160,25 @@ using UpMessage = std::variant<AgentOutput, PortTaken, AgentRuns, AgentEnded, Ho
 std::string frame_of(const DownMessage& message);
 std::string frame_of(const UpMessage& message);
 
-// The messages in a frame's bytes; nothing for bytes that are none.
+// Returns the message in a frame's bytes; nothing for bytes that are none.
 std::optional<DownMessage> parse_down(std::string_view body);
 std::optional<UpMessage> parse_up(std::string_view body);
 
-// Says whether what comes from the relay of a branch is about the nodes of that branch alone, in numbers that
-// there are: a host speaks for no other one.
+// Says whether a message from the relay of a branch is about the nodes of that branch alone, with numbers
+// that exist: a host speaks for no other one.
 bool speaks_for_itself(const UpMessage& message, const std::vector<StartNode>& branch);
 
-// Cuts a stream into the bodies of frames. Holds no more than one frame and what came with it.
+// FrameReader cuts a stream into the bodies of frames. Holds no more than one frame and what came with it.
 class FrameReader {
   public:
     explicit FrameReader(std::size_t limit) : limit_(limit) {}
 
     void push(std::string_view bytes) { held_ += bytes; }
 
-    // The next body, valid until push(); nothing where it has not come whole, or is_broken().
+    // Returns the next body, valid until push(); nothing where it has not come whole, or is_broken().
     std::optional<std::string_view> next();
 
-    // A frame is longer than any that is sent, or has no end.
+    // Returns true after a frame that is longer than any that is sent, or has no end.
     bool is_broken() const { return broken_; }
 
   private:
@@ -194,17 +193,17 @@ class FrameReader {
 inline constexpr int kDefaultFanOut = 32;
 inline constexpr int kMaxFanOut = 4096;
 
-// Nodes that are reached by way of the first of them.
+// StartBranch: nodes that are reached by way of the first of them.
 using StartBranch = std::vector<StartNode>;
 
 // Makes at most `fan_out` (≥ 2) branches of nearly the same size, in the nodes' order; none is empty.
 std::vector<StartBranch> branches_of(const std::vector<StartNode>& nodes, int fan_out);
 
-// Makes the branches of the starter: node 0 and the nodes of its own machine alone, the others as above. Node
-// 0 comes first.
+// Makes the branches of the starter: node 0 and the nodes of its own machine alone, the others as branches_of
+// does. Node 0 comes first.
 std::vector<StartBranch> branches_of_starter(const std::vector<StartNode>& nodes, int fan_out);
 
-// Returns what the first node's relay is told of a branch.
+// Returns the plan that the first node's relay of a branch is told.
 StartPlan plan_of_branch(const StartPlan& whole, StartBranch branch);
 
 // Returns the words behind the launcher's name for a node's agent: the plan's options, but for those that the

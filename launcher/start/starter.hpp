@@ -1,8 +1,8 @@
 // run_starter starts a job's agents on its hosts and brings all that they say to this terminal, until the
 // last one has ended.
 //
-// The root of the tree of relays, on main's thread. Signals that end the job go to all agents, as from a
-// scheduler; others to node 0's, which passes them on to every worker.
+// The starter is the root of the tree of relays, on main's thread. Signals that end the job go to all agents,
+// as from a scheduler; others to node 0's, which passes them on to every worker.
 #pragma once
 
 #include <chrono>
@@ -37,15 +37,16 @@ class StartLedger {
 
     // Says whether all of the first round's workers were started.
     bool has_begun() const { return begun_; }
-    // The job cannot begin any more: too few nodes are left, or node 0 is not.
+    // Says whether the job cannot begin any more: too few nodes are left, or node 0 is not.
     bool is_hopeless() const;
-    // Node 0 has ended and nobody can go on without it.
+    // Says whether agents are only waited for: node 0 has ended, and the job cannot go on without it.
     bool awaits_stragglers() const { return begun_ && is_gone(0) && !terms_.may_outlive_0; }
 
-    // The code of the whole start is node 0's; where that was not heard, that of the agent that ended last,
-    // if that is a failure.
+    // Returns the code of the whole start. kExitSystem where too few hosts could be started, or the code of
+    // the first agent that failed before the job began. Else node 0's code. Where that was not heard, the
+    // code of the agent that ended last, if that is a failure, or if the job could go on without node 0.
     int exit_code() const;
-    // A summary for a job that never began; nothing where node 0's own report says it.
+    // Makes a summary for a job that never began; nothing where node 0's own report says it.
     std::optional<std::string> why_not_begun() const;
 
   private:
@@ -58,20 +59,20 @@ class StartLedger {
     std::vector<Node> nodes_;
     bool begun_ = false;
     int unstarted_ = 0;              // hosts that failed before the job began
-    std::optional<int> first_code_;  // of an agent that ended before that
+    std::optional<int> first_code_;  // of an agent that ended before the job began
     std::optional<int> code_of_0_;
     std::optional<int> last_code_;
 };
 
-// This many lines of launchers are remembered; then all are forgotten.
+// kMaxEchoes: lines of launchers that are remembered; then all are forgotten.
 inline constexpr std::size_t kMaxEchoes = 4096;
 
 // EchoFilter lets a line through once: every agent of a job says why it ended, in the same words. Pure.
 class EchoFilter {
   public:
     // Takes whole lines that a node's agent has said on stderr, and returns them without the launcher's own
-    // lines that another node has said before, word by word. What workers say stays. Behind the mark of the
-    // lines that are left stands the `host`, unless that is empty.
+    // lines that another node has said before, word by word. What workers say stays. `host`, unless empty, is
+    // put behind the mark of each of the launcher's lines that are left.
     std::string fresh(int node, std::string_view text, std::string_view host = {});
 
   private:
