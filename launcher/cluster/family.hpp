@@ -82,8 +82,8 @@ struct FamilyFacts {
     std::optional<Tasks> tasks;
     bool fits = true;      // no sign that these variables came down from another machine
     std::string conflict;  // one line: where the facts contradict each other or this machine
-    // is_malformed: the conflict is a variable that does not hold the number it should. No other family may
-    // stand in for it.
+    // is_malformed: the conflict is a variable without the number it should hold. No other family stands in
+    // for it.
     bool is_malformed = false;
     // ways_out: how the user can tell a fact that the family cannot. Each text goes behind "… is not told".
     std::map<Fact, std::string> ways_out;
@@ -101,7 +101,7 @@ struct FamilyFacts {
 };
 
 // ToldNames is the first shape: a platform that tells each node its number, how many there are and where they
-// meet. The members are names of variables. An empty name: the platform does not tell that.
+// meet. The members are names of variables. An empty one is not told.
 struct ToldNames {
     std::string_view nodes;  // empty: the list says how many
     std::string_view number;
@@ -113,8 +113,8 @@ struct ToldNames {
 };
 
 // TaskNames is the second shape: a process launcher of MPI's kind, which tells each task of the others. The
-// number of nodes is told, or follows where each node has one task, or where all tasks are here. Else it is
-// left open.
+// number of nodes is told, or follows where each node has one task, or all tasks are here; else it is left
+// open.
 struct TaskNames {
     std::string_view size;
     std::string_view rank;

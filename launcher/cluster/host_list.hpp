@@ -37,7 +37,7 @@ std::variant<std::vector<std::string>, std::string> expand_host_list(std::string
 std::optional<int> position_of(std::string_view host, const std::vector<std::string>& hosts);
 
 // Writes what expand_host_list reads: gpu[01-03,07], each name once. Names that differ only in their last
-// number stand together, in its order. The rest keep their order.
+// number stand together, by that number. The rest keep their order.
 std::string compressed_hosts(const std::vector<std::string>& hosts);
 
 // Names each of these nodes: by its host's name, with its rank behind where several nodes share the name.

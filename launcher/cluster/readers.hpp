@@ -43,16 +43,14 @@ std::optional<int> own_position(const ClusterView& view, const std::vector<std::
 
 // Claims a value, unless the fact has a claim already.
 void claim(FamilyFacts& facts, Fact fact, std::string value, std::string_view source);
-// claim_told and claim_number claim what the variable says, if it is set and valid. `before` goes in front of
-// the text.
+// Claims what the variable says, if it is set and valid; `before` goes in front of the text.
 void claim_told(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
                 std::string_view before = {});
 void claim_number(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
                   int lowest);
-// refuse notes the conflict, unless it is empty or another was noted before.
+// Notes the conflict, unless it is empty or another was noted before.
 void refuse(FamilyFacts& facts, std::string conflict);
-// refuse_wrong_number notes a variable that is set, but not to such a number, in the same way. take_number
-// also reads the number.
+// Notes likewise a variable that is set, but not to such a number; take_number also reads the number.
 void refuse_wrong_number(const ClusterView& view, FamilyFacts& facts, std::string_view variable, int lowest);
 std::optional<int> take_number(const ClusterView& view, FamilyFacts& facts, std::string_view variable,
                                int lowest);
@@ -64,7 +62,7 @@ void claim_master(const ClusterView& view, FamilyFacts& facts);
 bool take_host_list(const ClusterView& view, FamilyFacts& facts, std::string_view variable);
 // Claims how many listed hosts there are, and that they meet at the first.
 void claim_listed(FamilyFacts& facts);
-// Claims the same as claim_listed, and which of the hosts this machine is, as in a batch system's list.
+// Claims as claim_listed, and which host this machine is, as in a batch system's list.
 void claim_listed_hosts(const ClusterView& view, FamilyFacts& facts);
 
 // Returns the text of the file at the path that the variable holds. Null where the variable is not set, or

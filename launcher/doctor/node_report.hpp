@@ -152,12 +152,11 @@ BOOST_DESCRIBE_STRUCT(PairReach, (), (from, to, reach, address, error))
 // connection each way.
 struct NodeRate {
     int node = 0;
-    std::int64_t mbit_s = 0;        // each way, with the quickest of the others
-    std::int64_t least_mbit_s = 0;  // with the slowest one
-    int least_with = 0;             // the node of that rate
-    std::int64_t latency_us = 0;    // there and back, the least of all
-    std::optional<std::int64_t>
-        clock_offset_us;  // how far its clock is ahead of node 0's; nothing: not compared
+    std::int64_t mbit_s = 0;                      // each way, with the quickest of the others
+    std::int64_t least_mbit_s = 0;                // with the slowest one
+    int least_with = 0;                           // the node of that rate
+    std::int64_t latency_us = 0;                  // there and back, the least of all
+    std::optional<std::int64_t> clock_offset_us;  // how far ahead of node 0's clock; nothing: not compared
 };
 BOOST_DESCRIBE_STRUCT(NodeRate, (), (node, mbit_s, least_mbit_s, least_with, latency_us, clock_offset_us))
 

@@ -2,16 +2,16 @@
 //
 //     agent ── keeper ── guardian ── workers
 //
-// The guardian runs the workers (LocalRunner) as the agent orders. When the agent has ended in any way, the
-// guardian kills everything below itself and ends. When the agent only stands still, the guardian stops the
-// workers at the end of their lease, and kills them if the lease does not go on in time. The keeper only
-// waits for the guardian to end, then does the same. Agent, keeper and guardian are child sub-reapers. If one
-// or even two of them are killed in the same instant, a process above or below is left to clean up. If all
-// three are killed, the workers still end by their parent-death signal; what a worker started in a session of
-// its own then stays.
+// The guardian runs the workers (LocalRunner) as the agent orders. When the agent ends, the guardian kills
+// everything below itself and ends. When the agent only stands still, the guardian stops the workers at the
+// end of their lease, and kills them if the lease does not go on in time. The keeper only waits for the
+// guardian to end, then does the same. Agent, keeper and guardian are child sub-reapers. If one or even two
+// of them are killed in the same instant, a process above or below is left to clean up. If all three are
+// killed, the workers still end by their parent-death signal; what a worker started in a session of its own
+// then stays.
 //
 // Keeper and guardian have names, command lines and a session of their own. What is meant for the launcher or
-// the user's program by one of these (pkill -f, killall) therefore does not hit them. Each leads a process
+// the user's program by one of these (pkill -f, killall) therefore does not hit them. Each process leads a
 // group of its own and blocks all signals that can be blocked: the agent decides what a signal means. The
 // only descriptors of the agent that they hold are their end of the channel and its stderr.
 #pragma once
@@ -32,8 +32,7 @@ namespace ddprun {
 inline namespace launch {
 
 // make_guardian makes the ProcessRunner of the agent. The runner itself forks nothing but the guardian, a
-// tiny process between agent and workers. The guardian survives the agent until it has killed all workers
-// (see the head of this file).
+// tiny process that survives the agent until it has killed all workers (see above).
 //
 // Called early, while this process has one thread. The runner is kept as long as there are workers; one at a
 // time. The runner makes this process a child sub-reaper, blocks SIGCHLD and reaps every child there is, so
@@ -61,8 +60,8 @@ std::unique_ptr<ProcessRunner> make_guardian(
 // guardian ends without it.
 inline constexpr std::chrono::seconds kGuardianTimeout{15};
 
-// kKeeperName and kGuardianName: the names of the two in ps and /proc/<pid>/comm. In ps -f and
-// /proc/<pid>/cmdline they stand as "rank-keeper of process 1234".
+// kKeeperName and kGuardianName: the names of the two in ps and /proc/<pid>/comm. ps -f and
+// /proc/<pid>/cmdline show "rank-keeper of process 1234".
 inline constexpr char kKeeperName[] = "rank-keeper";
 inline constexpr char kGuardianName[] = "rank-guardian";
 

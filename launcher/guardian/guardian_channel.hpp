@@ -64,8 +64,7 @@ using GuardianOrder =
 
 // --- from the guardian
 
-// WorkerExited, GroupGone and WorkerUse come by themselves. Started and StartFailure answer StartWorker,
-// SweepResult answers SweepAll.
+// WorkerExited comes by itself. Started and StartFailure answer StartWorker, SweepResult answers SweepAll.
 struct WorkerExited {
     pid_t worker = 0;
     ExitStatus status;
@@ -127,11 +126,10 @@ class GuardianChannel {
     int fd() const { return socket_.get(); }
     void close() { socket_.reset(); }
 
-    // Sends at most kMaxGuardianMessage bytes. Returns 0, or an errno and nothing was sent: EAGAIN if the
-    // other end must read first, EPIPE if it is lost, others if the file in memory cannot be had.
+    // Sends at most kMaxGuardianMessage bytes. Returns 0, or an errno if nothing was sent. EAGAIN: the other
+    // end must read first; EPIPE: it is lost; others: the file in memory cannot be had.
     int send(std::string_view bytes, std::span<const int> descriptors = {});
 
-    // Takes the next message.
     std::variant<Packet, Nothing, Lost> receive();
 
   private:
@@ -146,9 +144,9 @@ class GuardianChannel {
 // end has come, and stops the workers if it has passed (SIGSTOP).
 //
 // An agent that was stopped cannot stop the workers itself, and the other nodes go on without it. But perhaps
-// all nodes stood still, and the job goes on with it. The guardian therefore waits for the patience of the
-// lease. If the agent moves the end on meanwhile, the workers go on; else the guardian kills them. The
-// patience counts from when the guardian itself has seen the end, as it may have stood still, too.
+// all stood still, and the job goes on with it. Hence the workers go on if the agent moves the end on within
+// the patience of the lease; else the guardian kills them. The patience counts from when the guardian itself
+// has seen the end, as it may have stood still, too.
 //
 // Made by the agent before it forks the guardian. Afterwards each uses its own object, on any one thread.
 class WorkerLease {

@@ -43,8 +43,8 @@ class LauncherLog {
     // names the flag.
     std::optional<std::string> open_file(const std::string& path, const std::string& host);
 
-    // Makes this pump write from now on, which must outlive its use. nullptr: the LauncherLog writes
-    // directly, and without the file if the pump hangs.
+    // Makes `pump`, which outlives its use, write from now on. nullptr: the LauncherLog writes directly, and
+    // without the file if the pump hangs.
     void speak_by(OutputPump* pump);
 
     // Returns true if a line can be shown that is updated in place: stderr is a terminal, and not --quiet.
@@ -54,8 +54,7 @@ class LauncherLog {
     // text removes it. The file does not get it.
     void update(std::string_view text);
 
-    // Writes each line of `text` as a line of its own; an empty text writes none. The functions below do so,
-    // too.
+    // Writes each line of `text` as a line of its own, as all below do; an empty text writes none.
     void error(std::string_view text);
     void warn(std::string_view text);     // shown in any case, like errors
     void info(std::string_view text);     // not with --quiet

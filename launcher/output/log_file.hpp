@@ -6,8 +6,10 @@
 //       filtered_stdout.log  filtered_stderr.log
 //       <local rank>/stdout.log  stderr.log  error.json
 //
-// Where the job may have several nodes, which may share the place, the run's own folder names its node: <run
-// id>_node<number>_<host>_XXXXXX. The run's own folder is made with the first round.
+// The run's own folder is made with the first round. Where the job may have several nodes, which may share
+// the place, the folder names its node:
+//
+//   <run id>_node<number>_<host>_XXXXXX
 //
 // Where no logs are wanted and no place was chosen, workers still have error files, but in one folder only,
 // since making and removing one for each of eight workers takes a tenth of a short job's time:
@@ -112,7 +114,7 @@ class LogFile {
     // failures in.
     using WriteFunction = std::function<ssize_t(int, const void*, std::size_t, off_t)>;
 
-    // kMaxHead: bytes of the head at most; it takes a quarter of the limit.
+    // kMaxHead: the most bytes of the head, which takes a quarter of the limit.
     static constexpr std::uint64_t kMaxHead = std::uint64_t{1} << 20;
 
     // Creates the file or empties it. `limit` 0: none.

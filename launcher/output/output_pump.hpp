@@ -69,8 +69,8 @@ struct OutputPumpSettings {
 
 class OutputPump {
   public:
-    // kConsoleTimeout: how long drain() waits for a console that takes nothing at all, which is enough to
-    // read a page in a pager. kShortConsoleTimeout: the same when the user is in a hurry.
+    // kConsoleTimeout: how long drain() waits for a console that takes nothing at all, enough to read a page
+    // in a pager. kShortConsoleTimeout is for a user in a hurry.
     static constexpr std::chrono::milliseconds kConsoleTimeout{60'000};
     static constexpr std::chrono::milliseconds kShortConsoleTimeout{1000};
     // kStopTimeout: how long stop() waits for the thread to end.

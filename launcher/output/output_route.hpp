@@ -30,8 +30,8 @@ struct OutputRouteParts {
     bool keeps_last_lines = false;
 };
 
-// OutputRoute is the way of one stream's bytes from the reading end on: lines, then log file, filters, last
-// lines and console. Owned by the pump and used by its thread only; it never waits for anything.
+// OutputRoute passes bytes on: to lines, then log file, filters, last lines and console. Owned by the pump
+// and used by its thread only; it never waits for anything.
 class OutputRoute {
   public:
     explicit OutputRoute(OutputRouteParts parts);

@@ -34,7 +34,6 @@ inline constexpr std::chrono::milliseconds kDrainTimeout{500};
 // kUpdateInterval: how often an unfinished line is updated, twice a second.
 inline constexpr std::chrono::milliseconds kUpdateInterval{500};
 
-// PumpStream is one stream of one worker.
 struct PumpStream {
     boost::asio::posix::stream_descriptor reader;  // closed when the stream has ended
     OutputRoute route;

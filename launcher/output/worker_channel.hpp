@@ -12,9 +12,9 @@ struct WorkerChannel {
     OwnedDescriptor writer;  // becomes the worker's stream
 };
 
-// kLargePipeSize and kPipeSize: what a pipe is asked to hold, so that a worker is not woken for every few
-// lines and goes on while the launcher is busy with others. Less is fine. The kernel limits what one user's
-// pipes hold together (64 MiB usually), and beyond that new pipes of the user are tiny. Hence only the first
+// kLargePipeSize and kPipeSize: what a pipe is asked to hold. A worker is then not woken for every few lines
+// and goes on while the launcher is busy with others. Less is fine. The kernel limits what one user's pipes
+// hold together (64 MiB usually), and beyond that new pipes of the user are tiny. Hence only the first
 // kLargePipes of a round are large.
 inline constexpr int kLargePipeSize = 1024 * 1024;
 inline constexpr int kPipeSize = 256 * 1024;

@@ -1,9 +1,9 @@
 // bind_cpus decides on which CPUs each worker of this node may run, out of those that the launcher may use.
 // place_workers adds the GPU, the memory and the network adapter. Pure.
 //
-// A worker's NUMA node is that of its GPU. Workers are spread over the nodes in proportion to the cores
-// there, in order of the local rank, where there are no GPUs, where the GPU's node is unknown, or where none
-// of that node's CPUs may be used.
+// A worker's NUMA node is that of its GPU. Without GPUs, where the GPU's node is unknown, or where none of
+// its CPUs may be used, workers are spread over the nodes in proportion to the cores there, in order of the
+// local rank.
 #pragma once
 
 #include <optional>
@@ -66,7 +66,6 @@ struct WorkerPlacement {
 std::string placement_text(const WorkerPlacement& worker, const NodeDevices& devices,
                            const Topology& topology);
 
-// NodeHardware is what was found on this node.
 struct NodeHardware {
     NodeDevices devices;
     std::vector<Nic> nics;

@@ -52,8 +52,7 @@ std::vector<std::string> mask_entries(std::string_view mask, GpuVendor vendor = 
 // set tells the vendor.
 NodeDevices find_devices(const Environment& environment, const NodeGpus& node);
 
-// Adds devices up to the number of workers, where some could not be counted: a user who wants more workers
-// knows of more devices.
+// Adds devices up to `workers` where not all could be counted: a user who wants more workers knows of more.
 NodeDevices with_uncounted(NodeDevices devices, int workers);
 
 // GpuBind is the choice of --gpu-bind.

@@ -10,30 +10,28 @@
 namespace ddprun {
 inline namespace launch {
 
-// without_folders gives the name behind the last slash.
+// Gives the name behind the last slash.
 std::string_view without_folders(std::string_view name);
 
-// is_python tells whether a program of that name, with or without a version and folders, is a Python.
+// Tells whether a program of that name, with or without a version and folders, is a Python.
 bool is_python(std::string_view name);
 
-// starts_others tells whether a program of that name, without folders, is an interpreter, a shell or a
-// wrapper.
+// Tells whether a program of that name, without folders, is an interpreter, a shell or a wrapper.
 bool starts_others(std::string_view name);
 
-// is_for_starter tells whether a binary that is given this word starts others, whatever its own name.
+// Tells whether a binary that is given this word starts others, whatever its own name.
 bool is_for_starter(const std::string& word);
 
-// behind_envs gives what `env`, with options and variables, is to execute; empty where that is nothing, or
-// cannot be read.
+// Gives what `env`, with options and variables, is to execute; empty where that is nothing, or cannot be
+// read.
 std::vector<std::string> behind_envs(std::vector<std::string> words);
 
-// runs_python tells whether the words start Python: `python3.11 …`, also behind `env`.
+// Tells whether the words start Python: `python3.11 …`, also behind `env`.
 bool runs_python(std::vector<std::string> words);
 
-// program_words gives the words of a command that say which program it is: the name first. Of Python and
-// shells also the script, the module, or the program of the text behind -c; of a wrapper also what it starts,
-// where that is a path from this folder, a script, an interpreter or another wrapper. The other words are
-// arguments.
+// Gives the words of a command that say which program it is: its name; of Python and shells the script, the
+// module, or the program of the text behind -c; of a wrapper what it starts. The latter counts where it is a
+// path from this folder, a script, an interpreter or another wrapper. The other words are arguments.
 std::vector<std::string> program_words(const std::vector<std::string>& words);
 
 // ProgramInput says from where a command's program is read.
@@ -43,11 +41,10 @@ struct ProgramInput {
     bool in_text = false;  // a command in a shell's text (bash -c) reads it, and may never be run
 };
 
-// descriptor_named gives the descriptor that a word stands for: -, /dev/stdin, /dev/fd/63.
+// Gives the descriptor that a word stands for: -, /dev/stdin, /dev/fd/63.
 std::optional<int> descriptor_named(const std::string& word);
 
-// program_input says from which descriptor a command's program is read. Nothing: the program is a file, or a
-// module.
+// Says from which descriptor a command's program is read. Nothing: the program is a file, or a module.
 std::optional<ProgramInput> program_input(const std::vector<std::string>& words);
 
 }  // namespace launch

@@ -1,7 +1,7 @@
-// Topology, PciPlace, Nic and NodeGpus are what this machine has, as sysfs, /proc and /dev tell: its CPUs,
-// the places of its devices, and its GPUs. Everything is read once, at start-up, and no driver is opened for
-// it. Readers take the root folder, so that tests give them other machines. What a machine does not tell of
-// its CPUs is filled in, so that binding still works.
+// Topology, Nic and NodeGpus are what this machine has, as sysfs, /proc and /dev tell: how its CPUs lie, its
+// network adapters and its GPUs. All is read once, at start-up, and no driver is opened for it. Readers take
+// the root folder, so that tests give them other machines. What a machine does not tell of its CPUs is filled
+// in, so that binding still works.
 #pragma once
 
 #include <filesystem>
@@ -92,9 +92,8 @@ struct Gpu {
 struct NodeGpus {
     GpuVendor vendor = GpuVendor::nvidia;
     std::vector<Gpu> gpus;
-    std::string source;  // for messages: "/dev/nvidia*", "/dev/kfd"
-    bool is_alike =
-        true;  // all of one model; CUDA counts mixed ones fastest first, in an order it alone knows
+    std::string source;    // for messages: "/dev/nvidia*", "/dev/kfd"
+    bool is_alike = true;  // all of one model; CUDA counts mixed ones fastest first, in an order of its own
     // uncounted: which GPUs cannot be counted here, in words. There may be more, so no number of workers is
     // refused because of the GPUs.
     std::string uncounted = {};
@@ -104,8 +103,8 @@ struct NodeGpus {
 //   NVIDIA's by /dev/nvidia<N>, in the order of their PCI addresses
 //   AMD's by /dev/kfd and its topology, unless it has only the graphics of a processor
 //   Intel's by /dev/dri: the GPUs that have no display (Data Center GPUs), with their tiles
-// The first vendor counts that the machine has. Where none of the files is there, a GPU of NVIDIA may still
-// be, with another file of its driver (WSL, Jetson).
+// The first vendor counts that the machine has. Without any of the files there may still be a GPU of NVIDIA
+// with another driver file (WSL, Jetson), or none.
 NodeGpus find_gpus(const std::filesystem::path& root = "/");
 
 // Returns true for "nvidia0", not for "nvidiactl" or "nvidia-uvm".

@@ -136,7 +136,6 @@ class WorkerObserver {
 // kMaxSurvivors: processes that a sweep names at most. A machine with more of them needs attention anyway.
 inline constexpr std::size_t kMaxSurvivors = 64;
 
-// SweepResult says what a sweep found.
 struct SweepResult {
     int killed = 0;                   // processes it killed besides the workers themselves
     std::vector<Survivor> survivors;  // still there when its timeout ended; normally none
@@ -178,9 +177,9 @@ class ProcessRunner {
     // done.
     virtual void sweep(std::chrono::milliseconds timeout, std::function<void(const SweepResult&)> done) = 0;
 
-    // Makes the runner stop, at `end`, what a sweep would kill, and kill it after the patience of `end`,
-    // unless another end is set before. The runner does so even if the caller stands still then. A later end
-    // lets the workers go on. A runner that cannot do so does nothing.
+    // Makes the runner stop, at `end`, what a sweep would kill, and kill it after the end's patience, unless
+    // another end is set before. Also done if the caller stands still then. A later end lets the workers go
+    // on. A runner that cannot do so does nothing.
     virtual void set_lease(const std::optional<LeaseEnd>& end) { static_cast<void>(end); }
 
     // Tells the runner what to put right if the caller is killed. A runner that cannot do so does nothing.

@@ -1,7 +1,7 @@
 // ProcessStat and the functions below it show the processes of this machine from /proc: their parents, what
 // they do, whether they are about to end, and what an ended process has used.
 //
-// All of it are snapshots, which may be outdated when they are read. Nothing here throws.
+// All answers are snapshots, which may be outdated when they are read. Nothing here throws.
 #pragma once
 
 #include <sys/types.h>

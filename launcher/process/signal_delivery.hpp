@@ -5,7 +5,7 @@
 // before their parent has seen the flag that its handler set, the parent fails and saves nothing. A program
 // that does not handle the signal, as a rule a wrapper, leaves it to the processes below. A signal therefore
 // goes to the worker, and on to the children of every process that does not handle it. Below a process that
-// handles it, passing it on is that process's business.
+// handles it, that process decides.
 //
 // Shells are special. A shell that waits for a child catches SIGINT, only to learn what the child makes of
 // it. Hence SIGINT passes shells as from the keyboard, to all. What a shell does on a trapped signal waits

@@ -14,10 +14,8 @@ enum class SignalScope {
     automatic,  // the worker, and the processes below to which it leaves the signal
     leader,     // the worker itself
     group,      // every process of its process group
-    leftovers,  // what an ended worker has left, as with `automatic`, but no process that the last signal has
-                // reached
-    again,  // as `group`, but not the worker that has lost its handler since the last signal: it is ending by
-            // itself
+    leftovers,  // what an ended worker has left, as with `automatic`, unless the last signal has reached it
+    again,      // as `group`, without a worker that lost its handler since the last signal: it ends by itself
 };
 BOOST_DESCRIBE_ENUM(SignalScope, automatic, leader, group, leftovers, again)
 

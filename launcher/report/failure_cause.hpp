@@ -44,10 +44,10 @@ WorkerError parse_error_file(std::string_view text);
 // is over kMaxErrorFile, is trouble.
 std::optional<WorkerError> read_error_file(const std::filesystem::path& path);
 
-// Returns what torchrun would write into its own error file: the first failing worker's `file` with its exit
-// code in the nested form's inner object, as "errorCode" (minus the signal's number where a signal ended it).
-// The flat form is passed on as it is. Without `file` (the worker ran on another node) the nested form is
-// made of `failure`. Nothing if the worker wrote no error file, as with torchrun.
+// Returns what torchrun would write into its own error file: the first failing worker's `file`. The nested
+// form's inner object gets the exit code, as "errorCode" (minus the signal's number where a signal ended the
+// worker). The flat form is passed on as it is. Without `file` (the worker ran on another node) the nested
+// form is made of `failure`. Nothing if the worker wrote no error file, as with torchrun.
 std::optional<std::string> root_cause_file(const Failure& failure, std::string_view file);
 
 // Writes root_cause_file() to the launcher's own $TORCHELASTIC_ERROR_FILE, in place of what is there.

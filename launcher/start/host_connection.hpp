@@ -1,5 +1,5 @@
-// HostConnection is one branch of the tree that starts a job. The connection brings a relay to the branch's
-// first host, with tries within bounds, tells the relay what to do, and passes on what the relay says.
+// HostConnection is one branch of the tree that starts a job. The class connects to the branch's first host,
+// again within bounds, brings a relay there, tells the relay what to do, and passes on what it says.
 //
 //   connecting ── have ──► led ── the remote shell ends ──► over
 //     │   ▲ └─── need: the program's bytes ───┘

@@ -2,11 +2,12 @@
 // --hosts. The relay takes a plan from its standard input, starts the agent and the relays behind it, and
 // passes on what all of them say.
 //
-//   stdin   frames down: the plan, when to begin, signals; its end is the end of the process that started the
-//   relay stdout  frames up: the agents' output, whole lines; how they ended stderr  its own troubles
+//   stdin   frames down: the plan, when to begin, signals; its end is the end of what started the relay
+//   stdout  frames up: the agents' output, whole lines; how they ended
+//   stderr  its own troubles
 //
-// A scheduler sends SIGTERM to all processes of a job. The relay passes it to the agent and stays until the
-// agent has ended. SIGINT does not end the relay either; the starter tells the agents of it.
+// SIGTERM, which a scheduler sends to all processes of a job, goes on to the agent, and the relay stays until
+// the agent has ended. SIGINT is passed over: the starter tells the agents.
 //
 // The relay ends at once when its standard input ends. The remote shells that it has started die with it. The
 // agent notices by its line, and does what its place in the job asks for (StartedAgent).
@@ -23,11 +24,11 @@
 namespace ddprun {
 inline namespace launch {
 
-// kStartedVariable: set for an agent that a relay starts, besides the line. The value is StartNode's slots.
+// kStartedVariable: StartNode's slots, set for an agent that a relay starts, besides the line.
 inline constexpr const char* kStartedVariable = "DDPRUN_STARTED";
 
-// kStartedHostsVariable: set for node 0's agent. The value is the names of all hosts, separated by commas,
-// unless longer than kMaxStartedHosts bytes. (One variable may have twice as many.)
+// kStartedHostsVariable: the names of all hosts, separated by commas, set for node 0's agent unless longer
+// than kMaxStartedHosts bytes. (One variable may have twice as many.)
 inline constexpr const char* kStartedHostsVariable = "DDPRUN_STARTED_HOSTS";
 inline constexpr std::size_t kMaxStartedHosts = 64 * 1024;
 

@@ -37,8 +37,7 @@ std::string own_program();
 // Returns a name by which this process can start itself again, removed or not.
 std::string own_executable();
 
-// Returns the size of the file that this process runs, and own_program_bytes() its bytes, whatever has its
-// name now. Nothing where the system refuses.
+// Reads the file that this process runs, whatever has its name now. Nothing where the system refuses.
 std::uint64_t own_program_size();
 std::string own_program_bytes();
 
@@ -112,7 +111,7 @@ struct ShellCall {
     int gpus = 0;  // 0: not known
 };
 
-// Returns the user's command, or ssh if that is empty, with what it needs as a remote shell: ssh asks nothing
+// Returns the user's command, or ssh if that is empty, with what it needs as a remote shell. ssh asks nothing
 // and notices a dead connection, srun begins a step on one host, qrsh stays in its job.
 std::vector<std::string> remote_shell(std::vector<std::string> command);
 
@@ -122,22 +121,22 @@ std::optional<std::string> why_no_remote_shell(const std::vector<std::string>& c
 // Returns the words for one host. `command` is of remote_shell().
 std::vector<std::string> shell_words(const std::vector<std::string>& command, const ShellCall& call);
 
-// Returns the variables of a remote shell. srun takes many of its options from variables, which were meant
-// for the user's own steps, and so does not get those.
+// Returns the variables of a remote shell. srun does not get those from which it takes options: they were
+// meant for the user's own steps.
 Environment shell_environment(const std::vector<std::string>& command, Environment environment);
 
 // Returns the command's name for people, without folders.
 std::string shell_name(const std::vector<std::string>& command);
 
-// Says whether a remote shell is a scheduler's own. A host's agent then finds itself in a step that has the
-// host's GPUs, as variables of the step name them.
+// Says whether the shell is a scheduler's own. A host's agent then finds itself in a step that has the host's
+// GPUs, as variables of the step name them.
 bool is_schedulers(const std::vector<std::string>& command);
 
 // --- what it means that a remote shell has ended, and whether to try again
 
 // kMaxConnects: connections that are tried before a host counts as one that cannot be started.
 inline constexpr int kMaxConnects = 3;
-// kHostAnswerTimeout: how long the relay may take to answer on each, a login with a slow profile included.
+// kHostAnswerTimeout: how long the relay may then take to answer, a login with a slow profile included.
 inline constexpr std::chrono::seconds kHostAnswerTimeout{60};
 // kFirstConnectPause: the pause before the second connection, doubled each time. Jitter makes it up to twice
 // as long.

@@ -1,5 +1,5 @@
-// StartPlan tells a relay which part of a job it starts. branches_of and branches_of_starter make the tree of
-// relays: which relay starts which others. UpMessage and DownMessage are what they say to each other. Pure.
+// branches_of makes the tree of relays that starts a job: which relay starts which others. DownMessage and
+// UpMessage are what they say to each other. Pure.
 //
 // Relays talk by the standard input and output of the remote shell, in frames, after the lines of the
 // handshake (remote_shell.hpp). All of them run one build.
@@ -25,14 +25,14 @@ inline namespace launch {
 
 // --- which variables go along to the hosts of a job, and which are a host's own
 
-// Says whether the variable speaks of the machine, the session or the scheduler's step in which it is set,
-// and therefore is not carried: a host's own stays. apps/ddprun/manual/clusters.md lists them.
+// Says whether the variable speaks of the machine, the session or the scheduler's step in which it is set.
+// Bound variables are not carried: a host's own stay. apps/ddprun/manual/clusters.md lists them.
 bool is_host_bound(std::string_view name);
 
 // Returns the variables that the starter sends.
 Environment carried_environment(const Environment& environment);
 
-// HostsOwn says which variables count on a host as the host has them, besides those that are bound to it.
+// HostsOwn says which of a host's own variables count there besides those that are bound to it.
 struct HostsOwn {
     bool all = false;   // nothing was carried
     bool gpus = false;  // which GPUs are seen, where the host says so
@@ -61,7 +61,7 @@ struct StartNode {
     int workers = -1;      // -1: as the options say
     std::string devices;   // empty: as the host has them
     bool is_here = false;  // the starter's own machine, which needs no remote shell
-    // slots: with a number of workers that was not said, a host has one for each GPU, or this many without
+    // slots: where the number of workers was not said, a host has one for each GPU, or this many without
     // GPUs. 0: the number was said.
     int slots = 0;
     int gpus = 0;  // as in ListedHost
@@ -95,7 +95,7 @@ struct StartPlan {
     bool ships = true;
     std::string run_record;  // how the starter was started, for run.json; empty: no run.json is written
 
-    // Returns the files that may be another user's on a host, by the names by which they are run and entered.
+    // Returns the names, as they are run and entered, that may be another user's on a host.
     std::vector<std::string> used_files() const {
         return program.empty() ? std::vector{directory} : std::vector{directory, program.front()};
     }
@@ -168,7 +168,7 @@ std::optional<UpMessage> parse_up(std::string_view body);
 // that exist: a host speaks for no other one.
 bool speaks_for_itself(const UpMessage& message, const std::vector<StartNode>& branch);
 
-// FrameReader cuts a stream into the bodies of frames. Holds no more than one frame and what came with it.
+// FrameReader cuts a stream into frames' bodies. Holds no more than one frame and what came with it.
 class FrameReader {
   public:
     explicit FrameReader(std::size_t limit) : limit_(limit) {}
