@@ -1,7 +1,7 @@
 // ControlChannel: one end of the conversation between an agent and the coordinator: a connection
 // (ControlSession), or a queue inside the process that hosts both (make_local_channel).
 //
-// Shared by its owner and by the coroutine that still runs; used on the thread of its executor only.
+// The owner shares it with the coroutine that still runs. Used on the thread of its executor only.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -32,49 +32,48 @@ class ControlChannel {
     ControlChannel& operator=(const ControlChannel&) = delete;
     virtual ~ControlChannel() = default;
 
-    // Hands over each message until the conversation ends, whichever way. True if the other end has ended it,
-    // and did not break off in the middle of a message.
+    // Hands over each message until the conversation ends, whichever way. Returns true if the other end has
+    // ended it, and did not break off in the middle of a message.
     virtual boost::asio::awaitable<bool> run(std::function<void(const ControlMessage&)> on_message) = 0;
 
-    // Queues a message; with `close_after`, the conversation ends once it is written.
+    // Queues a message; with `close_after`, the conversation ends once the message is written.
     virtual void send(const ControlMessage& message, bool close_after) = 0;
 
-    // Queues them behind all that was sent before; they are what many agents get: as messages, and as bytes.
+    // Queues what many agents get (`ends` as messages, `frames` as bytes) behind all that was sent before.
     virtual void send_ends(const SharedEnds& ends, const SharedFrames& frames) = 0;
 
-    // Whether the other machine has received everything that was sent.
+    // Returns whether the other machine has received everything that was sent.
     virtual bool all_arrived() = 0;
 
-    // Messages that come from there from now on are passed over, but not the end. The own process's needs no
+    // Passes over all messages that come from now on, but not the end. A channel inside the process needs no
     // such care.
     virtual void hear_no_more() = 0;
 
-    // Ends it when the other machine was not heard of for so long.
+    // Ends the conversation when the other machine was not heard of for `timeout`.
     virtual void limit_silence(std::chrono::milliseconds timeout) = 0;
 
     virtual void close() = 0;
 };
 
-// The conversation of an agent with a coordinator in its own process: nobody can come before it or in its
-// place, and it needs neither a descriptor nor a network.
-
-// Both ends, each for the thread of its executor. One end may be closed and forgotten, and then its executor
-// be destroyed, while the other is in use; an end must be closed before its executor goes.
+// Makes both ends of a conversation between an agent and a coordinator in its own process. No other caller
+// can come before that agent or in its place, and the channel needs neither a descriptor nor a network. Each
+// end is for the thread of its executor. While one end is in use, the other may be closed and forgotten, and
+// its executor destroyed. An end must be closed before its executor goes.
 std::pair<std::shared_ptr<ControlChannel>, std::shared_ptr<ControlChannel>> make_local_channel(
     const boost::asio::any_io_executor& one, const boost::asio::any_io_executor& other);
 
 // ControlSession: one end of a connection between an agent and the coordinator.
 //
-// One reader coroutine (run) and one writer coroutine that sleeps on a timer while its queue is empty.
-// Created and driven by CoordinatorService or CoordinatorClient on their thread; shared with the coroutines
-// that still run. Decides nothing.
+// A reader coroutine (run), and a writer coroutine that sleeps on a timer while its queue is empty.
+// CoordinatorService or CoordinatorClient creates and drives the session on its thread, and shares it with
+// the coroutines that still run. Decides nothing.
 class ControlSession final : public ControlChannel, public std::enable_shared_from_this<ControlSession> {
   public:
-    // A peer that takes nothing of shared frames for so long counts as stuck and is dropped, …
+    // kStuckTimeout: a peer that takes nothing of shared frames for so long counts as stuck and is dropped.
     static constexpr std::chrono::seconds kStuckTimeout{10};
 
-    // … and so is one for which more than `max_pending` bytes of its own wait to be written. `first_bytes`
-    // were read, and unsealed, before. With `sealed` both sides send sealed records.
+    // ControlSession also drops a peer for which more than `max_pending` bytes of its own wait to be written.
+    // `first_bytes` were read, and unsealed, before. With `sealed` both sides send sealed records.
     ControlSession(boost::asio::ip::tcp::socket socket, std::size_t max_pending, std::string first_bytes = {},
                    std::optional<SealedRecords> sealed = std::nullopt);
 

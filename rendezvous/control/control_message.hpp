@@ -1,22 +1,23 @@
-// The messages between agents and the coordinator. Plain values; control_wire.hpp gives their bytes.
+// ControlMessage: every message between agents and the coordinator. Plain values; control_wire.hpp gives
+// their bytes.
 //
-// One conversation, from an agent's side:
+// A conversation from an agent's side:
 //   Hello → Welcome → (Waiting | Parked)*
 //         → (MemberList? → RoundReady → (WorkersSucceeded | WorkerFailed | AgentSignalled)? → (Stop →
 //         WorkersGone → Restarting? → (Waiting | Parked)*)?)+ → RankEnds* → Finish → Goodbye
 // or Refused at any time before the first RoundReady, GivenUp at any time, and LeaseOver as an agent's last
-// word; PeerRefused and NodesDiffer may come to node 0. Heartbeats go to and fro from the Welcome on (see
-// heartbeat.hpp); node 0's own agent gets neither. RankEnds also go before WorkersSucceeded and WorkersGone,
-// and NoticeSignal goes both ways while a round runs. While it runs, and before what they may be the cause
-// of, WorkerDying comes from an agent and PeerDying goes to the others; WorkerDying also directly behind
-// WorkerFailed and Stop. RankSucceeded comes once in a round; WhoRuns may ask for StillRunning, and Remark go
+// word. PeerRefused and NodesDiffer may come to node 0. Heartbeats go to and fro from the Welcome on (see
+// heartbeat.hpp); node 0's own agent gets neither. RankEnds also go before WorkersSucceeded and WorkersGone.
+// NoticeSignal goes both ways while a round runs. While the round runs, WorkerDying comes from an agent and
+// PeerDying goes to the others, before what they may be the cause of. WorkerDying also comes directly behind
+// WorkerFailed and Stop. RankSucceeded comes once in a round. WhoRuns may ask for StillRunning, and Remark go
 // to node 0. JudgeFailure goes to the host's agent when all workers of a failed round are gone, and Judgement
 // comes back.
 //
-// The conversation with one that would take over: Hello (with Following) → Welcome → (Lead → (RankEnds* →
-// WorkersGone)? → Follow)+, and then as above from Stop on. SteppedDown ends it, and the agent looks for
-// another one. JobMoved is the only word of one that tells a coordinator which still gathers that its job
-// runs elsewhere.
+// The conversation with a coordinator that would take over: Hello (with Following) → Welcome → (Lead →
+// (RankEnds* → WorkersGone)? → Follow)+, and then as above from Stop on. SteppedDown ends it, and the agent
+// looks for another coordinator. JobMoved is the only word of a caller that tells a coordinator which still
+// gathers that its job runs elsewhere.
 #pragma once
 
 #include <cstddef>
@@ -34,25 +35,25 @@
 namespace ddprun {
 inline namespace job {
 
-// Agents say the first of these to the coordinator. Plain values; see control_message.hpp for the
-// conversation.
+// The messages from Hello to JobMoved are said by agents to the coordinator.
 
-// Limits of the texts and lists below, so that every message fits its frame.
+// kMaxEndsInMessage and its like limit the texts and lists below, so that every message fits its frame.
 inline constexpr std::size_t kMaxEndsInMessage = 256;
 inline constexpr std::size_t kMaxRangesInMessage = 64;
 
-// The number of a node whose user gave it none: the coordinator will.
+// kUnnumbered: the number of a node that its user gave none; the coordinator gives it one.
 inline constexpr int kUnnumbered = -1;
-// The position of a host that is in no list of the job's hosts.
+// kUnlisted: the position of a host that is in no list of the job's hosts.
 inline constexpr int kUnlisted = -1;
-// Addresses that one machine tells; it may well have more, of networks that no other machine sees.
+// kMaxAddresses: addresses that one machine tells. Further ones may be of networks that no other machine
+// sees.
 inline constexpr std::size_t kMaxAddresses = 64;
-// The place of a node among switches, or in a list.
+// kMaxRankOrderText: bytes of Hello::rank_order, the place of a node among switches, or in a list.
 inline constexpr std::size_t kMaxRankOrderText = 512;
-// Why a node is not fit for the job.
+// kMaxUnfitText: bytes of Hello::unfit.
 inline constexpr std::size_t kMaxUnfitText = 1024;
 
-// The first message of an agent: who it is and what it believes the job to be.
+// Hello: the first message of an agent: what it is and what it believes the job to be.
 struct Hello {
     std::string version;  // of ddprun; all agents of a job must be of one version
     std::string run_id;
@@ -63,7 +64,7 @@ struct Hello {
     std::string role = "default";
     std::string host;
     std::int64_t pid = 0;
-    // Drawn by the agent, once: in containers several may have one name and one pid.
+    // nonce: drawn by the agent, once: several containers may have one name and one pid.
     std::uint64_t nonce = 0;
     bool wants_rank_ends = false;   // send RankEnds before Finish (for --result-file)
     JobCommand command;             // the same on all nodes that have workers of one role …
@@ -71,19 +72,20 @@ struct Hello {
     std::string reached_at;         // the address of node 0 by which this agent has reached it
     std::vector<NodeTrait> traits;  // of a job of several nodes: what should be alike on all
     std::int64_t grace_ms = 0;      // until its workers have ended once it has lost its coordinator
-    // Where this agent would host the coordinator if the other one is lost; port 0: nowhere.
+    // meeting_address, meeting_port: where this agent would host the coordinator if the present one is lost;
+    // port 0: nowhere.
     std::string meeting_address;
     int meeting_port = 0;
-    std::optional<Following> following;  // to one that would take over
+    std::optional<Following> following;  // to a coordinator that would take over
     bool seeks_port = false;             // it calls several ports, and may well meet another job
     int list_position = kUnlisted;       // of its host in the list of hosts that it knows …
     int list_size = 0;                   // … of so many; 0: of none
     std::vector<std::string> addresses;  // of its machine, by which its workers may use the store
-    // Its ranks are before those of nodes whose text comes later, as comes_before has it; empty: behind all
-    // that have one.
+    // rank_order: the node's ranks are before those of nodes with a later text, as comes_before() has it;
+    // empty: behind all nodes with a text.
     std::string rank_order;
-    // It has found this wrong with its own node: it takes no part, and says so for the others. Empty:
-    // nothing.
+    // unfit: what the agent has found wrong with its own node. The node takes no part, and the agent says so
+    // for the others. Empty: nothing.
     std::string unfit;
 };
 BOOST_DESCRIBE_STRUCT(Hello, (),
@@ -105,23 +107,23 @@ constexpr NumberRange range_of(Of<&Hello::grace_ms>) { return kMillisecondRange;
 constexpr NumberRange range_of(Of<&Hello::meeting_port>) { return kPortRange; }
 constexpr NumberRange range_of(Of<&Hello::list_position>) { return {kUnlisted, kCountRange.most}; }
 
-// All workers of the node ended with 0.
+// WorkersSucceeded: all workers of the node ended with 0.
 struct WorkersSucceeded {
     int round = 0;
 };
 BOOST_DESCRIBE_STRUCT(WorkersSucceeded, (), (round))
 
-// A worker of the node failed; the agent stops the others without waiting for an answer.
+// WorkerFailed: a worker of the node failed; the agent stops the others without waiting for an answer.
 struct WorkerFailed {
     int round = 0;
     Failure failure;
 };
 BOOST_DESCRIBE_STRUCT(WorkerFailed, (), (round, failure))
 
-// A process of the worker ends, or has ended, that others may be waiting for (see LifeTable). That is no
-// failure yet, but tells who died first when failures come: how a large process ended is known only long
-// after those who relied on it have failed. After the first failure: the worker was ending by itself before
-// its agent told it to.
+// WorkerDying: a process of the worker, which others may be waiting for, ends or has ended (see LifeTable). A
+// death is no failure yet, but tells which worker died first when failures come: how a large process ended is
+// known only long after workers that relied on it have failed. After the first failure WorkerDying says that
+// the worker was ending by itself before its agent told it to.
 struct WorkerDying {
     int round = 0;
     int rank = 0;
@@ -131,8 +133,8 @@ struct WorkerDying {
 BOOST_DESCRIBE_STRUCT(WorkerDying, (), (round, rank, life, itself))
 constexpr NumberRange range_of(Of<&WorkerDying::rank>) { return kRankRange; }
 
-// The agent was sent a terminating signal; it forwards it to its workers without waiting for an answer. With
-// a reason nobody has sent one, but the agent acts as if.
+// AgentSignalled: the agent was sent a terminating signal, and forwards it to its workers without waiting for
+// an answer. With a reason no signal was sent, but the agent acts as if.
 struct AgentSignalled {
     int round = 0;
     int signal = 0;
@@ -142,18 +144,19 @@ BOOST_DESCRIBE_STRUCT(AgentSignalled, (), (round, signal, reason))
 constexpr NumberRange range_of(Of<&AgentSignalled::signal>) { return {1, kMaxSignal}; }
 inline bool is_sound(const AgentSignalled& signalled) { return may_be_passed_on(signalled.signal); }
 
-// No process of the node's workers is left after a stop.
+// WorkersGone: no process of the node's workers is left after a stop.
 struct WorkersGone {
     int round = 0;
     bool all_zero = false;    // every worker ended with 0
     bool progressed = false;  // the progress file changed during the round
-    // The first worker of this node that failed by itself, now with what could be found out about it.
+    // failure: the first worker of this node that failed by itself, now with what could be found out about
+    // it.
     std::optional<Failure> failure;
 };
 BOOST_DESCRIBE_STRUCT(WorkersGone, (), (round, all_zero, progressed, failure))
 
-// How workers of the round ended; from an agent its own, from the coordinator everybody's. At most
-// kMaxEndsInMessage in one message.
+// RankEnds: how workers of the round ended; from an agent its own, from the coordinator those of all nodes.
+// At most kMaxEndsInMessage in one message.
 struct RankEnds {
     int round = 0;
     std::vector<RankEnd> ends;
@@ -161,8 +164,9 @@ struct RankEnds {
 BOOST_DESCRIBE_STRUCT(RankEnds, (), (round, ends))
 constexpr std::size_t limit_of(Of<&RankEnds::ends>) { return kMaxEndsInMessage; }
 
-// A signal that does not end the job. From an agent: it was sent one that the user wants passed on, and
-// `signal` is what the workers shall get. From the coordinator, to all agents: send it to your workers now.
+// NoticeSignal: a signal that does not end the job. From an agent: it was sent a signal that the user wants
+// passed on, and `signal` is what the workers shall get. From the coordinator, to all agents: send `signal`
+// to your workers now.
 struct NoticeSignal {
     int round = 0;
     int signal = 0;
@@ -172,24 +176,24 @@ BOOST_DESCRIBE_STRUCT(NoticeSignal, (), (round, signal, requeue))
 constexpr NumberRange range_of(Of<&NoticeSignal::signal>) { return {1, kMaxSignal}; }
 inline bool is_sound(const NoticeSignal& notice) { return may_be_passed_on(notice.signal); }
 
-// From the coordinator the question whether the agent is there, from an agent the answer with the same
-// number.
+// Heartbeat: from the coordinator the question whether the agent is there, from an agent the answer with the
+// same number.
 struct Heartbeat {
     std::uint64_t number = 0;
     std::uint64_t heard = 0;  // of the agent's answers: the last one that has arrived
 
-    // From an agent that is excused, and was not asked: it wants to be.
+    // kAskMe: from an agent that is excused, and was not asked: it wants to be.
     static constexpr std::uint64_t kAskMe = UINT64_MAX;
 };
 BOOST_DESCRIBE_STRUCT(Heartbeat, (), (number, heard))
 
-// From an agent: its user suspends it (Ctrl-Z), its workers stand still, and it will say nothing until it
-// goes on. From the coordinator: the agent may stand still now, or, to the others, the coordinator itself
-// does so with its agent.
+// Suspended: from an agent: its user suspends it (Ctrl-Z), its workers stand still, and it will say nothing
+// until it goes on. From the coordinator to that agent: it may stand still now. From the coordinator to the
+// others: the coordinator itself stands still with its agent.
 struct Suspended {};
 BOOST_DESCRIBE_STRUCT(Suspended, (), ())
 
-// A worker ended with 0, the first of this node in the round.
+// RankSucceeded: a worker ended with 0, the first of this node in the round.
 struct RankSucceeded {
     int round = 0;
     int rank = 0;
@@ -197,7 +201,7 @@ struct RankSucceeded {
 BOOST_DESCRIBE_STRUCT(RankSucceeded, (), (round, rank))
 constexpr NumberRange range_of(Of<&RankSucceeded::rank>) { return kRankRange; }
 
-// The answer to WhoRuns: how many of the node's workers have not ended, and which.
+// StillRunning: the answer to WhoRuns: how many of the node's workers have not ended, and which.
 struct StillRunning {
     int round = 0;
     int count = 0;
@@ -223,23 +227,23 @@ struct Judgement {
 };
 BOOST_DESCRIBE_STRUCT(Judgement, (), (round, answer, node))
 
-// The agent gives the coordinator up, and stops its workers, for which they have their grace period. Without
-// that word a connection that ends is that of an agent which is dead, and whose workers are killed.
+// LeaseOver: the agent gives the coordinator up, and stops its workers, which have their grace period. A
+// connection that ends without that word is that of a dead agent, and its workers are killed.
 struct LeaseOver {};
 BOOST_DESCRIBE_STRUCT(LeaseOver, (), ())
 
-// The agent has read Finish and closes.
+// Goodbye: the agent has read Finish and closes.
 struct Goodbye {};
 BOOST_DESCRIBE_STRUCT(Goodbye, (), ())
 
-// The agent takes this one for its coordinator, and nobody of this epoch or an older one but this one.
+// Follow: the agent takes this coordinator for its own, and no other of this epoch or an older one.
 struct Follow {
     int epoch = 0;
 };
 BOOST_DESCRIBE_STRUCT(Follow, (), (epoch))
 
-// JobMoved tells a coordinator that gathers, and it its agents: the job runs already, and its coordinator is
-// there.
+// JobMoved: the job runs already, and its coordinator is there. Said to a coordinator that still gathers,
+// which passes it on to its agents.
 struct JobMoved {
     std::string version;
     std::string run_id;
@@ -255,9 +259,9 @@ constexpr NumberRange range_of(Of<&JobMoved::nnodes>) { return {1, kMaxNodes}; }
 constexpr NumberRange range_of(Of<&JobMoved::min_nodes>) { return kNodeRange; }
 constexpr NumberRange range_of(Of<&JobMoved::port>) { return {1, kPortRange.most}; }
 
-// The coordinator says these to an agent. Plain values; see control_message.hpp for the conversation.
+// The messages from Welcome on are said by the coordinator to an agent.
 
-// Limits of the texts and lists below, so that every message fits its frame.
+// kMaxMissingListed and its like limit the texts and lists below, so that every message fits its frame.
 inline constexpr std::size_t kMaxMissingListed = 64;
 inline constexpr std::size_t kMaxPresentListed = 8;
 inline constexpr std::size_t kMaxHostsNamed = 8;
@@ -266,7 +270,7 @@ inline constexpr std::size_t kMaxUnknownListed = 8;
 inline constexpr std::size_t kMaxDifferencesInMessage = 16;
 inline constexpr std::size_t kMaxDifferenceText = 400;
 
-// The agent takes part.
+// Welcome: the agent takes part.
 struct Welcome {
     std::int64_t heartbeat_ms = 0;  // the limit of silence
     std::string seen_at = {};       // the address that its connection comes from, as this side sees it
@@ -275,14 +279,15 @@ BOOST_DESCRIBE_STRUCT(Welcome, (), (heartbeat_ms, seen_at))
 constexpr std::size_t limit_of(Of<&Welcome::seen_at>) { return kMaxHostText; }
 constexpr NumberRange range_of(Of<&Welcome::heartbeat_ms>) { return {1, kMillisecondRange.most}; }
 
-// The agent does not take part any more: it was silent for too long.
+// GivenUp: the agent takes part no longer, because it was silent for too long.
 struct GivenUp {
     std::string reason;
 };
 BOOST_DESCRIBE_STRUCT(GivenUp, (), (reason))
 
-// The agent is not part of the job; `exit_code` is what it ends with. `other_job`: it has met one of another
-// id, which is said here ("belongs to another job"); who seeks its job's port goes on with the next one.
+// Refused: the agent is not part of the job; `exit_code` is what it ends with. `other_job` is set where the
+// agent has met a job of another id ("belongs to another job"). An agent that seeks its job's port then goes
+// on with the next one.
 struct Refused {
     std::string reason;
     int exit_code = 0;
@@ -291,7 +296,7 @@ struct Refused {
 BOOST_DESCRIBE_STRUCT(Refused, (), (reason, exit_code, other_job))
 constexpr NumberRange range_of(Of<&Refused::exit_code>) { return {1, kMaxExitCode}; }
 
-// To node 0's agent: somebody else was refused.
+// PeerRefused: to node 0's agent: another agent was refused.
 struct PeerRefused {
     std::string host;
     std::int64_t pid = 0;
@@ -300,15 +305,16 @@ struct PeerRefused {
 BOOST_DESCRIBE_STRUCT(PeerRefused, (), (host, pid, reason))
 constexpr std::size_t limit_of(Of<&PeerRefused::host>) { return kMaxHostText; }
 
-// To node 0's agent, before a round: in what its nodes, those that are new, differ; one sentence each.
+// NodesDiffer: to node 0's agent, before a round: in what its new nodes differ from others, one sentence
+// each.
 struct NodesDiffer {
     std::vector<std::string> differences;
 };
 BOOST_DESCRIBE_STRUCT(NodesDiffer, (), (differences))
 constexpr std::size_t limit_of(Of<&NodesDiffer::differences>) { return kMaxDifferencesInMessage; }
 
-// Waiting tells who is there and who is not, while the job waits for its nodes. At most kMaxMissingListed
-// numbers are listed, and none where a node has no number yet.
+// Waiting tells which nodes are there and which are not, while the job waits for its nodes. At most
+// kMaxMissingListed numbers are listed, and none where a node has no number yet.
 struct Waiting {
     int joined = 0;
     int expected = 0;  // at least
@@ -316,9 +322,9 @@ struct Waiting {
     std::vector<std::string> present;  // `node 0 (gpu00)`; empty where more than kMaxPresentListed have come
     int at_most = 0;                // nodes that may take part; as many as expected where none may be missing
     std::int64_t last_call_ms = 0;  // so long the others are waited for, once the least have come
-    // Where nodes have no numbers and less than expected have come: hosts of a list that have no node, the
-    // first kMaxHostsNamed of so many. Where they have, the hosts of the first of `missing`. Empty where no
-    // list is known.
+    // missing_hosts: hosts of a list that have no node, the first kMaxHostsNamed of hosts_missing, where
+    // nodes have no numbers and less than expected have come. Where nodes have numbers: the hosts of the
+    // first of `missing`. Empty where no list is known.
     std::vector<std::string> missing_hosts;
     int hosts_missing = 0;
 };
@@ -330,13 +336,13 @@ constexpr std::size_t limit_of(Of<&Waiting::present>) { return kMaxPresentListed
 constexpr std::size_t limit_of(Of<&Waiting::missing_hosts>) { return kMaxHostsNamed; }
 constexpr NumberRange range_of(Of<&Waiting::last_call_ms>) { return kMillisecondRange; }
 
-// The job runs, or is about to, without this node, which waits for a place.
+// Parked: the job runs, or is about to, without this node, which waits for a place.
 struct Parked {
     std::string reason;
 };
 BOOST_DESCRIBE_STRUCT(Parked, (), (reason))
 
-// The round begins: what one agent needs to start its workers.
+// RoundReady: the round begins; what one agent needs to start its workers.
 struct RoundReady {
     int round = 0;
     std::string job_id;             // unique for each launch, on all nodes the same
@@ -353,7 +359,7 @@ struct RoundReady {
     int resizes = 0;             // rounds that began because nodes came or went
     std::string restart_reason;  // of the last restart or resize; empty in the first round
     int coordinator_rank = 0;    // group rank of the node that hosts the coordinator
-    std::string reached_at;      // to that node: its address as another one has reached it; empty if none has
+    std::string reached_at;      // of that node: its address as another one has reached it; empty if none has
     bool through_doors = false;  // workers reach the store through their own agent, as the host's user chose
 };
 BOOST_DESCRIBE_STRUCT(RoundReady, (),
@@ -366,43 +372,43 @@ constexpr NumberRange range_of(Of<&RoundReady::start_unix_s>) { return kSecondRa
 constexpr NumberRange range_of(Of<&RoundReady::group_world_size>) { return {1, kMaxNodes}; }
 constexpr NumberRange range_of(Of<&RoundReady::world_size>) { return {1, kMaxRanks}; }
 
-// The process of this life, on another node, ends or has ended; tell your workers.
+// PeerDying: the process of this life, on another node, ends or has ended; tell your workers.
 struct PeerDying {
     int round = 0;
     std::uint64_t life = 0;
 };
 BOOST_DESCRIBE_STRUCT(PeerDying, (), (round, life))
 
-// Say which of your workers have not ended.
+// WhoRuns: say which of your workers have not ended.
 struct WhoRuns {
     int round = 0;
 };
 BOOST_DESCRIBE_STRUCT(WhoRuns, (), (round))
 
-// To node 0's agent: a line for its user.
+// Remark: to node 0's agent: a line for its user.
 struct Remark {
     std::string text;
 };
 BOOST_DESCRIBE_STRUCT(Remark, (), (text))
 
-// To the agent that hosts: what shall follow this failure of the round?
+// JudgeFailure: to the agent that hosts: what shall follow this failure of the round?
 struct JudgeFailure {
     int round = 0;
     Failure failure;
 };
 BOOST_DESCRIBE_STRUCT(JudgeFailure, (), (round, failure))
 
-// Stop the node's workers now; `cause` is the job's first failure, as far as is known.
+// Stop: stop the node's workers now; `cause` is the job's first failure, as far as is known.
 struct Stop {
     int round = 0;
     Failure cause;
-    // Others may go on without those who are told, and wait for their workers no longer than for those of a
-    // lost node.
+    // is_awaited: others may go on without the nodes that are told this, and wait for their workers no longer
+    // than for those of a lost node.
     bool is_awaited = false;
 };
 BOOST_DESCRIBE_STRUCT(Stop, (), (round, cause, is_awaited))
 
-// All nodes' workers are gone, and the next round begins after `delay_ms`.
+// Restarting: all nodes' workers are gone, and the next round begins after `delay_ms`.
 struct Restarting {
     Failure cause;
     int restart = 0;  // the first is 1
@@ -414,7 +420,7 @@ struct Restarting {
 BOOST_DESCRIBE_STRUCT(Restarting, (), (cause, restart, max_restarts, delay_ms, resize, nodes))
 constexpr NumberRange range_of(Of<&Restarting::delay_ms>) { return kMillisecondRange; }
 
-// The job is over on all nodes.
+// Finish: the job is over on all nodes.
 struct Finish {
     int exit_code = 0;
     std::optional<Failure> cause;
@@ -426,8 +432,8 @@ struct Finish {
     int succeeded = 0;
     std::vector<Restart> restarts;  // the last kMaxRestartsListed
     std::vector<Restart> resizes;   // the same of rounds that ended because nodes came or went
-    // Nodes that could not be asked whether something of the job is left there: `node 1 (gpu07)`, at most
-    // kMaxUnknownListed of them.
+    // unknown_nodes: nodes that could not be asked whether anything of the job is left there: `node 1
+    // (gpu07)`, at most kMaxUnknownListed of them.
     std::vector<std::string> unknown_nodes;
     int unknown_node_count = 0;
 };
@@ -441,16 +447,16 @@ constexpr std::size_t limit_of(Of<&Finish::unknown_nodes>) { return kMaxUnknownL
 constexpr NumberRange range_of(Of<&Finish::exit_code>) { return kExitCodeRange; }
 inline bool is_sound(const Finish& finish) { return !finish.cause || finish.exit_code != 0; }
 
-// One that would take over asks the agent to follow it.
+// Lead: a coordinator that would take over asks the agent to follow it.
 struct Lead {
     int epoch = 0;
 };
 BOOST_DESCRIBE_STRUCT(Lead, (), (epoch))
 
-// This one is no coordinator any more, or does not become one.
+// SteppedDown: the sender is no coordinator any more, or does not become one.
 struct SteppedDown {
     std::string reason;
-    int epoch = 0;  // of the MemberList that the next are of
+    int epoch = 0;  // of the MemberList that `round` and `gone` are of
     int round = 0;
     std::vector<int> gone;  // members that have left the job, this one's node among them
 };
@@ -458,7 +464,7 @@ BOOST_DESCRIBE_STRUCT(SteppedDown, (), (reason, epoch, round, gone))
 constexpr std::size_t limit_of(Of<&SteppedDown::gone>) { return kMaxMembersListed; }
 constexpr NumberRange range_of(Of<&SteppedDown::gone>) { return kNodeRange; }
 
-// The agent of this member is dead.
+// MemberGone: the agent of this member is dead.
 struct MemberGone {
     int epoch = 0;  // of the MemberList that it is of
     int round = 0;

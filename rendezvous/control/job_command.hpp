@@ -1,5 +1,5 @@
-// Nodes are compared by what they say of themselves: the command that its workers run, and traits. Plain
-// values.
+// JobCommand and NodeTrait are what nodes say of themselves to be compared: the command of their workers, and
+// traits. Plain values.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 namespace ddprun {
 inline namespace job {
 
-// Digest: tells apart texts that need not be sent whole (FNV-1a, 64 bits). No protection against somebody who
-// wants two to be taken for one. Pure.
+// Digest tells apart texts that need not be sent whole (FNV-1a, 64 bits). No protection against an attacker
+// who wants two texts to be taken for one. Pure.
 class Digest {
   public:
     void add(std::string_view bytes) {
@@ -27,13 +27,12 @@ class Digest {
     std::uint64_t value_ = 14695981039346656037ULL;
 };
 
-// JobCommand: what an agent's workers run, to be compared between nodes and shown when it differs. Pure.
-
-// How much of a command is shown where two of them differ.
+// kMaxCommandShown: bytes of a command that are shown where two of them differ.
 inline constexpr std::size_t kMaxCommandShown = 300;
-// How much of it travels for that.
+// kMaxJobCommandText: bytes of a command that travel for that.
 inline constexpr std::size_t kMaxJobCommandText = 4096;
 
+// JobCommand: what an agent's workers run, to be compared between nodes and shown when it differs. Pure.
 struct JobCommand {
     std::string text;          // as it could be typed into a shell, cut at kMaxJobCommandText
     std::uint64_t digest = 0;  // of the program, script or module, which nodes must have alike (FNV-1a)
@@ -41,28 +40,27 @@ struct JobCommand {
 };
 BOOST_DESCRIBE_STRUCT(JobCommand, (), (text, digest, whole))
 
-// Describes the program and its arguments, before ${local_rank} is filled in. `program`: those of the words
-// that say what is run; empty: all do. `shown`: the words as others may see them; empty: as they are.
+// Describes the program and its arguments, before ${local_rank} is filled in. `program`: the words that say
+// what is run; empty: all do. `shown`: the words as others may see them; empty: as they are.
 JobCommand describe_command(const std::vector<std::string>& words,
                             const std::vector<std::string>& program = {},
                             const std::vector<std::string>& shown = {});
 
-// The command from where it begins to differ from the other, or from a little before; at most
-// kMaxCommandShown bytes and marks for what is left out.
+// Returns the command from a little before it begins to differ from the other; at most kMaxCommandShown bytes
+// and marks for what is left out.
 std::string shown_beside(const JobCommand& command, const JobCommand& other);
 
-// Returns of each command the words that not all of them have, with the option before such a word; at most
+// Returns for each command the words that not all of them have, with the option before such a word; at most
 // kMaxCommandShown bytes.
 std::vector<std::string> differing_words(const std::vector<const JobCommand*>& commands);
 
-// NodeTrait: something of a node that should be the same on all nodes of a job. Plain values; admission.hpp
-// compares them.
-
-// One node may tell so much of itself, so that its Hello fits its frame.
+// kMaxNodeTraits: traits that one node may tell, so that its Hello fits its frame.
 inline constexpr std::size_t kMaxNodeTraits = 128;
 inline constexpr std::size_t kMaxTraitName = 64;
 inline constexpr std::size_t kMaxTraitValue = 120;
 
+// NodeTrait: a setting of a node that should be the same on all nodes of a job. Plain values; admission.hpp
+// compares them.
 struct NodeTrait {
     std::string name;
     std::string value;
