@@ -1,12 +1,12 @@
-// Aftermath: what follows a round: another one or none, with whom, and when. It keeps the queue of nodes that
-// wait for another round, the restarts so far, and who is left out. Pure; the Coordinator owns it and calls
-// it in the order of what happens.
+// Aftermath: what follows a round: another one or none, with which nodes, and when. Holds the queue of nodes
+// that wait for another round, the restarts so far, and the nodes left out. Pure; the Coordinator owns it and
+// calls it in the order of what happens.
 //
 //   the round has ended ──► classify(): a resize or a failure ──► (ask_judge() ──►) settle() ──► pause() ──►
 //   next round
 //
-// A round begins only when no worker of the one before can be left, also of a node that nobody can ask any
-// more: it has its --lost-grace from then on (await_workers).
+// A round begins only when no worker of the one before can be left, even of a node that cannot be asked any
+// more: from then on that node has its --lost-grace (await_workers).
 #pragma once
 
 #include <algorithm>
@@ -29,24 +29,26 @@
 namespace ddprun {
 inline namespace job {
 
-// RestartPolicy: whether a failed round is followed by another. Pure; asked by the Coordinator, once for each
+// RestartPolicy: whether a failed round is followed by another. Pure; the Coordinator asks once for each
 // failure.
 //
-// It looks in this order: what cannot be helped by trying again is final (a signal from outside, a program
-// that cannot be started, an exit code the user excluded); then the budget of the whole job; then whether it
-// failed as before: the same_failure-th failure in a row with one signature (failure_signature()) is the
-// last; then progress: after kMaxRestartsWithoutProgress restarts in a row whose rounds came to nothing,
-// another one is not worth it. A round has come to something if the progress file changed, or, without such a
-// file, if it lasted min_uptime. Where the user's program has answered (--on-failure), only a signal from
-// outside and the budget are stronger.
+// Checked in this order:
+//   1. Final is what cannot be helped by trying again: a signal from outside, a program that cannot be
+//      started, an exit code the user excluded.
+//   2. The budget of the whole job.
+//   3. The same failure: the same_failure-th in a row with one signature (failure_signature()) is the last.
+//   4. Progress: after kMaxRestartsWithoutProgress restarts in a row that came to nothing, another one is
+//      not worth it. A round has come to something if the progress file changed, or, without such a file,
+//      if it lasted min_uptime.
+// Where the user's program has answered (--on-failure), only a signal from outside and the budget are
+// stronger.
 //
 // The last two do not hold where the node that failed is left out of the next round: that is something new to
-// try. But the row goes on, so if the same failure comes again there, on another node, the program is at
-// fault.
+// try. But the row goes on: if the same failure comes again there, on another node, the program is at fault.
 //
 // A row of the same failure begins anew with another failure, with one that is not the program's (it has no
-// signature), and with one whose round changed the progress file: training that got on and then crashed at
-// its old place is worth another round. That a round lasted does not break the row, for a program may need
+// signature), and with one after which the progress file had changed: training that got on and then crashed
+// at its old place is worth another round. A round that lasted does not break the row, for a program may need
 // its time to reach the place where it always dies.
 class RestartPolicy {
   public:
@@ -54,7 +56,7 @@ class RestartPolicy {
 
     explicit RestartPolicy(RestartOptions options) : options_(std::move(options)) {}
 
-    // A result is what came of a round that failed.
+    // RoundResult: what came of a round that failed.
     struct RoundResult {
         Failure failure;
         std::chrono::milliseconds uptime{0};
@@ -71,10 +73,11 @@ class RestartPolicy {
         std::string message;  // why not, where a restart might have been expected
     };
 
-    // Counts the restart if it is granted. `jitter` in [0, 1) spreads the delay over its upper half.
+    // Decides, and counts the restart if it is granted. `jitter` in [0, 1) spreads the delay over its upper
+    // half.
     Decision decide(const RoundResult& result, double jitter);
 
-    // So many restarts were granted by another policy of the same job.
+    // Goes on from the restarts that another policy of the same job has granted.
     void go_on_from(int restarts) { restarts_ = restarts; }
 
     int restarts() const { return restarts_; }
@@ -89,10 +92,10 @@ class RestartPolicy {
     int restarts_ = 0;
     std::string signature_;     // of the last failure
     int same_ = 0;              // in a row with that signature
-    int without_progress_ = 0;  // restarts in a row whose rounds came to nothing
+    int without_progress_ = 0;  // restarts in a row after rounds that came to nothing
 };
 
-// The rounds that were followed by another one.
+// RoundHistory: the rounds that were followed by another one.
 struct RoundHistory {
     int restarts = 0;  // of all coordinators of the job
     int resizes = 0;
@@ -105,87 +108,90 @@ class Aftermath {
     using ConnectionId = std::uint64_t;
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    // So long those may take to die whose agent is dead; of the grace of a lost node it is the end, for who
-    // is killed then.
+    // kKillTime: how long workers may take to die once their agent is dead. A lost node's grace is never
+    // shorter, so that workers killed at its end are gone.
     static constexpr std::chrono::seconds kKillTime{1};
-    // So long before the end of that grace a guardian acts, if its agent has not killed them before.
+    // kGuardianTime: how long before the end of that grace a guardian kills workers that its agent has not
+    // killed.
     static constexpr std::chrono::milliseconds kGuardianTime{500};
-    // Until the workers of a node have ended that has lost its coordinator.
+    // Returns how long workers may take to end on a node that has lost its coordinator.
     static std::chrono::milliseconds lost_grace(std::int64_t grace_ms) {
         return std::max<std::chrono::milliseconds>(std::chrono::milliseconds(grace_ms), kKillTime);
     }
-    // Signals to several agents that are this close together are meant for the job.
+    // kSignalsTogether: signals to several agents that are this close together are meant for the job.
     static constexpr std::chrono::seconds kSignalsTogether{1};
-    // So long the host's agent may take to say what its user's program answers.
+    // kJudgementTimeout: how long the host's agent may take to say what its user's program answers.
     static constexpr std::chrono::seconds kJudgementTimeout{15};
 
     explicit Aftermath(SharedOptions options);
 
-    // The nodes that wait for another round.
+    // Returns the nodes that wait for another round.
     const NodeQueue& queue() const { return queue_; }
-    // The agent with this name, on another connection.
+    // Returns the queued node of the agent that says this Hello, which has come before on another connection.
     const JobNode* queued(const Hello& hello) const;
     JobNode& enqueue(ConnectionId from, const Hello& hello);
     bool leave_queue(ConnectionId from) { return queue_.erase(from) > 0; }
     std::vector<JobNode> take_from_queue(std::size_t count);
 
-    // Nodes that another round could begin with.
+    // Returns how many nodes another round could begin with.
     std::size_t present(const JobNodes& nodes) const;
-    // Another round could begin: the least number is there, and somebody who works.
+    // Returns whether another round could begin: the least number of nodes is there, and at least one has
+    // workers.
     bool has_enough(const JobNodes& nodes) const;
-    // The round that runs may end for a node that comes; not one that some nodes are done with.
+    // Returns whether the round that runs may end for a node that comes. No round may that some nodes are
+    // done with.
     bool can_grow(const JobNodes& nodes) const;
 
-    // Why the machine is left out; nullptr where it is not. One of which another node takes part is not at
-    // fault as a whole.
+    // Returns why the machine is left out; nullptr where it is not. A machine of which another node takes
+    // part is not at fault as a whole.
     const std::string* why_left_out(const Hello& hello, const JobNodes& nodes) const;
-    // Other nodes were lost since then, and now the job needs those who were left out. Returns lines for the
-    // user.
+    // Takes nodes back that were left out, since other nodes were lost and the job needs them now. Returns
+    // lines for the user.
     std::vector<std::string> take_back_left_out(Roster& roster);
 
-    // The user wants the job to end: no restart follows.
+    // Notes that the user wants the job to end: no restart follows.
     void cancel() { is_cancelled_ = true; }
     bool is_cancelled() const { return is_cancelled_; }
 
-    // The round has ended. Tells failures from changes of the nodes.
+    // Notes that the round has ended, and tells a failure from a change of the nodes.
     void classify(const Failure& cause, const JobNodes& nodes);
     bool wants_judgement(const Failure& cause) const;
-    // The user's program is asked.
+    // Returns the question for the user's program.
     JudgeFailure ask_judge(const Failure& cause, int round, TimePoint now);
     TimePoint judgement_deadline() const { return judgement_deadline_; }
     struct Verdict {
         bool goes_on = false;
         std::vector<std::string> remarks;  // for the user
     };
-    // `judgement`: nothing if the program has not answered in time.
+    // Decides whether the job goes on. `judgement`: nothing if the program has not answered in time.
     Verdict settle(const std::optional<Judgement>& judgement, Roster& roster, const Round& round);
 
-    // Another round follows, which all are told.
+    // Announces another round to all: returns the message.
     Restarting pause(const Failure& cause, int round, const JobNodes& nodes, TimePoint now);
     TimePoint pause_end() const { return pause_end_; }
     void pause_until(TimePoint time) { pause_end_ = time; }
-    // Until then workers of a lost node may be there: no round before.
+    // Keeps the next round from beginning before `until`, since workers of a lost node may live that long.
     void await_workers(TimePoint until) { workers_gone_ = std::max(workers_gone_.value_or(until), until); }
     std::optional<TimePoint> workers_gone() const { return workers_gone_; }
     bool may_have_workers(TimePoint now) const { return workers_gone_ && now < *workers_gone_; }
-    // The clock has jumped: nobody has had this time.
+    // Moves deadlines after a jump of the clock: no node has had this time.
     void postpone(std::chrono::steady_clock::duration jump);
     void round_begins() { workers_gone_.reset(); }
 
-    // This one goes on from what the other coordinator of the job has counted.
+    // Takes over what the other coordinator of the job has counted.
     void take_over(RoundHistory history);
-    // It had decided that another round follows.
+    // Goes on with the next round, which that coordinator had decided on.
     void go_on(bool is_resize, TimePoint now);
 
-    // Why no round followed, where one might have.
+    // Notes why no round followed, where one might have.
     void note_obstacle(std::string why) { decision_.message = std::move(why); }
     const std::string& obstacle() const { return decision_.message; }
     RoundHistory history() const;
-    // The reason of the last restart, or resize, whichever was later.
+    // Returns the reason of the last restart, or resize, whichever was later.
     std::string reason_of_round() const;
-    // The end of the job for all, …
+    // Adds the restarts and resizes to the end of the job.
     void add_history(Finish& finish) const;
-    // … and, though it goes on, for those who leave it.
+    // Returns the ends for nodes that leave the job, though it goes on.
     Messages farewells(const JobNodes& nodes, const std::optional<Failure>& cause) const;
 
   private:
@@ -210,7 +216,7 @@ class Aftermath {
     std::optional<TimePoint> workers_gone_;
 };
 
-// A node takes part in no other round, because its agent was sent a signal.
+// Returns whether some node takes part in no other round, because its agent was sent a signal.
 bool somebody_leaves(const JobNodes& nodes);
 
 }  // namespace job

@@ -1,20 +1,20 @@
 // Coordinator: the one decision-maker of a job. Pure: messages and times come in, messages go out.
 //
-// It decides who takes part, assigns ranks, names the first failure, and says when the job is over. What it
-// does in which state stands in coordinator_table.cpp. Four values know and decide the rest, and each writes
-// its own members only:
+// The coordinator decides which nodes take part, assigns ranks, names the first failure, and says when the
+// job is over. What it does in which state stands in coordinator_table.cpp. Four values know and decide the
+// rest, and each writes its own members only:
 //
-//   Roster      who is here, refused or unfit; numbers, places and the list of hosts
+//   Roster      which nodes are here, refused or unfit; numbers, places and the list of hosts
 //   Round       failures, ends, exit wait and signals of the round that runs
-//   Aftermath   what follows a round: restarts, the judge, resizes, the queue, who is left out, the pause
+//   Aftermath   what follows a round: restarts, the judge, resizes, the queue, the nodes left out, the pause
 //   Leadership  whether this coordinator leads the job: epoch, quorum, followers, lease, records
 //
-// This class moves through the table and carries each action out with them.
+// The class moves through the table and carries each action out with them.
 //
-// It is driven by one caller on one thread (RendezvousServer, or a simulated network in tests),
-// which hands it each message with the connection it came from, tells it of closed connections, and calls
-// tick() at next_deadline(). It never blocks, reads no clock, and knows nothing of sockets, workers or grace
-// periods.
+// A single caller on one thread (RendezvousServer, or a simulated network in tests) drives the coordinator.
+// The caller hands over each message with the connection it came from, tells of closed connections, and calls
+// tick() at next_deadline(). The coordinator never blocks, reads no clock, and knows nothing of sockets,
+// workers or grace periods.
 #pragma once
 
 #include <chrono>
@@ -35,7 +35,8 @@
 namespace ddprun {
 inline namespace job {
 
-// Until when the workers of the host's own node may run, of which round. Without an end it is of no round.
+// RoundLease: until when the workers of the host's own node may run, of which round. Without an end it is of
+// no round.
 struct RoundLease {
     int round = 0;
     std::optional<LeaseEnd> end;
@@ -52,44 +53,45 @@ class Coordinator {
     using Outgoing = job::Outgoing;
     using Outbox = Messages;
 
-    // So long an agent may take to start its workers, or to fail to do so.
+    // kStartTimeout: how long an agent may take to start its workers, or to fail to do so.
     static constexpr std::chrono::seconds kStartTimeout{90};
-    // Who looks at its clock so much later than it was to stood still; with heartbeats it is their limit.
+    // kStandstill: a caller that looks at its clock so much later than due stood still. With heartbeats it is
+    // their limit instead.
     static constexpr std::chrono::seconds kStandstill{5};
-    // See Aftermath.
+    // kKillTime: see Aftermath.
     static constexpr std::chrono::seconds kKillTime = Aftermath::kKillTime;
 
     Coordinator(CoordinatorOptions options, TimePoint now);
 
     Outbox receive(ConnectionId from, const ControlMessage& message, TimePoint now);
-    // `closed_there`: by the agent's own machine.
+    // Notes that a connection has ended; `closed_there`: by the agent's own machine.
     Outbox closed(ConnectionId connection, TimePoint now, bool closed_there = true);
-    // To be called at next_deadline(), with what has arrived until then received before.
+    // Does what is due. Called at next_deadline(), after all that has arrived until then was received.
     Outbox tick(TimePoint now);
     std::optional<TimePoint> next_deadline() const;
 
-    // Until then workers on this coordinator's own node may run if it stands still from now on; nothing: for
-    // ever, since nobody would go on without it.
+    // Returns until when workers on this coordinator's own node may run if it stands still from now on.
+    // Nothing: for ever, since no other coordinator would go on without it.
     std::optional<TimePoint> lease_end() const;
 
-    // This one leads the job: a round has begun, or it has taken the job over.
+    // Returns whether this coordinator leads the job: a round has begun, or it has taken the job over.
     bool is_elected() const { return round_.has_run(); }
 
-    // This is to be recorded; nothing before the first round, and when the job is over for all.
+    // Returns what is to be recorded; nothing before the first round, and when the job is over for all.
     const std::optional<RecordWish>& wish() const { return leadership_.wish(); }
     Outbox learn(const RecordNews& news, TimePoint now);
 
-    // Number of the round that runs or is about to; each one needs an empty store.
+    // Returns the number of the round that runs or is about to; each round needs an empty store.
     int round() const { return round_.number(); }
 
-    // True if a Hello was said there, and that agent has a place in the job, or waits for one.
+    // Returns whether a Hello was said there by an agent that has a place in the job, or waits for one.
     bool has_taken(ConnectionId connection) const;
 
-    // True once the job is over and every agent has left.
+    // Returns whether the job is over and every agent has left.
     bool empty() const;
 
   private:
-    // An occasion is what happened: the node and the message that it is about, if there are any.
+    // Occasion: what happened: the node and the message that it is about, if there are any.
     struct Occasion {
         TimePoint now;
         const JobNode* node = nullptr;
@@ -134,7 +136,7 @@ class Coordinator {
     Messages out_;  // of the call that is being answered
     HeartbeatWatch heartbeats_;
     TimePoint last_call_;      // the caller's last one
-    bool makes_sure_ = false;  // asks whether those are there who are to take part
+    bool makes_sure_ = false;  // asks whether the nodes that are to take part are there
     Roster roster_;
     Round round_;
     Aftermath aftermath_;

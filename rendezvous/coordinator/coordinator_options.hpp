@@ -25,36 +25,38 @@ struct CoordinatorOptions {
     int nnodes = 1;
     Elasticity elasticity;
     std::chrono::milliseconds join_timeout = kDefaultJoinTimeout;
-    std::chrono::milliseconds join_spent{0};  // so much of it was over when the coordinator began
+    std::chrono::milliseconds join_spent{0};  // how much of join_timeout was over when the coordinator began
     std::chrono::milliseconds heartbeat{0};   // the limit of silence; 0: silence is no sign of a loss
     RestartOptions restarts;
     unsigned jitter_seed = 0;  // of the pauses between rounds
     std::optional<ExitWaitOptions> exit_wait;
     bool asks_about_failures = false;  // a program of the user's, by way of the host's own agent
-    // Node 0's own agent will say this. Others may come before it, but none may take its place or decide what
-    // the job runs.
+    // own_agent: the Hello that node 0's own agent will say. Other agents may come before it, but none may
+    // take its place or decide what the job runs.
     std::optional<Hello> own_agent;
-    // The hosts of the job in the list that its own agent knows; where nodes are numbered, in that order.
-    // Empty: there is no list.
+    // hosts: the hosts of the job in the list that its own agent knows; where nodes are numbered, in that
+    // order. Empty: there is no list.
     std::vector<std::string> hosts;
-    bool strict_env = false;  // no job of nodes that differ, and nobody who does joins later
-    // Another coordinator may take over from this one, and this one is told so if it is one of those.
+    bool strict_env = false;  // refuse a job of nodes that differ, and a node that differs and comes later
+    // failover: another coordinator may take over from this one. A coordinator that takes over has a
+    // `predecessor`.
     bool failover = false;
-    // Workers reach the store by way of their own agents.
+    // through_doors: workers reach the store by way of their own agents.
     bool through_doors = false;
     std::optional<MemberList> predecessor;
-    // A register outside the job decides who leads it next, and wish() is carried there: then no quorum is
-    // needed, and no round begins without a member of the last one that may live before that is recorded
-    // (quorum.hpp).
+    // records_rounds: a register outside the job, to which wish() is carried, decides which coordinator leads
+    // the job next. No quorum is needed then. A round without a member of the last one that may live does not
+    // begin before it is recorded (quorum.hpp).
     bool records_rounds = false;
 
-    // The job begins, or goes on, with so many nodes.
+    // Returns how many nodes the job begins, or goes on, with at least.
     int least() const { return elasticity.least(nnodes); }
-    // So many may run at the same time.
+    // Returns how many nodes may run at the same time.
     int seats() const { return elasticity.seats(nnodes); }
-    // A node that is lost can be replaced.
+    // Returns whether a node that is lost can be replaced.
     bool places_change() const { return elasticity.is_elastic() || restarts.max_restarts > 0; }
-    // Nobody could go on with one node, or where every loss ends the job.
+    // Returns whether another coordinator may take over. A single node cannot be followed, nor can a job that
+    // every loss ends.
     bool may_fail_over() const { return failover && heartbeat.count() > 0 && nnodes > 1 && places_change(); }
     bool records() const { return records_rounds && may_fail_over(); }
 

@@ -1,5 +1,6 @@
-// These options are what node 0's user says about a job's rounds: by how many nodes it may run, when another
-// round follows, and how long ranks may outlast others. Plain values; node 0's count.
+// Elasticity, RestartOptions and ExitWaitOptions are what node 0's user says about a job's rounds: by how
+// many nodes it may run, when another round follows, and how long ranks may outlast others. Plain values;
+// node 0's count.
 #pragma once
 
 #include <chrono>
@@ -14,33 +15,33 @@
 namespace ddprun {
 inline namespace job {
 
-// When a node that comes while workers run is let in.
+// Resize: when a node that comes while workers run is let in.
 enum class Resize {
     now,      // the round ends for it
     failure,  // when a round ends anyway
-    never,    // only in the place of one that was lost
+    never,    // only in the place of a lost node
 };
 BOOST_DESCRIBE_ENUM(Resize, now, failure, never)
 
 struct Elasticity {
-    // Fewer than --nnodes: with so many the job begins, or goes on. Nothing: all of them.
+    // min_nodes: fewer than --nnodes; with so many the job begins, or goes on. Nothing: all of them.
     std::optional<int> min_nodes;
     int spares = 0;  // of all nodes: they wait until another one is lost
-    // How long more nodes are awaited once the least are there, before the first round.
+    // last_call: how long more nodes are awaited once the least are there, before the first round.
     std::chrono::milliseconds last_call{30'000};
     Resize resize = Resize::now;
-    // A node whose workers were the culprit in so many rounds is left out where the job can do without it; 0:
-    // never.
+    // exclude_after: rounds in which a node's workers were the culprit, after which the node is left out
+    // where the job can do without it; 0: never.
     int exclude_after = 3;
 
-    // Nodes may go and come without that being a failure.
+    // Returns whether nodes may go and come without that being a failure.
     bool is_elastic() const { return min_nodes.has_value(); }
     int least(int nnodes) const { return min_nodes.value_or(nnodes); }
-    // That run at the same time, at most.
+    // Returns how many nodes run at the same time at most.
     int seats(int nnodes) const { return nnodes - spares; }
 };
 
-// Exit codes as a shell reports them (128+n for signal n).
+// CodeRange: exit codes as a shell reports them (128+n for signal n).
 using CodeRange = NumberSpan;
 
 // Reads "2", "2,64-78": nothing for another form or for codes outside 1..255.
@@ -58,13 +59,13 @@ struct RestartOptions {
     std::chrono::milliseconds backoff_max{0};
     std::chrono::milliseconds min_uptime{10'000};
     bool has_progress_file = false;
-    int same_failure = 3;  // so many in a row end the job; 0: as many as there may be
+    int same_failure = 3;  // as many in a row end the job; 0: no limit
 };
 
-// --exit-wait: how long after the first rank has ended with 0 the others may go on.
+// ExitWaitOptions: --exit-wait: how long after the first rank has ended with 0 the others may go on.
 struct ExitWaitOptions {
     std::chrono::milliseconds wait{0};
-    bool kill = false;  // then those that run are ended, as after a failure
+    bool kill = false;  // end the ranks that still run then, as after a failure
     std::string text;   // as the user wrote it
 };
 

@@ -1,4 +1,5 @@
-// This sums up what a job came to, from what is known of its nodes at the end of a round. Pure.
+// summary_of() sums up what a job came to, from what is known of its nodes (JobNode) at the end of a round.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@
 namespace ddprun {
 inline namespace job {
 
-// A NodeRun is what a node's workers have done in the current round. Only the Round writes it, once the node
-// is seated.
+// NodeRun: what a node's workers have done in the current round. Only the Round writes it, once the node is
+// seated.
 struct NodeRun {
     int base_rank = 0;   // the rank of the node's first worker
     bool ended = false;  // all have succeeded, while the round runs; all are gone, while it stops
@@ -27,7 +28,7 @@ struct NodeRun {
     std::vector<RankEnd> ends;
 };
 
-// One node, as the coordinator knows it. Only the Roster writes it, but for its run.
+// JobNode: one node, as the coordinator knows it. Only the Roster writes it, but for its run.
 struct JobNode {
     Hello hello;  // its node_rank is that of the round
     std::uint64_t connection = 0;
@@ -44,7 +45,7 @@ struct JobNode {
     bool lied = false;     // not connected any more because it said what cannot be true
     NodeRun run;
 
-    // Another round may be one with it.
+    // Returns whether another round may include the node.
     bool stays() const { return connected && !leaving && left_out.empty(); }
     bool has_rank(int rank) const {
         return rank >= run.base_rank && rank - run.base_rank < hello.local_world_size;
@@ -53,24 +54,25 @@ struct JobNode {
 
 using JobNodes = std::map<int, JobNode>;  // by node rank
 
-// How the worker of this rank ended; lost if its node did not say. Nothing for a rank that is not there.
+// Returns how the worker of this rank ended; `lost` if its node did not say. Nothing for a rank that is not
+// there.
 std::optional<RankEnd> end_of_rank(const JobNodes& nodes, int rank);
 
-// The nodes' names.
+// Returns the nodes' names.
 std::vector<std::string> hosts_of(const JobNodes& nodes);
 
-// The ends of all nodes' workers.
+// Returns the ends of all nodes' workers.
 std::vector<RankEnd> all_ends(const JobNodes& nodes);
 
-// But for the restarts, and why none followed. The workers besides the one that `cause` is about are counted
-// by their manners; listed are those that did not succeed, those that failed by themselves first. `requeue`:
-// the workers were sent a signal for that.
+// Returns what the job came to, but for the restarts, and why none followed. The workers besides the one that
+// `cause` is about are counted by their manners. Listed are those that did not succeed, those that failed by
+// themselves first. `requeue`: the workers were sent a signal to that purpose (NoticeSignal::requeue).
 Finish summary_of(const JobNodes& nodes, const std::optional<Failure>& cause, bool requeue);
 
-// This is what a node's agent answers to WhoRuns.
+// Returns what a node's agent answers to WhoRuns.
 StillRunning still_running_of(int round, const std::vector<WorkerStatus>& workers);
 
-// Ends as messages that fit their frames.
+// Returns the ends as messages that fit their frames.
 std::vector<RankEnds> as_messages(int round, std::span<const RankEnd> ends);
 
 // Outgoing: one message of the coordinator's to one agent. The four values of the coordinator return what is
@@ -79,21 +81,21 @@ struct Outgoing {
     std::uint64_t to = 0;  // the connection of the agent
     ControlMessage message;
     bool close_after = false;  // the conversation is over once this is written
-    // How all ranks have ended, which goes before the message: one for all agents that are told, since those
-    // of a large job are many bytes.
+    // ends: how all ranks have ended, which goes before the message: one list for all agents that are told,
+    // since those of a large job are many bytes.
     SharedEnds ends = nullptr;
 };
 
 using Messages = std::vector<Outgoing>;
 
-// Questions of heartbeats, by the connections of the agents.
+// Returns questions of heartbeats as messages, by the connections of the agents.
 inline Messages as_messages(const std::vector<std::pair<std::uint64_t, Heartbeat>>& questions) {
     Messages out;
     for (const auto& [agent, question] : questions) out.push_back({agent, question});
     return out;
 }
 
-// To all of these nodes that are connected: a map of JobNode.
+// Addresses `message` to all of these nodes (a map of JobNode) that are connected.
 template <typename Nodes>
 Messages to_all(const Nodes& nodes, const ControlMessage& message, bool close_after = false) {
     Messages out;
@@ -103,7 +105,7 @@ Messages to_all(const Nodes& nodes, const ControlMessage& message, bool close_af
     return out;
 }
 
-// To all nodes, and to those that wait for another round.
+// Addresses `message` to all nodes, and to those that wait for another round.
 template <typename Nodes, typename Queue>
 Messages to_everybody(const Nodes& nodes, const Queue& queue, const ControlMessage& message,
                       bool close_after = false) {

@@ -1,11 +1,11 @@
 // Leadership: whether this coordinator leads the job, and how it becomes, stays or ceases to be the one that
-// does. It is the only part that knows of fail-over and of what is recorded in a register outside the job
-// (etcd). Pure; the Coordinator owns it and calls it in the order of what happens.
+// does. The only part that knows of fail-over and of what is recorded in a register outside the job (etcd).
+// Pure; the Coordinator owns it and calls it in the order of what happens.
 //
-// All agents are told who takes part (MemberList), where a job may go on without a node. So when the
-// coordinator is lost, one of them can begin another one that takes the job over, if a quorum of them follows
-// it (quorum.hpp); and a coordinator that has lost the quorum ends the job, because the others may go on.
-// With records it is not the quorum that decides, but whose round was recorded last (quorum.hpp).
+// All agents are told which nodes take part (MemberList), where a job may go on without a node. When the
+// coordinator is lost, one of them can begin another one that takes the job over, if a quorum follows it
+// (quorum.hpp). A coordinator that has lost the quorum ends the job, because the others may go on. With
+// records it is not the quorum that decides, but which round was recorded last (quorum.hpp).
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@
 namespace ddprun {
 inline namespace job {
 
-// The job as the agents know it that follow a coordinator which takes it over.
+// Takeover: the job as the agents know it that follow a coordinator which takes it over.
 struct Takeover {
     std::vector<FollowerSeat> seats;
     RoundHistory history;
@@ -41,42 +41,43 @@ class Leadership {
     using ConnectionId = std::uint64_t;
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    // How much longer than all take to notice the loss of a coordinator its members may take to find another
-    // one.
+    // kElectionTime: beyond the time in which all notice the loss of a coordinator, how long its members may
+    // take to find another one.
     static constexpr std::chrono::seconds kElectionTime{5};
 
     Leadership(SharedOptions options, TimePoint now);
 
-    // The members of the last round, as all were told; during an election those of the newest round that is
-    // known.
+    // Returns the members of the last round, as all were told; during an election those of the newest round
+    // that is known.
     const std::optional<MemberList>& members() const { return members_; }
 
-    // Until then workers on this coordinator's own node may run if it stands still from now on; nothing: for
-    // ever.
+    // Returns until when workers on this coordinator's own node may run if it stands still from now on;
+    // nothing: for ever.
     std::optional<TimePoint> lease_end(const HeartbeatWatch& heartbeats, bool stops) const;
-    // The round stops, or stops already. True, once, if others may go on without those who are here: these
-    // end their workers as lost nodes do, also the host's own.
+    // Notes that the round stops, or stops already. Returns true, once, if others may go on without the nodes
+    // here: these end their workers as lost nodes do, also the host's own.
     bool limit_own_end(const Roster& roster, TimePoint now);
-    // The host's own agent says that it will stand still, or that it does no more.
+    // Notes that the host's own agent will stand still, or that it does no more.
     void suspend_own(bool is_suspended) { own_suspended_ = is_suspended; }
 
-    // The election.
+    // Returns when the election ends.
     TimePoint election_end() const { return election_end_; }
-    // An agent comes that has lost the coordinator. Asks those who came to follow, once they are enough.
+    // Adds an agent that comes because it has lost the coordinator. Asks the agents that came to follow, once
+    // they are enough.
     Messages add_follower(const JobNode& node, const JobNodes& nodes);
     void remove_follower(ConnectionId connection) { votes_.erase(connection); }
-    // True once all members that may live follow.
+    // Returns true once all members that may live follow.
     bool note_follower(const JobNode& node, const Follow& follow, const JobNodes& nodes);
-    // The time is over. Nothing if enough follow; else why that is no job.
+    // Returns nothing if enough follow when the time is over; else why they are not.
     std::optional<std::string> why_not_elected(const JobNodes& nodes) const;
-    // This coordinator takes the job over with those who follow.
+    // Takes the job over for this coordinator with the agents that follow.
     Takeover take_over(const JobNodes& nodes, TimePoint now);
-    // Those who do not follow may be alive; `nodes` are all members.
+    // Notes that members that do not follow may be alive; `nodes` are all members.
     void note_missing(const JobNodes& nodes);
-    // Another round follows, as the coordinator before this one has decided. True once.
+    // Returns true, once, if another round follows, as the coordinator before this one has decided.
     bool take_decision() { return std::exchange(was_decided_, false); }
 
-    // The quorum.
+    // Begins a round: its members are the quorum from now on.
     void begin_round(const Roster& roster, const RoundHistory& history, int round, TimePoint now);
     void release(ConnectionId connection);
     struct MemberLoss {
@@ -84,41 +85,46 @@ class Leadership {
         std::string obstacle;            // this side has become too small by it; empty: it has not
     };
     MemberLoss lose_member(const JobNode& node, bool is_dead);
-    // The loss by which this side became too small to go on.
+    // Returns the loss by which this side became too small to go on.
     const std::optional<Failure>& minority_cause() const { return minority_cause_; }
-    // The round before is one as long as not enough of its members know of the last.
+    // Notes that a member knows of the last round. The round before counts as long as not enough of its
+    // members do.
     void hear_of_round(ConnectionId from, const ControlMessage& message, int round);
-    // Those who leave are no members any more, but were perhaps needed against those who cannot be seen.
+    // Returns whether a quorum is left without the nodes that leave. The leavers are members no longer, but
+    // were perhaps needed against members that cannot be seen.
     bool holds_without_leavers(const JobNodes& nodes) const;
-    // A quorum is there for certain.
+    // Returns whether a quorum is there for certain.
     bool is_sure(const Roster& roster, const HeartbeatWatch& heartbeats, TimePoint now) const;
-    // A member that was not seen to die may have taken the job over from a coordinator that stood still.
+    // Returns whether another coordinator may lead by now: a member that was not seen to die may have taken
+    // the job over from this one, which stood still.
     bool may_be_outdone() const { return options_->records() && lost_silently_; }
 
-    // The record.
+    // Returns what this coordinator wants to be recorded.
     const std::optional<RecordWish>& wish() const { return wish_; }
-    // A member that is left out of the next round could lead the job from the last one.
+    // Returns whether the next round has to be recorded first: a member that it leaves out could lead the job
+    // from the last one.
     bool lacks_record(const JobNodes& nodes, int next_round) const;
-    // That is wished for. Returns the loss for which it is needed, and for which the job ends should it fail.
+    // Wishes for that record. Returns the loss for which it is needed, and for which the job ends should it
+    // fail.
     std::optional<Failure> record(const JobNodes& nodes, int next_round);
-    // True if it is about what is wished for.
+    // Returns true if the news is about what is wished for.
     bool learn(const RecordNews& news);
 
-    // The job is over for all.
+    // Ends the wish: the job is over for all.
     void finish() { wish_.reset(); }
-    // This one is no coordinator any more, or does not become one.
+    // Returns the message that this coordinator is one no more, or does not become one.
     SteppedDown stepping_down(const JobNodes& nodes, bool has_run, const std::string& reason) const;
-    // The job is elsewhere, or another group of its nodes. True if that is no news.
+    // Notes that the job is elsewhere, or another group of its nodes. Returns true if that is no news.
     bool note_moved(const JobMoved& moved) { return std::exchange(moved_, moved).has_value(); }
     const JobMoved& moved() const { return *moved_; }
-    // The clock has jumped: nobody has had this time.
+    // Moves deadlines after a jump of the clock: no agent has had this time.
     void postpone(std::chrono::steady_clock::duration jump);
     bool awaits_notice() const { return lost_to_all_.has_value(); }
 
   private:
-    // A vote is what an agent has said to being asked to follow.
+    // Vote: what an agent has said to being asked to follow.
     struct Vote {
-        int asked_epoch = 0;  // the last that it was asked for
+        int asked_epoch = 0;  // the last one that the agent was asked for
         bool follows = false;
     };
 
@@ -134,10 +140,10 @@ class Leadership {
     SharedOptions options_;
     int epoch_ = 0;  // of this coordinator, or the one that it would have
     std::optional<MemberList> members_;
-    std::set<int> dead_;  // of those, during an election
+    std::set<int> dead_;  // of members_, during an election
     std::map<ConnectionId, Vote> votes_;
     TimePoint election_end_;
-    std::optional<TimePoint> lost_to_all_;  // by then all have noticed that they have no coordinator
+    std::optional<TimePoint> lost_to_all_;  // when all have noticed that they have no coordinator
     bool was_decided_ = false;
     Quorum quorum_;                   // of the last round
     std::optional<Quorum> previous_;  // of the one before, until a quorum of it has heard of the last one
@@ -145,7 +151,7 @@ class Leadership {
     std::optional<TimePoint> own_end_;
     bool own_suspended_ = false;
     std::optional<RecordWish> wish_;
-    std::optional<RoundRecord> recorded_;  // the newest that is known to be
+    std::optional<RoundRecord> recorded_;  // the newest round that is known to be recorded
     bool lost_silently_ = false;           // a member of the last round that is not known to be dead
     std::optional<JobMoved> moved_;
 };

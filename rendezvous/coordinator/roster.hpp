@@ -1,10 +1,10 @@
-// Roster: the nodes of a job: who is here, who is refused, who waits to be told what, and in which order they
-// stand. Pure; the Coordinator owns it and calls it in the order of what happens.
+// Roster: the nodes of a job: which are here, which are refused, which wait to be told what, and in which
+// order they stand. Pure; the Coordinator owns it and calls it in the order of what happens.
 //
 //   while nodes gather   admit() until gathers_all(), then end_gathering() and seat()
 //   between rounds       lose(), note_leaving(), leave_out(), and seat() again with newcomers from the queue
 //
-// It decides nothing about failures, restarts or other coordinators. What is to be sent it returns.
+// The roster decides nothing about failures, restarts or other coordinators. What is to be sent it returns.
 #pragma once
 
 #include <chrono>
@@ -27,10 +27,11 @@
 namespace ddprun {
 inline namespace job {
 
-// Nodes that wait for another round, by their connections, as they came.
+// NodeQueue: nodes that wait for another round, by their connections, in the order of their arrival.
 using NodeQueue = std::map<std::uint64_t, JobNode>;
 
-// The seat of an agent that follows another coordinator: the rank that it had in the round that has ended.
+// FollowerSeat: the seat of an agent that follows another coordinator: the rank that it had in the round that
+// has ended.
 struct FollowerSeat {
     int rank = 0;
     int key = 0;  // in the Roster's map until now
@@ -42,96 +43,98 @@ class Roster {
     using ConnectionId = std::uint64_t;
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    // A waiting agent is first told who is missing after this time, …
+    // kFirstStatusDelay: after this time a waiting agent is first told which nodes are missing.
     static constexpr std::chrono::milliseconds kFirstStatusDelay{3'000};
-    // … and on changes no more often than this.
+    // kStatusPeriod: on changes the agent is told no more often than this.
     static constexpr std::chrono::milliseconds kStatusPeriod{1'000};
-    // Node 0's agent hears of so many different refusals.
+    // kMaxRefusalsTold: how many different refusals node 0's agent hears of.
     static constexpr std::size_t kMaxRefusalsTold = 32;
-    // Once it is known that there can be no job, so long the nodes that have yet to come are awaited, to be
-    // told why.
+    // kUnfitTime: once it is known that there can be no job, how long nodes that have yet to come are
+    // awaited, to be told why.
     static constexpr std::chrono::seconds kUnfitTime{10};
 
     Roster(SharedOptions options, TimePoint now);
 
-    // Nodes without a number stand under one that no node can have, until all are there.
+    // Returns the nodes by rank; until all are there, nodes without a number stand under one that no node can
+    // have.
     const JobNodes& nodes() const { return nodes_; }
-    // The node on this connection; nullptr where there is none.
+    // Returns the node on this connection; nullptr where there is none.
     const JobNode* find(ConnectionId connection) const;
-    // The node that hosts the coordinator, while it is connected.
+    // Returns the node that hosts the coordinator, while it is connected.
     const JobNode* host() const;
     std::optional<int> host_rank() const { return host_; }
-    // The Round keeps this of a node.
+    // Returns the part of a node that the Round writes.
     NodeRun& run_of(const JobNode& node) { return nodes_.at(node.key).run; }
-    // The agent on this connection was told how the job has ended for it.
+    // Returns whether the agent on this connection was told how the job has ended for it.
     bool has_released(ConnectionId connection) const { return released_.contains(connection); }
     bool is_empty() const { return nodes_by_connection_.empty() && released_.empty(); }
 
-    // A line for the host's user.
+    // Returns a line for the host's user.
     Messages remark(std::string text) const;
 
-    // Nothing if it may take part. With `may_inherit` it may come from the machine of the node that has its
-    // number, whose loss nobody has noticed yet.
+    // Returns nothing if the agent may take part. With `may_inherit` it may come from the machine of the node
+    // that has its number: the loss of that node may not have been noticed yet.
     std::optional<Refused> reason_against(const Hello& hello, bool may_inherit = false) const;
-    // Nothing if it is fit, or hosts the job, which cannot do without it.
+    // Returns nothing if the node is fit, or hosts the job, which cannot do without it.
     std::optional<Refused> learn_fitness(const Hello& hello);
-    // Why there can be no job, so far.
+    // Returns why there can be no job, so far.
     std::optional<Refused> unfit_fault() const { return unfit_.fault(options_->nnodes, options_->least()); }
-    // --strict-env lets in nobody who differs from the others.
+    // Returns why --strict-env does not let this node in: it differs from the others.
     std::optional<Refused> strict_reason_against(const Hello& hello) const;
     Messages refuse(ConnectionId from, const Hello& hello, const Refused& refused);
 
-    // While nodes gather: the same agent, which has come before on another connection.
+    // Returns the node of the same agent, which has come before on another connection. Used while nodes
+    // gather.
     const JobNode* newcomer_before(const Hello& hello) const;
-    // One seat is kept for the host's own agent.
+    // Returns whether there is a seat; one is kept for the host's own agent.
     bool has_seat_for(const Hello& hello) const;
     Messages admit(ConnectionId from, const Hello& hello);
-    // True if all are there who can come; else it sees to it that some are waited for only so long.
+    // Returns whether all nodes that can come are there. Else it limits how long some of them are waited for.
     bool gathers_all(TimePoint now);
-    // They are asked whether they are there: that may take until then.
+    // Keeps a last call open until then, since the nodes are being asked whether they are there.
     void await_answers(TimePoint until) {
         if (last_call_end_) last_call_end_ = std::max(*last_call_end_, until);
     }
-    // The nodes get their places.
+    // Gives the nodes their places.
     void end_gathering();
-    // Why those that are seated cannot run this job together.
+    // Returns why the nodes that are seated cannot run this job together.
     std::optional<Refused> fault_of_nodes() const;
-    // A node has left before the job began.
+    // Forgets a node that has left before the job began.
     void forget(const JobNode& node, TimePoint now);
 
-    // While nodes are awaited: until when, and who is missing.
+    // Begins to await nodes anew, for a whole join timeout.
     void await(TimePoint now);
-    // They are told who is missing, as soon as may be; `replaces` what was planned before, else if that is
-    // later.
+    // Plans to tell the nodes which others are missing, as soon as may be. With `replaces` the new time
+    // counts, else the earlier one.
     void plan_status(TimePoint now, bool replaces);
     TimePoint deadline() const;
-    // join_timed_out, last_call_over or status_due.
+    // Returns join_timed_out, last_call_over or status_due; nothing while none is.
     std::optional<CoordinatorEvent> due(TimePoint now) const;
     Waiting waiting(std::size_t present, const NodeQueue& queue) const;
     Messages tell_waiting(const Waiting& waiting, TimePoint now);
-    // No more is told, since a round begins.
+    // Ends the telling, since a round begins.
     void round_begins();
 
-    // Why a node's connection is there no more.
+    // Loss: why a node's connection has ended.
     enum class Loss : std::uint8_t { closed, silent, lied };
     void lose(const JobNode& node, Loss loss, bool is_dead);
     void note_leaving(const JobNode& node, int signal) { nodes_.at(node.key).leaving = signal; }
     void leave_out(const JobNode& node, std::string why) { nodes_.at(node.key).left_out = std::move(why); }
-    // Its agent was told how the job has ended for it, or says goodbye.
+    // Releases a node: its agent was told how the job has ended for it, or says goodbye.
     void release(const JobNode& node, bool awaits_goodbye);
     void forget_released(ConnectionId connection) { released_.erase(connection); }
 
-    // So many may come from the queue into the next round.
+    // Returns how many nodes may come from the queue into the next round.
     std::size_t free_seats() const;
-    // The nodes of the next round: those of the last one keep their order. Tells the host in what they
+    // Seats the nodes of the next round; those of the last one keep their order. Tells the host in what they
     // differ.
     Messages seat(std::vector<JobNode> newcomers);
 
-    // While another coordinator is chosen.
+    // Adds an agent that comes while another coordinator is chosen.
     const JobNode& add_follower(ConnectionId from, const Hello& hello);
     void remove_follower(const JobNode& node);
-    // Seats those who follow, and as lost the other members listed. Returns those who do not follow, who are
-    // no nodes any more.
+    // Seats the followers, and as lost the other members of `list`. Returns the connections of nodes that do
+    // not follow, which are removed.
     std::vector<ConnectionId> take_over(const std::vector<FollowerSeat>& seats, const MemberList& list);
 
   private:
@@ -144,7 +147,7 @@ class Roster {
     std::map<Newcomer, int> newcomers_;  // while nodes gather; their keys
     int unnumbered_ = 0;                 // nodes that have come without a number
     bool is_seated_ = false;             // the nodes stand under their ranks
-    std::optional<int> host_;            // its key
+    std::optional<int> host_;            // its key in nodes_
     std::set<ConnectionId> released_;
     Seating seating_;
     UnfitNodes unfit_;
@@ -158,10 +161,10 @@ class Roster {
     std::optional<TimePoint> last_status_;
 };
 
-// Whoever gave a sign so long ago is there; others are asked before the first round.
+// kJustNow: a node that gave a sign so recently is there; others are asked before the first round.
 inline constexpr std::chrono::milliseconds kJustNow{50};
-// True if all nodes are there: each has given a sign just now, or an answer once they were asked
-// (`by_answers`).
+// Returns whether all nodes are there: each has given a sign just now or, once all were asked (`by_answers`),
+// an answer.
 bool are_heard(const JobNodes& nodes, const HeartbeatWatch& heartbeats, bool by_answers,
                Roster::TimePoint now);
 
