@@ -1,6 +1,6 @@
-// How an agent finds its job's coordinator: at one of several ports (PortSearch), or again when it is lost
-// (LeaderSearch); and how it is found by those who look for it at its old place (RedirectNotice). All for
-// RendezvousLink, on its thread.
+// PortSearch finds an agent's coordinator at one of several ports, LeaderSearch finds another one when it is
+// lost, and RedirectNotice tells agents at the old place where it is now. RendezvousLink uses all three on
+// its thread.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -27,30 +27,31 @@
 namespace ddprun {
 inline namespace job {
 
-// A link, and its searches, tell their agent this, from the executor.
+// LinkObserver: what a link, and its searches, tell their agent, from the executor.
 class LinkObserver {
   public:
-    // These four mean what the events of CoordinatorClient do. lost() comes only where seek() is to be asked,
-    // or has not helped.
+    // hear(), trouble(), lost() and lease_moves() mean what the events of CoordinatorClient do. lost() comes
+    // only where seek() is to be asked, or has not helped.
     virtual void hear(const ControlMessage& message) = 0;
     virtual void trouble(const std::string& cause) = 0;
     virtual void lost(const CoordinatorLoss& loss) = 0;
     virtual void lease_moves(const std::optional<LeaseEnd>& end) = 0;
-    // A coordinator takes over, and is to hear of this agent's workers before it is told that the agent
-    // follows.
+    // Tells that a coordinator takes over, which is to hear of this agent's workers before it is told that
+    // the agent follows.
     virtual void be_led() = 0;
-    // Workers of the round that ended may be left.
+    // Returns whether workers of the round that ended may be left.
     virtual bool has_workers() const = 0;
-    // This agent hosts the coordinator that leads the job from now on.
+    // Tells that this agent hosts the coordinator that leads the job from now on.
     virtual void leads() = 0;
-    // It is known by an election where the coordinator is; this agent hosts it or not.
+    // Tells that an election has said where the coordinator is; this agent hosts it or not.
     virtual void place_known() = 0;
-    // These two mean what on_trouble and on_failed of EtcdElection do.
+    // election_trouble() and unelected() mean what on_trouble and on_failed of EtcdElection do.
     virtual void election_trouble(const std::string& cause) = 0;
     virtual void unelected(const std::string& why) = 0;
-    // The coordinator that this agent hosts has no other agent any more.
+    // Tells that the coordinator that this agent hosts has no other agent any more.
     virtual void others_left() = 0;
-    // It cannot be relied upon any more, for this reason: the job is to end.
+    // Tells that the coordinator hosted here cannot be relied upon any more, for this reason: the job is to
+    // end.
     virtual void host_failed(const std::string& what) = 0;
     virtual void refused(const RefusedCaller& caller) = 0;  // at the port that this agent hosts
     virtual void say(const std::string& text) = 0;          // to the user
@@ -60,47 +61,44 @@ class LinkObserver {
     ~LinkObserver() = default;
 };
 
-// An agent keeps in mind of its round what it would tell a coordinator that takes over, and until when its
-// workers may run where it hosts. Pure.
-
-// Says where a member would host the coordinator. Port 0: nowhere.
+// Returns where a member would host the coordinator. Port 0: nowhere.
 Endpoint meeting_place_of(const Member& member);
 std::vector<Endpoint> meeting_places_of(const MemberList& list);
 
-// JobMemory remembers the round, to tell it to a coordinator that takes over.
+// JobMemory remembers the agent's round, to tell it to a coordinator that takes over. Pure.
 class JobMemory {
   public:
     explicit JobMemory(int node_rank) : node_rank_(node_rank) {}
 
-    // Hears every message of the coordinator.
+    // Notes every message of the coordinator.
     void learn(const ControlMessage& message);
 
-    // Another member leads the job until the next round; `own` is what this agent has told it.
+    // Notes that another member leads the job until the next round; `own` is what this agent has told it.
     void learn_leader(const Following& own, int group_rank);
-    // Gives the member that leads. Only where following() is something.
+    // Returns the member that leads. Only where following() is something.
     int leader() const { return leader_.value_or(following_->last.host_rank); }
 
-    // Gives what it knows as a member of the last round; nothing if there was none, or it is one that nobody
-    // takes over.
+    // Returns what this agent knows as a member of the last round. Nothing if there was none, or it is one
+    // that cannot be taken over.
     std::optional<Following> following() const;
-    // Gives the newest list that it has heard of, whether it is on it or not.
+    // Returns the newest list that this agent has heard of, whether it is on the list or not.
     const std::optional<MemberList>& members() const { return members_; }
 
   private:
     void note_gone(int group_rank);
 
-    int node_rank_;  // as its user gave it
+    int node_rank_;  // as the node's user gave it
     std::optional<MemberList> members_;
     std::optional<Following> following_;
-    std::optional<int> leader_;  // if that is not the host of the last round
+    std::optional<int> leader_;  // if the leader is not the host of the last round
 };
 
-// HostLease knows until when the workers on the coordinator's own node may run without its word, as the
-// coordinator says.
+// HostLease: until when the workers on the coordinator's own node may run without its word, as the
+// coordinator says. Pure.
 //
-// Once it has ended the workers stand still, and are ended if the coordinator does not move it on: that does
-// so when a quorum has said that the others did not go on meanwhile (heartbeat.hpp). A round that was to
-// begin then does not. Created by RendezvousLink, used on its thread.
+// Once the lease has ended the workers stand still, and are ended if the coordinator does not move it on. The
+// coordinator does so when a quorum has said that the others did not go on meanwhile (heartbeat.hpp). A round
+// that was to begin then does not. Created by RendezvousLink, used on its thread.
 class HostLease {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -111,7 +109,7 @@ class HostLease {
 
     void learn(const RoundLease& next) { last_ = next; }
 
-    // The workers of this round may not be started.
+    // Returns whether the workers of this round may not be started.
     bool has_ended(int round, TimePoint now) const {
         return last_.end && last_.round == round && now >= last_.end->at;
     }
@@ -120,16 +118,18 @@ class HostLease {
     RoundLease last_;
 };
 
-// Never called from inside a function of the search but end(), so that the link may end its connection.
+// LeaderSearchSteps: what a search has its link do. lose(), pass_over() and go_on() call none of them
+// directly, so that the link may call these from a callback of the connection that a step ends.
 struct LeaderSearchSteps {
-    // Ends the connection. True: those who followed a coordinator of this agent's are being told that it has
-    // come to nothing; step() when they were.
+    // hang_up ends the connection. Returns true if agents that followed this agent's own coordinator are
+    // being told that it has come to nothing; step() is called when they were told.
     std::function<bool()> hang_up;
-    // Ends that coordinator, too.
+    // clear ends the connection and that coordinator.
     std::function<void()> clear;
-    // Goes to this member, or hosts if it is this agent itself.
+    // go_to goes to this member, or hosts if it is this agent itself.
     std::function<void(const Succession::Step& next)> go_to;
-    // Asks etcd; nothing where the members' order decides. found() or step() when that says more.
+    // claim asks etcd; empty where the members' order decides. What etcd says comes by go_to(), lead(),
+    // go_on() or fail().
     std::function<void(const Following& own, Succession::TimePoint deadline)> claim;
     std::function<void(const CoordinatorLoss& loss)> give_up;
 };
@@ -137,26 +137,26 @@ struct LeaderSearchSteps {
 // LeaderSearch finds another coordinator for an agent that has lost its job's: by the order of the last
 // round's members (membership/quorum.hpp), or as etcd decides.
 //
-// It keeps in mind whom the agent calls and follows, and when the search is over; the link carries its steps
-// out, and tells it what has come of each. Created, driven and destroyed by RendezvousLink, on the thread of
-// `executor`.
+// The search keeps in mind which member the agent calls and follows, and when the search is over. The link
+// carries its steps out, and tells what has come of each. Created, driven and destroyed by RendezvousLink, on
+// the thread of `executor`.
 class LeaderSearch {
   public:
-    // One call at another member; the next one is tried after that.
+    // kCallTimeout: for one call at another member; the next one is tried after that.
     static constexpr std::chrono::milliseconds kCallTimeout{1'000};
-    // No member of the last round, though somebody may be there.
+    // kNobody: no member of the last round, though there may be another coordinator.
     static constexpr int kNobody = -1;
 
     LeaderSearch(const boost::asio::any_io_executor& executor, LeaderSearchSteps steps)
         : executor_(executor), steps_(std::move(steps)), pause_(executor) {}
 
-    // The coordinator that `leader` hosted was lost.
+    // Begins a search: the coordinator that `leader` hosted was lost.
     void begin(Following own, int leader, const CoordinatorLoss& loss);
-    // The coordinator that was called was lost; the next step follows. `place`: where it was.
+    // Goes on with the next step, since the coordinator that was called was lost. `place`: where it was.
     void lose(const CoordinatorLoss& loss, const Endpoint& place);
-    // The coordinator that was called was not reached, or does not lead.
+    // Goes on, since the coordinator that was called was not reached, or does not lead.
     void pass_over(const CoordinatorLoss& loss);
-    // Nothing more is tried.
+    // Ends the search: nothing more is tried.
     void end() {
         succession_.reset();
         follows_ = false;
@@ -164,19 +164,20 @@ class LeaderSearch {
     }
 
     bool is_on() const { return succession_.has_value(); }
-    // This and the next one only while it is on.
+    // Returns what the agent tells of itself. own() and called() only while the search is on.
     const Following& own() const { return succession_->own(); }
     std::optional<int> called() const { return called_; }
     bool follows() const { return is_on() && follows_; }
-    // Tells whether the agent may follow the coordinator that was called, as one of this epoch.
+    // Returns whether the agent may follow the coordinator that was called, as one of this epoch.
     bool may_follow(int epoch) { return is_on() && succession_->promise(epoch); }
-    // The agent follows it from now on; false if it did before.
+    // Notes that the agent follows that coordinator from now on; false if it did before.
     bool follow() { return !std::exchange(follows_, true); }
 
-    // The next step, now or (from go_on()) when the link's own call has returned.
+    // Takes the next step, now or (from go_on()) when the link's own call has returned.
     void step();
     void go_on();
-    // Etcd says who hosts: another agent, this one, or for this reason nobody.
+    // Goes on as etcd says: another agent hosts (go_to()), this one does (lead()), or for this reason none
+    // (fail()).
     void go_to(const Endpoint& host);
     void lead();
     void fail(const std::string& why);
@@ -193,29 +194,31 @@ class LeaderSearch {
     boost::asio::steady_timer pause_;
     std::optional<Succession> succession_;
     std::optional<int> called_;  // the member that is being asked
-    bool follows_ = false;       // and the agent follows it
-    // The member that led, and where, as long as nobody knows whether it is dead.
+    bool follows_ = false;       // and the agent follows that member
+    // unclear_: the member that led, and where, as long as it is not known whether it is dead.
     std::optional<std::pair<int, Endpoint>> unclear_;
-    bool was_called_ = false;  // somebody, in vain, since etcd was asked last
-    std::string last_cause_;   // why nobody leads
+    bool was_called_ = false;  // a member, in vain, since etcd was asked last
+    std::string last_cause_;   // why no member leads
     std::shared_ptr<int> life_ = std::make_shared<int>(0);
 };
 
-// RedirectNotice tells who begins the job again at its old address that it runs elsewhere.
+// RedirectNotice tells an agent that begins the job again at its old address that the job runs elsewhere.
 //
 // After a takeover the coordinator is not where the command lines say. An agent that comes back to that
 // address hosts a coordinator, and others come to it. The notice calls there once in each period, as long as
-// it lives, at each of several ports where such an agent may be, and says where the job is. Nothing tells
-// when somebody listens there, so this is one of the few places that poll. Owned by the RendezvousLink of the
-// agent that hosts; on the thread of `executor`.
+// it lives, and says where the job is. With several ports it calls at each where such an agent may be. No
+// event tells when a process listens there, hence this is one of the few places that poll. Owned by the
+// RendezvousLink of the agent that hosts; used on the thread of `executor`.
 
 class RedirectNotice {
   public:
-    // `key`: the job's, which who listens there must have; nothing: the word is said in clear.
+    // kPeriod: from one call to the next.
     static constexpr std::chrono::milliseconds kPeriod{1'000};
-    // One call, the resolver's time included.
+    // kCallTimeout: for one call, the resolver's time included.
     static constexpr std::chrono::milliseconds kCallTimeout{3'000};
 
+    // RedirectNotice begins to call. `key`: the job's, which the listener there must have; nothing: the word
+    // is said in clear.
     RedirectNotice(const boost::asio::any_io_executor& executor, std::vector<Endpoint> old_places,
                    const JobMoved& word, const std::optional<SecretKey>& key);
     ~RedirectNotice();
@@ -225,33 +228,30 @@ class RedirectNotice {
     std::shared_ptr<Impl> impl_;
 };
 
-// An agent finds its job's coordinator at one of several ports, or takes one of them for it: a job whose user
-// asked for no port by number is at the first one that was free on its host.
-
-// PortWalk says at which port an agent looks next, and what it has met. Each port gets a call; where another
-// job is, or another program, or nobody, the next one is called, round and round, with a growing pause before
-// each round. Pure.
+// PortWalk says at which port an agent looks next, and what it has met. A job without a port by number is at
+// the first one that was free on its host. Each port gets a call. Where another job is, or another program,
+// or nothing, the next one is called, round and round, with a growing pause before each round. Pure.
 class PortWalk {
   public:
     static constexpr std::chrono::milliseconds kFirstPause{10};
     static constexpr std::chrono::milliseconds kLongestPause{1'000};
 
-    // `count` is one at least.
+    // PortWalk over `count` ports, which is one at least.
     PortWalk(std::uint16_t first, int count) : first_(first), met_(static_cast<std::size_t>(count)) {}
 
     std::uint16_t port() const { return static_cast<std::uint16_t>(first_ + next_); }
     std::vector<std::uint16_t> ports() const;
 
-    // Nobody takes calls at port(), for this cause; or somebody does, and is `what` ("belongs to another
-    // job").
+    // Passes port(), where nothing takes calls, for this cause. pass_stranger(): where the listener is `what`
+    // ("belongs to another job").
     void pass_nobody(const std::string& cause);
     void pass_stranger(const std::string& what);
 
-    // Tells whether every port was called since the round began.
+    // Returns whether every port was called since the round began.
     bool has_ended_round() const { return next_ == 0; }
     std::chrono::milliseconds pause() const;
 
-    // Says in one line where the job was not found.
+    // Returns in one line where the job was not found.
     std::string text() const;
 
   private:
@@ -260,17 +260,17 @@ class PortWalk {
     std::uint16_t first_;
     std::size_t next_ = 0;
     std::chrono::milliseconds pause_{0};  // before the next round
-    std::vector<std::string> met_;        // by port; empty: nobody, when it was called last
-    std::string cause_;                   // of the last port where nobody is
+    std::vector<std::string> met_;        // by port; empty: nothing, when it was called last
+    std::string cause_;                   // of the last port where nothing takes calls
 };
 
-// HostClaim is had by one of the agents of a job on a machine at most, which hosts the coordinator where its
-// port is not known beforehand; the kernel takes it back when that agent ends. It is taken in the network
-// namespace, where ports are, too.
+// HostClaim: a claim that at most one of the agents of a job on a machine has, which hosts the coordinator
+// where its port is not known beforehand. The kernel takes the claim back when that agent ends. Claims are
+// made in the network namespace, where ports are, too.
 class HostClaim {
   public:
-    // False: another agent of this user has it. A name that another user has is no claim: the next one is
-    // taken. Throws Error where there is none left.
+    // Returns false if another agent of this user has the claim. A name that another user has is no claim:
+    // the next one is taken. Throws Error where there is none left.
     bool take(const std::string& run_id);
 
   private:
@@ -281,19 +281,19 @@ struct PortSearchOptions {
     Endpoint first;  // and the next ports
     int ports = 1;
     std::optional<PortRange> range;  // of which they are, as the user gave it
-    // It hosts without asking whether another agent of this job does so on this machine.
+    // has_claim_to_host: hosts without asking whether another agent of this job does so on this machine.
     bool has_claim_to_host = false;
     Hello hello;
     CoordinatorClient::TimePoint deadline;
 };
 
 struct PortSearchEvents {
-    // Call there, with a client of its own; what comes of it is told to the search.
+    // call: call there, with a client of its own; what comes of it is told to the search.
     std::function<void(const CoordinatorClientOptions& options)> call;
-    // The job is not at that port: end that call.
+    // drop: the job is not at that port; end that call.
     std::function<void()> drop;
-    // Trouble is reported after each round, and that the coordinator was not reached when the deadline has
-    // passed.
+    // observer is told of trouble after each round, and of the loss when the deadline has passed without a
+    // coordinator.
     LinkObserver& observer;
 };
 
@@ -301,27 +301,27 @@ struct PortSearchEvents {
 // as long as the agent has not been in a round.
 class PortSearch {
   public:
-    // One call to where nobody answers.
+    // kCallTimeout: for one call to where nothing answers.
     static constexpr std::chrono::milliseconds kCallTimeout{1'000};
-    // A coordinator without heartbeats says its first word after a while; this is how much longer it may
-    // take.
+    // kAnswerTime: how much longer than Roster::kFirstStatusDelay a coordinator may take to its first word.
     static constexpr std::chrono::milliseconds kAnswerTime{2'000};
 
     PortSearch(const boost::asio::any_io_executor& executor, PortSearchOptions options,
                PortSearchEvents events);
 
-    // Gives where the job may be, and where it was found or looked for last.
+    // Returns where the job may be. place(): where it was found or looked for last.
     std::vector<Endpoint> places() const;
     Endpoint place() const { return at(walk_.port()); }
 
-    // Calls `host` with one place after the other until its port is free (it throws address_in_use where it
-    // is not; so does this at the last one). Not if another agent on this machine hosts.
+    // Calls `host` with one place after the other until its port is free. `host` throws address_in_use where
+    // it is not, and at the last one so does this function. Calls nothing if another agent on this machine
+    // hosts.
     void host(const std::function<void(const Endpoint&)>& host,
               const std::function<void(const std::string&)>& on_step);
 
     void call_next();
 
-    // Tells of trouble, a loss or a message whether it concerned the search only.
+    // Returns whether a trouble, a loss or a message concerned the search only.
     bool takes_trouble(const std::string& cause);
     bool takes(const CoordinatorLoss& loss);
     bool takes(const ControlMessage& message);
@@ -339,7 +339,7 @@ class PortSearch {
     HostClaim claim_;
     PortWalk walk_;
     PortSearchEvents events_;
-    bool is_heard_ = false;   // somebody of this job, by the last call
+    bool is_heard_ = false;   // the last call has met this job
     bool is_passed_ = false;  // that call is of no interest any more
     bool has_ended_ = false;
     std::shared_ptr<int> life_ = std::make_shared<int>(0);

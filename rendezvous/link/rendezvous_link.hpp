@@ -1,6 +1,6 @@
-// RendezvousLink connects an agent with its job's coordinator, wherever that is: it hosts the coordinator
-// where this agent is to do so, or finds out by etcd who does, joins it, and finds or becomes the next one
-// when it is lost (quorum.hpp).
+// RendezvousLink connects an agent with its job's coordinator, wherever that is. The link hosts the
+// coordinator where this agent is to do so, or finds out by etcd which agent does. When the coordinator is
+// lost, the link finds or becomes the next one (quorum.hpp).
 //
 // Created, driven and destroyed by the agent on the thread of `executor`. Callbacks come from there.
 #pragma once
@@ -25,17 +25,17 @@ struct RendezvousLinkOptions {
     Hello hello;
     std::chrono::steady_clock::time_point join_deadline;
     bool failover = false;
-    FreePorts free_ports;                     // of one that this agent would host after another one
-    std::optional<SecretKey> key;             // of the job; nothing: connections are plain
-    std::optional<ElectionOptions> election;  // then `place` is not known before
-    // Makes the options of a coordinator that this agent hosts there; called whenever it does.
+    FreePorts free_ports;          // for a coordinator that this agent would host after another one
+    std::optional<SecretKey> key;  // of the job; nothing: connections are plain
+    std::optional<ElectionOptions> election;  // with it `place` is not known before
+    // server_options makes the options of a coordinator that this agent hosts there; called whenever it does.
     std::function<RendezvousServerOptions(const Endpoint& here)> server_options;
 };
 
 class RendezvousLink {
   public:
-    // A new coordinator may take so much longer to answer than its members take to notice the loss of the old
-    // one.
+    // kAnswerTime: how much longer a new coordinator may take to answer than its members take to notice the
+    // loss of the old one.
     static constexpr std::chrono::milliseconds kAnswerTime{2'000};
 
     static std::unique_ptr<RendezvousLink> make(const boost::asio::any_io_executor& executor,
@@ -46,29 +46,32 @@ class RendezvousLink {
     // machine does so at one of several ports.
     virtual void host() = 0;
     virtual bool hosts() const = 0;
-    // No other agent is left at the coordinator that this agent hosts, or it hosts none.
+    // Returns true if no other agent is left at the coordinator that this agent hosts, or it hosts none.
     virtual bool is_over() const = 0;
-    // Says where the coordinator is, and the store.
+    // Returns where the coordinator is, and the store.
     virtual Endpoint place() const = 0;
-    // Says where this node's own workers find it while it is hosted here: on loopback where that is possible.
+    // Returns where this node's own workers find the coordinator while it is hosted here: on loopback where
+    // that is possible.
     virtual Endpoint own_endpoint() const = 0;
 
     virtual void join() = 0;
-    // After lost(). True if the link looks for another coordinator: then on_led follows, or on_lost.
+    // Returns true if the link looks for another coordinator: then be_led() follows, or lost(). Called after
+    // lost().
     virtual bool seek(const CoordinatorLoss& loss) = 0;
 
-    // After lost(), before seek(). This agent has no voice in who leads the job next, but knows of members
-    // who have: join() calls at one after the other, for as long as it might have taken to join at first.
+    // Returns whether this agent has no voice in which agent leads the job next, but knows of members that
+    // have. join() then calls at one after the other, for as long as it might have taken to join at first.
+    // Called after lost(), before seek().
     virtual bool may_retry_members() const = 0;
 
-    // These mean what those of CoordinatorClient do.
+    // caller_address() and the functions down to close() mean what those of CoordinatorClient do.
     virtual const CallerAddress& caller_address() const = 0;
     virtual std::optional<CoordinatorLoss> overdue_loss() const = 0;
     virtual void send(const ControlMessage& message) = 0;
     virtual void suspend(std::function<void()> done) = 0;
     virtual void resume() = 0;
     virtual void close(std::function<void()> on_closed) = 0;
-    // The job is over here, as those know by whom the host was elected. See EtcdElection.
+    // Tells the election that the job is over here. See EtcdElection.
     virtual void withdraw(std::function<void()> done) = 0;
 };
 

@@ -1,16 +1,16 @@
-// StoreDoor lets the workers of this node reach the store while another node has it. It is a port on
-// loopback, for processes of our own user only, whose bytes go over one sealed connection to node 0. Workers
-// speak to it as they would to the store: each of their connections is one there, which ends when that one
-// ends.
+// StoreDoor lets the workers of this node reach the store while another node has it. The door is a port on
+// loopback, for processes of our own user only, with all bytes going over one sealed connection to node 0.
+// Workers speak to it as they would to the store: each of their connections is one there, which ends when
+// that one ends.
 //
 // Made by an agent with a key before it joins; begin_round() and the destructor are called on its thread.
 // Everything else happens on a thread of the door's own, which starts with the first round.
 //
-// Nothing is kept here, and no question is answered but by the store: reads that several workers make of the
-// same key all go to node 0. To answer a second one with what came for the first would want both dialects and
-// all their replies parsed on the way, and could only be done for those that arrived before the first had
-// been sent, or a worker would miss what another one has written since; what it would save is little, since
-// questions that come together travel together (scripts/README.md has the figure).
+// The door keeps nothing, and only the store answers: reads that several workers make of the same key all go
+// to node 0. To answer a second read with what came for the first would want both dialects and all their
+// replies parsed on the way. And it would work only for reads that arrived before the first had been sent, or
+// a worker would miss what another one has written since. Little would be saved, since questions that come
+// together travel together (scripts/README.md has the figure).
 #pragma once
 
 #include <cstddef>
@@ -30,23 +30,24 @@ struct StoreDoorOptions {
     SecretKey key;
     std::size_t spared_descriptors = 0;  // of this process, that are not for workers' connections
     FreePorts free_ports = {};
-    // Tells the user of this node something that he should know; each sentence once, on the door's thread.
+    // on_remark tells the user of this node something that the user should know; each sentence once, on the
+    // door's thread.
     std::function<void(const std::string& sentence)> on_remark;
     std::function<void(const RefusedCaller& caller)> on_refused = {};  // as PortServiceEvents'
 };
 
 class StoreDoor {
   public:
-    // Listens; throws as listen_tcp does.
+    // Makes a door that listens; throws as listen_tcp does.
     static std::unique_ptr<StoreDoor> make(StoreDoorOptions options);
-    // Hangs up on everybody.
+    // Ends all connections.
     virtual ~StoreDoor() = default;
 
-    // Says where the workers of this node find it.
+    // Returns where the workers of this node find the door.
     virtual Endpoint endpoint() const = 0;
 
-    // Workers of a new round may come, whose store is at the coordinator's place; those of the one before are
-    // hung up on. Before the first one nobody is served.
+    // Lets workers of a new round in, with their store at the coordinator's place, and hangs up on those of
+    // the one before. Before the first round no worker is served.
     virtual void begin_round(const Endpoint& coordinator) = 0;
 };
 

@@ -1,4 +1,4 @@
-// MemberList: who takes part in a round, as each of its agents is told: what they need to go on without the
+// MemberList: the members of a round, as each of its agents is told: what they need to go on without the
 // coordinator. Plain values.
 #pragma once
 
@@ -16,16 +16,17 @@
 namespace ddprun {
 inline namespace job {
 
-// A job waits so long for its nodes, unless its user says otherwise (--join-timeout).
+// kDefaultJoinTimeout: how long a job waits for its nodes, unless its user says otherwise (--join-timeout).
 inline constexpr std::chrono::milliseconds kDefaultJoinTimeout{900'000};
 
-// Members that are listed, the first ones: so what all agents are told grows as their number does.
+// kMaxMembersListed: members that are listed, the first ones. With that limit, what all agents are told grows
+// only as their number does.
 inline constexpr std::size_t kMaxMembersListed = 64;
 inline constexpr std::size_t kMaxRestartsListed = 100;
-// Another coordinator is told of so many restarts, the last ones.
+// kMaxRestartsCarried: restarts that another coordinator is told of, the last ones.
 inline constexpr std::size_t kMaxRestartsCarried = 16;
-// An agent carries so much of each text of a cause to another coordinator, so that its Hello is short enough
-// to be heard.
+// kMaxCauseCarried: bytes of each text of a cause that an agent carries to another coordinator, so that its
+// Hello is short enough to be heard.
 inline constexpr std::size_t kMaxCauseCarried = 512;
 
 struct Member {
@@ -33,9 +34,9 @@ struct Member {
     int place = 0;  // see Seating
     std::string host;
     std::int64_t pid = 0;     // of its agent, …
-    std::uint64_t nonce = 0;  // … as is this (Hello's)
+    std::uint64_t nonce = 0;  // … as is this, from Hello
     int local_world_size = 1;
-    std::string address;  // where it would host the coordinator
+    std::string address;  // where the member would host the coordinator
     int port = 0;         // 0: nowhere
 };
 BOOST_DESCRIBE_STRUCT(Member, (), (group_rank, place, host, pid, nonce, local_world_size, address, port))
@@ -46,7 +47,7 @@ constexpr NumberRange range_of(Of<&Member::local_world_size>) { return {0, kMaxW
 constexpr NumberRange range_of(Of<&Member::port>) { return kPortRange; }
 
 struct MemberList {
-    int epoch = 0;  // of the coordinator: each that takes over has a higher one
+    int epoch = 0;  // of the coordinator: each one that takes over has a higher epoch
     int round = 0;
     std::string job_id;
     std::int64_t start_unix_s = 0;  // of the job
@@ -55,13 +56,14 @@ struct MemberList {
     std::int64_t heartbeat_ms = 0;  // the limit of silence
     std::int64_t grace_ms = 0;      // the longest of all nodes
     std::vector<Member> members;    // the host first, then by group rank
-    // So many were there before this round, and which, for those who may have to go on with that.
+    // restart_count: how many restarts there were before this round; with resizes and the two lists for a
+    // coordinator that may have to go on from there.
     int restart_count = 0;
     int resizes = 0;
     std::vector<Restart> restarts;
     std::vector<Restart> resize_list;
 
-    // The list whose version is greater came later.
+    // Returns what orders lists: the list with the greater version came later.
     std::pair<int, int> version() const { return {epoch, round}; }
 };
 BOOST_DESCRIBE_STRUCT(MemberList, (),
@@ -76,34 +78,35 @@ constexpr NumberRange range_of(Of<&MemberList::host_rank>) { return kNodeRange; 
 constexpr NumberRange range_of(Of<&MemberList::heartbeat_ms>) { return kMillisecondRange; }
 constexpr NumberRange range_of(Of<&MemberList::grace_ms>) { return kMillisecondRange; }
 
-// Those of a long list that another coordinator is told of.
+// Returns those restarts of a long list that another coordinator is told of.
 inline std::vector<Restart> carried(const std::vector<Restart>& list) {
     const auto count = std::min(list.size(), kMaxRestartsCarried);
     return {list.end() - static_cast<std::ptrdiff_t>(count), list.end()};
 }
 
-// The host and all that are listed are of the round.
+// Returns whether the host and all members that are listed are of the round.
 inline bool is_sound(const MemberList& list) {
     return list.host_rank < list.size &&
            std::all_of(list.members.begin(), list.members.end(),
                        [&list](const Member& member) { return member.group_rank < list.size; });
 }
 
-// Following is what an agent that has lost the coordinator says to the one that it would follow.
+// Following: what an agent that has lost the coordinator says to the one that it would follow.
 struct Following {
-    MemberList last;     // the newest that it knows
+    MemberList last;     // the newest list that the agent knows
     int group_rank = 0;  // its own, there
     int base_rank = 0;
     int place = 0;
     std::optional<int> claim;  // see JobNode
-    int followed = 0;          // the highest epoch of which it has followed somebody
+    int followed = 0;          // the highest epoch of which the agent has followed a coordinator
     bool has_workers = false;  // of that round
-    // The round had ended everywhere, and another one was announced: so many restarts and resizes with that.
+    // is_decided: the round had ended everywhere, and another one was announced, with these counts of
+    // restarts and resizes.
     bool is_decided = false;
     int restart_count = 0;
     int resizes = 0;
     std::optional<Failure> cause;  // of the round's end, as far as it was told
-    std::vector<int> dead;         // members whose agents are known to be dead: their own machine said so
+    std::vector<int> dead;         // members with agents known to be dead: their own machine said so
 };
 BOOST_DESCRIBE_STRUCT(Following, (),
                       (last, group_rank, base_rank, place, claim, followed, has_workers, is_decided,

@@ -1,9 +1,9 @@
-// Quorum: whether those of a round's members who are together may go on without the others. Pure; asked by
-// the Coordinator, of the round that runs and of one that it takes over.
+// Quorum: whether the members of a round that are together may go on without the others. Pure; the
+// Coordinator asks it about the round that runs and one that it takes over.
 //
-// May go on: a strict majority of the members; of an even split the half that has the first of them, which is
-// the one that hosts the coordinator. Members who are known to be dead, or to have left, are no members any
-// more. So of two halves that cannot see each other at most one goes on, whatever either knows of the dead.
+// A strict majority of the members may go on; of an even split the half that has the first of them, which
+// hosts the coordinator. Members that are known to be dead, or to have left, are members no longer. Of two
+// halves that cannot see each other at most one goes on, whatever either knows of the dead.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace ddprun {
 inline namespace job {
 
 struct Attendance {
-    std::size_t living = 0;  // members of which nobody knows that they are dead
+    std::size_t living = 0;  // members that are not known to be dead
     std::size_t present = 0;
     bool has_first = false;  // of the living
 };
@@ -31,17 +31,17 @@ constexpr bool is_quorum(const Attendance& attendance) {
     return twice > attendance.living || (twice == attendance.living && attendance.has_first);
 }
 
-// The members of one round, by any numbers that tell them apart, as they get lost.
+// Quorum: the members of one round, by any numbers that tell them apart, as they get lost.
 class Quorum {
   public:
     using Id = std::uint64_t;
 
     Quorum() = default;
-    // `first`, if it is present, decides an even split.
+    // Quorum of `living` members; `first`, if it is present, decides an even split.
     Quorum(std::size_t living, std::set<Id> present, std::optional<Id> first)
         : living_(living), present_(std::move(present)), first_(first) {}
 
-    // Whether those of its members for whom that is so are enough.
+    // Returns whether the members for which `is_so` holds are enough.
     template <typename Condition>
     bool holds_with(Condition is_so) const {
         const auto count = std::count_if(present_.begin(), present_.end(), is_so);
@@ -58,7 +58,7 @@ class Quorum {
     std::size_t living() const { return living_; }
     std::size_t present() const { return present_.size(); }
 
-    // Whether so many of these are a quorum of it that have heard of its successor.
+    // Notes that a member has heard of the next round. has_heard(): whether those that have are a quorum.
     void hear(Id member) {
         if (present_.contains(member)) heard_.insert(member);
     }
@@ -76,35 +76,35 @@ class Quorum {
     std::set<Id> heard_;
 };
 
-// RoundRecord: the newest round of a job of which a register outside the job (etcd) was told; it decides who
-// may lead the job when its coordinator is lost. Pure.
+// RoundRecord: the newest round of a job of which a register outside the job (etcd) was told; it decides
+// which agent may lead the job when its coordinator is lost. Pure.
 //
 // A round from which a member of the last one is left out, though it may live, does not begin before it is
-// recorded; other rounds are recorded while they run. So whoever knows of no older round than the record has
-// not been left out.
+// recorded. Other rounds are recorded while they run. An agent that knows of no older round than the record
+// has therefore not been left out.
 struct RoundRecord {
     std::string job_id;
     int epoch = 0;
     int round = 0;
-    std::string host;      // who has written it: its machine, …
-    std::int64_t pid = 0;  // … and its agent
+    std::string host;      // of the agent that has written the record: its machine, …
+    std::int64_t pid = 0;  // … and its process
 
     std::pair<int, int> version() const { return {epoch, round}; }
     bool operator==(const RoundRecord&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(RoundRecord, (), (job_id, epoch, round, host, pid))
 
-// RecordWish is what a coordinator wants to be recorded.
+// RecordWish: what a coordinator wants to be recorded.
 struct RecordWish {
     RoundRecord record;
-    // Where nothing is recorded, or by somebody else, it may be begun anew until then; nothing: never,
-    // because somebody who was lost may lead the job by now.
+    // renew_until: until when the record may be begun anew where nothing is recorded, or by another
+    // coordinator. Nothing: never, because a member that was lost may lead the job by now.
     std::optional<std::chrono::steady_clock::time_point> renew_until;
 
     bool operator==(const RecordWish&) const = default;
 };
 
-// RecordNews is what has come of that.
+// RecordNews: what has come of that.
 struct RecordNews {
     enum class Kind {
         recorded,
@@ -116,7 +116,7 @@ struct RecordNews {
     std::string cause;
 };
 
-// Whether a member of the last round that an agent has taken part in may lead the job from there.
+// Returns whether a member of the last round that an agent has taken part in may lead the job from there.
 inline bool may_lead(const RoundRecord& record, const MemberList& last) {
     return record.job_id == last.job_id && record.version() <= last.version();
 }
@@ -125,10 +125,10 @@ inline bool may_lead(const RoundRecord& record, const MemberList& last) {
 // steps out.
 //
 // All members of a round know the same order: the host first, then by group rank. Each calls at the first one
-// that may be alive; who cannot be reached, or does not lead after all, is passed over. When it is the
-// agent's own turn it hosts a coordinator itself, until that leads the job or gives up. So those who can see
-// each other meet at the first of them. After the last one it begins again, because others may notice the
-// loss later.
+// that may be alive. A member that cannot be reached, or does not lead after all, is passed over. When it is
+// the agent's own turn it hosts a coordinator itself, until that leads the job or gives up. In this way
+// members that can see each other meet at the first of them. After the last one the search begins again,
+// because others may notice the loss later.
 class Succession {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -137,33 +137,35 @@ class Succession {
         call,   // at `member`
         host,   // begin a coordinator that would take over
         pause,  // and then ask for the next step
-        end,    // nobody leads the job as far as this agent can see
+        end,    // no coordinator leads the job as far as this agent can see
     };
     struct Step {
         Kind kind = Kind::end;
         Member member;  // where to call; of `host` this agent itself
     };
 
-    // Between two turns through all members.
+    // kPause: between two turns through all members.
     static constexpr std::chrono::milliseconds kPause{500};
-    // How much longer than three times all take to notice the loss an agent looks for a coordinator.
+    // kSearchTime: how much longer than three times the time in which all notice the loss an agent looks for
+    // a coordinator.
     static constexpr std::chrono::seconds kSearchTime{10};
 
-    // `own`: what the agent knows; its own rank says which member it is. It hosts only where it is listed
-    // with a port.
+    // Succession begins with `own`, what the agent knows; its own rank says which member it is. The agent
+    // hosts only where it is listed with a port.
     Succession(Following own, TimePoint lost_at);
 
-    // The first step, or the next one when the last has come to nothing.
+    // Returns the first step, or the next one when the last has come to nothing.
     Step next(TimePoint now);
 
-    // This member's agent is dead, or has left.
+    // Notes that this member's agent is dead, or has left.
     void note_gone(int group_rank);
 
-    // Whether the agent may follow a coordinator of this epoch; it then follows nobody of an older one.
+    // Returns whether the agent may follow a coordinator of this epoch; if so, it follows none of an older
+    // one any more.
     bool promise(int epoch);
 
     const Following& own() const { return own_; }
-    // Then the next step is the end.
+    // Returns the time from which the next step is the end.
     TimePoint deadline() const { return deadline_; }
 
   private:

@@ -1,9 +1,9 @@
-// PortService listens at the job's port, and tells by the first bytes who calls: agents are handed over,
-// everybody else gets the store. On a thread of its own, so that neither a busy store nor strangers delay the
-// coordinator.
+// PortService listens at the job's port, and tells by the first bytes what calls: agents are handed over, all
+// other callers get the store. Runs on a thread of its own, so that neither a busy store nor strangers delay
+// the coordinator.
 //
 // Owned by RendezvousServer: everything, the destructor included, on the thread that runs the executor, or
-// while nobody runs it.
+// while no thread runs it.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -35,13 +35,11 @@
 namespace ddprun {
 inline namespace job {
 
-// A thread that serves until it is told to stop, whatever its handlers throw: an allocation that failed, a
-// listener that broke. One failed handler must not take the launcher with it, whose workers would be killed
-// without a word.
-
-// Runs `context` until that is stopped or has nothing left to do. on_failed is called on that thread, with
-// what went wrong, the first time that something escapes from a handler; the others are served all the same,
-// so that the owner can end the job in order. Throws as start_without_signals does.
+// Runs `context` on a thread until it is stopped or has nothing left to do, whatever its handlers throw (an
+// allocation that failed, a listener that broke). A failed handler must not take the launcher with it, or the
+// workers would be killed without a word. on_failed is called on that thread, with what went wrong, the first
+// time that something escapes from a handler. The others are served all the same, so that the owner can end
+// the job in order. Throws as start_without_signals does.
 inline std::thread start_serving(boost::asio::io_context& context,
                                  std::function<void(const std::string& what)> on_failed) {
     return start_without_signals([&context, on_failed = std::move(on_failed)]() mutable {
@@ -56,16 +54,17 @@ inline std::thread start_serving(boost::asio::io_context& context,
     });
 }
 
-// The job's port counts the connections that it has taken, and knows which of them have yet to show that they
-// are of the job.
+// PortCalls counts the connections that the job's port has taken, and knows which of them have yet to show
+// that they are of the job.
 //
-// A caller is unproven as long as all that he has said may have been heard elsewhere, or may be anybody's:
-// until his first message is whole, in a record that has opened where there is a key, and the coordinator has
-// taken him for it. Who is unproven has little time, and goes when there are too many.
+// A caller is unproven as long as all that it has said may have been heard elsewhere, or may come from any
+// program: until its first message is whole, in a record that has opened where there is a key, and the
+// coordinator has taken the caller for the job's. An unproven caller has little time, and goes when there are
+// too many.
 
-// UnprovenCalls says which of the connections that have not shown yet that they are of the job goes when
-// there are too many. Pure; owned by PortCalls. PyTorch's clients that never speak are not among them: they
-// call from a machine of the round, and do not begin as an agent does.
+// UnprovenCalls says which unproven connection goes when there are too many. Pure; owned by PortCalls.
+// PyTorch's clients that never speak are not among them: they call from a machine of the round, and do not
+// begin as an agent does.
 class UnprovenCalls {
   public:
     using Id = std::uint64_t;
@@ -75,14 +74,14 @@ class UnprovenCalls {
 
     explicit UnprovenCalls(std::size_t most = kMost) : most_(most) {}
 
-    // Adds a new one; any number may come of a source that is not told. The returned one has to go, and
-    // counts no longer: the oldest that has said nothing, else the oldest; of the same source where that has
-    // too many. `has_said` (may be empty) tells of one that would have to go as silent whether something has
-    // come of it that was not read yet.
+    // Adds a new call; any number may come of a source that is not told. Returns the call that has to go,
+    // which counts no longer: the oldest that has said nothing, else the oldest; of the same source where
+    // that has too many. `has_said` (may be empty) tells whether a call that would have to go as silent has
+    // sent bytes that were not read yet.
     std::optional<Id> add(Id id, const std::optional<boost::asio::ip::address>& source,
                           const std::function<bool(Id)>& has_said = {});
     void speaks(Id id);
-    // No effect on one that had to go.
+    // Removes a call; no effect on one that had to go.
     void remove(Id id);
 
     std::size_t size() const { return calls_.size(); }
@@ -100,17 +99,18 @@ class UnprovenCalls {
 
 class PortCall;
 
-// PortCalls counts them from then to their end, whoever serves them. Owned by PortService and by its calls;
-// on the port's thread, but for what PortCall says.
+// PortCalls counts connections from PortService's take() to their end, whatever serves them. Owned by
+// PortService and by its calls; used on the port's thread, but for what PortCall says.
 class PortCalls : public std::enable_shared_from_this<PortCalls> {
   public:
     static constexpr std::chrono::seconds kUnprovenTime{5};
-    // So many bytes of first messages may wait that are whole, and that the coordinator has yet to look at.
+    // kMaxWaitingBytes: bytes of whole first messages that may wait for the coordinator to look at them.
     static constexpr std::size_t kMaxWaitingBytes = std::size_t{16} << 20;
 
     PortCalls(boost::asio::any_io_executor executor, const ConnectionLimit& limit);
 
-    // Takes one more, perhaps in place of the one that has been silent longest; null: there are too many.
+    // Takes one more call, perhaps in place of the one that has been silent longest; null: there are too
+    // many.
     std::shared_ptr<PortCall> take();
     bool is_full() const { return !limit_.has_room(calls_.size() - going_); }
     std::optional<std::string> tell_full() { return limit_.tell_full(); }
@@ -120,11 +120,11 @@ class PortCalls : public std::enable_shared_from_this<PortCalls> {
     using Id = UnprovenCalls::Id;
     struct Call {
         std::optional<boost::asio::ip::address> source;
-        std::function<void()> close;       // as long as it is unproven
-        std::function<bool()> has_said{};  // as long as nothing of it was taken; may be empty
+        std::function<void()> close;       // as long as the call is unproven
+        std::function<bool()> has_said{};  // as long as nothing of the call was taken; may be empty
         std::optional<boost::asio::steady_timer> deadline{};  // as long as that
-        std::size_t waiting = 0;                              // bytes, see above
-        bool is_going = false;                                // it has made room
+        std::size_t waiting = 0;  // bytes of the first message, see kMaxWaitingBytes
+        bool is_going = false;    // the call has made room
     };
     struct Silent {
         std::function<void()> close;
@@ -147,7 +147,8 @@ class PortCalls : public std::enable_shared_from_this<PortCalls> {
     Id last_ = 0;
 };
 
-// PortCall is one connection's part of it, kept as long as its descriptor is open; it may end on any thread.
+// PortCall: one connection's part of PortCalls, kept as long as its descriptor is open; it may end on any
+// thread.
 class PortCall {
   public:
     PortCall(std::shared_ptr<PortCalls> calls, PortCalls::Id id) : calls_(std::move(calls)), id_(id) {}
@@ -155,20 +156,21 @@ class PortCall {
     PortCall(const PortCall&) = delete;
     PortCall& operator=(const PortCall&) = delete;
 
-    // He is unproven. `source`: nothing of one of our own user's, of whom any number may come. `close` is
-    // called when he has to go, `has_said` before that: whether there is something to read.
+    // Makes the caller unproven. `source`: nothing for processes of our own user, of which any number may
+    // come. `close` is called when the caller has to go; before that `has_said` tells whether there is
+    // something to read.
     void doubt(const std::optional<boost::asio::ip::address>& source, std::function<void()> close,
                std::function<bool()> has_said = {});
-    // He may say nothing as long as there is room. Both are called as above.
+    // Lets the caller say nothing as long as there is room. The functions are called as in doubt().
     void may_be_silent(std::function<void()> close, std::function<bool()> has_said);
     void speaks();
-    // He is not unproven any more, or is no agent.
+    // Ends the doubt: the caller is unproven no longer, or is no agent.
     void trust();
-    // His first message, of so many bytes, goes to the coordinator, and he need not go before it has been
-    // looked at; false: too many bytes wait for that.
+    // Returns whether the caller's first message, of `bytes` bytes, may go to the coordinator; the caller
+    // need not go before that has looked at it. False: too many bytes wait for the coordinator.
     bool is_put_forward(std::size_t bytes);
-    // Says, on any thread, what has come of it: a caller that was not taken is unproven again. `close` is
-    // called on the port's thread.
+    // Tells, on any thread, what has come of that message: a caller that was not taken is unproven again.
+    // `close` is called on the port's thread.
     void settle(bool is_taken, std::function<void()> close);
 
   private:
@@ -176,26 +178,26 @@ class PortCall {
     PortCalls::Id id_;
 };
 
-// AgentEntry is what has come of the first words of an agent, or of its door for workers: whether it has the
+// AgentEntry: what has come of the first words of an agent, or of its door for workers: whether it has the
 // job's key, where there is one, and then its first message.
 struct AgentEntry {
     bool is_open = false;
-    // Unsealed: of a door what its first record says, of an agent at least its first message.
+    // first_bytes: unsealed; of a door what its first record says, of an agent at least its first message.
     std::string first_bytes;
     std::optional<SealedRecords> records;  // of a sealed conversation, behind those
-    bool is_door = false;                  // it speaks for its workers to the store, see DoorHost
-    std::string why;  // it was turned away, for the user of this node; empty: it broke off
+    bool is_door = false;  // the agent's door speaks for its workers to the store, see DoorHost
+    std::string why;       // why it was turned away, for the user of this node; empty: it broke off
 };
 
-// They are called on its thread.
+// PortServiceEvents: called on the service's thread.
 struct PortServiceEvents {
-    // Hands over the connection of an agent that has said its first message, of this service's executor;
-    // `call` is kept as long as it is open, and told what has come of that message.
+    // on_agent hands over the connection of an agent that has said its first message, of this service's
+    // executor. `call` is kept as long as the connection is open, and is told what has come of that message.
     std::function<void(boost::asio::ip::tcp::socket socket, AgentEntry entry, std::shared_ptr<PortCall> call)>
         on_agent;
-    // Tells the user of this node something that he should know; each sentence once.
+    // on_remark tells the user of this node something that the user should know; each sentence once.
     std::function<void(const std::string& sentence)> on_remark;
-    // Tells those who audit, within RefusedCallers' bounds.
+    // on_refused tells auditors, within RefusedCallers' bounds.
     std::function<void(const RefusedCaller& caller)> on_refused;
 };
 
@@ -206,15 +208,15 @@ struct PortServiceOptions {
 
 class PortService {
   public:
-    // The listening sockets are of that executor.
+    // PortService takes listening sockets, and uses their executor.
     PortService(std::vector<boost::asio::ip::tcp::acceptor> acceptors, PortServiceOptions options,
                 PortServiceEvents events);
 
-    // Calls are taken from then on. Throws, by way of the executor, when a listener itself is broken.
+    // Takes calls from then on. Throws, by way of the executor, when a listener itself is broken.
     void start();
 
-    // The store is empty, as every round must find it, and open to these machines only; or, if workers go
-    // through doors, to the agents there, and to our own user's processes on this machine.
+    // Empties the store, as every round must find it, and opens it to these machines only. If workers go
+    // through doors, it opens to the agents there, and to our own user's processes on this machine.
     void begin_round(const std::vector<boost::asio::ip::address>& machines, bool through_doors);
     void admit(const std::vector<boost::asio::ip::address>& machines) { gate_.admit(machines); }
 
@@ -239,9 +241,9 @@ class PortService {
     PortServiceEvents events_;
     ConnectionOwners owners_;
     CallerGate gate_;
-    std::shared_ptr<PortCalls> calls_;  // some may outlive this service
+    std::shared_ptr<PortCalls> calls_;  // calls may outlive this service
     std::shared_ptr<StoreService> store_;
-    std::unordered_map<std::uint64_t, Door> doors_;  // to that
+    std::unordered_map<std::uint64_t, Door> doors_;  // doors to the store
     std::uint64_t last_door_ = 0;
     std::optional<SecretKey> key_;
 };

@@ -1,9 +1,9 @@
 // RendezvousServer serves the job's one port and its coordinator, on the node that hosts them.
 //
-// Two threads of its own: PortService's, which takes calls and serves the store, and CoordinatorService's; so
-// neither a busy store nor a busy launcher delays what the coordinator has to say. Created by the host's
-// agent, which joins without the port (call()). The socket is bound in the constructor and kept until the
-// end.
+// The server has two threads of its own: PortService's, which takes calls and serves the store, and
+// CoordinatorService's. A busy store or launcher cannot delay what the coordinator has to say. Created by the
+// host's agent, which joins without the port (call()). The socket is bound in the constructor and kept until
+// the end.
 //
 // Thread rules: constructor, destructor and the public functions on the owner's thread.
 #pragma once
@@ -39,49 +39,53 @@ struct RendezvousServerOptions {
     ListenPlan listen;       // the default: loopback only
     std::uint16_t port = 0;  // 0 takes one of `free_ports`
     FreePorts free_ports = {};
-    // Listening already, then the three above do not count.
+    // sockets: listening already; with them the three members above do not count.
     std::vector<OwnedDescriptor> sockets;
     CoordinatorOptions coordinator;
-    // Descriptors of this process that connections leave to others.
+    // spared_descriptors: descriptors of this process that connections leave to others.
     std::size_t spared_descriptors = 0;
-    // Other machines' agents must have it; nothing: none is asked for, and one that is shown is of no use.
+    // key: what agents on other machines must have. Nothing: none is asked for, and one that is shown is of
+    // no use.
     std::optional<SecretKey> key = {};
 };
 
-// They are called on the server's threads.
+// RendezvousServerEvents: called on the server's threads.
 struct RendezvousServerEvents {
     std::function<void()> on_over;     // once: the job is over and all agents have left
     std::function<void()> on_elected;  // once: see Coordinator::is_elected()
-    // See Coordinator::wish(). Told whenever that changes, and before anybody else hears of what changed it.
+    // on_wish: see Coordinator::wish(). Told whenever that changes, and before any other side hears of what
+    // changed it.
     std::function<void(const std::optional<RecordWish>& wish)> on_wish;
-    // Told whenever it changes, and before anybody else hears of what changed it.
+    // on_lease: told whenever the lease changes, and before any other side hears of what changed it.
     std::function<void(const RoundLease& lease)> on_lease;
-    // Something that the user of this node should know about the port; each sentence once.
+    // on_remark: something that the user of this node should know about the port; each sentence once.
     std::function<void(const std::string& sentence)> on_remark;
     std::function<void(const RefusedCaller& caller)> on_refused;  // as PortServiceEvents'
-    // Once: something that nobody expected, in these words. It serves on, but the job should end.
+    // on_failed: once: an unexpected error, in these words. The server goes on, but the job should end.
     std::function<void(const std::string& what)> on_failed;
 };
 
-// RoundNews tells of a round that begins, or of more agents in one that has.
+// RoundNews: a round that begins, or more agents in one that has begun.
 struct RoundNews {
     bool is_new = false;
     std::vector<boost::asio::ip::address> machines;  // of the agents that are told
-    bool through_doors = false;                      // their workers come to the store by way of them
+    bool through_doors = false;                      // their workers come to the store through them
 };
 
-// Agents are about to hear that a round begins, and wait until `done` is called, on the coordinator's thread.
+// RoundAnnouncer: called before agents hear that a round begins; they wait until `done` is called, on the
+// coordinator's thread.
 using RoundAnnouncer = std::function<void(const RoundNews& news, std::function<void()> done)>;
 
-// CoordinatorService is the Asio shell around the Coordinator: it has its agents' connections, its deadlines,
-// and the order in which others hear of what it decides.
+// CoordinatorService is the Asio shell around the Coordinator: it has the agents' connections, the deadlines,
+// and the order in which others hear of what the coordinator decides.
 //
-// Owned by RendezvousServer: everything on the thread that runs the executor, or while nobody runs it.
+// RendezvousServer owns it; all functions are called on the thread that runs the executor, or while no thread
+// runs it.
 class CoordinatorService {
   public:
-    // Bytes waiting to be written to one agent; a slower one is dropped.
+    // kMaxPendingBytes: bytes waiting to be written to one agent; a slower one is dropped.
     static constexpr std::size_t kMaxPendingBytes = 4 * 1024 * 1024;
-    // Agents at one time; more are closed at once.
+    // kMaxConversations: agents at one time; more are closed at once.
     static constexpr std::size_t kMaxConversations = 65'536;
 
     CoordinatorService(boost::asio::io_context& context, const CoordinatorOptions& options,
@@ -91,15 +95,15 @@ class CoordinatorService {
     CoordinatorService(const CoordinatorService&) = delete;
     CoordinatorService& operator=(const CoordinatorService&) = delete;
 
-    // Serves an agent on another machine, or of another process: its connection, of this executor, and what
-    // it has said.
+    // Serves an agent on another machine, or of another process. `socket` is its connection, of this
+    // executor, and `entry` what it has said.
     void serve(boost::asio::ip::tcp::socket socket, AgentEntry entry, std::shared_ptr<PortCall> call);
     // Serves the host's own agent.
     void serve_own(std::shared_ptr<ControlChannel> channel);
 
     void learn(const RecordNews& news);
 
-    // Tells, to any thread, whether `on_over` was called, or is about to be.
+    // Returns, on any thread, whether `on_over` was called, or is about to be.
     bool is_over() const { return is_over_; }
 
   private:
@@ -107,10 +111,10 @@ class CoordinatorService {
     struct Conversation {
         std::shared_ptr<ControlChannel> channel;
         bool is_own = false;                             // of the host's agent
-        std::vector<boost::asio::ip::address> machines;  // addresses of the one where the agent is
+        std::vector<boost::asio::ip::address> machines;  // addresses of the agent's machine
     };
 
-    // A conversation without a call is that of the host's own agent.
+    // Holds one conversation; without a call it is that of the host's own agent.
     boost::asio::awaitable<void> converse(std::shared_ptr<ControlChannel> channel,
                                           std::optional<boost::asio::ip::address> remote,
                                           std::shared_ptr<PortCall> call);
@@ -136,8 +140,8 @@ class CoordinatorService {
     std::atomic<bool> is_over_ = false;
     RoundLease lease_;
     std::optional<int> announced_;   // the last round that agents were told of
-    int unready_ = 0;                // rounds, or parts of one, of which they will be told when all is ready
-    Coordinator::Outbox held_back_;  // meanwhile
+    int unready_ = 0;                // rounds, or parts of one, that agents hear of when all is ready
+    Coordinator::Outbox held_back_;  // what agents are told then
     std::unordered_map<ConnectionId, Conversation> conversations_;
     ConnectionId last_id_ = 0;
 };
@@ -152,13 +156,13 @@ class RendezvousServer {
 
     std::uint16_t port() const { return own_endpoint_.port; }
 
-    // Says where this machine's own processes reach it: on loopback where that is possible.
+    // Returns where this machine's own processes reach the server: on loopback where that is possible.
     const Endpoint& own_endpoint() const { return own_endpoint_; }
 
-    // Tells whether `on_over` was called, or is about to be.
+    // Returns whether `on_over` was called, or is about to be.
     bool is_over() const { return coordinator_.is_over(); }
 
-    // The host's agent says what has come of the wish.
+    // Passes on what has come of the wish, as the host's agent says.
     void learn(const RecordNews& news);
 
     // Opens a conversation of the host's own agent with the coordinator; used on `agent`. The executor must
@@ -172,7 +176,8 @@ class RendezvousServer {
 
     boost::asio::io_context port_context_{1};
     boost::asio::io_context control_context_{1};
-    // An agent may come when nobody else is there, and nothing is awaited.
+    // control_work_ keeps the context running: an agent may come when no other is there, and nothing is
+    // awaited.
     boost::asio::executor_work_guard<boost::asio::io_context::executor_type> control_work_ =
         boost::asio::make_work_guard(control_context_);
     Endpoint own_endpoint_;
