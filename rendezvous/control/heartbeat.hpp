@@ -74,9 +74,9 @@ struct HeartbeatTerms {
     static constexpr std::chrono::seconds kSilenceWithout{10};
 
     // Returns the silence after which the system itself ends a connection. With heartbeats that is left to
-    // them, and a connection that comes back in time shall still be there. The system notices only an agent
-    // that is excused, and no later than all agents have had to notice the loss of this coordinator
-    // (all_have_noticed()), for which another coordinator that takes the job over waits.
+    // them, since a connection that comes back in time shall still be there. Only an agent that is excused is
+    // noticed by the system, within the time for which a coordinator that takes the job over waits
+    // (all_have_noticed()).
     std::chrono::milliseconds connection_silence() const {
         return limit.count() > 0 ? all_have_noticed() : kSilenceWithout;
     }
@@ -120,8 +120,8 @@ class HeartbeatWatch {
     };
 
     // Gives the agents the time again by which this call is late (`late`). Call it before any message of the
-    // agents is taken in. A caller that is much too late stood still itself and asked nothing: then a
-    // question to all agents, excused ones too, is due now, and everything is in doubt.
+    // agents is taken in. A caller that is much too late stood still itself and asked nothing. All agents,
+    // excused ones too, are to be asked now then, and all is in doubt.
     void look(TimePoint now, TimePoint::duration late);
     void look(TimePoint now) { look(now, now - next_deadline().value_or(now)); }
 
@@ -213,9 +213,9 @@ class HeartbeatLease {
     void resume(TimePoint now);
     bool is_suspended() const { return suspended_; }
 
-    // Ends the suspension: the agent has started its workers, and gives that sign. The lease that it had
-    // still holds, and is not longer, since a coordinator that would take the job over counts from then. Only
-    // where the start took longer does the lease begin anew: the agent was excused by this coordinator.
+    // Ends the suspension: the agent has started its workers, and gives that sign. The lease still ends when
+    // it did, since a coordinator that would take the job over counts from then. If the start took longer, it
+    // begins anew: this coordinator has excused the agent.
     void started(TimePoint now);
 
     // Notes that the other machine has received all answers until now. For an agent that asks that says

@@ -47,7 +47,7 @@ inline namespace job {
 // try. But the row goes on: if the same failure comes again there, on another node, the program is at fault.
 //
 // A row of the same failure begins anew with another failure, with one that is not the program's (it has no
-// signature), and with one after which the progress file had changed: training that got on and then crashed
+// signature), and with one after which the progress file had changed. Training that got on and then crashed
 // at its old place is worth another round. A round that lasted does not break the row, for a program may need
 // its time to reach the place where it always dies.
 class RestartPolicy {
@@ -109,7 +109,7 @@ class Aftermath {
     using TimePoint = std::chrono::steady_clock::time_point;
 
     // kKillTime: how long workers may take to die once their agent is dead. A lost node's grace is never
-    // shorter, so that workers killed at its end are gone.
+    // shorter.
     static constexpr std::chrono::seconds kKillTime{1};
     // kGuardianTime: how long before the end of that grace a guardian kills workers that its agent has not
     // killed.
@@ -138,8 +138,8 @@ class Aftermath {
     // Returns whether another round could begin: the least number of nodes is there, and at least one has
     // workers.
     bool has_enough(const JobNodes& nodes) const;
-    // Returns whether the round that runs may end for a node that comes. No round may that some nodes are
-    // done with.
+    // Returns whether the round that runs may end for a node that comes. A round that some nodes are done
+    // with may not.
     bool can_grow(const JobNodes& nodes) const;
 
     // Returns why the machine is left out; nullptr where it is not. A machine of which another node takes

@@ -12,9 +12,9 @@
 // The class moves through the table and carries each action out with them.
 //
 // A single caller on one thread (RendezvousServer, or a simulated network in tests) drives the coordinator.
-// The caller hands over each message with the connection it came from, tells of closed connections, and calls
-// tick() at next_deadline(). The coordinator never blocks, reads no clock, and knows nothing of sockets,
-// workers or grace periods.
+// The caller hands over each message with its connection, tells of closed connections, and calls tick() at
+// next_deadline(). The coordinator never blocks, reads no clock, and knows nothing of sockets, workers or
+// grace periods.
 #pragma once
 
 #include <chrono>
@@ -58,7 +58,6 @@ class Coordinator {
     // kStandstill: a caller that looks at its clock so much later than due stood still. With heartbeats it is
     // their limit instead.
     static constexpr std::chrono::seconds kStandstill{5};
-    // kKillTime: see Aftermath.
     static constexpr std::chrono::seconds kKillTime = Aftermath::kKillTime;
 
     Coordinator(CoordinatorOptions options, TimePoint now);

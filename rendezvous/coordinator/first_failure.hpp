@@ -27,9 +27,8 @@
 namespace ddprun {
 inline namespace job {
 
-// FailureReason finds the reason of a failure above its frames, memory map or legend, as Java, Go, Rust,
-// PyTorch's watchdog or a sanitizer print it: the first lines of the last block that looks like a failure.
-// Pure.
+// FailureReason finds the reason of a failure: the first lines of the last block that looks like one. Java,
+// Go, Rust, PyTorch's watchdog and sanitizers print the reason above frames, a memory map or a legend. Pure.
 class FailureReason {
   public:
     static constexpr std::size_t kMaxLines = 4;

@@ -1,6 +1,5 @@
-// Elasticity, RestartOptions and ExitWaitOptions are what node 0's user says about a job's rounds: by how
-// many nodes it may run, when another round follows, and how long ranks may outlast others. Plain values;
-// node 0's count.
+// Elasticity, RestartOptions and ExitWaitOptions are what node 0's user says about a job's rounds: their
+// nodes, when another one follows, and how long ranks may outlast others. Plain values; node 0's count.
 #pragma once
 
 #include <chrono>

@@ -28,7 +28,7 @@
 namespace ddprun {
 inline namespace job {
 
-// Takeover: the job as the agents know it that follow a coordinator which takes it over.
+// Takeover: the job as known to the agents that follow a coordinator which takes it over.
 struct Takeover {
     std::vector<FollowerSeat> seats;
     RoundHistory history;
@@ -68,11 +68,11 @@ class Leadership {
     void remove_follower(ConnectionId connection) { votes_.erase(connection); }
     // Returns true once all members that may live follow.
     bool note_follower(const JobNode& node, const Follow& follow, const JobNodes& nodes);
-    // Returns nothing if enough follow when the time is over; else why they are not.
+    // Returns nothing if enough agents follow, else why that is no job. Called when the time is over.
     std::optional<std::string> why_not_elected(const JobNodes& nodes) const;
     // Takes the job over for this coordinator with the agents that follow.
     Takeover take_over(const JobNodes& nodes, TimePoint now);
-    // Notes that members that do not follow may be alive; `nodes` are all members.
+    // Notes which members do not follow, and may be alive; `nodes` are all members.
     void note_missing(const JobNodes& nodes);
     // Returns true, once, if another round follows, as the coordinator before this one has decided.
     bool take_decision() { return std::exchange(was_decided_, false); }

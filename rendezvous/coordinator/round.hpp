@@ -56,7 +56,7 @@ class ExitWait {
     // Returns when nodes have to be asked, or are no longer waited for.
     std::optional<TimePoint> deadline() const { return deadline_; }
     bool is_due(TimePoint now) const { return deadline_ && now >= *deadline_; }
-    // Begins the whole time anew, since no rank had any while the machine stood still.
+    // Begins the time anew, since no rank had any while the machine stood still.
     void begin_again(TimePoint now) {
         if (deadline_)
             deadline_ = now + (is_asking() ? std::chrono::milliseconds(kAnswerTimeout) : options_->wait);

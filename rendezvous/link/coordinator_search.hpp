@@ -118,8 +118,8 @@ class HostLease {
     RoundLease last_;
 };
 
-// LeaderSearchSteps: what a search has its link do. lose(), pass_over() and go_on() call none of them
-// directly, so that the link may call these from a callback of the connection that a step ends.
+// LeaderSearchSteps: what a search has its link do. lose(), pass_over() and go_on() call none of the steps
+// directly: the link may call them from a callback of the connection that a step ends.
 struct LeaderSearchSteps {
     // hang_up ends the connection. Returns true if agents that followed this agent's own coordinator are
     // being told that it has come to nothing; step() is called when they were told.

@@ -97,14 +97,14 @@ BOOST_DESCRIBE_STRUCT(RoundRecord, (), (job_id, epoch, round, host, pid))
 // RecordWish: what a coordinator wants to be recorded.
 struct RecordWish {
     RoundRecord record;
-    // renew_until: until when the record may be begun anew where nothing is recorded, or by another
+    // renew_until: until when the record may be begun anew where there is none, or one of another
     // coordinator. Nothing: never, because a member that was lost may lead the job by now.
     std::optional<std::chrono::steady_clock::time_point> renew_until;
 
     bool operator==(const RecordWish&) const = default;
 };
 
-// RecordNews: what has come of that.
+// RecordNews: what has come of a RecordWish.
 struct RecordNews {
     enum class Kind {
         recorded,

@@ -23,8 +23,8 @@ struct NodeClaim {
 
 // Returns the nodes' numbers. `nodes` are given in the order of their arrival; their own numbers differ and
 // are below their count. A node that has a number keeps it. The others take what is left: first the node that
-// hosts the coordinator, then those of a list of hosts in its order, then by host name in natural order, then
-// in the order of arrival.
+// hosts the coordinator, then those of a list of hosts in its order. The rest follow by host name in natural
+// order, then in the order of arrival.
 std::vector<int> number_nodes(const std::vector<NodeClaim>& nodes);
 
 // Returns the indices of texts about ranks, such as a switch's path, in their natural order. Empty texts come

@@ -37,8 +37,8 @@ inline namespace job {
 
 // Runs `context` on a thread until it is stopped or has nothing left to do, whatever its handlers throw (an
 // allocation that failed, a listener that broke). A failed handler must not take the launcher with it, or the
-// workers would be killed without a word. on_failed is called on that thread, with what went wrong, the first
-// time that something escapes from a handler. The others are served all the same, so that the owner can end
+// workers would be killed without a word. The first time that something escapes from a handler, on_failed is
+// called on that thread with what went wrong. The others are served all the same, so that the owner can end
 // the job in order. Throws as start_without_signals does.
 inline std::thread start_serving(boost::asio::io_context& context,
                                  std::function<void(const std::string& what)> on_failed) {
@@ -58,9 +58,9 @@ inline std::thread start_serving(boost::asio::io_context& context,
 // that they are of the job.
 //
 // A caller is unproven as long as all that it has said may have been heard elsewhere, or may come from any
-// program: until its first message is whole, in a record that has opened where there is a key, and the
-// coordinator has taken the caller for the job's. An unproven caller has little time, and goes when there are
-// too many.
+// program. The doubt ends when its first message is whole, in a record that has opened where there is a key,
+// and the coordinator has taken the caller for the job's. An unproven caller has little time, and goes when
+// there are too many.
 
 // UnprovenCalls says which unproven connection goes when there are too many. Pure; owned by PortCalls.
 // PyTorch's clients that never speak are not among them: they call from a machine of the round, and do not
@@ -178,8 +178,8 @@ class PortCall {
     PortCalls::Id id_;
 };
 
-// AgentEntry: what has come of the first words of an agent, or of its door for workers: whether it has the
-// job's key, where there is one, and then its first message.
+// AgentEntry: what an agent, or its door for workers, has shown by its first words: whether it has the job's
+// key, if there is one, and then its first message.
 struct AgentEntry {
     bool is_open = false;
     // first_bytes: unsealed; of a door what its first record says, of an agent at least its first message.
