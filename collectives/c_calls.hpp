@@ -1,4 +1,5 @@
-// CCalls: what the sources of the C interface share: its handles, and how exceptions become codes.
+// ddprun_communicator, ddprun_work, ddprun_buffer and guarded(): the handles of the C interface, and how
+// exceptions become its codes. Shared by its sources.
 #pragma once
 
 #include <exception>
@@ -27,20 +28,20 @@ struct LastError {
     std::vector<int> culprits;
 };
 
-// The calling thread's.
+// Returns the calling thread's LastError.
 inline LastError& last_error() {
     thread_local LastError error;
     return error;
 }
 
-// Remembers what failed with `code`, for the thread to ask about. Returns its number.
+// Remembers what failed with `code`, for the calling thread to ask about. Returns the code's number in C.
 inline int remember(CollectiveErrorCode code, const char* text, const std::vector<int>& culprits) noexcept {
     LastError& last = last_error();
     try {
         last.culprits = culprits;
         last.text = text;
     } catch (const std::bad_alloc&) {
-        // Fits without an allocation.
+        // The text fits without an allocation.
         last.text = "out of memory";
     }
     return static_cast<int>(code) + 1;

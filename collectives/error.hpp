@@ -17,18 +17,18 @@ enum class CollectiveErrorCode {
                        // where most do not (a call too many)
     peer_died,         // a rank's process ended, or its machine is gone, without leaving in order
     peer_left,         // a rank destroyed its communicator, or called exit(), while others still needed it
-    aborted,           // a rank called abort(); culprits names it
+    aborted,           // a rank called abort(); the culprit is that rank
     mismatch,          // ranks called different operations, the same with different arguments, or one call
                        // too many; culprits are those that did something else than most, or all
     system,            // the operating system or the store refused; the text says what
 };
 
-// "timed_out" and so on.
+// Returns "timed_out" and so on.
 std::string_view name_of(CollectiveErrorCode code) noexcept;
 
-// Everything but invalid_argument ends the communicator on all ranks: data of the call is undefined, every
-// later call fails at once with the same error, and all ranks that can still be told get the same code and
-// culprits.
+// CollectiveError: how an operation failed. Every code but invalid_argument ends the communicator on all
+// ranks: data of the call is undefined, and every later call fails at once with the same error. All ranks
+// that can still be told get the same code and culprits.
 class CollectiveError : public std::runtime_error {
   public:
     CollectiveError(CollectiveErrorCode code, const std::string& what, std::vector<int> culprits = {},
@@ -36,14 +36,15 @@ class CollectiveError : public std::runtime_error {
 
     CollectiveErrorCode code() const noexcept;
 
-    // The ranks the error is about: dead, gone, late, or in disagreement. Ascending; empty when no rank is to
-    // blame.
+    // Returns the ranks that the error is about: dead, gone, late, or in disagreement. Ascending; empty when
+    // no rank is to blame.
     const std::vector<int>& culprits() const noexcept;
 
-    // The call of this rank that failed ("all_reduce"; "join" while the communicator is made), and its
-    // number: the collectives of a communicator are counted from 1, send and recv carry the number of the
-    // collective before them.
+    // Returns the name of this rank's call that failed: "all_reduce", or "join" while the communicator is
+    // made.
     const std::string& operation() const noexcept;
+    // Returns the number of that call. The collectives of a communicator are counted from 1; send and recv
+    // carry the number of the collective before them.
     std::uint64_t sequence() const noexcept;
 
   private:

@@ -1,10 +1,10 @@
 // Float16 and BFloat16: the two 16-bit floating-point types as storage, with conversions. Public; standard
 // library only.
 //
-// They hold values and convert; arithmetic is done in float. Conversion from float rounds to nearest, ties to
-// even; what is too large becomes infinity; subnormals are kept, both ways; a NaN keeps its sign and the
-// upper bits of its payload and becomes quiet. Conversion to float is exact. Equality compares values, as of
-// floats.
+// The two types hold values and convert; arithmetic is done in float. Conversion from float rounds to
+// nearest, ties to even. Values that are too large become infinity; subnormals are kept, both ways; a NaN
+// keeps its sign and the upper bits of its payload and becomes quiet. Conversion to float is exact. Equality
+// compares values, as of floats.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 #pragma GCC visibility push(default)
 namespace ddprun {
 
-// IEEE 754 binary16: 1 sign, 5 exponent and 10 fraction bits.
+// Float16: IEEE 754 binary16: 1 sign, 5 exponent and 10 fraction bits.
 struct Float16 {
     std::uint16_t bits = 0;
 
@@ -48,7 +48,7 @@ struct Float16 {
         const auto whole = std::bit_cast<std::uint32_t>(value);
         const std::uint32_t sign = (whole >> 16) & 0x8000U;
         const std::uint32_t size = whole & 0x7fffffffU;
-        // Adding 0.5 leaves just the bits of a subnormal, rounded by the addition itself.
+        // The sum with 0.5 has just the bits of a subnormal, rounded by the addition itself.
         const float sum = std::bit_cast<float>(size) + 0.5F;
         const std::uint32_t subnormal =
             std::bit_cast<std::uint32_t>(sum) - std::bit_cast<std::uint32_t>(0.5F);
@@ -62,7 +62,7 @@ struct Float16 {
     }
 };
 
-// The upper half of an IEEE 754 binary32: 1 sign, 8 exponent and 7 fraction bits.
+// BFloat16: the upper half of an IEEE 754 binary32: 1 sign, 8 exponent and 7 fraction bits.
 struct BFloat16 {
     std::uint16_t bits = 0;
 

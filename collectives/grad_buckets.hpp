@@ -13,11 +13,11 @@
 //
 // To accumulate over several batches, add to gradient(i) and call mark_ready only in the last of them.
 //
-// Every rank makes one with the same sizes and options; ranks that disagree get a `mismatch`. Gradients may
-// become ready in any order; buckets are reduced in the same order on all ranks. Between mark_ready(i) and
-// wait_all() gradient(i) must not be touched. One thread at a time, the one that uses the communicator; the
-// communicator may be used for other things, too, by all ranks alike, and must stay where it is and outlive
-// this object.
+// Every rank makes a GradBuckets with the same sizes and options; ranks that disagree get a `mismatch`.
+// Gradients may become ready in any order; buckets are reduced in the same order on all ranks. Between
+// mark_ready(i) and wait_all() gradient(i) must not be touched. An object is for one thread at a time, the
+// one that uses the communicator. The communicator may be used for other things, too, by all ranks alike; it
+// must stay where it is and outlive the object.
 #pragma once
 
 #include <cstddef>
@@ -30,19 +30,20 @@
 #pragma GCC visibility push(default)
 namespace ddprun {
 
-// The bucket plan says which gradients are reduced together, and when a bucket's turn comes. Pure.
+// plan_buckets() says which gradients are reduced together, BucketTurns when a bucket's turn comes. Pure.
 //
 // The backward pass makes gradients from the last parameter to the first, so buckets are filled in that
-// order, and the first to be full is small, so that communication begins early. Every rank starts its buckets
-// in the same order, whatever the order in which its gradients become ready. Source of both: PyTorch's
+// order; the first to be full is small, so that communication begins early. Every rank starts its buckets in
+// the same order, whatever the order in which its gradients become ready. Source of both ideas: PyTorch's
 // DistributedDataParallel (S. Li et al., "PyTorch Distributed", VLDB 2020).
 
-// All gradients lie one after the other in the order of the parameters; a bucket is a range of them.
+// BucketPlan: which parameters each bucket has. All gradients lie one after the other in the order of the
+// parameters; a bucket is a range of them.
 struct BucketPlan {
     struct Bucket {
         std::size_t first = 0;  // parameters [first, end)
         std::size_t end = 0;
-        std::size_t offset = 0;  // of its first element
+        std::size_t offset = 0;  // of the bucket's first element, in elements
         std::size_t size = 0;    // elements
     };
 
@@ -54,23 +55,23 @@ struct BucketPlan {
     std::size_t elements() const noexcept { return offsets.back(); }
 };
 
-// A bucket takes parameters until it has `first_limit` elements, the second and later ones `limit`; at least
-// one parameter each. Limits are at least 1.
+// Makes a plan: a bucket takes parameters until it has `first_limit` elements, the second and later ones
+// `limit`; at least one parameter each. Limits are at least 1.
 BucketPlan plan_buckets(std::span<const std::size_t> sizes, std::size_t first_limit, std::size_t limit);
 
-// Which gradients of one step are ready, and which buckets may begin.
+// BucketTurns: which gradients of one step are ready, and which buckets may begin.
 class BucketTurns {
   public:
     // Borrows the plan.
     explicit BucketTurns(const BucketPlan& plan);
 
-    // False if it is ready already.
+    // Returns false if the parameter is ready already.
     bool mark_ready(std::size_t parameter);
-    // The next bucket that is ready and whose turn it is; plan.buckets.size() when there is none. Each is
-    // given once in a step.
+    // Returns the next bucket, in the plan's order, if it is ready; else plan.buckets.size(). Each bucket is
+    // returned once in a step.
     std::size_t take_next();
     bool all_taken() const noexcept { return next_ == missing_.size(); }
-    // Parameters that are not ready, ascending, `most` at most.
+    // Returns the parameters that are not ready, ascending, `most` at most.
     std::vector<std::size_t> not_ready(std::size_t most) const;
     // Begins the next step.
     void reset();
@@ -82,38 +83,40 @@ class BucketTurns {
     std::size_t next_ = 0;
 };
 
-// Its name where it concerns gradients.
+// GradCompression: the name of Compression where it concerns gradients.
 using GradCompression = Compression;
 
 struct GradBucketsOptions {
-    // A bucket is closed when it has that many bytes of gradients.
+    // first_bucket_bytes: when the first bucket has that many bytes of gradients, it is closed; later ones at
+    // bucket_bytes.
     std::size_t first_bucket_bytes = std::size_t{1} << 20;
     std::size_t bucket_bytes = std::size_t{25} << 20;
     Compression compression = Compression::none;  // of what travels between hosts; of float only
     bool average = true;                          // else the sum
 };
 
-// T is float or double.
+// GradBuckets: T is float or double.
 template <class T>
 class GradBuckets {
   public:
     // Throws invalid_argument for a bucket size of 0, or compression of doubles; and what
-    // Communicator::allocate() throws, from where the gradients' memory comes.
+    // Communicator::allocate() throws, which gives the gradients' memory.
     GradBuckets(Communicator& communicator, std::span<const std::size_t> sizes,
                 const GradBucketsOptions& options = {});
     GradBuckets(const GradBuckets&) = delete;
     GradBuckets& operator=(const GradBuckets&) = delete;
-    // Waits for what it has started.
+    // Waits for the reductions that were started.
     ~GradBuckets();
 
-    // Returns where parameter i's gradient is: zeros at first, kept from step to step.
+    // Returns where the parameter's gradient is: zeros at first, kept from step to step.
     std::span<T> gradient(std::size_t parameter);
-    // All of them, one after the other in the order of the parameters.
+    // Returns all gradients, one after the other in the order of the parameters.
     std::span<T> gradients() { return gradients_.span(); }
     std::size_t parameters() const noexcept { return plan_.parameters(); }
     std::size_t buckets() const noexcept { return plan_.buckets.size(); }
 
-    // Throws invalid_argument for a parameter that is not there or is ready already.
+    // Marks a gradient as ready, and starts the buckets that become full. Throws invalid_argument for a
+    // parameter that is not there or is ready already.
     void mark_ready(std::size_t parameter);
     // Returns when all gradients are reduced, and begins the next step. Throws invalid_argument, naming some,
     // while gradients are missing, and the CollectiveError of a reduction that failed.
@@ -124,7 +127,7 @@ class GradBuckets {
     void require_own_process() const;
 
     Communicator& communicator_;
-    const std::uint32_t process_;  // whose it is
+    const std::uint32_t process_;  // the process that made this object
     GradBucketsOptions options_;
     BucketPlan plan_;
     BucketTurns turns_;

@@ -8,16 +8,17 @@
 //   group.recv(std::span(theirs), left);
 //   group.run();                                            // returns when both are through
 //
-// As ncclGroupStart and ncclGroupEnd around ncclSend and ncclRecv, and MPI_Sendrecv with any number of peers:
+// A group is like ncclGroupStart and ncclGroupEnd around ncclSend and ncclRecv, and like MPI_Sendrecv with
+// any number of peers:
 // - All transfers of a group make progress at the same time, so no order of adding them can make the group
 //   wait for itself.
 // - Between two ranks, the i-th send of one is what the i-th receive of the other gets, in the order in which
-//   they were added, of the same type and size. It does not matter to the peer whether a transfer is in a
-//   group, in a group with others, or a plain send or recv.
+//   they were added, of the same type and size. The peer may have its transfer in a group, in a group with
+//   others, or as a plain send or recv.
 // - A group takes its place among the operations of its communicator as one operation, with one
-//   operation_timeout. Nothing is sent before that.
+//   operation_timeout. Nothing is sent before its turn.
 //
-// An object belongs to one thread at a time; several may be filled at the same time.
+// An object belongs to one thread at a time; several groups may be filled at the same time.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +39,7 @@ namespace ddprun {
 
 #pragma GCC visibility push(default)
 
-// The most transfers in one group.
+// kMaxGroupTransfers: the most transfers in one group.
 inline constexpr std::size_t kMaxGroupTransfers = 65'536;
 
 class Group {
@@ -47,11 +48,12 @@ class Group {
     explicit Group(Communicator& communicator) noexcept;
     Group(Group&&) noexcept;
     Group& operator=(Group&&) noexcept;
-    // Lets go of what was added and not run: that is told to nobody. It does not run it, because what goes
-    // wrong could not be thrown, and because a group that is being left by an exception is often half full.
+    // Drops what was added and not run; no other rank hears of it. The destructor does not run the group,
+    // because it could not throw what goes wrong, and because a group that an exception destroys is often
+    // half full.
     ~Group();
 
-    // Add a transfer to or from another rank; arguments as of Communicator's send and recv. Throw
+    // Adds a transfer to or from another rank; arguments as of Communicator's send and recv. Throws
     // invalid_argument as those do, and for more than kMaxGroupTransfers; the group is as before then.
     template <class T, std::size_t N>
     requires Element<std::remove_const_t<T>>
@@ -65,25 +67,25 @@ class Group {
     void send(const void* data, std::size_t count, DataType type, int peer);
     void recv(void* data, std::size_t count, DataType type, int peer);
 
-    // Transfers that were added.
+    // Returns the number of transfers that were added.
     std::size_t size() const noexcept;
     bool empty() const noexcept { return size() == 0; }
 
-    // Carries out what was added, and returns when this rank's part of all of it is done: what was received
-    // is there, and what is sent may be changed again. However it ends, the group is empty then and may be
+    // Carries out what was added, and returns when this rank's part of all transfers is done: received data
+    // is there, and sent data may be changed again. However run() ends, the group is empty then and may be
     // filled anew. An empty group does nothing. Throws as every operation does (communicator.hpp), and
-    // invalid_argument if memory to receive into overlaps any other of the group's; memory that is only sent
-    // may be sent several times.
+    // invalid_argument if memory to receive into overlaps any other memory of the group; memory that is only
+    // sent may be sent several times.
     void run();
-    // The same as Communicator::async() does it: the buffers must stay until the Work has ended; the object
-    // is empty at once. Throws invalid_argument; all else goes to the Work.
+    // Starts what was added, as Communicator::async() does: the buffers must stay until the Work has ended;
+    // the group is empty at once. Throws invalid_argument; any other error goes to the Work.
     Work start(void* stream = nullptr);
-    // The same as run() without exceptions; see Communicator::attempt().
+    // Carries out what was added, as run() does, without exceptions; see Communicator::attempt().
     Status attempt() noexcept;
 
   private:
     void add(const OperationRequest& request);
-    // All that was added, as one task.
+    // Returns all that was added, as one task.
     Task take();
 
     Communicator* communicator_;

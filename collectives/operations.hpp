@@ -1,9 +1,9 @@
 // Operations: everything that ranks do together, in the forms in which programs ask for it. Public; standard
 // library only.
 //
-// Self says when it is done, and how a program learns of errors: Communicator returns nothing, when this
-// rank's part is done, and throws; AttemptedOperations returns a Status then; AsyncOperations returns a Work
-// at once. Buffers, counts, in-place use and errors: see communicator.hpp.
+// Self decides when a call returns and how a program learns of errors. Communicator returns nothing, when
+// this rank's part is done, and throws. AttemptedOperations returns a Status then. AsyncOperations returns a
+// Work at once. Buffers, counts, in-place use and errors: see communicator.hpp.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +19,18 @@ namespace ddprun {
 template <class Self, class Result>
 class Operations {
   public:
-    // Reductions take a ReduceOp, or premul_sum(scalar); invalid_argument where the operation has no meaning
-    // for the type.
+    // Reduces: data[i] of every rank becomes the reduction over all ranks' data[i].
     //
-    // data[i] of every rank becomes the reduction over all ranks' data[i]. `compression` halves what f32
-    // sends between hosts; the same on all ranks.
+    // All reductions take a ReduceOp, or premul_sum(scalar); an operation that has no meaning for the type is
+    // an invalid_argument. `compression` halves what f32 sends between hosts; all ranks give the same.
     template <Element T, std::size_t N>
     Result all_reduce(std::span<T, N> data, const Reduction& op,
                       Compression compression = Compression::none) {
         return all_reduce(data.data(), data.data(), data.size(), data_type_of<T>(), op, compression);
     }
 
-    // The same of several buffers as one operation, all ranks' of the same sizes: small ones share a meeting
-    // of the ranks, large ones are reduced where they lie. Not on GPUs.
+    // Reduces several buffers in place as one operation; their sizes are the same on all ranks. Small buffers
+    // share one meeting of the ranks, large ones are reduced where they lie. Not on GPUs.
     template <Element T>
     Result all_reduce(const std::vector<std::span<T>>& data, const Reduction& op) {
         const std::vector<Part> parts = parts_of(data);
@@ -41,7 +40,7 @@ class Operations {
         return self().submit(request);
     }
 
-    // The same from `in` to `out`, of equal sizes.
+    // Reduces from `in` to `out`, of equal sizes.
     template <Element T, std::size_t N>
     Result all_reduce(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, const Reduction& op,
                       Compression compression = Compression::none) {
@@ -49,22 +48,22 @@ class Operations {
                               -1, sizes(in, out), compression});
     }
 
-    // data of every rank becomes the root's.
+    // Copies the root's `data` to every rank's.
     template <Element T, std::size_t N>
     Result broadcast(std::span<T, N> data, int root) {
         return broadcast(data.data(), data.size(), data_type_of<T>(), root);
     }
 
-    // out, world_size() times as long as `in`, becomes all ranks' `in` in rank order. In place when `in` is
-    // this rank's part of `out`.
+    // Gathers all ranks' `in`, in rank order, in every rank's `out`, which is world_size() times as long as
+    // `in`. In place when `in` is this rank's part of `out`.
     template <Element T, std::size_t N>
     Result all_gather(std::span<const std::type_identity_t<T>> in, std::span<T, N> out) {
         return self().submit({Operation::all_gather, in.data(), out.data(), in.size(), data_type_of<T>(),
                               ReduceOp::sum, -1, sizes(in, out)});
     }
 
-    // `in`, world_size() times as long as `out`, is reduced over all ranks; out becomes this rank's part of
-    // the result. In place when `out` is this rank's part of `in`.
+    // Reduces `in`, which is world_size() times as long as `out`, over all ranks; `out` becomes this rank's
+    // part of the result. In place when `out` is this rank's part of `in`.
     template <Element T, std::size_t N>
     Result reduce_scatter(std::span<const std::type_identity_t<T>> in, std::span<T, N> out,
                           const Reduction& op) {
@@ -72,8 +71,8 @@ class Operations {
                               op, -1, sizes(in, out)});
     }
 
-    // out of the root becomes the reduction over all ranks' `in`, of equal sizes; the other ranks' `out` is
-    // ignored. In place when both are the same.
+    // Reduces all ranks' `in` to the root's `out`, of equal size; the other ranks' `out` is ignored. In place
+    // when both are the same.
     template <Element T, std::size_t N>
     Result reduce(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, const Reduction& op,
                   int root) {
@@ -81,30 +80,30 @@ class Operations {
                               root, sizes(in, out)});
     }
 
-    // The same in place; the other ranks' data stays as it is.
+    // Reduces in place on the root; the other ranks' `data` stays as it is.
     template <Element T, std::size_t N>
     Result reduce(std::span<T, N> data, const Reduction& op, int root) {
         return reduce(data.data(), data.data(), data.size(), data_type_of<T>(), op, root);
     }
 
-    // out of the root, world_size() times as long as `in`, becomes all ranks' `in` in rank order; the other
-    // ranks' `out` is ignored. In place when the root's `in` is its part of `out`.
+    // Gathers all ranks' `in`, in rank order, in the root's `out`, which is world_size() times as long; the
+    // other ranks' `out` is ignored. In place when the root's `in` is its part of `out`.
     template <Element T, std::size_t N>
     Result gather(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, int root) {
         return self().submit({Operation::gather, in.data(), out.data(), in.size(), data_type_of<T>(),
                               ReduceOp::sum, root, sizes(in, out)});
     }
 
-    // out of rank r becomes the r-th part of the root's `in`, which is world_size() times as long; the other
-    // ranks' `in` is ignored. In place when the root's `out` is its part of `in`.
+    // Scatters the root's `in`, which is world_size() times as long as `out`: its r-th part becomes `out` of
+    // rank r. The other ranks' `in` is ignored. In place when the root's `out` is its part of `in`.
     template <Element T, std::size_t N>
     Result scatter(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, int root) {
         return self().submit({Operation::scatter, in.data(), out.data(), out.size(), data_type_of<T>(),
                               ReduceOp::sum, root, sizes(in, out)});
     }
 
-    // Both of equal size, with a part for each rank: part s of rank r's `in` becomes part r of rank s's
-    // `out`. In place when both are the same.
+    // Exchanges the parts of two buffers of equal size, with a part for each rank: part s of rank r's `in`
+    // becomes part r of rank s's `out`. In place when both are the same.
     template <Element T, std::size_t N>
     Result all_to_all(std::span<const std::type_identity_t<T>> in, std::span<T, N> out) {
         const std::size_t part = out.size() / static_cast<std::size_t>(self().world_size());
@@ -112,10 +111,12 @@ class Operations {
                               ReduceOp::sum, -1, sizes(in, out)});
     }
 
-    // The same operations with parts wherever they lie, in any order in memory, of any sizes, by rank; in
-    // place where a part is the same memory on both sides. Before anything is sent, ranks tell each other the
-    // sizes: where one has another number of elements for a rank than that expects, all ranks get an
-    // invalid_argument that names both, and the communicator lives on. All ranks call this form. Not on GPUs.
+    // Gathers into parts that lie anywhere, in any order in memory, of any sizes, listed by rank; in place
+    // where a part is the same memory on both sides. The four operations below take such lists, too.
+    //
+    // All ranks call this form. Before anything is sent, the ranks tell each other the sizes: where one has
+    // another number of elements for a rank than that rank expects, all ranks get an invalid_argument that
+    // names both, and the communicator lives on. Not on GPUs.
     template <Element T>
     Result all_gather(std::span<const std::type_identity_t<T>> in, const std::vector<std::span<T>>& out) {
         return submit_parts<T>(Operation::all_gather, in, {}, {}, parts_of(out));
@@ -125,7 +126,8 @@ class Operations {
                           const Reduction& op) {
         return submit_parts<T>(Operation::reduce_scatter, {}, parts_of(in), out, {}, -1, op);
     }
-    // `out` of the others is ignored, and so is `in` below.
+    // Gathers parts on the root; `out` of the other ranks is ignored. scatter() ignores `in` of the other
+    // ranks.
     template <Element T>
     Result gather(std::span<const std::type_identity_t<T>> in, const std::vector<std::span<T>>& out,
                   int root) {
@@ -158,8 +160,9 @@ class Operations {
         return recv(data.data(), data.size(), data_type_of<T>(), peer);
     }
 
-    // The untyped core beneath. `count` as in OperationRequest. Pointers may be null only when count is 0 or
-    // the buffer is ignored, and are aligned for the type.
+    // Reduces untyped buffers. The untyped calls from here on are what the typed ones stand on: `count` is as
+    // in OperationRequest; pointers are aligned for the type, and may be null only when count is 0 or the
+    // buffer is ignored.
     Result all_reduce(const void* in, void* out, std::size_t count, DataType type, const Reduction& op,
                       Compression compression = Compression::none) {
         return self().submit({Operation::all_reduce, in, out, count, type, op, -1, {}, compression});
@@ -211,7 +214,7 @@ class Operations {
             parts.push_back({const_cast<std::remove_const_t<T>*>(span.data()), span.size()});
         return parts;
     }
-    // One of the buffers is in parts, or both.
+    // Submits an operation of which one buffer, or both, is given by parts.
     template <class T>
     Result submit_parts(Operation operation, std::span<const T> in, const std::vector<Part>& in_parts,
                         std::span<T> out, const std::vector<Part>& out_parts, int root = -1,

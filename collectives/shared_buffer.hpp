@@ -1,20 +1,20 @@
 // SharedBuffer: memory from Communicator::allocate(), which collectives use without copying it first. Public;
 // standard library only.
 //
-// Where the ranks of a communicator are on one host, each has a pool of addresses, of which the others have
-// mapped every one; a buffer is a part of its rank's. Nobody else takes part in making it or hears of its
-// end, and the ranks' sizes may differ. Operations on what lies in it (more than what goes with the
-// announcement, see collectives/README.md) save copies: the other ranks read the input where it lies; and an
-// all_reduce or reduce whose inputs and outputs all do is one pass over them. It makes no other difference,
-// also where only some ranks' memory does. On several hosts, over TCP, alone, or where the pool or the host's
-// memory is used up, it is other memory; so programs need not care.
+// Where the ranks of a communicator are on one host, each has a pool of addresses that the other ranks have
+// mapped as a whole; a buffer is a part of its rank's pool. No other rank takes part when a buffer is made or
+// freed, and the ranks' sizes may differ. Operations on memory in a pool save copies (above the size that
+// goes with the announcement, see collectives/README.md): the other ranks read the input where it lies. An
+// all_reduce or reduce with all inputs and outputs in pools is one pass over them. Results do not depend on
+// where memory lies, also where only some ranks' is in a pool. On several hosts, over TCP, for a single rank,
+// or where the pool or the host's memory is used up, a buffer is ordinary memory, so programs need not care.
 //
-// All of it begins as zeros. It belongs to this rank: the others touch it only in operations on it. It stays
-// valid until the object ends, also if the communicator ends before; then its pages go back, and the
-// addresses are used for what is allocated next. Movable, not copyable; any thread may end it. A forked child
-// sees the same memory as its parent, not a copy, where the ranks share it: it may read what no operation
-// writes meanwhile, and end its object. After an operation has failed, a rank that is late may still write to
-// its output.
+// A buffer begins as zeros. The memory belongs to this rank: other ranks touch it only in operations on it.
+// After a failed operation a rank that is late may still write to its output. The memory stays valid until
+// the object ends, also if the communicator ends before; then its pages go back, and its addresses are used
+// for what is allocated next. Movable, not copyable; any thread may end the object. Where the ranks share the
+// memory, a forked child sees the parent's memory itself, not a copy. The child may read what no operation
+// writes meanwhile, and end its object.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +27,11 @@
 #pragma GCC visibility push(default)
 namespace ddprun {
 
-// The memory as bytes. Aligned to a page.
+// SharedMemory: the memory as bytes. Aligned to a page.
 class SharedMemory {
   public:
     SharedMemory() = default;
-    // How backends make it: `memory` frees it.
+    // Takes over memory that a backend has made: `memory` frees it.
     SharedMemory(std::shared_ptr<std::byte> memory, std::size_t size)
         : memory_(std::move(memory)), size_(size) {}
     SharedMemory(SharedMemory&& other) noexcept

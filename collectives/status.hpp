@@ -10,32 +10,32 @@
 #pragma GCC visibility push(default)
 namespace ddprun {
 
-// A Status is what Communicator::attempt() and status() return. Nothing here throws, copies included, but
-// throw_if_failed.
+// Status: what Communicator::attempt() and status() return. Nothing of a Status throws, copies included,
+// except throw_if_failed().
 class [[nodiscard]] Status {
   public:
-    // All is well.
+    // Makes a status that says that all is well.
     Status() noexcept = default;
     explicit Status(const CollectiveError& error) noexcept : error_(error), ok_(false) {}
-    // The status that body() ends with.
+    // Returns the status that body() ends with.
     template <class Body>
     static Status of(Body body) noexcept;
 
     bool ok() const noexcept { return ok_; }
-    // The code says what is wrong; nothing if all is well, so `status.code() ==
-    // CollectiveErrorCode::peer_died` may be asked.
+    // Returns what is wrong; nothing if all is well, so `status.code() == CollectiveErrorCode::peer_died` may
+    // be asked.
     std::optional<CollectiveErrorCode> code() const noexcept;
-    // A sentence; "ok" if all is well. Valid as long as this object or a copy.
+    // Returns a sentence; "ok" if all is well. Valid as long as this object or a copy.
     std::string_view text() const noexcept;
-    // The ranks it is about, ascending; see CollectiveError.
+    // Returns the ranks that the error is about, ascending; see CollectiveError.
     const std::vector<int>& culprits() const noexcept;
-    // The whole error; nothing if all is well.
+    // Returns the whole error; nothing if all is well.
     std::optional<CollectiveError> error() const noexcept;
-    // Throws that.
+    // Throws the error, if there is one.
     void throw_if_failed() const;
 
   private:
-    // Called while an exception is handled.
+    // Returns the status of the exception that is being handled.
     static Status of_current_exception() noexcept;
 
     std::optional<CollectiveError> error_;

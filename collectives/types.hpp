@@ -1,5 +1,4 @@
-// Types say what collectives move and how they combine it: element types and reduction operations. Public,
-// pure.
+// DataType, ReduceOp, Compression, Reduction: what collectives move, and how they combine it. Public, pure.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +11,7 @@
 #pragma GCC visibility push(default)
 namespace ddprun {
 
-// Element types. The values travel between ranks: add, never renumber.
+// DataType: the types of elements. The values travel between ranks: add, never renumber.
 enum class DataType : std::uint8_t {
     f32 = 0,
     f64 = 1,
@@ -26,7 +25,7 @@ enum class DataType : std::uint8_t {
     bf16 = 9,  // BFloat16
 };
 
-// How the ranks' values for one element become one value.
+// ReduceOp: how the ranks' values for one element become one value.
 //   sum, prod   integers wrap around on overflow
 //   min, max    a NaN of any rank is the result
 //   avg         the sum divided by the number of ranks; integers wrap around in the sum and truncate towards
@@ -34,9 +33,8 @@ enum class DataType : std::uint8_t {
 //   premul_sum  floating point only: the sum of each rank's values times that rank's scalar (see Reduction);
 //               the products are rounded to the element type before they are summed
 //   band, bor, bxor   integers only: and, or, exclusive or of the bits
-// f16 and bf16 are summed and multiplied in f32 over all ranks and rounded once, at the end. (Over TCP, what
-// is on its way between ranks is then f32: large reductions of f16 send 6 bytes an element where f32
-// sends 8.)
+// f16 and bf16 are summed and multiplied in f32 over all ranks and rounded once, at the end. Over TCP they
+// then travel as f32: a large reduction of f16 sends 6 bytes an element where f32 sends 8.
 enum class ReduceOp : std::uint8_t {
     sum = 0,
     prod = 1,
@@ -49,18 +47,19 @@ enum class ReduceOp : std::uint8_t {
     bxor = 8,
 };
 
-// An all_reduce of f32 sends this from host to host instead of its elements: half the bytes. Within the
-// memory of a host nothing is compressed. What leaves a host is rounded there: once by each host where there
-// are two, or where few bytes travel; else by each on the way round the ring, at most as often as there are
-// hosts. In between values are combined as f32. Averages are divided before they travel, so they overflow f16
-// only where a value itself does. Where shared memory is not used between ranks, each is a host of its own
-// here.
+// Compression: what an all_reduce of f32 sends from host to host instead of its elements: half the bytes.
 //   f16    11 bits of precision; values from 65520 up travel as infinity, up to 2^-25 as zero
 //   bf16   8 bits of precision, and f32's range
-// An all_reduce of f16 may travel as f16, of bf16 as bf16: without compression its sums travel as f32.
+// An all_reduce of f16 may be compressed as f16, of bf16 as bf16: without compression its sums travel as f32.
+//
+// Within the memory of a host nothing is compressed. A rank that does not use shared memory is a host of its
+// own here. Values that leave a host are rounded there: once by each host where there are two, or where few
+// bytes travel; else by each on the way round the ring, at most as often as there are hosts. In between,
+// values are combined as f32. Averages are divided before they travel, so they overflow f16 only where a
+// value itself does.
 enum class Compression : std::uint8_t { none = 0, f16 = 1, bf16 = 2 };
 
-// A Reduction is what a call is given: an operation, and for premul_sum this rank's scalar, 1 unless
+// Reduction: what a reducing call is given: an operation, and for premul_sum this rank's scalar, 1 unless
 // premul_sum(scalar) made it. Scalars may differ between ranks, as with NCCL. All elements but f64 are
 // multiplied in f32.
 struct Reduction {
@@ -79,23 +78,23 @@ constexpr Reduction premul_sum(double scalar) noexcept {
 bool is_known(DataType type) noexcept;
 bool is_known(ReduceOp op) noexcept;
 bool is_known(Compression compression) noexcept;
-// False for operations that have no meaning for the type: premul_sum of integers, bits of floating point.
-// Both known.
+// Returns false for operations that have no meaning for the type: premul_sum of integers, bits of floating
+// point. The enumerators must be known.
 bool is_defined(ReduceOp op, DataType type) noexcept;
-// False where elements of the type cannot travel so.
+// Returns false where elements of the type cannot travel compressed so.
 bool is_defined(Compression compression, DataType type) noexcept;
 
-// Bytes of one element; 0 for a value that is no DataType.
+// Returns the bytes of one element; 0 for a value that is no DataType.
 std::size_t size_of(DataType type) noexcept;
 
-// "f32", "sum" …; "unknown" for a value outside the enum.
+// Returns "f32", "sum" …; "unknown" for a value outside the enum.
 std::string_view name_of(DataType type) noexcept;
 std::string_view name_of(ReduceOp op) noexcept;
 std::string_view name_of(Compression compression) noexcept;
 
-// The C++ types that can be moved and reduced: float, double, Float16, BFloat16, and integers of 8, 32 or 64
-// bits, signed or not, under any of their names; but neither bool nor characters (signed char and unsigned
-// char are numbers).
+// Element: the C++ types that can be moved and reduced: float, double, Float16, BFloat16, and integers of 8,
+// 32 or 64 bits, signed or not, under any of their names. bool and character types are none, but signed char
+// and unsigned char are numbers.
 template <class T>
 concept Element = std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, Float16> ||
     std::is_same_v<T, BFloat16> || std::is_same_v<T, signed char> || std::is_same_v<T, unsigned char> ||

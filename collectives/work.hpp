@@ -19,31 +19,32 @@ namespace ddprun {
 
 #pragma GCC visibility push(default)
 
-// A Work is what Communicator::async() returns. Copies stand for the same operation. Letting go of it stops
+// Work: what Communicator::async() returns. Copies stand for the same operation. Destroying a Work stops
 // nothing: the buffers must stay valid, and the output is not to be looked at, until the operation has ended.
 // All members may be called from any thread, also after the communicator's end. In a forked child every Work
-// of its parent's has ended with an invalid_argument.
+// of the parent has ended with an invalid_argument.
 class Work {
   public:
-    // An operation that has ended well.
+    // Makes a Work that has ended well.
     Work() = default;
     explicit Work(std::shared_ptr<WorkState> state) noexcept : state_(std::move(state)) {}
 
-    // Returns when the operation has ended, which this thread carries out itself where nobody has begun it:
-    // sooner than by waiting for then()'s call. Throws the CollectiveError it ended with, every time. Not
-    // without limit: each operation has the communicator's operation_timeout, counted from when its turn
-    // comes.
+    // Returns when the operation has ended. A thread that waits carries the operation out itself where no
+    // thread has begun it, which is sooner than a call by then(). Throws the CollectiveError that the
+    // operation ended with, every time. The wait has a limit: each operation has the communicator's
+    // operation_timeout, from its turn on.
     void wait() const;
-    // The same for `timeout` at most; false if the operation has not ended then.
+    // Waits for `timeout` at most; returns false if the operation has not ended then. Throws as wait() does.
     bool wait_for(std::chrono::milliseconds timeout) const;
-    // True when the operation has ended, well or not. Never blocks.
+    // Returns true when the operation has ended, well or not. Never blocks.
     bool test() const;
-    // Calls done(how it ended) exactly once: at once if it has ended, else when it does, on a thread of the
-    // library's that runs no operations, so that it may wait for others. It must not throw.
+    // Calls done(how it ended) exactly once: at once if the operation has ended, else when it does, on a
+    // thread of the library that runs no operations. done() may wait for other operations, but must not
+    // throw.
     void then(std::function<void(const Status&)> done) const;
-    // The error the operation ended with; nothing while it goes on, and when it has ended well.
+    // Returns the error that the operation ended with; nothing while it goes on, and when it has ended well.
     std::optional<CollectiveError> error() const;
-    // The rank that sent what a receive by tag has received, once it has ended well; else -1.
+    // Returns the rank that sent what a receive by tag has received, once that has ended well; else -1.
     int source() const;
 
   private:
