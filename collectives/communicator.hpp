@@ -230,8 +230,8 @@ class Communicator final : public Operations<Communicator, void> {
     // it, all with the same list and the same `name`: 1 to 256 bytes, which this communicator has used for no
     // other. Else as split().
     //
-    // The ranks meet by messages. More than 32 ranks, on several hosts, and ranks with NCCL meet as in
-    // shrink(), so their store must still live. The new communicator takes over the options unless others are
+    // The ranks meet by messages. More than 32 ranks that are on several hosts, and ranks with NCCL, meet as
+    // in shrink(): their store must still live. The new communicator takes over the options unless others are
     // given; the backend stays. Errors name ranks by their numbers here: timed_out names those that have not
     // come, or one that has given up; peer_left one that has left this communicator; mismatch two that have
     // different lists.

@@ -23,11 +23,11 @@ class Event {
         if (!descriptor_) fail_errno(errno, "cannot make an event descriptor");
     }
 
-    // Readable while signalled.
+    // Returns a descriptor that is readable while the event is signalled.
     int descriptor() const noexcept { return descriptor_.get(); }
     void signal() const noexcept {
         const std::uint64_t one = 1;
-        // Fails only when the counter is full, and then the event is signalled already.
+        // The write fails only when the counter is full, and then the event is signalled already.
         [[maybe_unused]] const ssize_t written = ::write(descriptor_.get(), &one, sizeof(one));
     }
 
@@ -36,7 +36,7 @@ class Event {
         [[maybe_unused]] const ssize_t taken = ::read(descriptor_.get(), &count, sizeof(count));
     }
 
-    // Waits until it is signalled, or `deadline`. May return early.
+    // Waits until the event is signalled, or `deadline`. May return early.
     void wait(std::optional<Deadline> deadline) const noexcept {
         pollfd polled{descriptor_.get(), POLLIN, 0};
         ::poll(&polled, 1, poll_timeout(deadline));

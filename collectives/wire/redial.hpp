@@ -1,9 +1,9 @@
 // Dial: one rank's call to another. Redial: when a rank that was closed before it had an answer calls again;
 // pure, but for the chance in its pauses.
 //
-// A closed door is no death: a listener that strangers crowd closes callers that have not spoken yet, and one
-// whose queue is full does not even answer. Where nobody listens any more, the call is refused; that, and
-// silence from another machine, is what a death looks like.
+// A closed connection is no death: a listener that strangers crowd closes callers that have not spoken yet,
+// and a listener with a full queue does not even answer. Where no process listens any more, the call is
+// refused. A refused call, and silence from another machine, are the signs of a death.
 #pragma once
 
 #include <chrono>
@@ -21,21 +21,23 @@
 namespace ddprun {
 inline namespace detail {
 
-// The second call comes at once. Pauses are a half to one and a half of these, twice as long each time.
+// kFirstRedialPause: the base of the pause before the third call; the second comes at once. A pause is a half
+// to one and a half of its base, which doubles each time, up to kLongestRedialPause.
 inline constexpr std::chrono::milliseconds kFirstRedialPause{5};
 inline constexpr std::chrono::milliseconds kLongestRedialPause{250};
-// Within a machine a call that is heard stands at once, and one that is not is repeated by the system after a
-// second only. Twice as long each time, up to the other, since a machine may lengthen its own ways.
+// kFirstPatience: how long the first call within a machine may take. There a connection stands at once if the
+// listener has room for it, and the system repeats a failed attempt only after a second. The patience doubles
+// each time, up to kLongestPatience, since a machine may lengthen its own ways.
 inline constexpr std::chrono::milliseconds kFirstPatience{50};
 inline constexpr std::chrono::milliseconds kLongestPatience{3200};
 
 class Redial {
   public:
-    // A call has ended with this errno (0: it was closed) before it was answered, by a peer `within_machine`
-    // or not. Returns how long to wait before the next; none: nobody will answer there.
+    // Returns how long to wait before the next call; nothing: no listener will answer there. The last call
+    // has ended with this errno (0: it was closed) before it was answered, by a peer `within_machine` or not.
     std::optional<std::chrono::milliseconds> pause_after(int error_number, bool within_machine);
 
-    // How long the next call may take until it stands, within a machine.
+    // Returns how long the next call may take until the connection stands, within a machine.
     std::chrono::milliseconds patience() const { return patience_; }
 
   private:
@@ -45,26 +47,26 @@ class Redial {
     std::optional<std::minstd_rand> chance_;
 };
 
-// What listens there is not the rank, or does not want this one: in words.
+// DialRefused says, in words, that what listens there is not the rank, or does not want this one.
 struct DialRefused {
     std::string what;
 };
 
-// Until the other one has answered that this rank may come and, where there is a key, each has proven that it
-// has it. Never waits: whoever owns it does.
+// Dial: a call to a rank, until that rank has answered that this one may come and, where there is a key, each
+// has proven that it has the key. Never waits: its owner does.
 class Dial {
   public:
-    // `membership` is borrowed.
+    // Borrows `membership`.
     Dial(const Membership& membership, int peer, Channel channel, int lane = 0);
 
-    // Goes on as far as it can, also by calling again. True once this rank may come. Throws LinkLost where
-    // nobody will answer, and DialRefused.
+    // Goes on as far as it can, also by calling again. Returns true once this rank may come. Throws LinkLost
+    // where no listener will answer, and DialRefused.
     bool go_on();
-    // What it waits for: that link() can be read (POLLIN) or written (POLLOUT), or nothing of that (0); and
-    // this moment.
+    // Returns what the call waits for: that link() can be read (POLLIN) or written (POLLOUT), or only a
+    // moment (0); until() is that moment, in all three cases.
     short awaits() const;
     Deadline until() const { return until_; }
-    // What was dialled last; whether it was said there who dials.
+    // Returns the connection that was dialled last; has_spoken() tells whether the Hello has been sent on it.
     TcpLink& link() { return link_; }
     bool has_spoken() const { return stage_ > Stage::connecting; }
 
@@ -76,7 +78,7 @@ class Dial {
     void take_answer();
     void prove();
     void write_whole(std::span<std::byte> bytes);
-    // False: there is more to come.
+    // Returns false if there is more to come.
     bool hear(std::size_t bytes);
 
     const Membership& membership_;

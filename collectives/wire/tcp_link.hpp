@@ -1,9 +1,9 @@
 // TcpLink: one non-blocking TCP connection to another rank; and how such connections are listened for and
 // dialled.
 //
-// Thin: no buffers, no threads, no waiting. The user of a link polls its descriptor. A link belongs to one
-// thread at a time. Every descriptor is close-on-exec from birth, is none of a forked child's, never delays
-// small writes, and notices a vanished machine by itself (kSilenceTimeout).
+// A link is thin: no buffers, no threads, no waiting. The user of a link polls its descriptor. A link belongs
+// to one thread at a time. Every descriptor is close-on-exec from birth, is closed in a forked child, never
+// delays small writes, and notices a vanished machine by itself (kSilenceTimeout).
 #pragma once
 
 #include <sys/types.h>
@@ -31,14 +31,14 @@ class ConnectionOwners;
 namespace ddprun {
 inline namespace detail {
 
-// How long sent data may stay unacknowledged, or an idle connection silent, before the kernel gives the peer
-// up.
+// kSilenceTimeout: how long sent data may stay unacknowledged, or an idle connection silent, before the
+// kernel gives the peer up.
 inline constexpr std::chrono::milliseconds kSilenceTimeout{5000};
 
 inline constexpr std::chrono::milliseconds kArrivalTimeout{1000};
 
-// Thrown by a link whose connection is over: the peer's end was closed (error 0) or broke (an errno). Says
-// nothing yet about why; see PeerMesh. Never leaves the library.
+// LinkLost: thrown by a link when its connection is over: the peer's end was closed (error 0) or broke (an
+// errno). The reason is not known yet; see PeerMesh. Never leaves the library.
 struct LinkLost {
     int peer = -1;
     int error_number = 0;
@@ -54,9 +54,9 @@ class TcpLink {
 
     // Ends the connection in both directions; the next read throws LinkLost.
     void shut_down() noexcept;
-    // The peer finds the end behind what was written. Then the wait until that has arrived, or the peer has
-    // ended, too, kArrivalTimeout at most: else the end would be a reset where the peer still writes, and on
-    // a busy machine that overtakes the rest.
+    // Sends the end of the stream: the peer finds it behind what was written. await_arrival() then waits
+    // until the end has arrived, or the peer has ended, too, kArrivalTimeout at most. Without that wait a
+    // peer that still writes would get a reset, which overtakes the rest on a busy machine.
     void write_no_more() noexcept;
     void await_arrival() noexcept;
     // Gives the descriptor away.
@@ -71,7 +71,8 @@ class TcpLink {
     ProcessDescriptor fd_;
 };
 
-// A listening socket on one numeric address, with a port of the range, or of the kernel's choice.
+// TcpListener: a listening socket on one numeric address, with a port of the range, or of the kernel's
+// choice.
 class TcpListener {
   public:
     // Throws system_error when the address is not this machine's, sockets have run out, or ports of the range
@@ -80,46 +81,48 @@ class TcpListener {
 
     const Endpoint& endpoint() const noexcept { return endpoint_; }
     int descriptor() const noexcept { return fd_.get(); }
-    // The next connection, or none at the moment (also when descriptors have run out).
+    // Returns the next connection, or none at the moment (also when descriptors have run out).
     ProcessDescriptor accept();
-    // Makes an accepted one ready for data. Strangers' are not: it takes as long as all else that is done
-    // with them.
+    // Makes an accepted connection ready for data. Not called for strangers: it takes as long as all else
+    // that is done with them.
     void tune_accepted(int fd) const;
 
   private:
-    // 0, or the errno.
+    // Returns 0, or the errno.
     int listen_at(const std::string& address, std::uint16_t port);
 
     ProcessDescriptor fd_;
     Endpoint endpoint_;
 };
 
-// Whether the other end of an accepted connection is on this machine, and a process of another user than
-// `own` and root has it. No where the system does not tell, or nobody has that end any more.
+// Returns whether a process of a user other than `own` and root has the other end of an accepted connection
+// on this machine. False where the system does not tell, or no process has that end any more.
 bool is_of_another_user(int fd, uid_t own, ConnectionOwners& owners);
 
 // Begins to connect to a numeric address: the descriptor becomes writable when that has succeeded or failed
 // (see connect_error). Throws system_error when not even a beginning is possible.
 ProcessDescriptor begin_connect(const Endpoint& endpoint);
 
-// The errno of a connection that was begun; 0 when it stands.
+// Returns the errno of a connection that was begun; 0 when it stands.
 int connect_error(int fd);
 
-// The address of this machine from which packets to `host` (a name or an address) leave: loopback for a
-// loopback host. Nothing is sent. Throws system_error when the name cannot be resolved or there is no route.
+// Returns the address of this machine from which packets to `host` (a name or an address) leave: loopback for
+// a loopback host. Nothing is sent. Throws system_error when the name cannot be resolved or there is no
+// route.
 std::string source_address(const std::string& host);
 
-// The address from which this machine reaches others in general, or loopback if it has no route to anywhere.
+// Returns the address from which this machine reaches others in general, or loopback if it has no route
+// anywhere.
 std::string default_source_address();
 
-// Messages on data connections: a header that names the sender's call, then the payload. Non-blocking.
+// MessageState: one message on a data connection, that MessageWriter or MessageReader moves: a header that
+// names the sender's call, then the payload. Non-blocking.
 //
-// A writer or reader is the state of one message on a link; the payload passes straight between the caller's
-// memory and the socket. Both throw LinkLost. The length of the payload is not in the message: it follows
-// from the call, which both ends must agree on.
+// The payload passes straight between the caller's memory and the socket. Throws LinkLost. The length of the
+// payload is not in the message: it follows from the call, which both ends must agree on.
 class MessageState {
   public:
-    // Whether the last write() or read() moved anything.
+    // Returns whether the last write() or read() moved anything.
     bool moved() const noexcept { return moved_; }
     bool header_done() const noexcept { return header_done_ == kHeaderSize; }
     const TcpLink& link() const noexcept { return link_; }
@@ -127,8 +130,8 @@ class MessageState {
   protected:
     MessageState(TcpLink& link, const std::array<std::byte, kHeaderSize>& header)
         : link_(link), header_(header) {}
-    // The rest of the header goes in front, so that a small message is one system call. move(parts) returns
-    // the bytes moved of both, this function those of the payload.
+    // Moves the rest of the header in front of the payload, so that a small message is one system call.
+    // move(parts) returns the bytes moved of both, this function those of the payload.
     template <class Move>
     std::size_t move_parts(std::byte* payload, std::size_t size, Move move);
 
@@ -155,7 +158,7 @@ class MessageReader : public MessageState {
     // Reads what has come of the header and of `size` bytes of payload. Returns the bytes of payload read.
     // When header_done() has become true, the caller must look at header() before it uses the payload.
     std::size_t read(std::byte* payload, std::size_t size);
-    // The sender's call; nothing if the bytes are no header.
+    // Returns the sender's call; nothing if the bytes are no header.
     std::optional<Call> header() const { return decode_header(header_); }
 };
 
