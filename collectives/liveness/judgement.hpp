@@ -1,6 +1,7 @@
-// Disagreement: which ranks made which call, and who is to blame where they are not all the same. Pure.
+// judge_disagreement(), blame_for_deadline(): which ranks made which call, and which are to blame where the
+// calls are not all the same. Pure.
 //
-// What most ranks did is taken for what the program meant: so a call too many of one rank is blamed on that
+// What most ranks did is taken for what the program meant: a call too many of one rank is blamed on that
 // rank, and not on one of those that never make it. Where no side has more ranks than each other, all that
 // disagree are named.
 #pragma once
@@ -19,42 +20,45 @@
 namespace ddprun {
 inline namespace detail {
 
-// Says what a rank did that left after so many calls, as the rest of a sentence that begins with its name.
+// Says what a rank did that left after that many calls, as the rest of a sentence that begins with the rank's
+// name.
 std::string predicate_of_leaving(std::uint64_t calls_made);
 
-// That two ranks called different things at the same place in the order of their calls.
+// Says that two ranks called different things at the same place in the order of their calls.
 Verdict mismatch_verdict(int rank, const Call& call, int peer, const Call& theirs);
 
-// A Stand says where a rank stands towards the collective of some number.
+// Stand says where a rank stands towards the collective of some number.
 struct Stand {
-    Call call;                                // what it made as that call; `none` while it has made none
-    std::optional<Call> last;                 // the last call it told of; nothing if it has not answered
-    std::optional<std::uint64_t> left_after;  // it has left after so many calls
+    Call call;                 // what the rank made as that call; `none` while it has made none
+    std::optional<Call> last;  // the last call that the rank told of; nothing if it has not answered
+    std::optional<std::uint64_t> left_after;  // after how many calls the rank left; nothing if it has not
 };
 
-// Says who is to blame for the ranks not all making the same call of number `sequence`; `stands` by rank.
-// Nothing where they do, as far as is known; and nothing until enough ranks have made the call or left to
-// tell what most of them do, unless `at_once`. The code is peer_left where those are to blame that have left.
+// Returns the blame where the ranks do not all make the same call of number `sequence`; `stands` by rank.
+// Returns nothing where they do, as far as is known. Also returns nothing until enough ranks have made the
+// call or left to show what most of them do, unless `at_once`. The code is peer_left where the culprits are
+// ranks that have left.
 std::optional<Verdict> judge_disagreement(const std::vector<Stand>& stands, std::uint64_t sequence,
                                           bool at_once);
 
-// Deadline blame: who is to blame when a deadline passes. Pure.
+// blame_for_deadline(): which ranks are to blame when a deadline passes. Pure.
 
-// How long something may take, and the option that says so.
+// NamedTimeout: how long something may take, and the option that says so.
 struct NamedTimeout {
     std::chrono::milliseconds length;
     std::string_view option;
 };
 
-// Judges from `progress`, the ranks' last calls (nothing for one that does not answer), who kept `rank` from
-// finishing `call` in time: ranks that have not come or do not answer; ranks that are in another call, a
-// mismatch; else the first of those it was waiting for, `awaited`, or nobody. Send, recv and groups of them
-// concern nobody but `awaited`: those of them that exchange no messages at all, or else all.
+// Returns which ranks kept `rank` from finishing `call` in time, judged from `progress`, the ranks' last
+// calls (nothing for a rank that does not answer). The culprits are ranks that have not come or do not
+// answer; ranks that are in another call, a mismatch; or else the first of those that `rank` was waiting for,
+// `awaited`, or none. Send, recv and groups of them concern the ranks of `awaited` alone: those of them that
+// exchange no messages at all, or else all.
 Verdict blame_for_deadline(const std::vector<std::optional<Call>>& progress, const Call& call, int rank,
                            const std::vector<int>& awaited, const NamedTimeout& timeout);
 
-// One line without its end about a call that has taken `timeout` and goes on, from the same. Nothing where a
-// rank below is in the same call, and says it.
+// Returns a line without its end about a call that has taken `timeout` and goes on, from the same arguments.
+// Returns nothing where a lower rank is in the same call, since that rank writes the line.
 std::optional<std::string> notice_of_wait(const std::vector<std::optional<Call>>& progress, const Call& call,
                                           int rank, const std::vector<int>& awaited,
                                           const NamedTimeout& timeout);
@@ -62,15 +66,15 @@ std::optional<std::string> notice_of_wait(const std::vector<std::optional<Call>>
 // WaitSchedule: when a rank that waits in a call does something about it, long before the call's deadline.
 // Pure.
 //
-// It asks the others whether they are in the same call (QuestionNotice) after half a second, and again after
-// pauses that double up to half a minute. Once, if it is wanted, it gives notice of the ranks it waits for:
-// first it inquires where they are, then, when there was time to answer, it says so.
+// The rank asks the others whether they are in the same call (QuestionNotice) after half a second, and again
+// after pauses that double up to half a minute. Once, if it is wanted, the rank gives notice of the ranks it
+// waits for: it first inquires where they are, then, when there was time to answer, writes the notice.
 //
 // Driven by PeerMesh.
 
 inline constexpr std::chrono::milliseconds kFirstQuestion{500};
 inline constexpr std::chrono::milliseconds kLongestPause{30'000};
-// How long the others have to say where they are.
+// kAnswerTimeout: how long the other ranks have to say where they are.
 inline constexpr std::chrono::milliseconds kAnswerTimeout{1000};
 
 class WaitSchedule {
@@ -78,15 +82,15 @@ class WaitSchedule {
     using Clock = Deadline::clock;
 
     WaitSchedule() = default;
-    // The schedule is that of a call that began at `begin`. `notice_after` 0: no notice.
+    // Makes the schedule of a call that began at `begin`. `notice_after` 0: no notice.
     WaitSchedule(Deadline begin, std::chrono::milliseconds notice_after)
         : question_(begin + kFirstQuestion),
           inquiry_(notice_after.count() > 0 ? begin + notice_after : kNever) {}
 
-    // When there is something to do next.
+    // Returns when there is something to do next.
     Deadline next() const noexcept { return std::min({question_, inquiry_, notice_}); }
 
-    // Tells what is due at `now`; each is told of once.
+    // Tells whether a question is due at `now`; each question, inquiry and notice is told of once.
     bool takes_question(Deadline now) noexcept {
         if (now < question_) return false;
         ++round_;
@@ -105,7 +109,7 @@ class WaitSchedule {
         notice_ = kNever;
         return true;
     }
-    // The number of the last question, from 1.
+    // Returns the number of the last question, from 1.
     std::uint32_t round() const noexcept { return round_; }
 
   private:

@@ -1,15 +1,15 @@
-// LinkAcceptor: accepts connections and reads each one's Hello before anybody else sees it; where there is a
-// key, also the proof that the caller has it.
+// LinkAcceptor: accepts connections and reads each one's Hello before any other code sees it; where there is
+// a key, also the proof that the caller has it.
 //
-// Driven by Lifeline's thread: it polls the descriptors and calls turn(). Never blocks. A process of another
-// user of this machine is closed at once: loopback does not keep it away, but the kernel says whose it is. Of
-// the others, a connection that does not say what it is in time, or says something else than a Hello, or
-// proves nothing, is closed.
+// A LinkAcceptor is driven by the thread of Family, which polls the descriptors and calls turn(). Never
+// blocks. A process of another user of this machine is closed at once: loopback does not keep such a process
+// away, but the kernel tells the owner. Any other connection is closed when it does not say what it is in
+// time, says something else than a Hello, or proves nothing.
 //
-// Places are bounded. Where too many connections have not said a Hello, the oldest of these make room, so
-// strangers cost a fixed amount of memory and all that a listener's queue holds (4,096) are through in half a
-// second. A connection that has said a right Hello, which takes the nonce, makes room for nobody: it keeps
-// its place until its own time is over. Whoever has been closed before an answer calls again (redial.hpp).
+// Places are bounded. Where too many connections have not said a Hello, the oldest of them make room.
+// Strangers thus cost a fixed amount of memory, and a full queue of the listener (4,096) is through in half a
+// second. A connection that has said a right Hello, which takes the nonce, makes room for none: it keeps its
+// place until its own time is over. A rank that was closed before an answer calls again (redial.hpp).
 #pragma once
 
 #include <poll.h>
@@ -29,22 +29,23 @@
 namespace ddprun {
 inline namespace detail {
 
-// Connections that have not said a Hello yet.
+// kMaxUnidentified: the most connections that have not said a Hello yet.
 inline constexpr std::size_t kMaxUnidentified = 256;
-// Connections that owe a proof of the same Hello, challenges aside: one, and one more whose end is still on
-// its way. So there are never more in all than this for each lane of each rank of each communicator.
+// kCallersOfOnePlace: the most connections that owe a proof of the same Hello, challenges aside: one, and one
+// more when the end of the first is still on its way. In all there are never more than that for each lane of
+// each rank of each communicator.
 inline constexpr std::ptrdiff_t kCallersOfOnePlace = 2;
 inline constexpr std::chrono::milliseconds kHelloTimeout{5000};
-// So long a connection may stay silent in any case: the first bytes of a rank are on their way.
+// kLeastSilence: how long a connection may stay silent in any case: a rank's first bytes are on their way.
 inline constexpr std::chrono::milliseconds kLeastSilence{25};
-// The rings are served again after so many connections.
+// kMostTakenPerTurn: after that many new connections the rings are served again.
 inline constexpr int kMostTakenPerTurn = 64;
 
 class LinkAcceptor {
   public:
     using Clock = Deadline::clock;
-    // Decides about a Hello; called once for each, and, if the answer is `prove`, once more when that is
-    // proven. `prove` is no answer where there is no key.
+    // Judge decides about a Hello. Called once for each, and, if the answer is `prove`, once more when the
+    // Hello has been proven. Without a key, `prove` is no answer.
     using Judge = std::function<HelloAnswer(const LinkHello&, bool proven)>;
 
     struct Accepted {
@@ -52,18 +53,18 @@ class LinkAcceptor {
         TcpLink link;
     };
 
-    // Callers of this machine are of the user `own`, or root's.
+    // Takes connections of this machine only from processes of the user `own`, or of root.
     LinkAcceptor(TcpListener listener, Judge judge, std::optional<SecretKey> key = std::nullopt,
                  uid_t own = ::geteuid())
         : listener_(std::move(listener)), judge_(std::move(judge)), key_(std::move(key)), own_(own) {}
 
     void add_descriptors(std::vector<pollfd>& descriptors) const;
-    // When turn() must be called even if no descriptor is ready.
+    // Returns when turn() must be called even if no descriptor is ready.
     std::optional<Deadline> next_deadline() const;
-    // The Hellos of those that were asked for a proof which has not come.
+    // Returns the Hellos of callers that were asked for a proof which has not come.
     std::vector<LinkHello> proving() const;
-    // Does what can be done now, kMostTakenPerTurn new connections at most. Returns those that were welcomed,
-    // already answered; of others' bytes behind the Hello, or the proof, nothing is read.
+    // Does what can be done now, kMostTakenPerTurn new connections at most. Returns the connections that were
+    // welcomed, already answered. Bytes of other connections behind the Hello, or the proof, are not read.
     std::vector<Accepted> turn(Deadline now);
 
   private:
@@ -71,29 +72,30 @@ class LinkAcceptor {
         TcpLink link;
         HelloBytes bytes{};
         std::size_t held = 0;
-        // Once the Hello is there and a proof is due.
+        // hello: set once the Hello is there and a proof is due.
         std::optional<LinkHello> hello = std::nullopt;
         Nonce challenge{};
         MeshProof proof{};
-        Deadline may_go;  // from then on it makes room for others, while it has no Hello
+        Deadline may_go;  // from then on the caller makes room for others, while it has no Hello
         Deadline deadline;
         bool is_over = false;
     };
 
-    // Hears those of whom something has come, and closes whose time is over.
+    // Hears the callers that have sent something, and closes those that are out of time.
     void hear_all(Deadline now, std::vector<Accepted>& accepted);
-    // Reads what there is, without blocking, and judges what is complete; what was welcomed goes to
-    // `accepted`. False if the connection is done here.
+    // Reads what there is, without blocking, and judges what is complete; a welcomed connection goes to
+    // `accepted`. Returns false if the connection is done here.
     bool hear(Caller& caller, Deadline now, std::vector<Accepted>& accepted);
-    // The same; both throw LinkLost.
+    // Reads and judges a Hello, as hear() does; throws LinkLost, as hear_proof() does.
     bool hear_hello(Caller& caller, Deadline now, std::vector<Accepted>& accepted);
     bool hear_proof(Caller& caller, std::vector<Accepted>& accepted);
-    // Asks for the proof. False if it could not be sent, or too many owe that of this Hello.
+    // Asks for the proof. Returns false if the question could not be sent, or too many callers owe a proof of
+    // this Hello.
     bool ask_for_proof(Caller& caller, const LinkHello& hello, Deadline now);
-    // Another connection may come; perhaps the oldest silent one makes room for it.
+    // Returns true if another connection may come; the oldest silent one may have to make room for it.
     bool has_room(Deadline now);
     void take(ProcessDescriptor fd, Deadline now, std::vector<Accepted>& accepted);
-    // The oldest of those without a whole Hello.
+    // Returns the oldest caller without a whole Hello.
     std::vector<Caller>::iterator oldest_silent();
 
     TcpListener listener_;
@@ -101,7 +103,7 @@ class LinkAcceptor {
     std::optional<SecretKey> key_;
     uid_t own_;
     std::vector<Caller> callers_;  // in order of arrival
-    std::size_t silent_ = 0;       // of these, as of the last look
+    std::size_t silent_ = 0;       // the callers without a Hello, as of the last look
     std::vector<pollfd> polled_;   // kept so that nothing is allocated
     bool had_room_ = true;         // at the end of the last turn
 };
