@@ -1,13 +1,13 @@
 // TcpBackend: collectives between two or more ranks over TCP. The caller's thread does all the work.
 //
-// all_reduce, all_gather, reduce_scatter, broadcast and barrier are those of a TcpGroup of all ranks. Of the
+// all_reduce, all_gather, reduce_scatter, broadcast and barrier are those of a TcpGroup of all ranks. In the
 // others, small messages take few steps, large ones the least bytes:
 //   reduce: binomial tree up to kSmallReduce bytes, else the ring's reducing half, then all parts to the root
 //   gather, scatter: each rank's part straight to or from the root
 //   all_to_all: every two ranks swap their parts, one partner at a time
-// Which one runs depends only on the call and the number of ranks, and each fixes the order in which the
-// ranks' values are combined; so results are bitwise equal on all ranks and from run to run over TCP. The
-// tree joins the values of neighbouring ranks, counted from the root, then of pairs, and so on.
+// The choice depends only on the call and the number of ranks, and each way fixes the order in which the
+// ranks' values are combined. Results are therefore bitwise equal on all ranks and from run to run over TCP.
+// The tree joins the values of neighbouring ranks, counted from the root, then of pairs, and so on.
 #pragma once
 
 #include <array>
@@ -33,21 +33,23 @@ inline namespace detail {
 //   ring, but for an all_reduce of two ranks, which swap all they have
 //   reduce_scatter: the ring
 // Dissemination takes as many steps as recursive doubling, for any number of ranks, and lets every rank
-// combine all values at once. It combines in the order of the group; so does the swap; the ring combines
-// chunk c in the order c, c+1, … (mod n); one rank finishes each element, the others copy it. The ring
-// reduces f16 and bf16 as f32 and hands the results round as they are, so they are rounded once; it needs
-// memory for the input as f32. Where elements are compressed, the swap and dissemination round each rank's
-// once, the ring rounds at every step of its reducing half. So results are bitwise equal on all ranks, and
-// from run to run with the same group.
+// combine all values at once. Dissemination and the swap combine in the order of the group. The ring combines
+// chunk c in the order c, c+1, … (mod n); one rank finishes each element, the others copy it. Results are
+// therefore bitwise equal on all ranks, and from run to run with the same group.
 //
-// Used by one thread, in the same order on all ranks of the group. All throw LinkLost, or as PeerMesh::wait.
-// Averages divide by the size of the group, but where they are compressed by what the WireKind says.
+// The ring reduces f16 and bf16 as f32 and hands the results round as they are, so they are rounded once; it
+// needs memory for the input as f32. Of compressed elements, the swap and dissemination round each rank's
+// once, and the ring rounds at every step of its reducing half.
+//
+// A TcpGroup is used by one thread, in the same order on all ranks of the group. All functions throw
+// LinkLost, or as PeerMesh::wait. Averages divide by the size of the group, or, if compressed, by what the
+// WireKind says.
 
 inline constexpr std::size_t kSmallGather = std::size_t{64} << 10;
 inline constexpr std::size_t kSmallBroadcast = std::size_t{64} << 10;
 
-// Memory of a rank that only grows, so that a call of a size seen before allocates nothing. Ends the
-// communicator where there is no memory.
+// Makes `buffer` at least that large. A rank's memory only grows, so a call of a size seen before allocates
+// nothing. Ends the communicator where there is no memory.
 void make_room(std::vector<std::byte>& buffer, std::size_t bytes, PeerMesh& mesh,
                const PeerMesh::Operation& operation);
 
@@ -55,56 +57,57 @@ class TcpGroup {
   public:
     using Operation = PeerMesh::Operation;
 
-    // `mesh` is borrowed; two ranks or more.
+    // Borrows `mesh`; two ranks or more.
     TcpGroup(PeerMesh& mesh, RankGroup ranks);
 
     int size() const noexcept { return ranks_.size(); }
     int index() const noexcept { return ranks_.index; }
 
-    // `in` may be `out`.
+    // Reduces; `in` may be `out`.
     void all_reduce(const std::byte* in, std::byte* out, std::size_t count, const WireKind& kind,
                     const Operation& operation);
-    // The same in two halves, for who has other work meanwhile: `operation` and the memory must stay until
-    // the second. Between them nothing else may be called.
+    // Starts an all_reduce, which finish() completes, for a caller that has other work meanwhile. `operation`
+    // and the memory must stay until finish(). Between the two only advance() may be called.
     void start_all_reduce(const std::byte* in, std::byte* out, std::size_t count, const WireKind& kind,
                           const Operation& operation);
     // Moves what can be moved without waiting.
     void advance();
     void finish(const Operation& operation);
 
-    // The parts of `out` are bytes; `in` may be this rank's.
+    // Gathers bytes; each count of `out` is in bytes. `in` may be this rank's part of `out`.
     void all_gather(const std::byte* in, std::span<const Part> out, const Operation& operation);
-    // The ring's reducing half: the parts of `in` are its chunks; this rank's is left at `out`, which may be
-    // that part of `in`.
+    // Reduces by the ring's reducing half: the parts of `in` are its chunks. The chunk of this rank is left
+    // at `out`, which may be that part of `in`.
     void reduce_scatter(std::span<const Part> in, std::byte* out, DataType type, ReduceOp op,
                         const Operation& operation);
-    // Sends from the rank in place `root`: by a binomial tree up to kSmallBroadcast bytes, else a chain that
-    // hands on what arrives.
+    // Sends from the rank in place `root`: by a binomial tree up to kSmallBroadcast bytes, else by a chain
+    // that hands on what arrives.
     void broadcast(std::byte* data, std::size_t bytes, int root, const Operation& operation);
     // Returns when all ranks have come.
     void barrier(const Operation& operation) { disseminate(nullptr, 0, 0, operation); }
 
-    // One part of `data` for each rank, of `count` elements in all.
+    // Returns one part of `data` for each rank, of `count` elements in all.
     std::vector<Part> even_parts(const std::byte* data, std::size_t count, DataType type) const;
 
   private:
     bool is_small(std::size_t bytes) const noexcept {
         return bytes <= kSmallGather / static_cast<std::size_t>(size());
     }
-    // Leaves all ranks' blocks of `bytes` in blocks_, this rank's first, then those of the next rank, …. This
-    // rank's has `own` bytes.
+    // Leaves all ranks' blocks of `bytes` in blocks_: this rank's first, then those of the next rank, and so
+    // on. `own` is the size of this rank's block in bytes.
     void disseminate(const std::byte* block, std::size_t own, std::size_t bytes, const Operation& operation);
     const std::byte* block_of(int place, std::size_t bytes) const;
     void reduce_scatter_as_f32(std::span<const Part> in, std::byte* out, DataType type, ReduceOp op,
                                const Operation& operation);
-    // The ring's second half: all ranks' parts, of which this rank has its own.
+    // Hands round all ranks' parts, of which this rank has its own, by the ring's second half.
     void gather_parts(std::span<const Part> parts, DataType type, const Operation& operation);
-    // Sets flows_ going; chunks_ are the ring's.
+    // Starts flows_; chunks_ are the ring's.
     void start_ring(const RingSchedule& schedule, const WireKind& kind, bool shared_keep,
                     const Operation& operation);
     void start_swap(const std::byte* in, std::byte* out, std::size_t count, const WireKind& kind,
                     const Operation& operation);
-    // The range of `in` as it travels: where it is, or compressed in travelling_, which has room for `count`.
+    // Returns the range of `in` as it travels: where it is, or compressed in travelling_, which has room for
+    // `count`.
     const std::byte* as_sent(const std::byte* in, std::size_t count, const Range& range, const WireKind& kind,
                              const Operation& operation);
     std::span<std::byte> segment_of(int lane);
@@ -128,7 +131,8 @@ inline constexpr std::size_t kSmallReduce = std::size_t{64} << 10;
 
 class TcpBackend final : public Backend {
   public:
-    // Connects the ranks of `membership`, at least two; `listener` is the one it names for this rank.
+    // Connects the ranks of `membership`, at least two; `listener` is the one that `membership` names for
+    // this rank.
     TcpBackend(Membership membership, std::optional<TcpListener> listener, const PeerMesh::Operation& joining,
                std::chrono::milliseconds operation_timeout, const Origin& origin = {});
     ~TcpBackend() override;
@@ -139,11 +143,11 @@ class TcpBackend final : public Backend {
     std::optional<Verdict> verdict() const override { return mesh_.verdict(); }
     void set_timeout(std::chrono::milliseconds timeout) override { operation_timeout_ = timeout; }
 
-    // A backend on top that carries out some calls by itself calls it: counts and enters the next call, as
-    // run() does. Throws if the communicator has ended. The deadline is left at the end of time, because the
-    // clock takes longer than a small reduction: who waits for long sets it from the timeout.
+    // Begins a call for a backend on top that carries it out by itself: counts and enters the call, as run()
+    // does. Throws if the communicator has ended. The deadline is left at the end of time, because the clock
+    // takes longer than a small reduction: a caller that waits for long sets the deadline from the timeout.
     PeerMesh::Operation begin(Call call, std::chrono::milliseconds timeout = {});
-    // The same for a call that then goes to run(), which counts it.
+    // Begins a call that then goes to run(), which counts it.
     PeerMesh::Operation prepare(const Task& task);
     NamedTimeout timeout_of(std::chrono::milliseconds own) const {
         if (own.count() > 0) return {own, "its own timeout"};
@@ -168,7 +172,7 @@ class TcpBackend final : public Backend {
     std::atomic<std::chrono::milliseconds> operation_timeout_;
     std::uint64_t sequence_ = 0;
     TcpGroup group_;  // all ranks
-    // Kept between calls, so that a call of a size seen before allocates nothing.
+    // blocks_, partial_: kept between calls, so that a call of a size seen before allocates nothing.
     std::vector<std::byte> blocks_;
     std::vector<std::byte> partial_;
 };
