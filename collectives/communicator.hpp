@@ -131,7 +131,8 @@ class Communicator final : public Operations<Communicator, void> {
     Communicator(Communicator&&) noexcept;
     Communicator& operator=(Communicator&&) noexcept;
     // Leaves in order: the other ranks see this rank as left, not dead. Waits for operations that were
-    // started, and as leave_timeout says; after finalize() the destructor waits for nothing.
+    // started. Waits leave_timeout at most for sends by tag that were started, and, where this rank hosts the
+    // store, for the other ranks to leave. After finalize() the destructor waits for nothing.
     ~Communicator();
 
     int rank() const;

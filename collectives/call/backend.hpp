@@ -35,7 +35,7 @@ void run_beside(std::function<void()> body);
 // WorkState: what a Work stands for. Each way of carrying out operations in the background has its own kind.
 //
 // A WorkState is shared by the thread that carries the operation out and those that wait; any thread. In a
-// forked child only is_of_parent() may be asked, and nothing destroyed (make_in_process).
+// forked child only is_of_parent() may be called, and nothing is destroyed (make_in_process).
 class WorkState {
   public:
     virtual ~WorkState() = default;
@@ -140,8 +140,8 @@ class Backend {
     // Returns true for memory that the other ranks have mapped. Any thread.
     virtual bool owns(const void*) const { return false; }
 
-    // Returns true for a backend that has its buffers in a device's memory. On a device, start() is there,
-    // and the backend multiplies for premul_sum itself.
+    // Returns true for a backend that has its buffers in a device's memory. A device's backend has start(),
+    // and multiplies for premul_sum itself.
     virtual bool on_device() const noexcept { return false; }
     // Starts a task: like run(), but returns when the operation is in its stream. Throws no error of the
     // operation itself.

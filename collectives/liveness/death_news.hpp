@@ -6,7 +6,7 @@
 // before the kernel frees the memory and closes the connections, and tells the agents of all nodes. There is
 // one DeathNews for each communicator that met in a store; communicators that are split off share it.
 //
-// DeathNews is an addition. Where there is no table, or the slot is taken (by another communicator of the
+// No rank depends on DeathNews. Where there is no table, or the slot is taken (by another communicator of the
 // process, or another process of the worker), the other ranks hear of this process's death by its
 // connections. In a forked child the object does nothing, and may end there.
 //

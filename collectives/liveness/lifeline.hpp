@@ -207,7 +207,7 @@ class Family final : private DeathNews::Listener {
 
 class Lifeline {
   public:
-    // Returns what a member function of the state returns. (Defined here since its type is deduced.)
+    // Returns what a member function of the state returns. (Defined first, since its type is deduced.)
     template <class Member, class... Arguments>
     auto state(Member member, Arguments... arguments) const {
         const std::lock_guard lock(mutex_);
@@ -277,7 +277,7 @@ class Lifeline {
     void on_end(std::function<void(const Verdict&)> hook);
     // Sets the observer, which is borrowed; nullptr: none any more.
     void set_observer(EndObserver* observer);
-    // Lets the agent not announce this process's death any more. Does not wait.
+    // Stops the agent from announcing this process's death. Does not wait.
     void withdraw_death_news() {
         if (death_news() != nullptr) death_news()->withdraw();
     }
@@ -317,7 +317,7 @@ class Lifeline {
     void tell_family();
     // Takes in that another communicator of the family knows of a process's death.
     void mark_dead(int process);
-    // Tells the observer of a verdict that is new, and withdraws the death news; then sends.
+    // Withdraws the death news and tells the observer once there is a verdict; then sends.
     void carry_out(const LifelineState::Sendings& sendings);
 
     const Membership& membership_;

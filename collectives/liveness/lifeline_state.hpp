@@ -70,7 +70,7 @@ struct QuestionNotice {
     bool operator==(const QuestionNotice&) const = default;
 };
 
-// Notice: one of the notices. The place of the alternative is the kind on the wire: add at the end.
+// Notice: any message of the ring. The place of the alternative is the kind on the wire: add at the end.
 using Notice = std::variant<Verdict, LeftNotice, InquiryNotice, ProgressNotice, QuestionNotice>;
 
 std::string encode(const Notice& notice);

@@ -64,7 +64,7 @@ class LinkAcceptor {
     // Returns the Hellos of callers that were asked for a proof which has not come.
     std::vector<LinkHello> proving() const;
     // Does what can be done now, kMostTakenPerTurn new connections at most. Returns the connections that were
-    // welcomed, already answered. Bytes of other connections behind the Hello, or the proof, are not read.
+    // welcomed, already answered. Bytes behind a Hello, or a proof, are not read.
     std::vector<Accepted> turn(Deadline now);
 
   private:

@@ -197,9 +197,9 @@ class RingRun final : public Flow {
 // SwapPlan: one lane's part of an all-reduce of two ranks. Each sends the other all it has, and reduces what
 // comes as it comes (SwapRun).
 //
-// No byte waits for another rank's work, as in a ring. The two ranks combine in the same order, so results
-// are bitwise equal. f16 and bf16 travel as they are and are rounded once, since there is only one addition;
-// compressed elements are rounded once before they travel.
+// Unlike in a ring, no byte waits for another rank's work. The two ranks combine in the same order, so
+// results are bitwise equal. f16 and bf16 travel as they are and are rounded once, since there is only one
+// addition; compressed elements are rounded once before they travel.
 struct SwapPlan {
     WireKind kind;
     const std::byte* own = nullptr;  // as the elements travel
@@ -225,7 +225,7 @@ class SwapRun final : public Flow {
     bool push();
     void reduce_arrived();
     std::size_t size() const { return plan_.count * size_of(plan_.kind.wire); }
-    // Returns how far may be received: what is not yet reduced must fit into the segment.
+    // Returns up to which byte may be received: what is not yet reduced must fit into the segment.
     std::size_t receivable() const;
     bool received() const { return reader_ && reader_->header_done() && reduced_ == size(); }
     bool sent() const { return writer_.header_done() && sent_ == size(); }

@@ -57,7 +57,7 @@ class TcpGroup {
   public:
     using Operation = PeerMesh::Operation;
 
-    // Borrows `mesh`; two ranks or more.
+    // Borrows `mesh`; `ranks` has two ranks or more.
     TcpGroup(PeerMesh& mesh, RankGroup ranks);
 
     int size() const noexcept { return ranks_.size(); }

@@ -115,7 +115,7 @@ std::string source_address(const std::string& host);
 // anywhere.
 std::string default_source_address();
 
-// MessageState: one message on a data connection, that MessageWriter or MessageReader moves: a header that
+// MessageState: one message on a data connection, which a MessageWriter or MessageReader moves: a header that
 // names the sender's call, then the payload. Non-blocking.
 //
 // The payload passes straight between the caller's memory and the socket. Throws LinkLost. The length of the
