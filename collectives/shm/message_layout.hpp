@@ -20,21 +20,23 @@ inline namespace detail {
 
 inline constexpr std::size_t kMessageLine = 64;
 inline constexpr std::size_t kMessageInline = 32;
-// Messages that one rank has offered and nobody has taken; further ones wait in its own memory.
+// kMessageOffers: how many messages one rank may have offered that are not taken; further ones wait in its
+// own memory.
 inline constexpr std::uint32_t kMessageOffers = 2048;
-// Besides, those of operations in turn, which messages by tag do not hold up.
+// kOffersInTurn: offers besides, for operations in turn, which messages by tag must not hold up.
 inline constexpr std::uint32_t kOffersInTurn = 64;
-// No offer of any rank has a larger number, or this one.
+// kOfferIds: the numbers of a rank's offers are below it.
 inline constexpr std::uint32_t kOfferIds = kMessageOffers + kOffersInTurn;
 inline constexpr std::size_t kLargestMessageRing = std::size_t{128} << 10;
-// Rings begin and end at multiples of it; it is no page, of which nothing here knows.
+// kRingUnit: rings begin and end at multiples of it, whatever the size of a page.
 inline constexpr std::size_t kRingUnit = 4096;
-// All rings of bytes together.
+// kMessageRings: bytes of all rings together.
 inline constexpr std::size_t kMessageRings = std::size_t{64} << 20;
 
-// A frame on its way. `stamp` is the lap of the ring, from 1 on, above the frame's kind. The store of `stamp`
-// releases the cell and its bytes to the load in take(); the stores of MessageCounters release both to the
-// next put(). Those that a sleeper may miss are sequentially consistent, see ring_bell().
+// MessageCell: a frame on its way. `stamp` is the lap of the ring, from 1 on, above the frame's kind. The
+// store of `stamp` releases the cell and its bytes to the load in take(); the stores of MessageCounters
+// release both to the next put(). Stores that a sleeper may miss are sequentially consistent, see
+// ring_bell().
 struct alignas(kMessageLine) MessageCell {
     std::atomic<std::uint64_t> stamp;
     OthersWord<std::uint32_t> id;
@@ -45,15 +47,15 @@ struct alignas(kMessageLine) MessageCell {
 };
 static_assert(sizeof(MessageCell) == kMessageLine);
 
-// The receiver of a pair writes it: cells and bytes of the ring that may be used again, and what it has
-// handed on.
+// MessageCounters: what the receiver of a pair tells its sender: cells and bytes of the ring that may be used
+// again, and how much it has handed on.
 struct alignas(2 * kMessageLine) MessageCounters {
     std::atomic<std::uint64_t> cells;
     std::atomic<std::uint64_t> bytes;
     std::atomic<std::uint64_t> handed_on;
 };
 
-// A rank that waits sleeps on the count; everybody who has something for it counts up.
+// MessageBell: a waiting rank sleeps on `count`; a rank or thread that has something for it counts up.
 struct alignas(2 * kMessageLine) MessageBell {
     std::atomic<std::uint32_t> count;
     std::atomic<std::uint32_t> sleepers;
@@ -62,9 +64,9 @@ struct alignas(2 * kMessageLine) MessageBell {
     std::atomic<std::uint32_t> cpu;    // see leave_cpu_of()
 };
 
-// What has become of an offer: its turn above an OfferState. The receiver's exchange of the word to `taken`
-// releases the message's memory to the sender, which acquires it by `taken` of its bell, or by its own
-// exchange to `retracted`.
+// MessageOffer: what has become of an offer: its turn above an OfferState. The receiver's exchange of the
+// word to `taken` releases the message's memory to the sender, which acquires it by `taken` of its bell, or
+// by its own exchange to `retracted`.
 struct alignas(kMessageLine) MessageOffer {
     std::atomic<std::uint64_t> word;
 };

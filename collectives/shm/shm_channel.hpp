@@ -1,21 +1,21 @@
-// ShmChannel: what a rank tells and asks the others in shared memory: announcements of calls, and progress
-// through rounds of staged data.
+// ShmChannel: how the ranks of a host tell each other in shared memory which calls they make, and how far
+// they are in rounds of staged data.
 //
 // Announcements have two banks, used in turn. A rank announces call k only when all have announced call k - 1
-// (open() waits for that), so nobody needs bank k mod 2 any more for call k - 2. Rounds of staged data go
-// through three stages in turn: a rank stages round g only when all have released round g - 3. These two
-// rules are all the flow control there is, and any mix of operations keeps them. The store of `stamp`,
-// `staged`, `reduced` or `released` releases what its rank has written, and what it has read and others write
-// next; the load in ShmCondition::met() acquires it. What is written past the caches has a fence behind it
+// (open() waits for that), so bank k mod 2 is no longer needed for call k - 2. Rounds of staged data go
+// through three stages in turn: a rank stages round g only when all have released round g - 3. There is no
+// other flow control, and any mix of operations keeps the two rules. The store of `stamp`, `staged`,
+// `reduced` or `released` releases what its rank has written, and what it has read and others write next. The
+// load in ShmCondition::met() acquires it. What is written past the caches has a fence behind it
 // (copy_shared).
 //
-// Crowded ranks, of which not all can run at once, meet: each counts its announcement, and the last of all
-// ends the wait of those who wait for all, who so run once for each call and not once for each rank, as far
-// as the system lets them. The last acquires the announcements by their stamps; its store of `complete`
-// releases them and `last`.
+// Crowded ranks, of which not all can run at once, meet. Each counts its announcement, and the last rank ends
+// the wait of all that wait for all. A waiting rank then runs once for each call and not once for each rank,
+// as far as the system lets it. The last rank acquires the announcements by their stamps; its store of
+// `complete` releases them and `last`.
 //
-// The numbers of calls and rounds are the same on all ranks, since all make the same calls: an announcement
-// carries a fingerprint of its call, and no data of a rank are used before it has been compared.
+// The numbers of calls and rounds are the same on all ranks, since all make the same calls. An announcement
+// carries a fingerprint of its call, and no data of a rank are used before that has been compared.
 #pragma once
 
 #include <algorithm>
@@ -35,17 +35,17 @@
 namespace ddprun {
 inline namespace detail {
 
-// How the ranks of a host reduce: which bytes each, and in which order. Pure.
+// reduce_in_order and shm_slice: in which order the ranks of a host reduce, and which bytes each. Pure.
 
-// A caller with more bytes should hand over so many at a time, so that the intermediate result stays in the
-// first-level cache. A multiple of every element's size.
+// kReduceBlock: bytes that a caller with more should hand to reduce_in_order() at a time, so that the
+// intermediate result stays in the first-level cache. A multiple of every element's size.
 inline constexpr std::size_t kReduceBlock = std::size_t{8} << 10;
 
 inline bool may_reduce_in_place(DataType type, ReduceOp op, int n) { return n == 2 || carries_f32(op, type); }
 
-// out = part_of(0) op part_of(1) op … op part_of(n - 1), from left to right; `bytes` of each. avg divides at
-// the end; f16 and bf16 are rounded once, there. `out` overlaps no part, but may be one of them where
-// may_reduce_in_place(). 2 <= n <= kShmMaxRanks.
+// reduce_in_order: out = part_of(0) op part_of(1) op … op part_of(n - 1), from left to right, of `bytes`
+// each. avg divides at the end; f16 and bf16 are rounded once, there. `out` overlaps no part, but may be one
+// of them where may_reduce_in_place(). 2 <= n <= kShmMaxRanks.
 template <class PartOf>
 void reduce_in_order(DataType type, ReduceOp op, int n, std::byte* out, std::size_t bytes, PartOf part_of) {
     const std::size_t count = bytes / size_of(type);
@@ -64,42 +64,43 @@ struct ShmPiece {
     std::size_t size = 0;
 };
 
-// Slices begin at multiples of it, so that no two ranks write one line.
+// kSliceUnit: slices begin at multiples of it, so that no two ranks write one line.
 inline constexpr std::size_t kSliceUnit = kShmLine;
 
 constexpr std::size_t divided_up(std::size_t value, std::size_t by) { return (value + by - 1) / by; }
 constexpr std::size_t line_up(std::size_t bytes) { return divided_up(bytes, kSliceUnit) * kSliceUnit; }
 
-// The slice of `size` bytes that `rank` reduces; all together cover them once. The last ones may be empty.
+// Returns the slice of `size` bytes that `rank` reduces. All slices together cover the bytes once; the last
+// ones may be empty.
 constexpr ShmPiece shm_slice(std::size_t size, int rank, int ranks) {
     const std::size_t each = line_up(divided_up(size, static_cast<std::size_t>(ranks)));
     const std::size_t begin = std::min(size, static_cast<std::size_t>(rank) * each);
     return {begin, std::min(each, size - begin)};
 }
 
-// Copies between a rank's own memory and the memory it shares with others. Pure.
+// StoreType and copy_shared: copies from a rank's own memory to the memory that it shares with others. Pure.
 
-// How a rank writes what another one reads next. `plain` stores first fetch the lines from the caches of
-// those who read them last; `non_temporal` ones do not, but go to memory. Which is faster depends on the
-// processor by a factor of up to ten, both ways, so it is measured (probe_store_type).
+// StoreType: how a rank writes what another rank reads next. `plain` stores first fetch the lines from the
+// caches of the ranks that read them last; `non_temporal` stores go to memory instead. Which is faster
+// depends on the processor, by a factor of up to ten both ways, and is therefore measured (probe_store_type).
 enum class StoreType { plain, non_temporal };
 
-// Less than this is always written plainly.
+// kLeastNonTemporal: fewer bytes are always written by plain stores.
 inline constexpr std::size_t kLeastNonTemporal = std::size_t{2} << 10;
 
-// Does what copy_bytes() does, for `out` in shared memory: complete for others before whatever is stored to
-// memory next.
+// Copies as copy_bytes() does, to `out` in shared memory. Other ranks see the copy complete before whatever
+// is stored to memory next.
 void copy_shared(StoreType type, void* out, const void* in, std::size_t bytes);
 
-// ShmWaiter: how a rank waits for another one's word in shared memory: spinning, then yielding, then asleep.
+// ShmWaiter: how a rank waits for another rank's word in shared memory: spinning, then yielding, then asleep.
 //
-// A rank that shares its CPU with others of its communicator hardly spins, since it would only keep away
-// those it waits for. Sleepers sleep on the wakeup of the rank they wait for, so one wake per step reaches
-// just the ranks that it concerns. Sleep is bounded, and ends at once on news of the lifeline; a wait
-// therefore ends with the word, with the communicator's verdict, or at the operation's deadline, which names
-// the ranks that have not come.
+// Crowded ranks do not spin, since that would only keep away the ranks that they wait for. A rank sleeps on
+// the wakeup of the rank it waits for, so one wake per step reaches just the ranks that it concerns. A sleep
+// is bounded, and ends at once on news of the lifeline. A wait therefore ends with the word, with the
+// communicator's verdict, or at the operation's deadline, which names the ranks that have not come.
 
-// This is waited for: a word that has reached a number, or whose upper half is a call's number.
+// ShmCondition: what is waited for: a word that has reached `wanted`; for a stamp, a word with the call's
+// number `wanted` in its upper half.
 struct ShmCondition {
     const std::atomic<std::uint64_t>* word;
     std::uint64_t wanted;
@@ -114,18 +115,18 @@ struct ShmCondition {
 
 class ShmWaiter {
   public:
-    // All borrowed; `ranks` are those that share the segment, in the order of their places in it. Hangs
-    // itself on the mesh's news until destroyed.
+    // ShmWaiter borrows all; `ranks` are those that share the segment, in the order of their places in it.
+    // Listens to the mesh's news until destroyed.
     ShmWaiter(const ShmSegment& segment, PeerMesh& mesh, const RankGroup& ranks);
     ~ShmWaiter();
 
-    // True if the ranks of the segment cannot all run at once; the same on every rank.
+    // Returns true if the ranks of the segment cannot all run at once; the same on every rank.
     bool is_crowded() const noexcept { return crowded_; }
 
-    // The thread that waits at the moment; 0: none. From any thread.
+    // waiting() has the number of the thread that waits at the moment; 0: none. From any thread.
     const std::atomic<int>& waiting() const noexcept { return waiting_; }
 
-    // Stands for all ranks, whose condition is a call's completion in the meeting.
+    // kAll: as `peer` it stands for all ranks; the condition is then that a call is complete in the meeting.
     static constexpr int kAll = -1;
 
     // Waits for the rank in place `peer` to fulfil the condition. Throws as PeerMesh::wait does. Sets the
@@ -140,14 +141,14 @@ class ShmWaiter {
         wakeup.count.fetch_add(1, std::memory_order_seq_cst);
         if (wakeup.sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(wakeup.count);
     }
-    // Tells the others that this rank has made a step. After the step's words are written.
+    // Tells the others that this rank has made a step, once the step's words are written.
     void wake_others() {
         owes_wakeup_ = false;
         wake(*own_wakeup_);
     }
-    // The same, but at the latest when this rank has waited for a moment, or calls wake_if_owed():
-    // the wake waits until the step's words have reached memory, during which this rank may look at those of
-    // others.
+    // wake_others_soon() delays wake_others() until this rank has waited for a moment, or calls
+    // wake_if_owed(). A wake waits until the step's words have reached memory; meanwhile this rank may look
+    // at the words of others.
     void wake_others_soon() noexcept { owes_wakeup_ = true; }
     void wake_if_owed() {
         if (owes_wakeup_) wake_others();
@@ -157,7 +158,7 @@ class ShmWaiter {
     ShmWakeup& wakeup_of(int peer) const {
         return peer == kAll ? segment_.meeting().wakeup : segment_.wakeup(peer);
     }
-    // The ranks that are waited for.
+    // Returns the ranks that are waited for.
     std::vector<int> awaited(int peer, const ShmCondition& condition) const;
     void wait_long(int peer, const ShmCondition& condition, PeerMesh::Operation& operation);
     void wait_longer(int peer, const ShmCondition& condition, PeerMesh::Operation& operation);
@@ -165,7 +166,7 @@ class ShmWaiter {
     void sleep_until_step(int peer, const ShmCondition& condition, Deadline deadline);
     // Throws if news have come that end the operation.
     void look_at_news(const PeerMesh::Operation& operation);
-    // The lifeline's thread: ends the sleep of every rank, above all of this one.
+    // on_news, on the lifeline's thread, ends the sleep of every rank, above all of this one.
     void on_news();
 
     const ShmSegment& segment_;
@@ -181,7 +182,7 @@ class ShmWaiter {
     std::uint32_t news_seen_ = 0;
 };
 
-// A note says, in the payload of an announcement, where in the segment a rank's buffers lie. 0: not in its
+// ShmNote: where in the segment a rank's buffers lie, as the payload of its announcement says. 0: not in its
 // pool, or not to be used there. See shm_backend.hpp.
 struct ShmNote {
     std::uint64_t in = 0;
@@ -190,32 +191,32 @@ struct ShmNote {
 
 class ShmChannel {
   public:
-    // Borrows both. The segment is shared by the ranks of this host; below, ranks are their places on it.
+    // ShmChannel borrows both. The segment is shared by the ranks of this host; below, a rank is its place in
+    // that.
     ShmChannel(const ShmSegment& segment, PeerMesh& mesh);
 
     int rank() const noexcept { return rank_; }
     int world_size() const noexcept { return world_size_; }
     std::size_t stage_size() const noexcept { return segment_.layout().stage_size(); }
-    // True if the ranks cannot all run at once; the same on every rank.
+    // Returns true if the ranks cannot all run at once; the same on every rank.
     bool is_crowded() const noexcept { return waiter_.is_crowded(); }
-    // See ShmWaiter.
     const std::atomic<int>& waiting() const noexcept { return waiter_.waiting(); }
-    // How this rank writes what others read next.
+    // store_type() says how this rank writes what others read next.
     StoreType store_type() const noexcept { return store_type_; }
     void set_store_type(StoreType type) noexcept { store_type_ = type; }
 
     // Begins the next call.
     void open(const PeerMesh::Operation& operation);
-    // Ends it.
+    // Ends the open call.
     void close() { waiter_.wake_if_owed(); }
-    // This rank's payload in the announcement of the open call, and its slot: to be written before
-    // announce(). Of others: to be read after await(). Both stay until the next call but one is opened.
+    // payload() and slot() are what a rank announces of the open call: for this rank to write before
+    // announce(), of others to be read after await(). The memory stays until the next call but one is opened.
     std::byte* payload(int rank) const { return segment_.flag(rank, bank()).payload.data(); }
     std::byte* slot(int rank) const { return segment_.slot(rank, bank()); }
-    // The payload as a note: of every call that goes through stages or pools.
+    // Writes the note as the payload, in calls that go through stages or pools.
     void write_note(const ShmNote& note) { std::memcpy(payload(rank_), &note, sizeof(note)); }
-    // A rank's note, whose input, if it tells of any, has `in` bytes of the type, and its output then `out`,
-    // maybe none: they lie in its pool, or the call fails with the rank's name.
+    // Returns a rank's note. If the note tells of an input, that has `in` bytes of the type, and the output
+    // `out` bytes, maybe none. Buffers that do not lie in the rank's pool fail the call with the rank's name.
     ShmNote note(int rank, DataType type, std::size_t in, std::size_t out) const {
         using Word = OthersWord<std::uint64_t>;
         static_assert(sizeof(ShmNote) == 2 * sizeof(Word) && sizeof(ShmNote) <= kShmInlinePayload);
@@ -226,21 +227,23 @@ class ShmChannel {
             fail_broken({ranks_.at(rank)}, "a buffer's place that is none into the shared memory");
         return note;
     }
-    // What a note says where.
+    // Returns the memory at an offset that a note has.
     std::byte* memory(std::uint64_t offset) const { return segment_.memory(offset); }
     void announce() {
         if (announce_and_hold()) release();
     }
-    // The same; where the ranks are crowded, true on the last that announces the open call, for which those
-    // who wait for all go on waiting until it calls release().
+    // Announces the open call. Where the ranks are crowded, returns true on the last rank that announces it;
+    // ranks that wait for all then go on waiting until that rank calls release().
     bool announce_and_hold();
     void release();
-    // Waits until `peer`, or everybody, has announced the open call. Throws `mismatch` if it is another one.
+    // Waits until `peer` has announced the open call. Throws `mismatch` if it is another one.
     void await(int peer) { await_stamp(peer, call_, fingerprint_); }
-    // Returns the place of the last to come, where the ranks are crowded.
+    // Waits until all have announced the open call. Returns the place of the last to come, where the ranks
+    // are crowded.
     int await_all();
 
-    // Rounds of staged data: the first that the open call may use; to be told at its end how many it used.
+    // first_round() is the first round of staged data that the open call may use; rounds_used() says at its
+    // end how many it used.
     std::uint64_t first_round() const noexcept { return round_; }
     void rounds_used(std::uint64_t count) noexcept { round_ += count; }
     std::byte* stage(int rank, std::uint64_t round) const {
@@ -251,7 +254,8 @@ class ShmChannel {
     void set_staged(std::uint64_t round) { step(own_progress_->staged, round + 1); }
     void set_reduced(std::uint64_t round) { step(own_progress_->reduced, round + 1); }
     void set_released(std::uint64_t round) { step(own_progress_->released, round + 1); }
-    // The same two at once, where a rank has no more use for the others' stages once its slice is reduced.
+    // Does set_reduced() and set_released() at once, where a rank has no more use for the others' stages once
+    // its slice is reduced.
     void set_reduced_and_released(std::uint64_t round) {
         own_progress_->released.store(round + 1, std::memory_order_release);
         set_reduced(round);
@@ -266,7 +270,7 @@ class ShmChannel {
   private:
     int bank() const noexcept { return static_cast<int>(call_ % 2); }
     void await_stamp(int peer, std::uint64_t call, std::uint32_t fingerprint);
-    // Waits for the announcements of all others of the call, which is the last that this rank has announced.
+    // Waits until all others have announced the call, which is the last that this rank has announced.
     void await_call(std::uint64_t call, std::uint32_t fingerprint);
     [[noreturn]] void fail_mismatch(int peer, std::uint64_t call);
     bool is_in_pool(int rank, DataType type, std::uint64_t offset, std::size_t bytes) const {
@@ -274,7 +278,7 @@ class ShmChannel {
         return lies_within(offset, bytes, layout.pool(rank), layout.pool_size()) &&
                (offset & (size_of(type) - 1)) == 0;
     }
-    // One of the writers wrote what no rank writes.
+    // Throws the verdict that one of the writers wrote what no rank writes.
     [[noreturn]] void fail_broken(std::vector<int> writers, const char* what) const;
     void step(std::atomic<std::uint64_t>& word, std::uint64_t value) {
         word.store(value, std::memory_order_release);
@@ -297,7 +301,7 @@ class ShmChannel {
     bool all_came_ = true;  // all ranks are known to have announced the call before
 };
 
-// A call, from its entry to its end.
+// ShmTurn: a call, from its entry to its end.
 class ShmTurn {
   public:
     ShmTurn(ShmChannel& channel, const PeerMesh::Operation& operation) : channel_(channel) {

@@ -2,10 +2,10 @@
 // lies.
 //
 // Each rank has one part of the mapping that the ranks of a communicator share, so an offset tells the others
-// where a buffer is. Only its rank allocates there, and says nothing to them. The pages of a block are
-// brought in when it is allocated, so a lack of memory shows there and not as SIGBUS later, and go back to
-// the system when it is given back. Blocks keep the mapping alive. Any thread; a forked child may only let go
-// of blocks, whose pages stay the parent's.
+// where a buffer is. Only its rank allocates there, and says nothing to the others. The pages of a block are
+// brought in when it is allocated, so a lack of memory shows there and not as SIGBUS later; they go back to
+// the system when the block is given back. Blocks keep the mapping alive. Any thread; a forked child may only
+// let go of blocks, and their pages stay the parent's.
 #pragma once
 
 #include <sys/mman.h>
@@ -29,16 +29,16 @@
 namespace ddprun {
 inline namespace detail {
 
-// FreeRanges: which ranges of so many bytes are free, as sizes by their beginnings. Pure. No two of them
-// touch.
+// FreeRanges: which ranges of `size` bytes are free, as sizes by their beginnings. No two of them touch.
+// Pure.
 class FreeRanges {
   public:
     explicit FreeRanges(std::size_t size) {
         if (size > 0) ranges_[0] = size;
     }
 
-    // Takes so many bytes, more than none, where the first range begins that has them; nothing where none
-    // has.
+    // Takes `bytes`, more than none, from the first range that has so many, and returns where they begin;
+    // nothing where none has.
     std::optional<std::size_t> take(std::size_t bytes) {
         const auto found =
             std::ranges::find_if(ranges_, [&](const auto& one) { return one.second >= bytes; });
@@ -70,7 +70,7 @@ class FreeRanges {
 
 class ShmPool : public std::enable_shared_from_this<ShmPool> {
   public:
-    // The pool is `size` bytes of the mapping at `begin`, whole pages of zeros.
+    // ShmPool is `size` bytes of the mapping at `begin`, whole pages of zeros.
     ShmPool(std::shared_ptr<const ShmMapping> mapping, std::byte* begin, std::size_t size,
             std::size_t page = page_size())
         : mapping_(std::move(mapping)), begin_(begin), size_(size), page_(page), free_(size) {}
@@ -80,7 +80,7 @@ class ShmPool : public std::enable_shared_from_this<ShmPool> {
         return at < size_ && bytes <= size_ - at;
     }
 
-    // Zeros; of no size where the pool has no room, or the system no memory.
+    // Returns zeros; of no size where the pool has no room, or the system no memory.
     SharedMemory allocate(std::size_t bytes) {
         if (bytes == 0 || bytes > size_) return {};
         const std::size_t size = (bytes + page_ - 1) / page_ * page_;
@@ -99,7 +99,7 @@ class ShmPool : public std::enable_shared_from_this<ShmPool> {
   private:
     void give_back(std::byte* memory, std::size_t size) {
         if (this_process() != process_) return;
-        // Refused for locked memory, among others.
+        // madvise() is refused for locked memory, among others.
         if (::madvise(memory, size, MADV_REMOVE) != 0) std::memset(memory, 0, size);
         const std::lock_guard lock(mutex_);
         free_.give_back(static_cast<std::size_t>(memory - begin_), size);
@@ -109,7 +109,8 @@ class ShmPool : public std::enable_shared_from_this<ShmPool> {
     const std::shared_ptr<const ShmMapping> mapping_;
     std::byte* const begin_;
     const std::size_t size_;
-    // Blocks are whole pages: what the system takes back of one must not be a part of another.
+    // page_: blocks are whole pages, since what the system takes back of one block must not be a part of
+    // another.
     const std::size_t page_;
     std::mutex mutex_;
     FreeRanges free_;

@@ -37,14 +37,16 @@ inline constexpr std::uint32_t kShmVersion = 6;
 inline constexpr char kShmName[] = "ddprun-collectives";  // as /proc/PID/maps shows it
 inline constexpr std::size_t kShmLine = 128;
 inline constexpr std::size_t kShmInlinePayload = 56;
-// A payload of up to this goes into a slot, if the slots of all ranks together have no more than the second.
+// kShmLargestSlot: bytes of the largest payload of a slot, if the slots of all ranks together have no more
+// than kShmSlotsTogether.
 inline constexpr std::size_t kShmLargestSlot = std::size_t{64} << 10;
 inline constexpr std::size_t kShmSlotsTogether = std::size_t{128} << 10;
 inline constexpr std::size_t kShmLargestStage = std::size_t{512} << 10;
-// All stages together; for so many ranks that it is passed, each stage gets smaller.
+// kShmMaxStages: bytes of all stages together; with so many ranks that it is passed, each stage gets smaller.
 inline constexpr std::size_t kShmMaxStages = std::size_t{64} << 20;
 inline constexpr int kShmMaxRanks = 256;
-// All pools together; less where the host has less memory. Until it is allocated it is addresses only.
+// kShmMaxPools: bytes of all pools together; less where the host has less memory. What is not allocated is
+// addresses only.
 inline constexpr std::size_t kShmMaxPools = std::size_t{256} << 30;
 inline constexpr int kShmStages = 3;
 inline constexpr std::size_t kShmLinesPerRank = 7;          // two flags, two records, progress, wakeup, CPUs
@@ -64,38 +66,38 @@ struct alignas(kShmLine) ShmHeader {
     bool operator==(const ShmHeader&) const = default;
 };
 
-// One rank's announcement of a call. `stamp` is the call's number (low 32 bits) above its fingerprint; what
-// it announces is written before it.
+// ShmFlag: one rank's announcement of a call. `stamp` is the call's number (low 32 bits) above its
+// fingerprint; what is announced is written before it.
 struct alignas(kShmLine) ShmFlag {
     std::atomic<std::uint64_t> stamp;
     std::array<std::byte, kShmInlinePayload> payload;
 };
 
-// The announced call in full; read only when fingerprints differ.
+// ShmCallRecord: the announced call in full; read only when fingerprints differ.
 struct alignas(kShmLine) ShmCallRecord {
     std::atomic<std::uint64_t> kinds;  // operation, type, reduction, compression, root
     std::atomic<std::uint64_t> count;
     std::atomic<std::uint64_t> sequence;
 };
 
-// How many rounds of staged data (numbered from 0 over the whole life) the rank has staged, has reduced its
-// slice of, and needs no more from anybody.
+// ShmProgress: how many rounds of staged data (numbered from 0 over the whole life) the rank has staged, has
+// reduced its slice of, and needs no more from any other.
 struct alignas(kShmLine) ShmProgress {
     std::atomic<std::uint64_t> staged;
     std::atomic<std::uint64_t> reduced;
     std::atomic<std::uint64_t> released;
 };
 
-// Counted up by its rank after every step; those who wait for that rank sleep on the count.
+// ShmWakeup: `count` is counted up by its rank after every step; ranks that wait for that rank sleep on it.
 struct alignas(kShmLine) ShmWakeup {
     std::atomic<std::uint32_t> count;
     std::atomic<std::uint32_t> sleepers;
     std::atomic<std::uint32_t> cpu;  // see leave_cpu_of()
 };
 
-// Where crowded ranks meet (shm_channel.hpp): counts the announcements of all calls by all ranks. Who makes
-// the last one of a call says that the call is complete, and in which place it is itself; those who wait for
-// all sleep on the wakeup.
+// ShmMeeting: where crowded ranks meet (shm_channel.hpp): counts the announcements of all calls by all ranks.
+// The rank that makes the last one of a call says that the call is complete, and its own place. Ranks that
+// wait for all sleep on the wakeup.
 struct alignas(kShmLine) ShmMeeting {
     std::atomic<std::uint64_t> announced;
     std::atomic<std::uint64_t> complete;
@@ -103,45 +105,47 @@ struct alignas(kShmLine) ShmMeeting {
     ShmWakeup wakeup;
 };
 
-// The CPUs on which the rank may run, written once before the others look.
+// ShmCpus: the CPUs on which the rank may run, written once before the others look.
 struct alignas(kShmLine) ShmCpus {
     cpu_set_t set;
 };
 static_assert(sizeof(ShmCpus) == kShmLine);
 
-// Which rank's last_record says why the communicator ended: 1 + its number; 0 while it lives. Set once.
+// ShmEnd: which rank's last_record says why the communicator ended: 1 + its place; 0 while it lives. Set
+// once.
 struct alignas(kShmLine) ShmEnd {
     std::atomic<std::uint32_t> first;
 };
 
-// One rank's life, see shm_lifeline.hpp.
+// ShmLife: whether one rank lives, and why its communicator ended; see shm_lifeline.hpp.
 struct alignas(kShmLine) ShmLife {
-    // A robust futex: 0 before the rank has come, then the number of the thread that holds it, kShmReleased
-    // after the rank has left. The kernel sets FUTEX_OWNER_DIED.
+    // word: a robust futex: 0 before the rank has come, then the number of the thread that holds it,
+    // kShmReleased after the rank has left. The kernel sets FUTEX_OWNER_DIED.
     std::atomic<std::uint32_t> word;
-    // 1: the rank's process has called exit().
+    // exited: 1 once the rank's process has called exit().
     std::atomic<std::uint32_t> exited;
-    // Why the communicator ended, as far as this rank knows: bytes of an encoded notice; 0 while it lives.
+    // last_record_size: bytes of last_record, an encoded notice of why the communicator ended, as far as this
+    // rank knows; 0 while it lives.
     std::atomic<std::uint32_t> last_record_size;
     std::array<std::byte, kShmLastRecord> last_record;
 };
 
 class ShmLayout {
   public:
-    // There are 2 to kShmMaxRanks ranks; what is mapped beyond size() is for the pools.
+    // ShmLayout is for 2 to kShmMaxRanks ranks; what is mapped beyond size() is for the pools.
     explicit ShmLayout(int world_size, std::size_t mapped = 0, std::size_t page = page_size());
 
-    // Bytes of all but the pools.
+    // size(): bytes of all but the pools.
     std::size_t size() const noexcept { return size_; }
-    // Bytes of a rank's pool, maybe none.
+    // pool_size(): bytes of a rank's pool, maybe none.
     std::size_t pool_size() const noexcept { return pool_size_; }
     std::size_t pool(int rank) const noexcept { return size_ + static_cast<std::size_t>(rank) * pool_size_; }
-    // The largest payload for a slot.
+    // slot_payload(): bytes of the largest payload for a slot.
     std::size_t slot_payload() const noexcept { return slot_payload_; }
-    // Bytes of one stage; a multiple of the page.
+    // stage_size(): bytes of one stage; a multiple of the page.
     std::size_t stage_size() const noexcept { return stage_size_; }
 
-    // Offsets from the beginning.
+    // meeting() and the following are offsets from the beginning.
     std::size_t meeting() const noexcept { return sizeof(ShmHeader); }
     std::size_t flag(int rank, int bank) const noexcept { return line(rank, bank); }
     std::size_t record(int rank, int bank) const noexcept { return line(rank, 2 + bank); }
@@ -149,7 +153,7 @@ class ShmLayout {
     std::size_t wakeup(int rank) const noexcept { return line(rank, 5); }
     std::size_t cpus(int rank) const noexcept { return line(rank, 6); }
     std::size_t end() const noexcept { return end_; }
-    // The memory of messages by tag, of MessageLayout's size.
+    // messages() is where the memory of messages by tag begins, of MessageLayout's size.
     std::size_t messages() const noexcept { return messages_; }
     std::size_t life(int rank) const noexcept {
         return end_ + sizeof(ShmEnd) + static_cast<std::size_t>(rank) * sizeof(ShmLife);
@@ -162,7 +166,7 @@ class ShmLayout {
     }
 
   private:
-    // Each rank has its lines behind the meeting.
+    // line() is the offset of one of a rank's lines, which lie behind the meeting.
     static std::size_t line(int rank, int number) noexcept {
         const std::size_t first = static_cast<std::size_t>(rank) * kShmLinesPerRank;
         return sizeof(ShmHeader) + sizeof(ShmMeeting) + kShmLine * (first + static_cast<std::size_t>(number));
@@ -181,26 +185,26 @@ class ShmLayout {
 
 class ShmSegment {
   public:
-    // Makes and maps it; nothing where the system refuses. Keeps the descriptor until close_offer().
+    // Makes and maps a segment; nothing where the system refuses. Keeps the descriptor until close_offer().
     static std::optional<ShmSegment> create(const Membership& membership) { return map(nullptr, membership); }
-    // Maps the one offered; nothing if it cannot be had or is not of this communicator.
+    // Maps the segment offered; nothing if it cannot be had or is not of this communicator.
     static std::optional<ShmSegment> open(const ShmOffer& offer, const Membership& membership) {
         return map(&offer, membership);
     }
 
     ShmOffer offer() const noexcept { return mapping_->offer(); }
-    // The mapping stays.
+    // close_offer() closes the descriptor; the mapping stays.
     void close_offer() { mapping_->close_offer(); }
 
     const ShmLayout& layout() const noexcept { return layout_; }
     int world_size() const noexcept { return world_size_; }
-    // Where there are pools and not all ranks have them, nobody uses them.
+    // Makes this rank use no pools, since not all ranks have mapped theirs.
     void give_up_pools() { layout_ = ShmLayout(world_size_); }
-    // All ranks have found out which stores suit their processor.
+    // all_measured: all ranks have found out which stores suit their processor.
     bool all_measured = false;
-    // The rank's pool; null where there are none.
+    // Returns the rank's pool; null where there are none.
     std::shared_ptr<ShmPool> pool(int rank) const;
-    // What lies so many bytes behind the beginning.
+    // Returns what lies `offset` bytes behind the beginning.
     std::byte* memory(std::size_t offset) const { return mapping_->base() + offset; }
 
     ShmMeeting& meeting() const { return at<ShmMeeting>(layout_.meeting()); }
@@ -216,7 +220,7 @@ class ShmSegment {
     std::byte* stage(int rank, int buffer) const { return memory(layout_.stage(rank, buffer)); }
 
   private:
-    // Maps the one offered, or a new one where there is no offer.
+    // Maps the segment offered, or a new one where there is no offer.
     static std::optional<ShmSegment> map(const ShmOffer* offer, const Membership& membership);
     ShmSegment(ShmMapping mapping, int world_size)
         : mapping_(std::make_shared<ShmMapping>(std::move(mapping))),
@@ -232,13 +236,14 @@ class ShmSegment {
     int world_size_;
 };
 
-// Shm handover: the ranks of a new communicator agree whether those of each host share memory, and map it.
+// hand_over_segment: the ranks of a new communicator agree whether those of each host share memory, and map
+// it.
 //
-// Two all-gathers: the offer of the lowest rank of each host, then whether each rank could map it.
-// So all ranks decide alike, whatever a single one may or may not do.
+// Two all-gathers: the offer of the lowest rank of each host, then whether each rank could map it. All ranks
+// therefore decide alike, whatever a single one may or may not do.
 
-// One more than the number of the StoreType that suits this process's processor; 0: that has not been found
-// out.
+// found_store_type() is 1 + the number of the StoreType that suits this process's processor; 0: not found out
+// yet.
 std::atomic<int>& found_store_type();
 
 struct ShmWord {
@@ -246,11 +251,12 @@ struct ShmWord {
     std::int32_t pieces = 0;    // 0: not mapped; 1: without the pools; 2: all
     std::int32_t measured = 0;  // found_store_type()
 };
-// Every rank's word, by rank.
+// ShmGather gives its word to all ranks, and returns every rank's word, by rank.
 using ShmGather = std::function<std::vector<ShmWord>(const ShmWord&)>;
 
-// Called by all ranks, as part of making the communicator. `wanted` is this rank's own wish; one
-// rank without it decides for all. Nothing if any rank could not. Throws as `gather` does.
+// hand_over_segment is called by all ranks, as part of making the communicator. `wanted` is this rank's own
+// wish; one rank without it decides for all. Nothing if any rank could not map its segment. Throws as
+// `gather` does.
 std::optional<ShmSegment> hand_over_segment(const Membership& membership, bool wanted,
                                             const ShmGather& gather);
 
