@@ -1,4 +1,5 @@
-// HostSurroundings: a messenger's surroundings in a job: the lifeline, connections, and the system's threads.
+// HostSurroundings: what a messenger has from outside in a job: the lifeline, connections, and the system's
+// threads.
 #pragma once
 
 #include <chrono>
@@ -16,7 +17,7 @@ inline namespace detail {
 
 class HostSurroundings final : public MessageSurroundings {
   public:
-    // Both are borrowed until the messenger's close(); null for a rank that is alone.
+    // HostSurroundings borrows both until the messenger's close(); null for a rank that is alone.
     HostSurroundings(const Membership* membership, Lifeline* lifeline)
         : membership_(membership), lifeline_(lifeline) {}
 
@@ -41,7 +42,7 @@ class HostSurroundings final : public MessageSurroundings {
     std::vector<std::thread> threads_;
 };
 
-// `lifeline` is borrowed as all of the place; null for a rank that is alone.
+// make_messenger borrows `lifeline` as all of the place; null for a rank that is alone.
 std::shared_ptr<Messenger> make_messenger(const MessengerPlace& place, Lifeline* lifeline,
                                           std::chrono::milliseconds operation_timeout);
 

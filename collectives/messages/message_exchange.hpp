@@ -1,8 +1,8 @@
 // MessageExchange: all that a messenger knows of the messages of one communicator: which is for which receive
-// (MessageMatcher), how they move (MessageFlow), and what ends them before their time. It has no threads, and
-// never waits.
+// (MessageMatcher), how they move (MessageFlow), and what ends them before their time. MessageExchange has no
+// threads, and never waits.
 //
-// Under the messenger's lock, but for is_ready(), hear_news() and set_timeout().
+// All but is_ready(), hear_news() and set_timeout() is called under the messenger's lock.
 #pragma once
 
 #include <array>
@@ -35,37 +35,37 @@ class MessageExchange {
     OpenMessages& open() noexcept { return open_; }
 
     void begin(MessageOperation& operation);
-    // Nothing is known that ends operations, or refuses them.
+    // Returns true while nothing is known that ends operations, or refuses them.
     bool is_undisturbed() const {
         return !refuses_all_ && !verdict_ && !any_left_ && !flow_.has_lost() && !has_news();
     }
-    // No receive is open, and no message by tag kept.
+    // Returns true if no operation is open, and no message by tag kept.
     bool is_empty() const { return open_.is_empty() && matchers_[true].kept() == 0; }
     // Takes all that has come from the peer.
     void drain(int from);
-    // Reads what has come, and puts what has room.
+    // Reads what has come, and puts what has room. Lets go of the lock while bytes are copied.
     void progress(Lock& lock);
-    // The same where a rank has left or is lost.
+    // Does progress() where a rank has left or is lost.
     void look_for_ends(Lock& lock) {
         if (any_left_ || flow_.has_lost()) progress(lock);
     }
-    // Ends what has run out of time.
+    // Ends operations that have run out of time.
     void expire();
 
-    // There is something for progress(). Any thread.
+    // Returns true if there is something for progress(). Any thread.
     bool is_ready() const { return has_news() || flow_.is_ready(); }
-    // There is news for progress(). Any thread.
+    // Notes that there is news for progress(). Any thread.
     void hear_news() { news_.fetch_add(1, std::memory_order_seq_cst); }
 
     void give_up(MessageOperation& operation, const std::string& why);
-    // Ends all of an operation in turn that have not ended, unless a byte of any has moved: false then.
+    // Ends `operations`, those of one operation in turn, unless a byte of any has moved: false then.
     bool give_up_all(std::span<MessageOperation* const> operations);
-    // Nothing begins any more; receives end at once.
+    // Refuses every operation from now on, and ends open receives at once.
     void refuse_all();
-    // Something has to get out before the rank may leave.
+    // Returns true while something has to get out before the rank may leave.
     bool has_unsent();
     bool has_ended() const noexcept { return verdict_.has_value(); }
-    // Ends all that is left, if nothing has yet.
+    // Ends all operations that are left, by the verdict if there is one.
     void end();
 
   private:
@@ -73,17 +73,16 @@ class MessageExchange {
         return news_.load(std::memory_order_seq_cst) != news_seen_.load(std::memory_order_relaxed);
     }
     void send_to_self(MessageOperation& send);
-    // The message is for the receive.
+    // Gives the receive the message that is for it.
     void hand_over(MessageOperation& receive, const ArrivedMessage& message);
     void accept(MessageOperation& receive, const ArrivedMessage& message);
     void fill(MessageOperation& receive, const ArrivedMessage& message, const std::byte* data);
-    // Looks for another message.
+    // Looks for another message for the receive.
     void repost(MessageOperation& receive);
     void take(int from, const MessageFrame& frame, const std::byte* payload);
     void take_message(int from, const MessageFrame& frame, const std::byte* payload);
 
-    // Ends the operation before its time: it is in nothing any more. True if its receiver has taken it
-    // before.
+    // Takes an operation that ends early out of all lists. True if its receiver has taken the message before.
     bool withdraw(MessageOperation& operation);
     void look_at_news();
     bool is_over(int whom) const;
@@ -100,7 +99,7 @@ class MessageExchange {
     MessageSleepers& sleepers_;
     OpenMessages open_;
     MessageFlow flow_;
-    std::array<MessageMatcher<MessageOperation>, 2> matchers_;  // of those in turn, and by tag
+    std::array<MessageMatcher<MessageOperation>, 2> matchers_;  // of operations in turn, and by tag
     std::map<std::uint32_t, MessageOperation*>
         own_offers_;  // sends to this rank itself that wait for a receive
     std::uint32_t own_turns_ = 0;

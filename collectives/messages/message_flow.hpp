@@ -1,9 +1,9 @@
-// MessageFlow: how messages move between a rank and its peers: lines, credit, offers, and the bytes of both.
-// Under the messenger's lock, but for is_ready().
+// MessageFlow: how messages move between a rank and its peers: lines, credit, offers, and the bytes of
+// messages. Under the messenger's lock, but for is_ready().
 //
 // Small messages go at once where their receiver has room to keep them. All others are offered; when a
 // receive has come, the receiver copies the bytes out of the sender's memory, or asks for them piece by
-// piece. Which message is for which receive is decided elsewhere.
+// piece. MessageMatcher decides which message is for which receive.
 #pragma once
 
 #include <atomic>
@@ -26,19 +26,21 @@
 namespace ddprun {
 inline namespace detail {
 
-// Where a messenger works. All borrowed until its close(); nothing of it for a rank that is alone.
+// MessengerPlace: where a messenger works. All is borrowed until its close(); a rank that is alone has
+// nothing of it.
 struct MessengerPlace {
     const Membership* membership = nullptr;
     std::byte* memory = nullptr;  // of the ranks of this host; null: they talk over TCP
     bool spins = false;
-    // What a thread looks before it sleeps: waking it takes 20 us and more on a virtual machine.
+    // looks: how long a thread looks before it sleeps, since waking it takes 20 us and more on a virtual
+    // machine.
     std::chrono::microseconds looks{50};
 };
 
 class MessageFlow {
   public:
     using Lock = std::unique_lock<std::mutex>;
-    // What becomes of a receive that a message was found for.
+    // Acceptance: what becomes of a receive that a message was found for.
     enum class Acceptance { comes, is_unfit, is_gone };
 
     MessageFlow(const MessengerPlace& place, MessageSurroundings& surroundings, MessageSleepers& sleepers,
@@ -48,52 +50,54 @@ class MessageFlow {
     int world_size() const noexcept { return static_cast<int>(peers_.size()); }
     MessagePeer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
     const MessagePeer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
-    // Those with a line.
+    // lined(): the ranks with a line.
     std::span<const int> lined() const noexcept { return lined_; }
-    // The bell of a rank of this host.
+    // Returns the bell of a rank of this host.
     MessageBell& bell_of(int rank) const { return memory_->bell(places_[static_cast<std::size_t>(rank)]); }
-    // Something has come from a rank of this host. Any thread.
+    // Returns true if something has come from a rank of this host. Any thread.
     bool is_ready() const;
 
     bool needs_connections(int whom) const;
-    // Makes lines to those that have none.
+    // Makes lines to the ranks that have none.
     void connect();
     void disconnect();
-    // What poll() is to wait for.
+    // Adds what poll() is to wait for.
     void add_descriptors(std::vector<pollfd>& descriptors) {
         for (const int one : lined_) peer(one).line->add_descriptors(descriptors);
     }
 
-    // To another rank.
+    // Sends to another rank.
     void send(MessageOperation& send);
     // Puts what has room. A line that breaks is lost.
     void flush(int to);
     void flush_all();
     bool has_unsent();
-    // The peer is taken for dead if nothing is heard of it.
+    // Notes that the line to a peer is lost. The peer is taken for dead if nothing is heard of it in time;
+    // for broken at once.
     void lose(int whom, const LinkLost& how);
     bool has_lost() const noexcept { return any_lost_; }
 
-    // A frame that is about an offer, or its bytes. Returns a receive that waits for another message again.
-    // Throws LinkLost.
+    // Takes a frame that is about an offer, or its bytes. Returns a receive that waits for another message
+    // again, or null. Throws LinkLost.
     MessageOperation* take(int from, const MessageFrame& frame, const std::byte* payload);
-    // The offer is for the receive.
+    // Gives the offer to the receive, and begins to move its bytes.
     Acceptance accept(MessageOperation& receive, const ArrivedMessage& message);
-    // Copies what is to be copied first, without the lock meanwhile. Returns as take().
+    // has_pulls(): there are bytes to copy. pull() copies the first message's, without the lock meanwhile,
+    // and returns as take().
     bool has_pulls() const noexcept { return !pulls_.empty(); }
     MessageOperation* pull(Lock& lock);
-    // Ends the sends whose bytes were copied.
+    // Ends sends after their receivers have copied the bytes.
     void look_at_offers();
 
-    // Ends a send to another rank before its time: it is in nothing any more. True if its receiver has taken
-    // it before.
+    // Takes a send to another rank that ends early out of all lists. True if its receiver has taken the
+    // message before.
     bool withdraw_send(MessageOperation& send);
     void withdraw_receive(const MessageOperation& receive);
-    // A byte of the send has moved.
+    // Returns whether a byte of the send has moved.
     bool has_moved(const MessageOperation& send) const {
         return send.offer != 0 && offers_[send.offer - 1].sent > 0;
     }
-    // The communicator has ended: nothing is copied or told any more.
+    // Ends copies and answers, since the communicator has ended.
     void end();
 
   private:
@@ -104,7 +108,7 @@ class MessageFlow {
         std::size_t sent = 0;
         bool accepted = false;  // its bytes were asked for
     };
-    // Bytes that are coming in pieces; null: they are thrown away.
+    // Incoming: bytes that are coming in pieces for `receive`; null: they are thrown away.
     struct Incoming {
         MessageOperation* receive = nullptr;
         std::uint64_t bytes = 0;

@@ -1,7 +1,7 @@
 // MessageLine: frames to and from one peer. Under the messenger's lock, but for is_ready().
 //
-// Frames come in the order in which they were put. A line never waits: what has no room is refused, and is
-// put again later.
+// Frames come in the order in which they were put. A line never waits: a frame without room is refused, and
+// is put again later.
 #pragma once
 
 #include <array>
@@ -22,11 +22,11 @@
 namespace ddprun {
 inline namespace detail {
 
-// The values travel between ranks.
+// FrameKind: what a frame says. The values travel between ranks.
 enum class FrameKind : std::uint8_t {
     none = 0,
     eager = 1,    // a message with all its bytes
-    offer = 2,    // a message whose bytes its receiver has to ask for, or fetches from `place` by itself
+    offer = 2,    // a message; its receiver asks for the bytes, or fetches them from `place` by itself
     accept = 3,   // the receiver asks for the bytes of an offer
     drop = 4,     // the receiver wants nothing of an offer: for its sender it has ended
     piece = 5,    // some of the bytes that were asked for, from the first on
@@ -52,11 +52,12 @@ class MessageFrames {
   public:
     explicit MessageFrames(int peer) : peer_(peer) {}
 
-    // What comes next is put there, and add() says how much; behind a next() that was false there is room.
+    // Returns the room for what comes next; add() says how much came. There is room behind a next() that was
+    // false.
     std::span<std::byte> room();
     void add(std::size_t count) { end_ += count; }
-    // False: the next one is not whole yet. Its payload stays until release(). Throws LinkLost where it is
-    // none.
+    // Reads the next frame; false: it is not whole yet. The payload stays until release(). Throws LinkLost
+    // for bytes that are no frame.
     bool next(MessageFrame& frame, const std::byte*& payload);
     void release() { begin_ += size_; }
 
@@ -72,38 +73,41 @@ class MessageLine {
   public:
     virtual ~MessageLine() = default;
 
-    // Takes a frame with `payload` behind it (frame.bytes for eager and piece), all or nothing: false if
-    // there is no room. Throws LinkLost.
+    // Puts a frame with `payload` behind it (frame.bytes for eager and piece), all or nothing: false if there
+    // is no room. Throws LinkLost.
     virtual bool put(const MessageFrame& frame, const std::byte* payload) = 0;
-    // The next frame that has come, whose payload stays until release(). Throws LinkLost.
+    // Takes the next frame that has come; false: none. The payload stays until release(). Throws LinkLost.
     virtual bool take(MessageFrame& frame, const std::byte*& payload) = 0;
     virtual void release() = 0;
-    // Whether a look at take() is worth it; any thread.
+    // Returns whether a look at take() is worth it; any thread.
     virtual bool is_ready() const noexcept = 0;
-    // Nothing more can come from a peer that has left.
+    // Returns true if nothing more can come from the peer, which has left.
     virtual bool is_exhausted() = 0;
 
-    // The largest eager message, and piece.
+    // eager_limit() and piece_limit(): bytes of the largest eager message, and of the largest piece.
     virtual std::size_t eager_limit() const noexcept = 0;
     virtual std::size_t piece_limit() const noexcept = 0;
 
-    // How much that came unasked this rank has handed on, and how much the peer has.
+    // set_handed_on() and handed_on_by_peer(): how much that came unasked this rank has handed on, and how
+    // much the peer has.
     virtual void set_handed_on(std::uint64_t amount) = 0;
     virtual std::uint64_t handed_on_by_peer() = 0;
 
-    // Sends what it holds. False while there is some left.
+    // Sends what the line holds. False while there is some left.
     virtual bool flush() { return true; }
-    // What poll() is to wait for; nothing for memory.
+    // Adds what poll() is to wait for; nothing for memory.
     virtual void add_descriptors(std::vector<pollfd>&) {}
 };
 
-// How far an offer in shared memory is. Its sender offers and retracts; its receiver claims it, and ends it.
+// OfferState: how far an offer in shared memory is. The sender offers and retracts; the receiver claims, and
+// ends the offer.
 enum class OfferState : std::uint8_t { none = 0, offered = 1, claimed = 2, taken = 3, retracted = 4 };
 constexpr std::uint64_t offer_word(std::uint32_t turn, OfferState state) {
     return std::uint64_t{turn} << 8 | static_cast<std::uint64_t>(state);
 }
 
-// The memory that ranks of one host share for messages, as this rank sees it; ranks are places on the host.
+// MessageMemory: the memory that ranks of one host share for messages, as this rank sees it; ranks are places
+// on the host.
 class MessageMemory {
   public:
     MessageMemory(std::byte* base, int ranks, int rank)
@@ -136,12 +140,12 @@ class MessageMemory {
     int rank_;
 };
 
-// Wakes the rank whose bell it is, if it sleeps. After what it is to see has been written.
+// Wakes the rank of the bell, if it sleeps. Called after what it is to see has been written.
 void ring_bell(MessageBell& bell);
 
 class ShmMessageLine final : public MessageLine {
   public:
-    // Between this rank and the one in place `peer`. The memory is borrowed.
+    // ShmMessageLine is between this rank and the one in place `peer`. The memory is borrowed.
     ShmMessageLine(const MessageMemory& memory, int peer);
 
     bool put(const MessageFrame& frame, const std::byte* payload) override;
@@ -158,7 +162,7 @@ class ShmMessageLine final : public MessageLine {
 
   private:
     std::uint64_t stamp_of(std::uint64_t number) const { return memory_.layout().lap_of(number) + 1; }
-    // Where `bytes` that come after `position` bytes of the ring begin: not across its end.
+    // Returns where `bytes` that come after `position` bytes of the ring begin: not across its end.
     std::uint64_t place_of(std::uint64_t position, std::size_t bytes) const;
 
     const MessageMemory& memory_;
@@ -177,7 +181,7 @@ class ShmMessageLine final : public MessageLine {
     std::uint64_t taken_end_ = 0;  // of the payload that was taken last
 };
 
-// One connection for each direction, dialled by the rank that sends when it first does.
+// TcpMessageLine: one connection for each direction, dialled by the rank that sends when it first does.
 class TcpMessageLine final : public MessageLine {
   public:
     TcpMessageLine(const Membership& membership, Lifeline& lifeline, int peer);
@@ -195,7 +199,7 @@ class TcpMessageLine final : public MessageLine {
     void add_descriptors(std::vector<pollfd>& descriptors) override;
 
   private:
-    // True when it is done; else it is gone on with later.
+    // Goes on with dialling; true once connected, else called again later.
     bool dial();
     bool read_more();
 

@@ -1,8 +1,8 @@
 // MessageMatcher: which message is for which receive. Pure.
 //
 // A receive takes the earliest message of its tag from its rank, or from any; a message goes to the earliest
-// receive that may take it. What fits nothing yet is kept in the order of its coming. Not for several
-// threads.
+// receive that may take it. Messages that fit no receive yet are kept in the order of their coming. Not for
+// several threads.
 #pragma once
 
 #include <algorithm>
@@ -21,27 +21,27 @@ inline namespace detail {
 
 inline constexpr int kAnyRank = -1;
 
-// A message that has come before its receive: with its bytes, or as an offer of them.
+// ArrivedMessage: a message that has come before its receive: with its bytes, or as an offer of them.
 struct ArrivedMessage {
     int source = 0;
     std::uint64_t tag = 0;
     std::uint64_t bytes = 0;
     bool offered = false;
-    // Of an offer.
+    // id, turn and place are of an offer.
     std::uint32_t id = 0;
     std::uint32_t turn = 0;
     std::uint64_t place = 0;
     std::uint8_t element = 0;  // see MessageFrame
-    // Else what came; null for no bytes.
+    // kept: the bytes, where there is no offer; null for no bytes.
     std::unique_ptr<std::byte[]> kept = nullptr;
 };
 
-// Receive is what the caller knows receives by: it has peer() and tag(), and the order in which receives were
-// made by number(). Borrowed while posted.
+// MessageMatcher knows receives as the caller's type `Receive`: it has peer() and tag(), and number(), the
+// order in which receives were made. Receives are borrowed while posted.
 template <class Receive>
 class MessageMatcher {
   public:
-    // Posts the receive, unless a message that has come is for it: then returns that.
+    // Posts the receive, unless a message that has come is for it: then returns the message.
     std::optional<ArrivedMessage> post(Receive& receive) {
         Queue& queue = *find(receive.tag(), true);
         for (auto one = queue.arrived.begin(); one != queue.arrived.end(); ++one) {
@@ -52,10 +52,11 @@ class MessageMatcher {
             forget_if_empty(receive.tag(), queue);
             return found;
         }
-        // Behind those made before: it may be one that had a message already which came to nothing.
+        // place: behind the receives made before, since this one may have had a message already which came to
+        // nothing.
         auto place = queue.posted.end();
         while (place != queue.posted.begin() && (*std::prev(place))->number() > receive.number()) --place;
-        // Made of what was used before, where there is such.
+        // Takes a list's node that was used before, where there is one.
         if (spare_.empty()) spare_.push_back(nullptr);
         spare_.front() = &receive;
         queue.posted.splice(place, spare_, spare_.begin());
@@ -86,11 +87,11 @@ class MessageMatcher {
         queues_[message.tag].arrived.push_back(std::move(message));
     }
 
-    // False if it was not posted.
+    // Withdraws the receive; false if it was not posted.
     bool withdraw(Receive& receive) {
         Queue* const queue = find(receive.tag());
         if (queue == nullptr) return false;
-        // Those made last are withdrawn first.
+        // posted is looked through from its end, since the receives made last are withdrawn first.
         auto& posted = queue->posted;
         const auto last = std::find(posted.rbegin(), posted.rend(), &receive);
         if (last == posted.rend()) return false;
@@ -99,8 +100,8 @@ class MessageMatcher {
         return true;
     }
 
-    // Its sender has given up an offer. Returns how many were kept: one, or none; of a sender that makes no
-    // sense maybe more.
+    // Takes back an offer that its sender has given up. Returns how many were kept: one, or none; of a sender
+    // that makes no sense maybe more.
     std::size_t take_back(int source, std::uint64_t tag, std::uint32_t id, std::uint32_t turn) {
         Queue* const queue = find(tag);
         if (queue == nullptr) return 0;
@@ -112,12 +113,12 @@ class MessageMatcher {
         return gone;
     }
 
-    // Messages that are kept.
+    // Returns how many messages are kept.
     std::size_t kept() const noexcept { return arrived_; }
 
   private:
-    // A tag that is used again and again costs nothing to look up; more tags than this are forgotten between
-    // uses.
+    // kRemembered: of up to so many tags, one that is used again and again costs nothing to look up; more
+    // tags are forgotten between uses.
     static constexpr std::size_t kRemembered = 64;
 
     struct Queue {
@@ -125,8 +126,8 @@ class MessageMatcher {
         std::list<ArrivedMessage> arrived;
     };
 
-    // Null if nothing has or had this tag, unless it is to be made. One tag is often looked up again and
-    // again.
+    // Returns the tag's queue; null if nothing has or had this tag, unless `make`. The last one is
+    // remembered, as a tag is often looked up again and again.
     Queue* find(std::uint64_t tag, bool make = false) {
         if (last_ != nullptr && last_->first == tag) return &last_->second;
         const auto found = make ? queues_.try_emplace(tag).first : queues_.find(tag);

@@ -31,19 +31,20 @@ struct MessageRequest {
 
 inline constexpr char kMessengerClosed[] = "this communicator has been finalized";
 
-// Names the call: `send_tagged`.
+// Returns the call's name: `send_tagged`.
 std::string name_of(const MessageRequest& request);
-// `send_tagged(8 bytes to rank 1, tag 5)`.
+// Returns what is asked: `send_tagged(8 bytes to rank 1, tag 5)`.
 std::string describe(const MessageRequest& request);
-// Throws invalid_argument for a wrong one.
+// Throws invalid_argument for a wrong request.
 void check_request(const MessageRequest& request, int world_size);
 
-// What has come is what the receive has room for.
+// Returns whether what has come is what the receive has room for.
 inline bool fits(const MessageRequest& receive, const ArrivedMessage& message) {
     return message.bytes == receive.bytes && message.element == receive.element;
 }
 
-// Under the messenger's lock, but for `request` and has_ended(); after the end its owner reads the rest.
+// MessageOperation is used under the messenger's lock, but for `request` and has_ended(); after the end its
+// owner reads the rest.
 struct MessageOperation {
     enum class Stage { open, pulling };
 
@@ -56,10 +57,10 @@ struct MessageOperation {
     bool has_ended() const noexcept { return ended.load(std::memory_order_acquire); }
 
     const MessageRequest request;
-    std::shared_ptr<void> self;        // while a started one is open
-    MessageOperation* next = nullptr;  // of those that are open
+    std::shared_ptr<void> self;        // keeps a started one while it is open
+    MessageOperation* next = nullptr;  // of the open ones
     MessageOperation* previous = nullptr;
-    std::uint64_t sequence = 0;  // in which they were made
+    std::uint64_t sequence = 0;  // in which operations were made
     Deadline deadline = Deadline::max();
     std::uint32_t offer = 0;  // 1 + the offer's id; 0: not offered
     Stage stage = Stage::open;

@@ -15,7 +15,8 @@
 namespace ddprun {
 inline namespace detail {
 
-// What a receiver keeps of one sender's, each message counted with kMessageCost besides.
+// kKeptOfPeer: how much a receiver keeps of one sender's messages, each counted with its bytes and
+// kMessageCost.
 inline constexpr std::uint64_t kKeptOfPeer = std::uint64_t{256} << 10;
 inline constexpr std::uint64_t kMessageCost = 64;
 
@@ -24,13 +25,13 @@ struct MessagePeer {
     bool local = false;
     bool left = false;
     std::optional<Deadline> lost;       // when it is taken for dead
-    int broken = 0;                     // why it is taken for no honest rank: see kLinkBroken
+    int broken = 0;                     // why its frames are no honest rank's: kLinkBroken, kLinkOverrun
     std::deque<MessageFrame> controls;  // what the peer is to be told, before all else
-    // Those in turn, which the others do not hold up; those by tag.
+    // outboxes: first the sends in turn, which the others do not hold up; then the sends by tag.
     std::array<std::deque<MessageOperation*>, 2> outboxes;
     std::deque<std::uint32_t> streams;  // offers that the peer has accepted
     std::uint64_t sent_eagerly = 0;     // costs
-    // Costs. How far it is ahead of the next is counted here as well as by the peer.
+    // came_eagerly: costs, too. How far they are ahead of handed_on is counted here as well as by the peer.
     std::uint64_t came_eagerly = 0;
     std::uint64_t handed_on = 0;
     std::uint64_t handed_on_by_peer = 0;  // as far as it was looked at
@@ -39,7 +40,7 @@ struct MessagePeer {
     bool has_something_for_it() const {
         return !controls.empty() || !outboxes[0].empty() || !outboxes[1].empty() || !streams.empty();
     }
-    // Whether the message is small, and the peer has room to keep it.
+    // Returns whether the message is small, and the peer has room to keep it.
     bool takes_eagerly(std::size_t bytes) {
         const auto kept = [&] { return sent_eagerly + bytes + kMessageCost - handed_on_by_peer; };
         // Looking takes a flight between cores.
@@ -47,8 +48,8 @@ struct MessagePeer {
         if (handed_on_by_peer > sent_eagerly) throw LinkLost{-1, kLinkBroken};
         return bytes <= line->eager_limit() && kept() <= kKeptOfPeer;
     }
-    // Both count what came without being asked for, and throw LinkLost where it is more than a peer may send
-    // so.
+    // count_eager() and count_offer() count what came without being asked for, and throw LinkLost where that
+    // is more than a peer may send.
     void count_eager(std::uint64_t bytes) {
         came_eagerly += bytes + kMessageCost;
         if (came_eagerly - handed_on > kKeptOfPeer) throw LinkLost{-1, kLinkOverrun};
@@ -62,7 +63,7 @@ struct MessagePeer {
         sent_eagerly += request.bytes + kMessageCost;
         return true;
     }
-    // So much of what came so was taken by its receive, or is for nobody.
+    // Notes that a message of `bytes` that came eagerly was taken by its receive, or is for none.
     void note_handed_on(std::uint64_t bytes) {
         handed_on += bytes + kMessageCost;
         if (line) line->set_handed_on(handed_on);

@@ -1,5 +1,5 @@
-// MessageSleepers: the threads of a messenger that sleep, and who is woken by what; sleeper_table.hpp says
-// which. This carries out what the table says.
+// MessageSleepers: the threads of a messenger that sleep, and what wakes them. The tables of
+// sleeper_table.hpp decide; MessageSleepers carries out what they say.
 //
 // Under the messenger's lock, where nothing else is said.
 #pragma once
@@ -25,67 +25,72 @@ inline namespace detail {
 class MessageSleepers {
   public:
     using Lock = std::unique_lock<std::mutex>;
-    // The bodies of the helper, and of the thread for connections, which only ranks have that share memory
-    // with others.
+    // Threads: the bodies of the helper, and of the thread for connections; only ranks that share memory with
+    // others have the latter.
     struct Threads {
         std::function<void()> helper;
         std::function<void()> connections;
     };
 
-    // `bell` is in the memory that the ranks of this host share; null: there is none.
+    // MessageSleepers borrows all. `bell` is in the memory that the ranks of this host share; null: there is
+    // none.
     MessageSleepers(MessageSurroundings& surroundings, MessageBell* bell, Threads threads);
 
     bool shares_memory() const noexcept { return bell_ != &own_bell_; }
     MessageBell& bell() noexcept { return *bell_; }
-    // Any thread: lines to other hosts are in use.
+    // Returns true once lines to other hosts are in use. Any thread.
     bool is_connected() const noexcept { return connected_.load(std::memory_order_relaxed); }
 
-    // Any thread, without the lock.
+    // Wakes the sleepers at news. Any thread, without the lock.
     void hear_news();
-    // A thread waits from now on, and looks for all.
+    // Counts a thread that waits from now on, and looks for all. Any thread, without the lock.
     void begin_waiting() {
         waiters_.fetch_add(1, std::memory_order_seq_cst);
         tell_helper(HelperEvent::waiter_came);
     }
-    // True where the caller has to call leave_alone().
+    // Counts that thread no longer; true where it has to call leave_alone(). Any thread, without the lock.
     bool end_waiting() {
         return waiters_.fetch_sub(1, std::memory_order_seq_cst) <= 1 && has_something_open();
     }
-    // Counts a thread among the bell's sleepers before it looks for the last time: whoever has something for
-    // it sees it from here on. Returns what the bell has to count until it is woken.
+    // Counts a thread among the bell's sleepers before its last look, so that the bell is rung for what comes
+    // later. Returns what the bell has to count until the thread is woken. Any thread, without the lock.
     std::uint32_t count_in();
     void count_out() { bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst); }
     void doze(std::uint32_t count, Deadline end) { surroundings_.sleep_on(bell_->count, count, end); }
 
     void wake(WakeCause cause);
-    // `is_ready()`: something has come; nobody may have rung for it.
+    // Leaves what is open to the helper and the thread for connections, as no thread waits any more.
+    // `is_ready()`: something has come, for which the bell may not have been rung.
     template <class IsReady>
     void leave_alone(IsReady is_ready);
-    // An operation was started. Throws std::system_error where there is no thread for it.
+    // Makes or calls the helper, as an operation was started. Throws std::system_error where there is no
+    // thread for it.
     void want_helper();
-    // Lines to other hosts shall be; returns with the thread that looks after them. Throws as Event and
-    // want_helper().
+    // Makes or calls the thread that looks after lines to other hosts, which are yet to be made. Throws as
+    // Event and want_helper().
     void prepare_connections();
     void note_connected() { connected_.store(true, std::memory_order_seq_cst); }
     void begin_started() { started_open_.fetch_add(1, std::memory_order_seq_cst); }
     void end_started() { started_open_.fetch_sub(1, std::memory_order_seq_cst); }
-    // Bytes have no room.
+    // Notes that bytes have no room.
     void note_unsent() { wake(unsent_.exchange(true) ? WakeCause::still_unsent : WakeCause::unsent); }
-    // Before all is put that may have room now; true where some had none.
+    // Returns whether bytes had no room, and forgets it. Called before all is put that may have room now.
     bool take_unsent() { return unsent_ && unsent_.exchange(false); }
     bool has_unsent() const { return unsent_; }
 
-    // Whether the caller, which would sleep, is to do so on the connections.
+    // Returns whether the caller, which would sleep, is to do so on the connections.
     bool may_poll() const { return !shares_memory() && is_connected() && poller_ == PollerState::none; }
-    // Sleeps without the lock on these and what wakes the poller.
+    // Sleeps without the lock on the descriptors of add(), and on what wakes the poller.
     template <class AddDescriptors>
     void poll(Lock& lock, Deadline end, AddDescriptors add);
 
-    // What the helper and the thread for connections are there for.
+    // helper_is_needed() and connections_are_needed(): whether the helper, and the thread for connections,
+    // have something to do.
     bool helper_is_needed() const { return waiters_.load() == 0 && has_something_open(); }
     bool connections_are_needed() const { return waiters_.load() > 0 || has_something_open(); }
-    // These are the helper's: it sleeps until it is called; says that it will look, and gets what the bell
-    // has to count until it is woken; and rests on the bell. It has the lock again behind each.
+    // idle(), watch() and rest() are the helper's. idle() sleeps until it is called. watch() says that it
+    // will look, and returns what the bell has to count until it is woken. rest() sleeps on the bell. The
+    // helper has the lock again behind each.
     void idle(Lock& lock);
     std::uint32_t watch();
     void rest(Lock& lock, std::uint32_t count, Deadline end);
@@ -119,7 +124,7 @@ template <class IsReady>
 void MessageSleepers::leave_alone(IsReady is_ready) {
     const HelperAction action = step_helper(HelperEvent::left_alone);
     carry_out(action);
-    // Only once it is counted: what comes later is rung for.
+    // tells: only once the helper is counted, since the bell is rung for what comes later.
     const bool tells = action == HelperAction::tell || action == HelperAction::count_and_tell;
     if (tells && is_ready()) ring_bell(*bell_);
     wake(WakeCause::left_alone);
@@ -135,7 +140,7 @@ void MessageSleepers::poll(Lock& lock, Deadline end, AddDescriptors add) {
     poller_wake_->clear();
     lock.lock();
     step_poller(PollerEvent::rises);
-    // One of the others takes the place.
+    // Wakes another waiter, which takes the place.
     if (!shares_memory() && bell_->sleepers > 1) ring_bell(*bell_);
 }
 

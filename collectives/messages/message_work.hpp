@@ -15,7 +15,7 @@ inline namespace detail {
 
 class MessageWork final : public WorkState {
   public:
-    // Throws invalid_argument, and system if there is no thread; all else is the work's end. The work keeps
+    // Starts a send or receive. Throws invalid_argument; all else is the work's end. The work keeps
     // `messenger`.
     static std::shared_ptr<MessageWork> start(Messenger& messenger, const MessageRequest& request) {
         auto work = make_in_process<MessageWork>(request, messenger.shared_from_this());

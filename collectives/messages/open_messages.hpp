@@ -1,5 +1,5 @@
-// OpenMessages: the operations of a messenger that have not ended, and their deadlines. Under the messenger's
-// lock, but for set_timeout().
+// OpenMessages: the operations of a messenger that have not ended, and their deadlines. All but set_timeout()
+// is called under the messenger's lock.
 #pragma once
 
 #include <algorithm>
@@ -26,14 +26,14 @@ class OpenMessages {
         : sleepers_(sleepers), operation_timeout_(operation_timeout) {}
 
     void add(MessageOperation& operation);
-    // Once for each. Its owner may take it away from then on.
+    // Ends an operation, once; its owner may take it away from then on.
     void end(MessageOperation& operation, std::optional<CollectiveError> error = std::nullopt);
     void fail_with(MessageOperation& operation, CollectiveErrorCode code, const std::string& what,
                    std::vector<int> culprits);
     bool is_empty() const noexcept { return first_ == nullptr; }
-    // How many were added ever.
+    // begun(): how many operations were ever added.
     std::uint64_t begun() const noexcept { return numbers_; }
-    // Each may end itself.
+    // Calls body(operation) for each operation, which body() may end.
     template <class Body>
     void each(Body body) {
         MessageOperation* next = nullptr;
@@ -43,7 +43,7 @@ class OpenMessages {
         }
     }
 
-    // Of those that begin from now on.
+    // Sets the timeout of operations that begin from now on.
     void set_timeout(std::chrono::milliseconds operation_timeout) { operation_timeout_ = operation_timeout; }
     std::chrono::milliseconds timeout_of(const MessageOperation& operation) const {
         const auto timeout = operation.request.timeout;
@@ -51,10 +51,10 @@ class OpenMessages {
                                    : std::min<std::chrono::milliseconds>(timeout, kLongestTimeout);
     }
     void set_deadline(MessageOperation& operation);
-    // When the operations have to be looked at again at the latest.
+    // next_deadline(): when the operations have to be looked at again at the latest.
     Deadline next_deadline() const noexcept { return next_deadline_; }
     void look_by(Deadline deadline) { next_deadline_ = std::min(next_deadline_, deadline); }
-    // The caller looks at all, and says anew when that has to be.
+    // Forgets next_deadline(): the caller looks at all operations, and says anew when that has to be.
     void look_at_all() { next_deadline_ = Deadline::max(); }
 
   private:

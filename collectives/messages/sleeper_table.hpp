@@ -1,9 +1,9 @@
 // next_step() and wake_for(): which of a messenger's threads sleep, and what wakes which, as tables. Pure.
 //
-// Threads that wait for an operation sleep on the rank's bell, or one of them on the connections, for all.
-// The helper looks for what was started while nobody waits. It rests on the bell, too, but counts among the
-// bell's sleepers, for whom others ring, only while nobody waits: so an operation that is waited for at once
-// wakes nobody.
+// Threads that wait for an operation sleep on the rank's bell, or one of them on the connections, for all. A
+// thread of the messenger, the helper, looks for what was started while no thread waits. The helper rests on
+// the bell, too, but counts among the bell's sleepers, for which others ring, only while no thread waits. An
+// operation that is waited for at once therefore wakes no thread.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ enum class HelperState : std::uint8_t {
     idle,      // sleeps until it is called
     looking,   // awake
     watching,  // awake, and counted among the bell's sleepers
-    resting,   // sleeps on the bell, for which nobody rings on its account
+    resting,   // sleeps on the bell, for which others do not ring on its account
     guarding,  // sleeps on the bell, counted
 };
 inline constexpr std::size_t kHelperStates = static_cast<std::size_t>(HelperState::guarding) + 1;
@@ -27,21 +27,21 @@ enum class HelperEvent : std::uint8_t {
     left_alone,   // no thread waits any more, and there is something to look for
     waiter_came,  // a thread waits, which looks for all; comes without the lock
     wakes,        // the helper is awake
-    idles,        // it has nothing to look for, and none has begun meanwhile
-    watches,      // it has something to look for
-    rests,        // it goes to sleep on the bell
+    idles,        // the helper has nothing to look for, and none has begun meanwhile
+    watches,      // the helper has something to look for
+    rests,        // the helper goes to sleep on the bell
 };
 inline constexpr std::size_t kHelperEvents = static_cast<std::size_t>(HelperEvent::rests) + 1;
 
 enum class HelperAction : std::uint8_t {
     none,
-    make,            // the thread
-    call,            // those that are idle
-    count,           // it among the bell's sleepers
-    uncount,         // it
-    tell,            // it of what has come, if something has
-    count_and_tell,  // both: nobody rang for it
-    never,           // this does not happen
+    make,            // make the helper
+    call,            // call the idle threads
+    count,           // count the helper among the bell's sleepers
+    uncount,         // count it there no longer
+    tell,            // tell it of what has come, if something has
+    count_and_tell,  // count and tell: the bell was not rung for it
+    never,           // does not happen
 };
 
 struct HelperStep {
@@ -50,12 +50,12 @@ struct HelperStep {
 };
 
 HelperStep next_step(HelperState state, HelperEvent event);
-// Of those that sleep on the bell the helper is one, and somebody rings for it.
+// Returns whether the helper is one of the bell's sleepers, for which others ring.
 constexpr bool is_counted(HelperState state) {
     return state == HelperState::watching || state == HelperState::guarding;
 }
 
-// The thread that sleeps on the connections.
+// PollerState: what the poller does, the thread that sleeps on the connections.
 enum class PollerState : std::uint8_t { none, asleep, woken };
 inline constexpr std::size_t kPollerStates = static_cast<std::size_t>(PollerState::woken) + 1;
 enum class PollerEvent : std::uint8_t { sleeps, wake, rises };
@@ -69,13 +69,13 @@ struct PollerStep {
 
 PollerStep next_step(PollerState state, PollerEvent event);
 
-// What happens under the lock that others may sleep through.
+// WakeCause: what happens under the lock that other threads may sleep through.
 enum class WakeCause : std::uint8_t {
-    ended,         // an operation
+    ended,         // an operation has ended
     sent_all,      // what had no room has got out
     sooner,        // a deadline is nearer than all sleeps, or bytes are to be copied
     unsent,        // bytes have no room
-    still_unsent,  // and others had none before
+    still_unsent,  // bytes have no room, and others had none before
     wanted,        // see HelperEvent
     left_alone,    // see HelperEvent
     slept,         // a thread has looked, and goes to sleep
@@ -83,20 +83,20 @@ enum class WakeCause : std::uint8_t {
 };
 inline constexpr std::size_t kWakeCauses = static_cast<std::size_t>(WakeCause::closing) + 1;
 
-// Those that sleep on the bell, for whom it is rung.
+// Ring: for which of the bell's sleepers it is rung.
 enum class Ring : std::uint8_t {
     no,
     waiters,  // if there are some besides the helper
     all,      // if there are some
     always,   // even if none is counted
 };
-// The thread on the connections that is woken.
+// WakePoller: whether the thread that sleeps on the connections is woken.
 enum class WakePoller : std::uint8_t {
     no,
     waiter,
     any
-};  // waiter: where ranks share no memory, and it is one
-// The idle threads that are called.
+};  // waiter: only where the ranks of this host share no memory
+// CallIdle: which idle threads are called.
 enum class CallIdle : std::uint8_t { no, connections, all };
 
 struct Wake {

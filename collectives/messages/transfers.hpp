@@ -1,5 +1,5 @@
 // Transfers: carries out sends, receives and groups of them as operations of a communicator, which take their
-// turn and know no tags. Used by the thread whose turn it is.
+// turn and know no tags. Used by the thread that has the turn.
 #pragma once
 
 #include <span>
@@ -13,10 +13,10 @@ inline namespace detail {
 
 class Transfers {
   public:
-    // Both are borrowed.
+    // Transfers borrows both.
     Transfers(TcpBackend& tcp, Messenger& messenger) : tcp_(tcp), messenger_(messenger) {}
 
-    // As Backend::run().
+    // Carries out a task as Backend::run() does.
     void run(const Task& task);
 
   private:
