@@ -22,7 +22,7 @@ inline namespace detail {
 // Values and layouts are those of nccl.h (2.18 on) and cuda.h (CUDA 11 on), which both libraries promise to
 // keep; gpu_abi_test compares them with the headers where those are installed.
 
-// ncclComm_t
+// NcclHandle: ncclComm_t.
 using NcclHandle = struct NcclOpaque*;
 
 enum class NcclResult : int {
@@ -49,7 +49,7 @@ enum class NcclType : int {
     bfloat16 = 9,
 };
 
-// Values from 5 on are handles of operations made by ncclRedOpCreatePreMulSum.
+// NcclOp: values from 5 on are handles of operations made by ncclRedOpCreatePreMulSum.
 enum class NcclOp : int { sum = 0, prod = 1, max = 2, min = 3, avg = 4 };
 
 enum class NcclScalarResidence : int { device = 0, host_immediate = 1 };
@@ -58,7 +58,7 @@ struct NcclUniqueId {
     std::array<char, 128> bytes{};
 };
 
-// ncclConfig_t as of 2.18. NCCL reads as much of it as `size` says, and what `version` knew.
+// NcclConfig: ncclConfig_t as of 2.18. NCCL reads as much of it as `size` says, and what `version` knew.
 struct NcclConfig {
     static constexpr int kUndefined = INT_MIN;
 
@@ -73,16 +73,17 @@ struct NcclConfig {
     int split_share = kUndefined;
 };
 
-// CUresult; other values are errors, too.
+// CudaResult: CUresult; other values are errors, too.
 enum class CudaResult : int { success = 0, not_ready = 600 };
 
-// CUstreamCaptureMode: what a thread may not do while streams are captured into a CUDA graph.
+// CudaCaptureMode: CUstreamCaptureMode: what a thread may not do while streams are captured into a CUDA
+// graph.
 enum class CudaCaptureMode : int { global = 0, thread_local_only = 1, relaxed = 2 };
 
-// CUstreamCaptureStatus
+// CudaCaptureStatus: CUstreamCaptureStatus.
 enum class CudaCaptureStatus : int { none = 0, active = 1, invalidated = 2 };
 
-// CUdevice, CUcontext, CUstream (which is cudaStream_t), CUevent, CUdeviceptr
+// CudaDevice and the following: CUdevice, CUcontext, CUstream (which is cudaStream_t), CUevent, CUdeviceptr.
 using CudaDevice = int;
 using CudaContext = struct CudaContextOpaque*;
 using CudaStream = struct CudaStreamOpaque*;
@@ -94,17 +95,17 @@ inline constexpr unsigned int kCudaEventDisableTiming = 2;
 
 // SharedLibrary: a library that is opened at run time, and its functions by name.
 //
-// Never closed again: NCCL and the CUDA driver leave threads behind.
+// The library is never closed again: NCCL and the CUDA driver leave threads behind.
 class SharedLibrary {
   public:
     // Opens `name`, a path or a name for the system's search. Throws CollectiveError with code `system`: what
     // the system said, and `help`.
     SharedLibrary(std::string what, const std::string& name, std::string help);
 
-    // Says where it was found.
+    // Returns where the library was found.
     const std::string& path() const noexcept { return path_; }
 
-    // A function's address, for a pointer to a function of any type.
+    // Address: a function's address, for a pointer to a function of any type.
     struct Address {
         template <class Function>
         operator Function*() const noexcept {
@@ -112,9 +113,9 @@ class SharedLibrary {
         }
         void* pointer;
     };
-    // Throws as above if the library has no function of that name.
+    // Returns the function of that name. Throws as the constructor if there is none.
     Address require(const char* symbol) const;
-    // The same, null if there is none.
+    // Returns the function of that name; null if there is none.
     Address find(const char* symbol) const noexcept;
 
     // Ends the opening: throws CollectiveError with code `system`.
@@ -134,7 +135,7 @@ struct CudaDriver {
 
     // Throws CollectiveError, code `system`, naming `what`, unless the result is success.
     void require(CudaResult result, std::string_view what) const;
-    // "out of memory", or the number where the driver has no text.
+    // Returns the driver's text, as "out of memory", or the number where there is none.
     std::string text_of(CudaResult result) const;
 
     const SharedLibrary library;
@@ -153,7 +154,7 @@ struct CudaDriver {
     CudaResult (*stream_query)(CudaStream) = library.require("cuStreamQuery");
     CudaResult (*stream_is_capturing)(CudaStream,
                                       CudaCaptureStatus*) = library.require("cuStreamIsCapturing");
-    // These concern the calling thread.
+    // exchange_capture_mode concerns the calling thread.
     CudaResult (*exchange_capture_mode)(CudaCaptureMode*) =
         library.require("cuThreadExchangeStreamCaptureMode");
     CudaResult (*stream_wait_event)(CudaStream, CudaEvent,
@@ -177,13 +178,14 @@ struct CudaDriver {
 
 class CudaPrimaryContext;
 
-// Makes a context the calling thread's current one, and its capture mode relaxed; at its end both are as
-// before. Where the driver refuses (it may have ended before the process has), what is called next tells.
+// CudaScope makes a context the calling thread's current one, and its capture mode relaxed; at the scope's
+// end both are as before. Where the driver refuses (it may have ended before the process has), what is called
+// next tells.
 //
 // While any thread captures a CUDA graph (in the mode `global`, which is the usual one), asking for an event
-// or allocating memory is an error in every thread whose own mode is not relaxed, and spoils the graph. What
-// communicators do on their own never belongs to a graph of the program, so it must not; nor may what the
-// program asks of them meanwhile.
+// or allocating memory spoils the graph, and is an error, in every thread with another mode than relaxed.
+// What communicators do on their own never belongs to a graph of the program, so it must not spoil one; nor
+// may what the program asks of them meanwhile.
 class CudaScope {
   public:
     explicit CudaScope(const CudaPrimaryContext& context) noexcept;
@@ -197,7 +199,7 @@ class CudaScope {
     CudaCaptureMode mode_before_ = CudaCaptureMode::relaxed;
 };
 
-// A device's primary context, kept alive.
+// CudaPrimaryContext: a device's primary context, kept alive.
 class CudaPrimaryContext {
   public:
     // Throws CollectiveError, code `system`: there is no such device, or it cannot be used.
@@ -225,11 +227,11 @@ class CudaPrimaryContext {
     CudaContext context_ = nullptr;
 };
 
-// Memory of a device, freed with the object.
+// CudaMemory: memory of a device, freed with the object.
 class CudaMemory {
   public:
-    // Both throw CollectiveError, code `system`, as do the copies; those return when the bytes have been
-    // copied.
+    // CudaMemory() and the copies throw CollectiveError, code `system`. The copies return when the bytes have
+    // been copied.
     CudaMemory(std::shared_ptr<const CudaPrimaryContext> context, std::size_t bytes);
     void copy_from(const void* host, std::size_t bytes, std::size_t offset = 0);
     void copy_to(void* host, std::size_t bytes, std::size_t offset = 0) const;
@@ -242,7 +244,7 @@ class CudaMemory {
     CudaPointer pointer() const noexcept { return pointer_; }
     std::size_t size() const noexcept { return size_; }
 
-    // Not freed any more: freeing waits for the device, which may be stuck.
+    // Leaves the memory unfreed: freeing waits for the device, which may be stuck.
     void leak() noexcept { pointer_ = 0; }
 
   private:

@@ -20,14 +20,14 @@
 namespace ddprun {
 inline namespace detail {
 
-// NCCL reports the death of a peer as an error of its own; the lifeline knows who it was, and gets so long to
-// say so.
+// kNcclCauseTimeout: how long the lifeline may take to name a dead peer, after NCCL has reported the death as
+// an error of its own.
 inline constexpr std::chrono::milliseconds kNcclCauseTimeout{1000};
 constexpr bool may_be_a_death(NcclResult result) noexcept {
     return result == NcclResult::remote_error || result == NcclResult::system_error;
 }
 
-// `comm` has been made by all ranks.
+// Makes the backend over a `comm` that all ranks have made.
 std::unique_ptr<Backend> make_nccl_backend(std::shared_ptr<const CudaPrimaryContext> context,
                                            std::shared_ptr<NcclComm> comm, std::unique_ptr<NcclPeers> peers);
 

@@ -1,15 +1,15 @@
-// NcclComm: one NCCL communicator of this rank, who is inside it, and its end.
+// NcclComm: one NCCL communicator of this rank, the thread that is inside it, and its end.
 //
-// It is a blocking one, as those of most programs are. (With one that is not, NCCL from 2.27 on makes and
-// joins a thread for every operation, and before 2.24 a send or receive of its own may be reported as
-// launched before it is.) So each of NCCL's calls may wait for other ranks, for ever where one is lost:
+// The communicator is a blocking one, as those of most programs are. (With others, NCCL from 2.27 on makes
+// and joins a thread for every operation, and before 2.24 may report a send or receive of its own as launched
+// before it is.) Each of NCCL's calls may therefore wait for other ranks, for ever where one is lost:
 //
-//   making, leaving   are done by a thread of its own, which is left behind where it does not come back in
-//                     time. Nobody else may touch the communicator then; the thread aborts it should it come
-//                     back after all.
+//   making, leaving   are done by a thread of their own, which is left behind where it does not come back in
+//                     time. No other thread may touch the communicator then; the thread aborts it should it
+//                     come back after all.
 //   an operation      mostly only puts a kernel into the stream. The first ones connect the ranks, which may
-//                     wait. NCCL wants nobody inside while it aborts, so an operation's call gets
-//                     kNcclCallTimeout to come out; one that stays is waiting for a lost rank, and only the
+//                     wait. NCCL wants no thread inside while it aborts, so an operation's call gets
+//                     kNcclCallTimeout to come out. A call that stays is waiting for a lost rank. Only the
 //                     abort, which first tells all that wait inside, makes it come out: it is done all the
 //                     same.
 //
@@ -33,16 +33,16 @@
 namespace ddprun {
 inline namespace detail {
 
-// NcclCalls: from a task to NCCL's functions. Enqueues only; waits for nothing.
+// enqueue: from a task to NCCL's functions. Waits for nothing.
 
 // NcclLibrary: NCCL's functions, found at run time. Immutable; any thread.
 //
 // Nothing of ddprun links with NCCL, so its programs start everywhere, and only a communicator that asks for
 // the NCCL backend needs it.
 
-// Before 2.19, ncclCommAbort could hang when another thread was using the communicator (NCCL issue 1013).
-// That before 2.24 a send or receive may be reported as launched before it is (NCCL issue 1495) is true of
-// non-blocking communicators only, which nccl_comm.hpp does not make.
+// kMinNcclVersion: before 2.19, ncclCommAbort could hang when another thread was using the communicator (NCCL
+// issue 1013). Before 2.24 a send or receive may be reported as launched before it is (NCCL issue 1495), but
+// only of non-blocking communicators, which NcclComm does not make.
 inline constexpr int kMinNcclVersion = 21900;
 
 // Finds the libnccl.so.2 that a Python package has brought along (nvidia/nccl/lib in a folder of packages);
@@ -88,7 +88,7 @@ struct NcclLibrary {
                        CudaStream) = library.require("ncclSend");
     NcclResult (*recv)(void*, std::size_t, NcclType, int peer, NcclHandle,
                        CudaStream) = library.require("ncclRecv");
-    // They are there from 2.28 on; null before.
+    // all_to_all, gather and scatter are there from 2.28 on; null before.
     NcclResult (*all_to_all)(const void*, void*, std::size_t, NcclType, NcclHandle,
                              CudaStream) = library.find("ncclAlltoAll");
     NcclResult (*gather)(const void*, void*, std::size_t, NcclType, int root, NcclHandle,
@@ -101,20 +101,21 @@ struct NcclLibrary {
     int checked_version() const;
 };
 
-// "2.28.9"; of versions up to 2.8, which counted otherwise, too.
+// Returns the version as text: "2.28.9"; of versions up to 2.8, which counted otherwise, too.
 std::string nccl_version_text(int version);
 
 NcclType nccl_type(DataType type) noexcept;
-// Nothing for what NCCL does not have: band, bor, bxor. premul_sum needs an operation of its own (below).
+// Returns nothing for what NCCL does not have: band, bor, bxor. premul_sum needs an operation of its own
+// (create_premul_sum).
 std::optional<NcclOp> nccl_op(ReduceOp op) noexcept;
 
-// A scalar as NCCL reads it: one element of the type.
+// NcclScalar: a scalar as NCCL reads it: one element of the type.
 struct NcclScalar {
     alignas(8) std::array<std::byte, 8> bytes{};
 };
 NcclScalar nccl_scalar(DataType type, double value) noexcept;
 
-// The stream and the communicator that a task is enqueued for.
+// NcclLaunch: the stream and the communicator that a task is enqueued for.
 struct NcclLaunch {
     const NcclLibrary& nccl;
     NcclHandle handle;
@@ -122,17 +123,18 @@ struct NcclLaunch {
     int rank;
     int ranks;
     NcclOp op = NcclOp::sum;
-    // Device memory of the communicator: an element for barriers and operations without elements.
+    // token: device memory of the communicator: an element for barriers and operations without elements.
     void* token = nullptr;
 };
 
-// NCCL's own functions for gather, scatter and all_to_all are used from 2.28 on, before sends and receives.
+// Enqueues the task. For gather, scatter and all_to_all NCCL's own functions are used from 2.28 on, before
+// that sends and receives.
 NcclResult enqueue(const NcclLaunch& on, const Task& task);
 
-// How long an abort waits for a thread that is inside NCCL.
+// kNcclCallTimeout: how long an abort waits for a thread that is inside NCCL.
 inline constexpr std::chrono::milliseconds kNcclCallTimeout{500};
-// How long NCCL may take to abort, with that. Then this process counts as stuck: the communicator is over all
-// the same, and it is left to the launcher to kill the process.
+// kNcclAbortTimeout: how long NCCL may take to abort, with kNcclCallTimeout. Then this process counts as
+// stuck: the communicator is over all the same, and it is left to the launcher to kill the process.
 inline constexpr std::chrono::milliseconds kNcclAbortTimeout{5000};
 
 class NcclComm {
@@ -144,8 +146,8 @@ class NcclComm {
     const NcclLibrary& library() const noexcept { return *core_->library; }
     const CudaPrimaryContext& context() const noexcept { return *core_->context; }
 
-    // Begins to make it, together with the other ranks; `done` is signalled when made() has an answer. Once.
-    // Throws std::system_error: there is no thread to be had.
+    // Begins to make the communicator, together with the other ranks; `done` is signalled when made() has an
+    // answer. Once. Throws std::system_error: there is no thread to be had.
     void begin(const NcclUniqueId& id, int rank, int ranks, std::shared_ptr<const Event> done);
     // Returns what NCCL says of the making; nothing while it goes on.
     std::optional<NcclResult> made() const;
@@ -162,32 +164,33 @@ class NcclComm {
     // another thread is inside.
     std::optional<NcclResult> state();
 
-    // Ends it at once, and the operations that still run. True if NCCL has done so, now or before; false if
-    // it has not within kNcclAbortTimeout, or a thread that makes or leaves it has been left behind.
+    // Ends the communicator at once, and the operations that still run. True if NCCL has done so, now or
+    // before; false if it has not within kNcclAbortTimeout, or a thread that makes or leaves the communicator
+    // has been left behind.
     bool abort();
-    // Ends it in order, together with the other ranks. False if that was not done by the deadline, or it was
-    // aborted meanwhile.
+    // Ends the communicator in order, together with the other ranks. False if that was not done by the
+    // deadline, or the communicator was aborted meanwhile.
     bool finish(Deadline deadline);
 
-    // "unhandled cuda error (…)", with NCCL's own last words where it has some.
+    // Returns "unhandled cuda error (…)", with NCCL's own last words where it has some.
     std::string describe(NcclResult result) const;
 
   private:
-    // Knows who is inside NCCL with the communicator.
+    // Inside: which thread is inside NCCL with the communicator.
     enum class Inside {
         nobody,
         caller,  // for an operation, or to ask for its state
         helper,  // a thread that makes or leaves it
     };
 
-    // Outlives this object where a thread has been left behind.
+    // Core outlives the NcclComm where a thread has been left behind.
     struct Core {
         std::shared_ptr<const NcclLibrary> library;
         std::shared_ptr<const CudaPrimaryContext> context;
         std::atomic<NcclHandle> handle{nullptr};  // null before it is made, and when it is gone
         std::atomic<Inside> inside{Inside::nobody};
-        std::atomic<bool> closed{false};   // whoever enters leaves at once
-        std::atomic<bool> awaited{false};  // somebody waits for nobody to be inside
+        std::atomic<bool> closed{false};   // a thread that enters leaves at once
+        std::atomic<bool> awaited{false};  // a thread waits for none to be inside
         std::mutex mutex;                  // guards what follows; never held inside NCCL
         std::condition_variable changed;
         std::optional<NcclResult> made;
@@ -205,21 +208,21 @@ class NcclComm {
             leave();
             return result;
         }
-        // False while another is inside. Then leave().
+        // Returns false while another thread is inside; else leave() must follow.
         bool come_in(Inside who) {
             auto nobody = Inside::nobody;
             return inside.compare_exchange_strong(nobody, who);
         }
-        // Waits for that; false once it is closed.
+        // Waits until come_in() succeeds; false once the communicator is closed.
         bool await_entry();
-        // Asked by who waits for it: leave() tells.
+        // Returns true if no thread is inside. Asked by a thread that waits for that: leave() tells it.
         bool is_free() { return (awaited = true) && inside == Inside::nobody; }
         void leave();
-        // Bodies of threads.
+        // make(), finish() and abort() are bodies of threads.
         void make(const NcclUniqueId& id, int rank, int ranks);
         void finish();
         void abort();
-        // The helper comes out, with what is to be aborted if nobody waits for it any more.
+        // Lets the helper out, and aborts the communicator if the helper has been left behind.
         void helper_is_out(std::unique_lock<std::mutex>& lock);
     };
 

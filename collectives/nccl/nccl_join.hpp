@@ -1,8 +1,8 @@
-// NCCL join: the ranks of a new communicator agree that all of them can use NCCL, and make NCCL's
+// join_nccl: the ranks of a new communicator agree that all of them can use NCCL, and make NCCL's
 // communicator.
 //
-// All ranks tell each other, over TCP, whether they found NCCL, the driver and their device; one that did not
-// ends the making for all, with its own words. Then all make the communicator from rank 0's id.
+// All ranks tell each other, over TCP, whether they found NCCL, the driver and their device. A rank that did
+// not ends the making for all, with its own words. Then all make the communicator from rank 0's id.
 #pragma once
 
 #include <memory>
@@ -18,15 +18,17 @@
 namespace ddprun {
 inline namespace detail {
 
-// NCCL settings: whether NCCL is to be the backend, by which libraries and on which device.
+// NcclSettings: whether NCCL is to be the backend, by which libraries and on which device.
 
-// NCCL_ALGO takes algorithms for single operations from this version on.
+// kNcclVersionWithAlgoByOperation: from this version on NCCL_ALGO takes algorithms for single operations.
 inline constexpr int kNcclVersionWithAlgoByOperation = 22400;
 
-// NCCL_ALGO is set to this. Operations that only move data keep NCCL's own choice where that is possible.
+// Returns what NCCL_ALGO is set to. Operations that only move data keep NCCL's own choice where that is
+// possible.
 const char* nccl_rings(int version) noexcept;
 
-// Whether a value of NCCL_ALGO lets all_reduce, reduce and reduce_scatter go by rings and nothing else. Pure.
+// Returns whether a value of NCCL_ALGO lets all_reduce, reduce and reduce_scatter go by rings and nothing
+// else. Pure.
 bool reduces_by_rings(std::string_view algorithms);
 
 struct NcclSettings {
@@ -37,13 +39,13 @@ struct NcclSettings {
 };
 
 // Reads the options and the environment: DDPRUN_BACKEND, DDPRUN_NCCL_LIBRARY, DDPRUN_CUDA_LIBRARY,
-// DDPRUN_DEVICE; where that is not set, the device is that of `local_rank`, or of LOCAL_RANK if it is below
-// 0. Nothing if the backend is not to be NCCL. Throws invalid_argument naming the variable that is wrong, as
-// NCCL_ALGO is where it contradicts CommunicatorOptions::reproducible.
+// DDPRUN_DEVICE. Where the last is not set, the device is that of `local_rank`, or of LOCAL_RANK if
+// `local_rank` is below 0. Nothing if the backend is not to be NCCL. Throws invalid_argument naming the
+// variable that is wrong, as NCCL_ALGO is where it contradicts CommunicatorOptions::reproducible.
 std::optional<NcclSettings> read_nccl_settings(const Environment& environment,
                                                const CommunicatorOptions& options, int local_rank);
 
-// Called by all ranks. Throws CollectiveError.
+// Makes the backend. Called by all ranks. Throws CollectiveError.
 std::unique_ptr<Backend> join_nccl(std::unique_ptr<NcclPeers> peers, const NcclSettings& settings,
                                    const PeerMesh::Operation& joining);
 

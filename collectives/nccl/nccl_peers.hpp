@@ -22,12 +22,12 @@ inline namespace detail {
 
 class NcclPeers {
   public:
-    // `tcp` may be null: a rank alone. With a segment, the ranks of this host see each other's deaths by it.
-    // The timeout is CommunicatorOptions'.
+    // NcclPeers has no `tcp` for a rank alone. With a segment, the ranks of this host see each other's deaths
+    // by it. The timeout is CommunicatorOptions'.
     NcclPeers(std::unique_ptr<TcpBackend> tcp, std::optional<ShmSegment> segment,
               std::chrono::milliseconds operation_timeout);
 
-    // The communicator is made over it; null for a rank alone.
+    // mesh(): the connections over which the communicator is made; null for a rank alone.
     PeerMesh* mesh() noexcept { return tcp_ ? &tcp_->mesh() : nullptr; }
 
     int rank() const noexcept { return tcp_ ? tcp_->mesh().rank() : 0; }
@@ -37,10 +37,11 @@ class NcclPeers {
 
     // Counts and enters the next call. Throws if the communicator has ended.
     Call begin(Call call);
-    // split()'s exchange, over TCP.
+    // Carries out split()'s exchange, over TCP.
     void exchange(const Task& task);
 
-    // Called when verdict() or check() may say something new; must not block, nor call back.
+    // Has `hook` called when verdict(), or a question below, may have a new answer; `hook` must not block,
+    // nor call back.
     void on_news(std::function<void()> hook);
     std::optional<Verdict> verdict() const;
     // Ends the communicator on all ranks. Returns the verdict that holds.
@@ -48,19 +49,19 @@ class NcclPeers {
 
     // Says goodbye: this rank makes no more calls.
     void leave();
-    // See PeerMesh::leave_together().
+    // Leaves as PeerMesh::leave_together() does.
     std::vector<int> leave_together(Deadline deadline);
 
-    // Three questions about a call in progress; each ends the communicator if the answer is bad, so that
-    // verdict() says why. They may take kAnswerTimeout. False if the mesh is in use, so that the question
-    // is to be asked again.
+    // check_present(), check_agreement() and blame() ask about a call in progress. Each ends the communicator
+    // if the answer is bad, so that verdict() says why, and may take kAnswerTimeout. Each returns false if
+    // the mesh is in use, so that the question is to be asked again.
     //
-    // Has a rank left that the call needs? `peers` are those it exchanges messages with, where it concerns
-    // only them: one of several may have left because its part is done, so all must have.
+    // check_present: has a rank left that the call needs? `peers` are those the call exchanges messages with,
+    // where it concerns only them: one of several may have left because its part is done, so all must have.
     bool check_present(const Call& call, const std::vector<int>& peers, Deadline started);
-    // Is another rank in another call with the same number?
+    // check_agreement: is another rank in another call with the same number?
     bool check_agreement(const Call& call);
-    // Its time, which was `length`, is over: who is to blame?
+    // blame: which ranks are to blame that the call's time, which was `length`, is over?
     bool blame(const Call& call, const std::vector<int>& peers, std::chrono::milliseconds length);
 
   private:
@@ -68,14 +69,14 @@ class NcclPeers {
     template <class Body>
     bool ask(const Call& call, Body body);
 
-    // Members end in the reverse of this order.
+    // segment_ comes first, since members end in the reverse of this order.
     std::optional<ShmSegment> segment_;
     std::unique_ptr<TcpBackend> tcp_;
     std::optional<ShmLifeline> shm_lifeline_;
     std::atomic<std::chrono::milliseconds> operation_timeout_;
     std::mutex turn_;  // the mesh's waiting members are for one thread at a time
-    // A rank alone:
-    std::uint64_t sequence_ = 0;      // the operations' thread's
+    // sequence_ and the following are for a rank alone.
+    std::uint64_t sequence_ = 0;      // of the operations' thread
     std::atomic<bool> ended_{false};  // there is a verdict
     mutable std::mutex mutex_;        // guards what follows
     std::optional<Verdict> verdict_;

@@ -21,19 +21,19 @@
 namespace ddprun {
 inline namespace detail {
 
-// How a thread waits for an event of the device: first it looks all the time, then it lets others run in
-// between, then it sleeps. (An event can only be asked.)
+// kSpins, kNcclYields and kLook: how a thread waits for an event of the device: first it looks all the time,
+// then it lets others run in between, then it sleeps. (An event can only be asked.)
 inline constexpr int kSpins = 4000;
 inline constexpr int kSpinsPerLook = 64;  // at the clock
 inline constexpr int kNcclYields = 2000;
 inline constexpr std::chrono::microseconds kLook{50};
 
-// What the operations of a communicator have in common.
+// NcclWorkplace: what the operations of a communicator have in common.
 struct NcclWorkplace {
     const std::shared_ptr<const CudaPrimaryContext> context;
-    // The communicator has ended. From then on an event proves nothing: aborted kernels end, too.
+    // over: the communicator has ended. From then on an event proves nothing: aborted kernels end, too.
     std::atomic<bool> over{false};
-    std::mutex mutex;  // held while one of them fails
+    std::mutex mutex;  // held while an operation fails
 };
 
 class NcclWork final : public WorkState {
@@ -42,8 +42,8 @@ class NcclWork final : public WorkState {
         if (event_ != nullptr) place_->context->driver().event_destroy(event_);
     }
 
-    // It is another operation from now on, counted as `call`. For the launching thread, while nobody else
-    // knows of it. The place is borrowed; the timeout is for a task that has none.
+    // Makes the work another operation, counted as `call`. For the launching thread, while no other thread
+    // knows of the work. The place is borrowed; the timeout is for a task that has none.
     void begin(NcclWorkplace& place, const Task& task, const Call& call, std::chrono::milliseconds timeout) {
         place_ = &place;
         call_ = call;
@@ -56,13 +56,13 @@ class NcclWork final : public WorkState {
     }
 
     const Call& call() const noexcept { return call_; }
-    // The ranks with which send, recv and groups exchange messages.
+    // peers(): the ranks with which send, recv and groups exchange messages.
     const std::vector<int>& peers() const noexcept { return peers_; }
     Deadline started() const noexcept { return started_; }
     Deadline deadline() const noexcept { return deadline_; }
 
-    // The operation is in the stream; its event comes after it. For the launching thread, which has a
-    // CudaScope. Throws CollectiveError, code `system`.
+    // Notes that the operation is in the stream, and records its event behind it. For the launching thread,
+    // which has a CudaScope. Throws CollectiveError, code `system`.
     void launched(CudaStream stream) {
         const CudaDriver& driver = place_->context->driver();
         if (event_ == nullptr)
@@ -72,14 +72,14 @@ class NcclWork final : public WorkState {
         state_.compare_exchange_strong(before, State::running);
     }
 
-    // Whatever comes into `stream` from now on waits for this operation, if it has been launched.
+    // Makes whatever comes into `stream` from now on wait for this operation, if that has been launched.
     void hold_back(CudaStream stream) {
         if (event_ == nullptr) return;
         const CudaDriver& driver = place_->context->driver();
         driver.require(driver.stream_wait_event(stream, event_, 0), "making a CUDA stream wait");
     }
 
-    // It has failed; once it has ended, nothing changes any more.
+    // Makes the operation fail; once it has ended, nothing changes any more.
     void fail(CollectiveError error) {
         const std::lock_guard lock(place_->mutex);
         auto now = state_.load();
@@ -99,7 +99,7 @@ class NcclWork final : public WorkState {
 
     bool wait_until(Deadline deadline) override {
         if (state_ == State::done || state_ == State::failed) return true;
-        // One for all looks, as this thread does nothing else meanwhile.
+        // scope: for all looks, as this thread does nothing else meanwhile.
         const CudaScope scope(*place_->context);
         for (int looks = 0; !look(); ++looks) {
             const bool spins = looks < kSpins;
@@ -115,7 +115,8 @@ class NcclWork final : public WorkState {
         return true;
     }
 
-    // Nobody is told by the device: a thread waits for it.
+    // Calls done() at once where the operation has ended, else on a thread that waits for that: the device
+    // tells none.
     void then(std::function<void()> done) override {
         if (ended()) return done();
         run_beside([this, done = std::move(done)] {
@@ -128,14 +129,15 @@ class NcclWork final : public WorkState {
         return state_ == State::failed ? error_ : std::nullopt;
     }
 
-    // Another result of the event than success and not_ready.
+    // Returns the event's result where that is neither success nor not_ready.
     std::optional<CudaResult> event_error() const noexcept {
         const CudaResult result = event_result_;
         if (result == CudaResult::not_ready) return std::nullopt;
         return result;
     }
 
-    // As ended(); the caller has a CudaScope. `proven`: the event has come, which need not be asked.
+    // Looks whether the operation has ended; the caller has a CudaScope. `proven`: the event has come, and
+    // need not be asked.
     bool look(bool proven = false) {
         const State now = state_;
         if (now != State::running) return now != State::launching;
@@ -182,20 +184,21 @@ struct NcclBatch {
     CudaStream stream = nullptr;       // of the last
     bool mixed = false;                // others are in other streams
     std::shared_ptr<class NcclBatches> home;
-    std::unique_ptr<NcclBatch> next;  // while it is there
+    std::unique_ptr<NcclBatch> next;  // of the free ones
 
     bool is_full() const noexcept { return used == works.size(); }
-    // The next work, which nobody else sees before it counts as used. For the launching thread.
+    // Returns the next work, which no other thread sees before it counts as used. For the launching thread.
     NcclWork& begin_next(CudaStream into) {
         mixed = used > 0 && (mixed || stream != into);
         stream = into;
         return works[used];
     }
-    // True if all are used, in one stream, and have ended: that is one question. The caller has a CudaScope.
+    // Returns true if all works are used, in one stream, and have ended: that is one question. The caller has
+    // a CudaScope.
     bool has_ended() { return is_full() && !mixed && works.back().look() && oldest() == nullptr; }
-    // The first that has not ended; null if all that are used have. The caller has a CudaScope.
+    // Returns the first work that has not ended; null if all that are used have. The caller has a CudaScope.
     NcclWork* oldest() {
-        // A stream does one after the other.
+        // proven: a stream does one work after the other.
         const bool proven = is_full() && !mixed && works.back().look() && !works.back().error();
         for (NcclWork& work : std::span(works).first(used)) {
             if (!work.look(proven)) return &work;
@@ -204,7 +207,7 @@ struct NcclBatch {
     }
 };
 
-// NcclBatches: the batches of a communicator that nobody has. Lives as long as any of them; any thread.
+// NcclBatches: the batches of a communicator that are free. Lives as long as any of them; any thread.
 class NcclBatches : public NcclWorkplace, public std::enable_shared_from_this<NcclBatches> {
   public:
     explicit NcclBatches(std::shared_ptr<const CudaPrimaryContext> on) : NcclWorkplace{std::move(on)} {}
@@ -213,8 +216,8 @@ class NcclBatches : public NcclWorkplace, public std::enable_shared_from_this<Nc
         while (free_) free_ = std::move(free_->next);
     }
 
-    // None of its works is used. It comes back by itself when nobody has it any more; in a forked child it
-    // stays where it is.
+    // Takes a batch of which no work is used. The batch comes back by itself when no thread has it any more;
+    // in a forked child it stays where it is.
     std::shared_ptr<NcclBatch> take() {
         std::unique_lock lock(mutex);
         auto batch = free_ ? std::move(free_) : std::make_unique<NcclBatch>();
