@@ -1,5 +1,5 @@
-// Bootstrap: from an environment or a URL to the store in which the ranks meet, and to a communicator's
-// session.
+// open_session and open_session_from: from an environment or a URL to the store in which the ranks meet, and
+// to a communicator's session.
 //
 // The layers below know neither environment nor URLs; the layers above know no stores. Blocking; called by
 // the thread that makes the communicator. Throws CollectiveError only.
@@ -26,7 +26,7 @@
 namespace ddprun {
 inline namespace detail {
 
-// Join: the ranks that a launcher, or the user, has numbered make a communicator through a Store.
+// join_through: the ranks that a launcher, or the user, has numbered make a communicator through a Store.
 //
 // Keys, under `ddprun/communicators/<round>/`:
 //   owner/<rank>     which process this rank is (claim.hpp); a second one that claims it is refused while the
@@ -34,10 +34,11 @@ inline namespace detail {
 //   instance/<rank>  how many communicators this rank has begun; the n-th of every rank belong together
 //   <n>/…            how these find each other, see Gathering in session.hpp
 
-// How long rank 0, having given up, waits for the others to read why, since the store may end with it.
+// kDepartureTimeout: how long rank 0, having given up, waits for the others to read why, since the store may
+// end with it.
 inline constexpr std::chrono::milliseconds kDepartureTimeout{2000};
 
-// Says who joins. `owner` tells processes apart.
+// Joining: which rank joins. `owner` tells processes apart.
 struct Joining {
     int rank = 0;
     int world_size = 1;
@@ -56,7 +57,7 @@ Joined join_through(Store& store, const Joining& joining, const Member& self, De
 
 struct TcpMeeting {
     Endpoint endpoint;
-    bool rank_0_hosts = true;  // else somebody else does, and rank 0 only connects
+    bool rank_0_hosts = true;  // else another process does, and rank 0 only connects
 
     bool operator==(const TcpMeeting&) const = default;
 };
@@ -74,23 +75,24 @@ struct StoreMeeting {
 
 using Meeting = std::variant<TcpMeeting, FileMeeting, StoreMeeting>;
 
-// The program's store as the library's own are. compare_set() is as good as the program's add() is.
+// Returns the program's store as one of the library's own. compare_set() is as good as the program's add()
+// is.
 std::shared_ptr<Store> store_over(std::shared_ptr<KeyValueStore> given);
 
-// `tcp://host:port` or `file://path`. Throws invalid_argument for anything else. Pure.
+// Reads `tcp://host:port` or `file://path`. Throws invalid_argument for anything else. Pure.
 Meeting parse_url(const std::string& url);
 
-// DDPRUN_TRANSPORT: `tcp`, or `auto` as when it is not set. Throws invalid_argument for anything else.
+// Reads DDPRUN_TRANSPORT: `tcp`, or `auto` as when it is not set. Throws invalid_argument for anything else.
 Transport read_transport(const Environment& environment);
 
-// DDPRUN_NOTICE: CommunicatorOptions::notice_after in seconds; 0 where it is not set. Throws invalid_argument
-// for anything else.
+// Reads DDPRUN_NOTICE: CommunicatorOptions::notice_after in seconds; 0 where it is not set. Throws
+// invalid_argument for anything else.
 std::chrono::milliseconds read_notice(const Environment& environment);
 
-// DDPRUN_LIFE; nothing where it is not set, or makes no sense: it only makes news come sooner.
+// Reads DDPRUN_LIFE; nothing where it is not set, or makes no sense: it only makes news come sooner.
 std::optional<LifeSlot> read_life_slot(const Environment& environment);
 
-// A rank is told this about itself.
+// Place: what a rank is told about itself.
 struct Place {
     int rank = 0;
     int world_size = 1;
@@ -103,8 +105,8 @@ struct Place {
     std::optional<LifeSlot> life = std::nullopt;       // where its agent watches over it
     bool own_numbers = false;                          // see Membership
     std::optional<SecretKey> mesh_key = std::nullopt;  // see Membership
-    // ddprun says this: where this node is reached, and the host of its store, which MASTER_ADDR may stand
-    // for. Empty: it does not say.
+    // node_addr and host_addr are what ddprun says: where this node is reached, and the host of its store,
+    // which MASTER_ADDR may stand for. Empty: it does not say.
     std::string node_addr;
     std::string host_addr;
 };
@@ -113,28 +115,28 @@ struct Place {
 // see read_nccl_settings() for `local_rank`. Throws invalid_argument that names the variable.
 Place read_place(const Environment& environment, const CommunicatorOptions& options, int local_rank);
 
-// A session over a store that somebody else has made; the listening address is given (numeric). The session
-// keeps the store. For two ranks or more.
+// Makes a session over a store that the caller has made; the listening address is given (numeric). The
+// session keeps the store. For two ranks or more.
 std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::string& listen_address,
                                       const Place& place, const CommunicatorOptions& options);
 
 // Throws invalid_argument that names the timeout which is out of range.
 void require_valid(const CommunicatorOptions& options);
 
-// Meets the others at `meeting`, hosting the store if that falls to this rank. Alone, it needs no meeting.
+// Meets the others at `meeting`, hosting the store if that falls to this rank. A rank alone needs no meeting.
 std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place,
                                       const CommunicatorOptions& options);
 
-// Serves ranks that have found each other already, two at least: connects those of `membership`; `listener`
-// is the one it names for this rank, none where the one they come from, in `origin`, has it. `gather`: by
-// which the ranks of a host agree on their memory before they connect; empty: they do it then, over their
-// connections.
+// Connects the ranks of `membership`, two at least, which have found each other already. `listener` is the
+// one that the membership names for this rank; none where the communicator they come from, in `origin`, has
+// it. `gather`: by which the ranks of a host agree on their memory before they connect; empty: they do it
+// then, over their connections.
 std::unique_ptr<Session> open_session(Membership membership, std::optional<TcpListener> listener,
                                       Transport transport, const std::optional<NcclSettings>& nccl,
                                       const CommunicatorOptions& options, Deadline deadline,
                                       const Origin& origin = {}, const ShmGather& gather = {});
 
-// One rank without peers.
+// Makes the session of one rank without peers.
 std::unique_ptr<Session> open_session_alone(const std::optional<NcclSettings>& nccl,
                                             const CommunicatorOptions& options);
 

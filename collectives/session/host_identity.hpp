@@ -1,5 +1,5 @@
-// HostIdentity: by which ranks know that they are on one host. Containers that do not see each other's
-// processes are hosts of their own, since memory is handed over by a process's number; but those that share
+// host_identity: by which ranks know that they are on one host. Containers that do not see each other's
+// processes are hosts of their own, since memory is handed over by a process's number. Containers that share
 // an IPC namespace have memory with numbers of its own (shared_memory.hpp), and are one.
 #pragma once
 
@@ -11,20 +11,20 @@
 namespace ddprun {
 inline namespace detail {
 
-// This host's: `<name>/<boot>/<namespace of its processes>`, without blanks.
+// Returns this host's identity: `<name>/<boot>/<namespace of its processes>`, without blanks.
 std::string host_identity();
 
-// Where memory has numbers that this process and those of its user can map: `<boot>/<IPC namespace>/<user>`,
-// without blanks. Empty where the system has none, or refuses it.
+// Returns where memory has numbers that this process and others of its user can map: `<boot>/<IPC
+// namespace>/<user>`, without blanks. Empty where the system has none, or refuses it.
 std::string memory_numbers();
 
-// Makes one host of a machine's containers whose numbers are the same, unless those would be too many ranks
-// for one, or hosts would then have different numbers of ranks. Of what members were joined before nothing
-// stays. Pure.
+// Makes one host of a machine's containers with the same numbers, unless those would be too many ranks for
+// one, or hosts would then have different numbers of ranks. Nothing stays of what members were joined before.
+// Pure.
 void join_containers(Membership& membership);
 
-// One line without its end, where ranks of one machine are in several such containers, and are not joined or
-// the joined do not share memory after all; of the first of those ranks, for all. Pure.
+// Returns one line, without its end, where ranks of one machine are in several such containers, and are not
+// joined or the joined do not share memory after all; to the first of those ranks, for all. Pure.
 std::optional<std::string> notice_of_containers(Membership membership, bool joined_share = true);
 
 }  // namespace detail
