@@ -73,7 +73,6 @@ class MessageExchange {
         return news_.load(std::memory_order_seq_cst) != news_seen_.load(std::memory_order_relaxed);
     }
     void send_to_self(MessageOperation& send);
-    // Gives the receive the message that is for it.
     void hand_over(MessageOperation& receive, const ArrivedMessage& message);
     void accept(MessageOperation& receive, const ArrivedMessage& message);
     void fill(MessageOperation& receive, const ArrivedMessage& message, const std::byte* data);

@@ -61,7 +61,6 @@ class MessageFlow {
     // Makes lines to the ranks that have none.
     void connect();
     void disconnect();
-    // Adds what poll() is to wait for.
     void add_descriptors(std::vector<pollfd>& descriptors) {
         for (const int one : lined_) peer(one).line->add_descriptors(descriptors);
     }
@@ -93,7 +92,6 @@ class MessageFlow {
     // message before.
     bool withdraw_send(MessageOperation& send);
     void withdraw_receive(const MessageOperation& receive);
-    // Returns whether a byte of the send has moved.
     bool has_moved(const MessageOperation& send) const {
         return send.offer != 0 && offers_[send.offer - 1].sent > 0;
     }

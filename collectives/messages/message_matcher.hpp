@@ -113,7 +113,6 @@ class MessageMatcher {
         return gone;
     }
 
-    // Returns how many messages are kept.
     std::size_t kept() const noexcept { return arrived_; }
 
   private:

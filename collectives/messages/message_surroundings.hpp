@@ -47,7 +47,6 @@ class MessageSurroundings {
 
     // Makes a thread that runs body(). Throws std::system_error.
     virtual void make_thread(std::function<void()> body) = 0;
-    // Waits until all threads of make_thread() have ended.
     virtual void join_threads() = 0;
     // Sleeps until `bell` is rung, if it still has that count, or until `end`.
     virtual void sleep_on(const std::atomic<std::uint32_t>& bell, std::uint32_t count, Deadline end) = 0;

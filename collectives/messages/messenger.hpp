@@ -4,7 +4,7 @@
 // Small messages go at once, and their receiver keeps them until a receive is for them; each rank bounds what
 // others may send it in this way. Large messages, and all beyond that bound, are offered, and their bytes
 // move when a receive has come. Between ranks of a host the receiver copies them out of the sender's memory
-// (process_vm_readv), where the system lets it; else the sender puts them on their way piece by piece. No
+// (process_vm_readv), where the system lets it. Else the sender puts them on their way piece by piece. No
 // buffer therefore grows without bound, and no order of sends and receives makes ranks wait for each other
 // without need.
 //

@@ -102,7 +102,6 @@ class SharedLibrary {
     // the system said, and `help`.
     SharedLibrary(std::string what, const std::string& name, std::string help);
 
-    // Returns where the library was found.
     const std::string& path() const noexcept { return path_; }
 
     // Address: a function's address, for a pointer to a function of any type.
@@ -182,10 +181,10 @@ class CudaPrimaryContext;
 // end both are as before. Where the driver refuses (it may have ended before the process has), what is called
 // next tells.
 //
-// While any thread captures a CUDA graph (in the mode `global`, which is the usual one), asking for an event
-// or allocating memory spoils the graph, and is an error, in every thread with another mode than relaxed.
-// What communicators do on their own never belongs to a graph of the program, so it must not spoil one; nor
-// may what the program asks of them meanwhile.
+// A thread may be capturing a CUDA graph, usually in the mode `global`. Meanwhile, asking for an event or
+// allocating memory is an error in every thread with another mode than relaxed, and spoils the graph. What
+// communicators do on their own never belongs to a graph of the program, so it must not spoil one; nor may
+// what the program asks of them meanwhile.
 class CudaScope {
   public:
     explicit CudaScope(const CudaPrimaryContext& context) noexcept;

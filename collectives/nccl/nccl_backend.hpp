@@ -5,9 +5,9 @@
 // NCCL does not have is refused (band, bor, bxor).
 //
 // Each operation takes its place in a stream, and an event after it; run() waits for the event, start()
-// returns a Work that does. A stream that is captured into a CUDA graph is refused: the graph would run the
-// operation again and again without any call of this rank, so that none of it could be counted, compared or
-// given a deadline.
+// returns a Work that does. A stream that is captured into a CUDA graph is refused. The graph would run the
+// operation again and again without any call of this rank, so none of it could be counted, compared or given
+// a deadline.
 #pragma once
 
 #include <chrono>

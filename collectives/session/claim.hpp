@@ -1,8 +1,8 @@
 // claim_rank: which process has a rank, as the store keeps it. A claim outlives its process where the store
 // does, as under torchrun or in a file; the claim of a dead process counts for nothing.
 //
-// A claim is `pid <number> on <host> since <start>`: the start is in the system's ticks since its own, which
-// with the number names one process for good; the host's identity has the namespace in which the number
+// A claim is `pid <number> on <host> since <start>`. The start is in the system's ticks since its own, and
+// with the number names one process for good. The host's identity has the namespace in which the number
 // counts.
 #pragma once
 

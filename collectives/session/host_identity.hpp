@@ -24,7 +24,8 @@ std::string memory_numbers();
 void join_containers(Membership& membership);
 
 // Returns one line, without its end, where ranks of one machine are in several such containers, and are not
-// joined or the joined do not share memory after all; to the first of those ranks, for all. Pure.
+// joined or, without `joined_share`, share no memory. Only the first of those ranks gets the line, for all.
+// Pure.
 std::optional<std::string> notice_of_containers(Membership membership, bool joined_share = true);
 
 }  // namespace detail

@@ -35,7 +35,7 @@ std::unique_ptr<Session> open_split_session(Session& old, int color, int key);
 
 // open_shrunk_session: from a communicator, ended or not, to one of those of its ranks that go on.
 //
-// The old communicator's connections are not used, since they may be what has failed: the ranks meet in the
+// The old communicator's connections are not used, since they may be what has failed. The ranks meet in the
 // store again (Gathering in session.hpp), over a connection of its own for each new communicator.
 
 // kReopenTimeout: how long a rank tries to reach the store again, which was there before.

@@ -1,8 +1,8 @@
 // ShmChannel: how the ranks of a host tell each other in shared memory which calls they make, and how far
 // they are in rounds of staged data.
 //
-// Announcements have two banks, used in turn. A rank announces call k only when all have announced call k - 1
-// (open() waits for that), so bank k mod 2 is no longer needed for call k - 2. Rounds of staged data go
+// Announcements have two banks, used in turn. A rank announces call k only when all have announced call k -
+// 1, for which open() waits. Bank k mod 2 is then no longer needed for call k - 2. Rounds of staged data go
 // through three stages in turn: a rank stages round g only when all have released round g - 3. There is no
 // other flow control, and any mix of operations keeps the two rules. The store of `stamp`, `staged`,
 // `reduced` or `released` releases what its rank has written, and what it has read and others write next. The
@@ -158,7 +158,6 @@ class ShmWaiter {
     ShmWakeup& wakeup_of(int peer) const {
         return peer == kAll ? segment_.meeting().wakeup : segment_.wakeup(peer);
     }
-    // Returns the ranks that are waited for.
     std::vector<int> awaited(int peer, const ShmCondition& condition) const;
     void wait_long(int peer, const ShmCondition& condition, PeerMesh::Operation& operation);
     void wait_longer(int peer, const ShmCondition& condition, PeerMesh::Operation& operation);
@@ -198,16 +197,13 @@ class ShmChannel {
     int rank() const noexcept { return rank_; }
     int world_size() const noexcept { return world_size_; }
     std::size_t stage_size() const noexcept { return segment_.layout().stage_size(); }
-    // Returns true if the ranks cannot all run at once; the same on every rank.
     bool is_crowded() const noexcept { return waiter_.is_crowded(); }
     const std::atomic<int>& waiting() const noexcept { return waiter_.waiting(); }
-    // store_type() says how this rank writes what others read next.
     StoreType store_type() const noexcept { return store_type_; }
     void set_store_type(StoreType type) noexcept { store_type_ = type; }
 
     // Begins the next call.
     void open(const PeerMesh::Operation& operation);
-    // Ends the open call.
     void close() { waiter_.wake_if_owed(); }
     // payload() and slot() are what a rank announces of the open call: for this rank to write before
     // announce(), of others to be read after await(). The memory stays until the next call but one is opened.
@@ -227,7 +223,7 @@ class ShmChannel {
             fail_broken({ranks_.at(rank)}, "a buffer's place that is none into the shared memory");
         return note;
     }
-    // Returns the memory at an offset that a note has.
+    // Returns the memory at an offset of a note.
     std::byte* memory(std::uint64_t offset) const { return segment_.memory(offset); }
     void announce() {
         if (announce_and_hold()) release();

@@ -4,8 +4,8 @@
 // holds while the rank is in the communicator. Meanwhile the thread sleeps on the word of its right
 // neighbour. When a process ends in any way (a signal, exit, _exit, exec), the kernel marks the word and
 // wakes that sleeper. Only then does it free the process's memory, which takes 60 ms a GiB, and close its
-// connections, by which TCP sees the death. A neighbour that leaves in order releases its word, and its left
-// neighbour's thread goes on to the next word of the ring; a new death behind it is seen as well.
+// connections, by which TCP sees the death. A neighbour that leaves in order releases its word, and the
+// sleeper goes on to the next word of the ring. A new death behind that neighbour is seen as well.
 //
 // Verdicts, also those that came by other ways, go through shared memory, too. A rank writes its last_record,
 // names itself in the segment's end if no rank has yet, and wakes all these threads. A rank that gives up
@@ -77,7 +77,6 @@ class ShmLifeline final : private EndObserver {
     void ended(const Verdict& verdict) override;
     std::optional<Verdict> cause_of_loss(int peer) const override;
 
-    // mark_exit is called at the process's exit.
     void mark_exit();
     void run();
     // Sleeps round the ring until this rank leaves.

@@ -3,8 +3,8 @@
 //
 // Each rank has one part of the mapping that the ranks of a communicator share, so an offset tells the others
 // where a buffer is. Only its rank allocates there, and says nothing to the others. The pages of a block are
-// brought in when it is allocated, so a lack of memory shows there and not as SIGBUS later; they go back to
-// the system when the block is given back. Blocks keep the mapping alive. Any thread; a forked child may only
+// brought in when it is allocated, so a lack of memory shows there and not as SIGBUS later. The system has
+// them back when the block is given back. Blocks keep the mapping alive. Any thread; a forked child may only
 // let go of blocks, and their pages stay the parent's.
 #pragma once
 
@@ -49,7 +49,6 @@ class FreeRanges {
         return begin;
     }
 
-    // Frees what take() has given.
     void give_back(std::size_t begin, std::size_t bytes) {
         const auto place = ranges_.emplace(begin, bytes).first;
         const auto join = [&](auto first, auto second) {

@@ -23,12 +23,12 @@ inline namespace detail {
 
 // ShmLayout: where everything lies in the memory that the ranks of one host share. Pure.
 //
-// A header line and where all meet, then for each rank: two flag lines, two call records, a progress line, a
-// wakeup and its CPUs; then two slots a rank for small payloads and three stages a rank for large ones; then
-// the word of the communicator's end and each rank's life, and the memory of messages by tag; at the end,
-// where there is more, a pool for each rank (shm_pool.hpp). Every line is written by one rank only (but the
-// count of sleepers in a wakeup, the bit of waiters in a life, the meeting and the end), and has 128 bytes to
-// itself because processors fetch lines in pairs.
+// First come a header line and the meeting. Then each rank has two flag lines, two call records, a progress
+// line, a wakeup and its CPUs; then two slots for small payloads; then three stages for large ones. The
+// communicator's end, each rank's life and the memory of messages by tag follow; at the end, where there is
+// more, each rank has a pool (shm_pool.hpp). Every line has 128 bytes to itself, because processors fetch
+// lines in pairs. Each is written by one rank only, but the count of sleepers in a wakeup, the bit of waiters
+// in a life, the meeting and the end.
 //
 // The memory begins as zeros. All counters only grow, so nothing is ever reset.
 
@@ -204,7 +204,6 @@ class ShmSegment {
     bool all_measured = false;
     // Returns the rank's pool; null where there are none.
     std::shared_ptr<ShmPool> pool(int rank) const;
-    // Returns what lies `offset` bytes behind the beginning.
     std::byte* memory(std::size_t offset) const { return mapping_->base() + offset; }
 
     ShmMeeting& meeting() const { return at<ShmMeeting>(layout_.meeting()); }
