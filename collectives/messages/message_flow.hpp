@@ -71,8 +71,8 @@ class MessageFlow {
     void flush(int to);
     void flush_all();
     bool has_unsent();
-    // Notes that the line to a peer is lost. The peer is taken for dead if nothing is heard of it in time;
-    // for broken at once.
+    // Notes that the line to a peer is lost. The peer is taken for dead unless news of it come within
+    // kVerdictTimeout; a peer that sent what no rank sends is blamed at once.
     void lose(int whom, const LinkLost& how);
     bool has_lost() const noexcept { return any_lost_; }
 

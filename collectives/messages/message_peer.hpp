@@ -15,7 +15,7 @@
 namespace ddprun {
 inline namespace detail {
 
-// kKeptOfPeer: how much a receiver keeps of one sender's messages, each counted with its bytes and
+// kKeptOfPeer: how much a receiver keeps at most of one sender's messages, each counted with its bytes and
 // kMessageCost.
 inline constexpr std::uint64_t kKeptOfPeer = std::uint64_t{256} << 10;
 inline constexpr std::uint64_t kMessageCost = 64;

@@ -73,10 +73,10 @@ struct NcclConfig {
     int split_share = kUndefined;
 };
 
-// CudaResult: CUresult; other values are errors, too.
+// CudaResult (CUresult): other values are errors, too.
 enum class CudaResult : int { success = 0, not_ready = 600 };
 
-// CudaCaptureMode: CUstreamCaptureMode: what a thread may not do while streams are captured into a CUDA
+// CudaCaptureMode (CUstreamCaptureMode): what a thread may not do while streams are captured into a CUDA
 // graph.
 enum class CudaCaptureMode : int { global = 0, thread_local_only = 1, relaxed = 2 };
 

@@ -129,8 +129,8 @@ std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place
 
 // Connects the ranks of `membership`, two at least, which have found each other already. `listener` is the
 // one that the membership names for this rank; none where the communicator they come from, in `origin`, has
-// it. `gather`: by which the ranks of a host agree on their memory before they connect; empty: they do it
-// then, over their connections.
+// it. `gather`: by which the ranks of a host agree on their memory before they connect; empty: they agree
+// afterwards, over their connections.
 std::unique_ptr<Session> open_session(Membership membership, std::optional<TcpListener> listener,
                                       Transport transport, const std::optional<NcclSettings>& nccl,
                                       const CommunicatorOptions& options, Deadline deadline,

@@ -205,8 +205,8 @@ class ShmChannel {
     // Begins the next call.
     void open(const PeerMesh::Operation& operation);
     void close() { waiter_.wake_if_owed(); }
-    // payload() and slot() are what a rank announces of the open call: for this rank to write before
-    // announce(), of others to be read after await(). The memory stays until the next call but one is opened.
+    // payload() and slot() hold what ranks announce with the open call. Each rank writes its own before
+    // announce(), and reads another's after await(). The memory stays until the next call but one is opened.
     std::byte* payload(int rank) const { return segment_.flag(rank, bank()).payload.data(); }
     std::byte* slot(int rank) const { return segment_.slot(rank, bank()); }
     // Writes the note as the payload, in calls that go through stages or pools.
@@ -232,7 +232,7 @@ class ShmChannel {
     // ranks that wait for all then go on waiting until that rank calls release().
     bool announce_and_hold();
     void release();
-    // Waits until `peer` has announced the open call. Throws `mismatch` if it is another one.
+    // Waits until `peer` has announced the open call. Throws `mismatch` if the peer's call is another one.
     void await(int peer) { await_stamp(peer, call_, fingerprint_); }
     // Waits until all have announced the open call. Returns the place of the last to come, where the ranks
     // are crowded.

@@ -81,7 +81,7 @@ struct alignas(kShmLine) ShmCallRecord {
 };
 
 // ShmProgress: how many rounds of staged data (numbered from 0 over the whole life) the rank has staged, has
-// reduced its slice of, and needs no more from any other.
+// reduced its slice of, and no longer needs from any other.
 struct alignas(kShmLine) ShmProgress {
     std::atomic<std::uint64_t> staged;
     std::atomic<std::uint64_t> reduced;
@@ -95,7 +95,7 @@ struct alignas(kShmLine) ShmWakeup {
     std::atomic<std::uint32_t> cpu;  // see leave_cpu_of()
 };
 
-// ShmMeeting: where crowded ranks meet (shm_channel.hpp): counts the announcements of all calls by all ranks.
+// ShmMeeting: where crowded ranks meet (shm_channel.hpp). Counts the announcements of all calls by all ranks.
 // The rank that makes the last one of a call says that the call is complete, and its own place. Ranks that
 // wait for all sleep on the wakeup.
 struct alignas(kShmLine) ShmMeeting {
