@@ -36,8 +36,8 @@ struct ArrivedMessage {
     std::unique_ptr<std::byte[]> kept = nullptr;
 };
 
-// MessageMatcher knows receives as the caller's type `Receive`: it has peer() and tag(), and number(), the
-// order in which receives were made. Receives are borrowed while posted.
+// MessageMatcher knows receives as the caller's type `Receive`, with peer(), tag(), and number(), the order
+// in which they were made. Receives are borrowed while posted.
 template <class Receive>
 class MessageMatcher {
   public:
@@ -126,7 +126,7 @@ class MessageMatcher {
     };
 
     // Returns the tag's queue; null if nothing has or had this tag, unless `make`. The last one is
-    // remembered, as a tag is often looked up again and again.
+    // remembered, as it is often asked for again.
     Queue* find(std::uint64_t tag, bool make = false) {
         if (last_ != nullptr && last_->first == tag) return &last_->second;
         const auto found = make ? queues_.try_emplace(tag).first : queues_.find(tag);

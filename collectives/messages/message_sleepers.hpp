@@ -1,7 +1,8 @@
 // MessageSleepers: the threads of a messenger that sleep, and what wakes them. The tables of
 // sleeper_table.hpp decide; MessageSleepers carries out what they say.
 //
-// Under the messenger's lock, where nothing else is said.
+// Under the messenger's lock, where nothing else is said; begin_waiting(), end_waiting() and count_in() come
+// without.
 #pragma once
 
 #include <poll.h>
@@ -43,24 +44,24 @@ class MessageSleepers {
 
     // Wakes the sleepers at news. Any thread, without the lock.
     void hear_news();
-    // Counts a thread that waits from now on, and looks for all. Any thread, without the lock.
+    // Counts a thread that waits from now on, and looks for all.
     void begin_waiting() {
         waiters_.fetch_add(1, std::memory_order_seq_cst);
         tell_helper(HelperEvent::waiter_came);
     }
-    // Counts that thread no longer; true where it has to call leave_alone(). Any thread, without the lock.
+    // Counts that thread no longer; true where it has to call leave_alone().
     bool end_waiting() {
         return waiters_.fetch_sub(1, std::memory_order_seq_cst) <= 1 && has_something_open();
     }
     // Counts a thread among the bell's sleepers before its last look, so that the bell is rung for what comes
-    // later. Returns what the bell has to count until the thread is woken. Any thread, without the lock.
+    // later. Returns what the bell has to count until the thread is woken.
     std::uint32_t count_in();
     void count_out() { bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst); }
     void doze(std::uint32_t count, Deadline end) { surroundings_.sleep_on(bell_->count, count, end); }
 
     void wake(WakeCause cause);
-    // Leaves what is open to the helper and the thread for connections, as no thread waits any more.
-    // `is_ready()`: something has come, for which the bell may not have been rung.
+    // Leaves what is open to the helper and the thread for connections. `is_ready()`: something has come, for
+    // which the bell may not have been rung.
     template <class IsReady>
     void leave_alone(IsReady is_ready);
     // Makes or calls the helper, as an operation was started. Throws std::system_error where there is no
@@ -84,8 +85,7 @@ class MessageSleepers {
     template <class AddDescriptors>
     void poll(Lock& lock, Deadline end, AddDescriptors add);
 
-    // helper_is_needed() and connections_are_needed(): whether the helper, and the thread for connections,
-    // have something to do.
+    // helper_is_needed() and connections_are_needed(): whether those threads have something to do.
     bool helper_is_needed() const { return waiters_.load() == 0 && has_something_open(); }
     bool connections_are_needed() const { return waiters_.load() > 0 || has_something_open(); }
     // idle(), watch() and rest() are the helper's. idle() sleeps until it is called. watch() says that it

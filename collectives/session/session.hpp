@@ -101,7 +101,7 @@ class Gathering {
     // Returns the ranks that are expected and have not come.
     std::vector<int> missing();
 
-    // Returns the Departure for the ranks of the communicator that is made.
+    // Returns the Departure of the new communicator.
     Departure departure() const;
 
   private:
@@ -136,7 +136,7 @@ class ThreadWorkState final : public WorkState {
     // ThreadWorkState borrows the executor until the end.
     explicit ThreadWorkState(Executor& executor) : executor_(executor) {}
 
-    // Ends the operation. Called once, by the thread that carries it out.
+    // Ends the operation; once, by the thread that carries it out.
     void end(std::optional<CollectiveError> error) {
         std::vector<std::function<void()>> calls;
         {
@@ -199,10 +199,10 @@ class EndWatch {
 // caller's thread or beside it.
 //
 // Each operation takes a ticket when it is asked for, and its turn comes when all before it are through, so
-// the backend is never used by two threads. Operations that are run are carried out by the caller. Operations
-// that are started go to a thread of the process's that is free (run_beside), or to the thread that waits for
-// them, where that comes first. Programs that start nothing therefore pay for no thread, and communicators
-// where nothing goes on have none. A backend on a device starts operations by itself.
+// the backend is never used by two threads. The caller carries out what it runs. What is started goes to a
+// free thread of the process's (run_beside), or to the thread that waits for it, where that comes first.
+// Programs that start nothing therefore pay for no thread, and communicators where nothing goes on have none.
+// A backend on a device starts operations by itself.
 //
 // Any thread, but for the destructor; after leave() all is refused.
 class Executor {
@@ -224,7 +224,7 @@ class Executor {
     // Backend::leave(). Aborts if what was started has not ended by the deadline.
     std::vector<int> leave(Deadline deadline, Messenger* messenger);
 
-    // abort(), set_timeout(), ended() and verdict() ask the backend; any thread.
+    // abort() and the following three ask the backend; any thread.
     void abort(const std::string& reason) { backend_->abort(reason); }
     void set_timeout(std::chrono::milliseconds timeout) { backend_->set_timeout(timeout); }
     bool ended() const { return backend_->ended(); }
@@ -232,9 +232,9 @@ class Executor {
     // backend() is for what needs no turn, as memory; and for tests.
     Backend& backend() { return *backend_; }
 
-    // Carries out the first operation that was started, if its turn has come and no thread has begun it;
-    // false if not. `waiter` is the lock of a state that has not ended. The lock is let go of before the
-    // operation begins, and the executor may be gone afterwards.
+    // Carries out the first started operation, if its turn has come and no thread has begun it; false if not.
+    // `waiter` is the lock of a state that has not ended: it is let go of before the operation begins, and
+    // the executor may be gone afterwards.
     bool help(std::unique_lock<std::mutex>& waiter);
 
   private:
@@ -306,8 +306,8 @@ struct MeetingRoom {
     // do.
     std::function<std::shared_ptr<Store>(std::chrono::milliseconds)> reopen;
 
-    // Returns the room of a communicator made from this one: the same store, without a connection as long as
-    // none is needed.
+    // Returns the room of a communicator made from this one: the same store, connected only when that is
+    // needed.
     MeetingRoom later() const;
 
     // Tells the others that this rank needs the store no more, then lets go of it. The rank that hosts the
@@ -351,7 +351,7 @@ struct Session {
     // Leaves as Communicator::finalize() says. Throws CollectiveError; there is no executor afterwards.
     void finalize(std::chrono::milliseconds timeout);
 
-    // Returns the options as they are now: set_timeout() may change them meanwhile.
+    // Returns the options of now: set_timeout() may change them.
     CommunicatorOptions current_options() {
         const std::lock_guard lock(end_mutex);
         return options;
@@ -387,7 +387,6 @@ class CallGuard {
     ~CallGuard() { leave(); }
 
   private:
-    // Returns what is wrong, or null.
     const char* enter() {
         if (is_of_parent(session_)) return kOfParent;
         ++session_.calls;
