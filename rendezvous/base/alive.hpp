@@ -1,5 +1,5 @@
-// Alive keeps handlers that come after the end of their owner from touching it. It is the one way to do so,
-// unless the handlers themselves are to keep the object (enable_shared_from_this).
+// Alive keeps handlers that run after their owner's end from touching the owner. Handlers that keep the
+// object alive themselves (enable_shared_from_this) need no Alive; there is no third way.
 #pragma once
 
 #include <memory>
@@ -8,16 +8,16 @@
 namespace ddprun {
 inline namespace base {
 
-// It is the last member of the owner, on whose thread the handlers come. Other threads may call guard() as
-// long as the owner is there.
+// Alive is the last member of its owner; handlers run on the owner's thread. Other threads may call guard()
+// while the owner exists.
 class Alive {
   public:
     Alive() = default;
     Alive(const Alive&) = delete;
     Alive& operator=(const Alive&) = delete;
 
-    // Returns the handler, which may destroy the owner; once that is gone, or has called end(), it does
-    // nothing.
+    // Returns the handler in a wrapper that does nothing once the owner is destroyed or has called end(). The
+    // handler may destroy the owner.
     template <typename Handler>
     auto guard(Handler handler) const {
         return [life = std::weak_ptr(life_), handler = std::move(handler)](auto&&... arguments) mutable {

@@ -1,7 +1,7 @@
-// check() stops the program when one of our own invariants does not hold.
+// check() stops the program when one of ddprun's own invariants does not hold.
 //
-// For bugs in ddprun only, also in release builds. Bad input and failures of the world have their own
-// ways (see error.hpp). Callable from any thread; never returns if the condition is false.
+// Only bugs in ddprun are reported so, in release builds too. Bad input and failures of the world are
+// reported otherwise (see error.hpp). Callable from any thread; never returns if the condition is false.
 #pragma once
 
 #include <boost/assert/source_location.hpp>

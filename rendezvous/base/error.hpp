@@ -1,7 +1,7 @@
-// ddprun has an error category of its own, for what can go wrong in the world outside.
+// Errc is ddprun's own category of errors: what can go wrong in the world outside.
 //
-// Thrown as Error, a boost::system::system_error whose what() says what failed, where, and which flag
-// controls it. Pure cores never throw these; they return values. Our own bugs go through check().
+// Error, a boost::system::system_error, is thrown with an Errc; its what() says what failed, where, and which
+// flag controls it. Pure cores throw no Error; they return values. Bugs in ddprun go through check().
 #pragma once
 
 #include <boost/system/error_code.hpp>
@@ -27,7 +27,7 @@ enum class Errc {
 const boost::system::error_category& error_category() noexcept;
 boost::system::error_code make_error_code(Errc code) noexcept;
 
-// Error is a system_error whose what() is the sentence alone, fit to be shown to a user.
+// Error is a system_error; its what() is the sentence alone, fit to be shown to a user.
 class Error : public boost::system::system_error {
   public:
     Error(boost::system::error_code code, std::string text) : system_error(code), text_(std::move(text)) {}
@@ -40,7 +40,8 @@ class Error : public boost::system::system_error {
 // Throws an Error with our category. `what` is a whole sentence without final stop.
 [[noreturn]] void fail(Errc code, const std::string& what);
 
-// Throws an Error with the operating system's error number (an errno value), whose text is put behind `what`.
+// Throws an Error with the operating system's error number (an errno value); that error's text follows
+// `what`.
 [[noreturn]] void fail_errno(int error_number, const std::string& what);
 
 }  // namespace base

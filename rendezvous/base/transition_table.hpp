@@ -1,5 +1,5 @@
-// A state machine is written as a table: one row for each event that is news in a state. An event without a
-// row in the state changes nothing and asks for nothing. Pure.
+// Transition is one row of a state machine written as a table: a row for each event that is news in a state.
+// An event without a row in the state changes nothing and causes no action. Pure.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct Transition {
     State next;
 };
 
-// Returns null where the event is no news.
+// Returns the row of the event in the state; null where the event is no news.
 template <typename State, typename Event, typename Action, std::size_t kRows>
 constexpr const Transition<State, Event, Action>* find_transition(
     const Transition<State, Event, Action> (&rows)[kRows], State state, Event event) {
@@ -25,7 +25,7 @@ constexpr const Transition<State, Event, Action>* find_transition(
     return nullptr;
 }
 
-// True if no event has two rows in one state; a static_assert beside the table says so.
+// Says whether no event has two rows in one state; a static_assert beside each table requires it.
 template <typename State, typename Event, typename Action, std::size_t kRows>
 constexpr bool is_unambiguous(const Transition<State, Event, Action> (&rows)[kRows]) {
     for (const auto& row : rows) {
@@ -34,8 +34,8 @@ constexpr bool is_unambiguous(const Transition<State, Event, Action> (&rows)[kRo
     return true;
 }
 
-// True if each event has a row in each state, in the order of states and, within each, of events; then
-// row_of() finds it.
+// Says whether each event has a row in each state, in the order of states and, within a state, of events.
+// row_of() requires such a table.
 template <std::size_t kStates, std::size_t kEvents, typename State, typename Event, typename Action,
           std::size_t kRows>
 constexpr bool is_complete(const Transition<State, Event, Action> (&rows)[kRows]) {

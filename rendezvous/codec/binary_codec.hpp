@@ -1,11 +1,12 @@
-// This writes described structs as bytes and reads them, for processes of one build on machines of one byte
-// order. Pure.
+// BinaryWriter writes described structs as bytes, and BinaryReader reads them, between processes of one build
+// on machines of one byte order. Pure.
 //
 //     struct = its members in the order of the description        text, list, map = count + items
-//     variant = place of the alternative + the alternative
+//     variant = index of the alternative + the alternative
 //
 // A number, an enumeration and a count are as wide as the format says: WideNumbers or PlainNumbers. A type
-// that travels otherwise has a BinaryForm. What is read takes no more memory than some times its bytes.
+// that is encoded otherwise has a BinaryForm. A reader takes no more memory than a small multiple of the
+// bytes it reads.
 #pragma once
 
 #include <chrono>
@@ -25,8 +26,9 @@
 namespace ddprun {
 inline namespace base {
 
-// It is specialised with `static auto out(const T&)`, which says what travels, and `static bool in(Form,
-// T&)`, which is false for a form that nobody sends.
+// BinaryForm is specialised for a type T that is encoded as another type: `static auto out(const T&)` returns
+// the form that is sent. `static bool in(Form, T&)` converts it back; it returns false for a form that is
+// never sent.
 template <class T>
 struct BinaryForm {};
 
@@ -35,13 +37,13 @@ concept HasBinaryForm = requires(const T& value) {
     BinaryForm<T>::out(value);
 };
 
-// Every number takes eight bytes.
+// WideNumbers: every number takes eight bytes.
 struct WideNumbers {
     template <class T>
     using On = std::int64_t;
 };
 
-// Every number is as wide as its type.
+// PlainNumbers: every number is as wide as its type.
 struct PlainNumbers {
     template <class T>
     using On = typename std::conditional_t<
@@ -94,7 +96,7 @@ class BinaryWriter {
     std::string bytes_;
 };
 
-// Bytes that do not fit make it fail for good.
+// BinaryReader reads values one after the other. Once bytes do not fit a value, failed() stays true.
 template <class Numbers>
 class BinaryReader {
   public:
@@ -170,7 +172,8 @@ class BinaryReader {
         require(size <= rest_.size());
         return !failed_;
     }
-    // Every item has at least one number.
+    // Returns the count of a list's items, 0 after a failure. Every item takes at least one number, which
+    // bounds the count.
     std::size_t items() {
         std::size_t count = 0;
         (*this)(count);
@@ -182,7 +185,8 @@ class BinaryReader {
     bool failed_ = false;
 };
 
-// Reads one whole value, which fills the bytes. False: it is none, and holds anything.
+// Reads one value that takes all the bytes. Returns false if they hold no such value; `value` is then
+// unspecified.
 template <class Numbers, class T>
 bool from_bytes(std::string_view bytes, T& value) {
     BinaryReader<Numbers> read(bytes);

@@ -1,6 +1,6 @@
-// A description names the members of a struct and the names of an enumeration, as BOOST_DESCRIBE_STRUCT and
-// BOOST_DESCRIBE_ENUM beside it list them, each once. What goes over a wire or into a file is made from them
-// (json_codec.hpp, binary_codec.hpp), and so is operator==. Pure.
+// Described is a struct with its members listed beside it by BOOST_DESCRIBE_STRUCT; DescribedEnum is an
+// enumeration with its names listed by BOOST_DESCRIBE_ENUM. Each is listed once. The codecs of wires and
+// files (json_codec.hpp, binary_codec.hpp) and operator== are made from the descriptions. Pure.
 #pragma once
 
 #include <boost/describe.hpp>
@@ -26,8 +26,9 @@ concept Described = std::is_class_v<T> && boost::describe::has_describe_members<
 template <class T>
 concept DescribedEnum = std::is_enum_v<T> && boost::describe::has_describe_enumerators<T>::value;
 
-// How many bytes a text, or items a list, may have, is said beside the struct:
-// `constexpr std::size_t limit_of(Of<&Failure::host>) { return kMaxHostText; }`; by default by the format.
+// Of names a member, so that its limit can be given beside the struct: how many bytes a text, or items a
+// list, may have. `constexpr std::size_t limit_of(Of<&Failure::host>) { return kMaxHostText; }` does so; the
+// default is the format's.
 template <auto Member>
 struct Of {};
 inline constexpr std::size_t kNoOwnLimit = std::numeric_limits<std::size_t>::max();
@@ -36,9 +37,10 @@ constexpr std::size_t limit_of(Of<Member>) {
     return kNoOwnLimit;
 }
 
-// Which numbers a member may have, in a list and an optional each one, is said in the same way: `constexpr
-// NumberRange range_of(Of<&Failure::exit_code>) { return kExitCodeRange; }`. Both ends are inside. What must
-// hold between members is said by `bool is_sound(const T& whole)`, beside the struct, too.
+// NumberRange says which numbers a member may have, both ends included; in a list or an optional, each
+// number. Beside the struct, `constexpr NumberRange range_of(Of<&Failure::exit_code>) { return
+// kExitCodeRange; }` gives it. What must hold between members is checked by `bool is_sound(const T& whole)`,
+// also beside the struct.
 struct NumberRange {
     std::int64_t least = std::numeric_limits<std::int64_t>::min();
     std::int64_t most = std::numeric_limits<std::int64_t>::max();
@@ -50,8 +52,8 @@ constexpr NumberRange range_of(Of<Member>) {
     return kNoOwnRange;
 }
 
-// Calls visit(D) for each member, in the order of the description: D::name, D::pointer. A struct with a
-// member that its description lacks does not compile.
+// Calls visit(D) for each member in the order of the description; D::name and D::pointer describe the member.
+// A struct with a member that its description lacks does not compile.
 template <Described T, class Visitor>
 constexpr void visit_members(Visitor&& visit) {
     using Members = boost::describe::describe_members<T, boost::describe::mod_public>;

@@ -1,9 +1,9 @@
-// This writes described structs as JSON and reads them. Pure.
+// json_of() writes described structs as JSON, and from_json() reads them. Pure.
 //
-// A format is a struct of rules, derived from JsonRules, that hides what it does otherwise. Texts over their
-// limit are cut on the way out, so that what is written can be read, and refused on the way in, as are
-// missing members, other types, numbers out of range (range_of) and structs that are not sound (is_sound).
-// Members that nobody knows are passed over, and an optional is null where it holds nothing.
+// JsonRules has the defaults of a format: a format is a struct derived from it that redefines what differs. A
+// text over its limit is cut when it is written, so that the result can be read. Reading refuses texts over
+// their limit, missing members, other types, numbers out of range (range_of) and structs that are not sound
+// (is_sound). Unknown members are ignored, and an empty optional is null.
 #pragma once
 
 #include <algorithm>
@@ -20,22 +20,22 @@
 namespace ddprun {
 inline namespace base {
 
-// Returns the text as an object, if it is one, not nested deeper, and of valid UTF-8 unless any bytes will
-// do.
+// Returns the text as an object. Returns nothing if the text is no object, is nested deeper than `max_depth`,
+// or is not valid UTF-8 (unless `any_bytes`).
 std::optional<boost::json::object> parse_json_object(std::string_view text, std::size_t max_depth,
                                                      bool any_bytes = false);
 
-// Cuts the text to the limit, but not in the middle of a UTF-8 character.
+// Cuts the text to the limit in bytes, but not in the middle of a UTF-8 character.
 std::string cut_text(const std::string& text, std::size_t limit);
 
-// `limit` is the member's own.
+// json_of() returns the value as JSON; `limit` is the limit of the member that holds the value.
 template <class Rules, std::size_t limit = kNoOwnLimit, class T>
 boost::json::value json_of(const T& value);
 template <class Rules, std::size_t limit = kNoOwnLimit, class T>
 bool from_json(const boost::json::value& from, T& value);
 
-// Where the rules have `put(out, name, value)` for a member's type, it decides what of the object becomes of
-// the member; `take(in, name, value)` reads it.
+// JsonRules are the defaults of a format. A format's `put(out, name, value)`, where it exists for a member's
+// type, writes the member into the object; its `take(in, name, value)` reads the member.
 struct JsonRules {
     static constexpr std::size_t kMaxText = kNoOwnLimit;
     static constexpr std::size_t kMaxItemText = kNoOwnLimit;  // of a text in a list
@@ -45,7 +45,7 @@ struct JsonRules {
     static std::string text(const std::string& text, std::size_t limit) { return cut_text(text, limit); }
 };
 
-// The members at the end of the object, in the order of the description.
+// Appends the members to the object, in the order of the description.
 template <class Rules, Described T>
 void put_members(boost::json::object& out, const T& whole) {
     visit_members<T>([&](auto member) {
@@ -73,7 +73,7 @@ inline constexpr bool kIsList = false;
 template <class T>
 inline constexpr bool kIsList<std::vector<T>> = true;
 
-// A member that holds no signed number is unsigned.
+// Says whether the signed numbers in the value are in the range; true for a value that holds none.
 template <class T>
 bool is_within(const T& value, const NumberRange& range) {
     if constexpr (std::signed_integral<T>) {
@@ -93,7 +93,7 @@ constexpr NumberRange own_or_default(const NumberRange& own) {
     return own == kNoOwnRange ? Rules::kNumbers : own;
 }
 
-// False if one of them is not there or not as it must be; then `whole` holds anything.
+// Reads all members. Returns false if one of them is missing or wrong; `whole` is then unspecified.
 template <class Rules, Described T>
 bool take_members(const boost::json::object& in, T& whole) {
     bool good = true;
@@ -136,7 +136,7 @@ boost::json::value json_of(const T& value) {
 
 template <std::integral T>
 bool number_from_json(const boost::json::value& from, T& number) {
-    // Which of the two the parser takes depends on the size.
+    // boost::json keeps a number as signed or unsigned, depending on its size.
     const auto convert = [&number](const auto* found) {
         if (found == nullptr || !std::in_range<T>(*found)) return false;
         number = static_cast<T>(*found);

@@ -1,4 +1,5 @@
-// The machine tells every program that asks its name and random bytes. Any thread may call these.
+// host_name() and fill_random() return what the kernel gives every program: the machine's name, and random
+// bytes. Any thread may call the functions here.
 #pragma once
 
 #include <array>
@@ -11,10 +12,10 @@
 namespace ddprun {
 inline namespace base {
 
-// Returns the name that the kernel has for this machine; "unknown" where it tells none.
+// Returns the kernel's name for this machine; "unknown" where there is none.
 std::string host_name();
 
-// Fills the bytes from the kernel's random numbers. Throws system_error, which names the `purpose` ("the
+// Fills `bytes` with the kernel's random numbers. Throws system_error; its message names the `purpose` ("the
 // job's id").
 void fill_random(std::span<std::uint8_t> bytes, const char* purpose);
 
@@ -25,13 +26,13 @@ std::array<std::uint8_t, count> random_bytes(const char* purpose) {
     return bytes;
 }
 
-// One number of theirs, each as likely as any other.
+// random_number() returns one random Number, each value as likely as any other.
 template <class Number>
 Number random_number(const char* purpose) {
     return std::bit_cast<Number>(random_bytes<sizeof(Number)>(purpose));
 }
 
-// Writes two lower-case digits for each byte.
+// Returns two lower-case hexadecimal digits for each byte.
 std::string hex_text(std::span<const std::uint8_t> bytes);
 
 }  // namespace base

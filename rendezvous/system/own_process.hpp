@@ -1,12 +1,13 @@
-// Some things belong to this process alone, and not to a child that it forks.
+// ProcessDescriptor and DeleteInOwnProcess own what belongs to this process alone, and not to a child that it
+// forks.
 //
-// A child has a copy of all memory and all descriptors, but none of the threads; and the sockets and shared
-// memory stand for the parent to all other ranks. So the child gives up the descriptors at once, or it would
-// keep connections open that tell of the parent's death by closing; and whatever has threads, or tells others
-// that it ends, is forgotten there instead of destroyed.
+// A child has a copy of all memory and all descriptors, but none of the threads. To all other ranks, the
+// sockets and shared memory stand for the parent. The child closes the descriptors at once, or it would keep
+// connections open that tell of the parent's death by closing. Objects that have threads, or tell others when
+// they end, are forgotten in the child instead of destroyed.
 //
-// The registry behind this is global, as the threads of run_beside() are: a handler of fork() can have no
-// argument. Any thread may call any of this at any time, also while another one forks.
+// The registry behind these types is global, as are the threads of run_beside(): a handler of fork() can have
+// no argument. Any thread may call the functions here at any time, also while another thread forks.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +18,15 @@
 namespace ddprun {
 inline namespace base {
 
-// A ProcessNumber says which process this is: it is another one in each child, grandchild and so on, whatever
-// made it that copies the memory (fork, clone), and the same where the memory is shared (vfork). Costs a
-// load.
+// ProcessNumber identifies a process: every child and grandchild that copies the memory (fork, clone) gets
+// another number, and a child that shares the memory (vfork) the same one. Reading the number costs one load.
 using ProcessNumber = std::uint32_t;
 ProcessNumber this_process() noexcept;
 
-// Keeps an object of the parent's for as long as this process lives, unused, where leak checkers see it.
+// Keeps an unused object of the parent's for the life of this process, where leak checkers see it.
 void forget(const void* object) noexcept;
 
-// Deletes in the process that the object was made in, and forgets elsewhere.
+// DeleteInOwnProcess deletes an object in the process that made it, and forgets the object elsewhere.
 template <class T>
 class DeleteInOwnProcess {
   public:
@@ -36,19 +36,21 @@ class DeleteInOwnProcess {
     ProcessNumber process_ = this_process();
 };
 
-// Does what std::make_shared does, for what children must not destroy.
+// make_in_process() is std::make_shared for objects that children must not destroy.
 template <class T, class... Arguments>
 std::shared_ptr<T> make_in_process(Arguments&&... arguments) {
     return std::shared_ptr<T>(new T(std::forward<Arguments>(arguments)...), DeleteInOwnProcess<T>());
 }
 
-// ProcessDescriptor is one that forked children do not have: it is closed there when fork() returns. (A child
-// by a bare clone() keeps it until it ends.) Move-only; may be destroyed in a child.
+// ProcessDescriptor is a descriptor that forked children do not have: it is closed there when fork() returns.
+// (A child made by a bare clone() keeps the descriptor until the child ends.) Move-only; may be destroyed in
+// a child.
 class ProcessDescriptor {
   public:
     ProcessDescriptor() = default;
-    // Owns what open() returns, which makes a new descriptor without waiting for anything; below 0: none, and
-    // errno is left as it was. No thread forks between the making and the listing.
+    // Owns the new descriptor that open() returns; open() must not wait for anything. A result below 0 means
+    // none, and errno is left as it was. No thread forks between the making of the descriptor and its
+    // registration.
     explicit ProcessDescriptor(const std::function<int()>& open);
     ProcessDescriptor(ProcessDescriptor&& other) noexcept
         : fd_(std::exchange(other.fd_, -1)), process_(other.process_) {}
@@ -65,9 +67,9 @@ class ProcessDescriptor {
     ProcessNumber process_ = 0;
 };
 
-// Opens /dev/null where a standard stream is missing; children inherit it. It is the first thing that a
-// program's main does: a program that was started without one of its streams would get that number for the
-// first file or socket that it opens, and what it prints would land there.
+// Opens /dev/null where a standard stream is missing; children inherit the descriptor. main() calls this
+// function first: the first file or socket of a program without one of its streams would otherwise get that
+// stream's number, and receive what the program prints.
 void open_missing_streams() noexcept;
 
 }  // namespace base

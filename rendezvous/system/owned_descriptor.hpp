@@ -1,4 +1,4 @@
-// OwnedDescriptor is a descriptor that is closed with its owner. Move-only.
+// OwnedDescriptor closes its descriptor when it is destroyed. Move-only.
 #pragma once
 
 #include <fcntl.h>
@@ -31,8 +31,8 @@ class OwnedDescriptor {
     int fd_;
 };
 
-// Returns the same file under a number that is none of the standard streams': a launcher that was entered
-// without them is given those numbers. Empty, with errno set, if `fd` is empty or there is no other number.
+// Returns the same file under a number above the standard streams': a launcher started without them would be
+// given those numbers. Returns an empty one, with errno set, if `fd` is empty or no number is free.
 inline OwnedDescriptor above_standard_streams(OwnedDescriptor fd) {
     if (!fd || fd.get() > STDERR_FILENO) return fd;
     return OwnedDescriptor(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));

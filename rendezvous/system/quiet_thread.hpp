@@ -1,5 +1,5 @@
-// Threads of our own block all signals: these are the program's, and must not be delivered to a thread it
-// does not know of.
+// SignalsBlocked keeps signals away from ddprun's own threads: signals are for the program, and must not be
+// delivered to a thread that the program does not know.
 #pragma once
 
 #include <signal.h>
@@ -10,7 +10,8 @@
 namespace ddprun {
 inline namespace base {
 
-// Blocks all signals for the calling thread, and for those that it starts meanwhile, as long as it lives.
+// SignalsBlocked blocks all signals, while it lives, for the calling thread and for the threads that it
+// starts meanwhile.
 class SignalsBlocked {
   public:
     SignalsBlocked();
@@ -22,17 +23,17 @@ class SignalsBlocked {
     sigset_t before_;
 };
 
-// Blocks for the calling thread, for good, all signals but those by which a bug of ours ends the process
-// where it is. A process calls it once its exit code is decided, which no signal is to change then; all other
-// threads of it are without signals already.
+// Blocks all signals for the calling thread, for good, except those by which a bug of ours ends the process.
+// A process calls block_signals() once its exit code is decided, so that no signal changes the code. All
+// other threads of the process block signals already.
 void block_signals() noexcept;
 
-// Runs body() on a new thread that blocks all signals. Throws std::system_error if there can be none.
+// Runs body() on a new thread that blocks all signals. Throws std::system_error if no thread can be started.
 std::thread start_without_signals(std::function<void()> body);
 
-// Asks the scheduler for short turns of the calling thread, which come sooner: it runs for microseconds, and
-// is to do so at once though all CPUs are busy. Linux 6.12 and later heed it, others ignore it; changes
-// nothing for a thread of another scheduling class.
+// Asks the scheduler for shorter and more frequent turns of the calling thread, which runs for microseconds
+// and must do so at once even if all CPUs are busy. Linux 6.12 and later obey, older ones ignore the request.
+// Threads of other scheduling classes stay as they are.
 void ask_for_short_turns();
 
 }  // namespace base

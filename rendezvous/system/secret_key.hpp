@@ -1,5 +1,5 @@
-// SecretKey is 32 bytes that nobody else may know, wiped when they go. Pure but for fresh(), which asks the
-// system's random numbers. Copied freely; what is moved leaves none behind. Any thread.
+// SecretKey is 32 secret bytes, wiped when the object is destroyed. Pure but for fresh(), which asks the
+// system for random numbers. Copied freely; a move leaves zeros behind. Any thread.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ class SecretKey {
     static constexpr std::size_t kBytes = 32;
 
     SecretKey() = default;
-    // Takes the first bytes of a text, which has at least so many.
+    // Takes the first 32 bytes of the text, which must have at least as many.
     explicit SecretKey(std::string_view bytes);
     ~SecretKey();
     SecretKey(const SecretKey&) = default;
@@ -28,7 +28,7 @@ class SecretKey {
         return *this;
     }
 
-    // Makes one that was never used before. Throws if the system has no random numbers.
+    // Makes a new random key. Throws if the system has no random numbers.
     static SecretKey fresh();
 
     unsigned char* data() { return bytes_.data(); }
@@ -40,12 +40,12 @@ class SecretKey {
     std::array<unsigned char, kBytes> bytes_{};
 };
 
-// These write 64 hexadecimal digits, and read them; nothing for any other text.
+// hex_of() writes a key as 64 hexadecimal digits, and parse_secret_key() reads them; nothing for any other
+// text.
 std::string hex_of(const SecretKey& key);
 std::optional<SecretKey> parse_secret_key(std::string_view hex);
 
-// Overwrites what the text holds, so that neither memory that is used again nor a core file has it, and
-// empties it.
+// Overwrites the text and empties it, so that neither reused memory nor a core file shows what it held.
 void wipe(std::string& text);
 
 }  // namespace base

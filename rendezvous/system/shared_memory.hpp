@@ -1,4 +1,5 @@
-// Memory that processes of one host share, and futexes in it (man 2 futex). Any thread may call these.
+// ShmMapping is memory that processes of one host share; the functions here wait on futexes in it (man 2
+// futex). Any thread may call them.
 #pragma once
 
 #include <linux/futex.h>
@@ -18,7 +19,7 @@
 namespace ddprun {
 inline namespace base {
 
-// Lets the CPU rest for a moment between two looks at memory.
+// Lets the CPU pause between two looks at memory.
 inline void relax() {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -27,15 +28,15 @@ inline void relax() {
 #endif
 }
 
-// The system's: 4 KiB on most machines, 64 KiB on some of ARM.
+// Returns the system's page size: 4 KiB on most machines, 64 KiB on some of ARM.
 std::size_t page_size();
 
-// Sleeps while `word` holds `value`, until somebody wakes it. May also return without cause.
+// Sleeps while `word` holds `value`, until woken. May also return without cause.
 inline void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
     ::syscall(SYS_futex, &word, FUTEX_WAIT, value, nullptr, nullptr, 0);
 }
 
-// The same for so long at most, longer than nothing.
+// Sleeps like futex_wait(), but for `length` at most; `length` is above 0.
 inline void futex_wait_for(const std::atomic<std::uint32_t>& word, std::uint32_t value,
                            std::chrono::nanoseconds length) {
     const timespec time{length.count() / 1'000'000'000, length.count() % 1'000'000'000};
@@ -46,17 +47,17 @@ inline void futex_wake_all(std::atomic<std::uint32_t>& word) {
     ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// For two that wait for each other and may have been put on one CPU though there are more: they would take
-// turns until the system notices, which takes it longer than many programs run. Writes into `own` the CPU,
-// plus one, on which the calling thread waits; if `other` is the same, and this one is not the one who stays,
-// moves the thread to another CPU, at most every 10 ms.
+// Separates two threads that wait for each other on one CPU though more CPUs are free. The scheduler would
+// let them take turns, and would notice later than many programs run. Writes into `own` the number, plus one,
+// of the CPU of the calling thread. If `other` holds the same number and `stays` is false, moves the calling
+// thread to another CPU, at most once in 10 ms.
 void leave_cpu_of(const std::atomic<std::uint32_t>& other, std::atomic<std::uint32_t>& own, bool stays);
 
 // RobustFutex tells the kernel to mark a word in shared memory when the calling thread ends, in any way.
 //
-// It sets FUTEX_OWNER_DIED in the word, if the word has this thread's number in it, and wakes one who sleeps
-// on it, before it frees the process's memory. It stands in the place of the C library's list of robust
-// mutexes, of which the thread must have none; made and destroyed by that thread.
+// If the word then holds the thread's number, the kernel sets FUTEX_OWNER_DIED in it and wakes one sleeper,
+// before it frees the process's memory. A RobustFutex replaces the C library's list of robust mutexes, of
+// which the thread must hold none. The same thread makes and destroys it.
 // docs.kernel.org/locking/robust-futex-ABI.html.
 class RobustFutex {
   public:
@@ -65,7 +66,7 @@ class RobustFutex {
     RobustFutex(const RobustFutex&) = delete;
     RobustFutex& operator=(const RobustFutex&) = delete;
 
-    // False where the system refuses.
+    // Says whether the kernel accepted the registration.
     bool set() const noexcept { return set_; }
 
   private:
@@ -76,9 +77,10 @@ class RobustFutex {
     bool set_ = false;
 };
 
-inline constexpr std::int32_t kShmByNumber = -1;  // a pid: where the descriptor is a number of System V's
+// kShmByNumber stands in place of a pid where the descriptor is a number of System V's shared memory.
+inline constexpr std::int32_t kShmByNumber = -1;
 
-// ShmOffer says where the creator's descriptor can be found. pid 0: there is none.
+// ShmOffer says where other processes find the creator's descriptor. pid 0: no offer.
 struct ShmOffer {
     std::int32_t pid = 0;
     std::int32_t descriptor = -1;
@@ -86,32 +88,32 @@ struct ShmOffer {
 
 // ShmMapping is memory that several processes of one host have mapped.
 //
-// It is a memfd: never a file in any directory, not limited by the size of /dev/shm, and gone with the last
-// process that maps it, however that ends. It is sealed against shrinking, so no access can ever fail with
-// SIGBUS for its size.
+// The memory is a memfd: never a file in any directory, not limited by the size of /dev/shm, and gone with
+// the last process that maps it, however that process ends. The memfd is sealed against shrinking, so no
+// access fails with SIGBUS for its size.
 //
-// The others open it as /proc/PID/fd/N. That needs no listening socket which strangers could find, and the
-// kernel lets in only who may inspect the process: the same user. Another process of that number, in another
-// PID namespace, is told apart by the kind of file, its seals and its size; a caller that needs to be
-// sure puts something into it.
+// Other processes open the memfd as /proc/PID/fd/N. No listening socket is needed that strangers could find,
+// and the kernel lets in only processes that may inspect this one: those of the same user. A process with the
+// same PID in another PID namespace is told apart by the kind of file, its seals and its size. A caller that
+// must be sure writes something into the memory.
 //
-// Processes that do not see each other, as those of containers, have System V's memory instead, if they share
-// an IPC namespace: a file in /dev/shm has a name that a kill leaves behind, can be shrunk, and may have no
-// room. It is marked to go with the last process that maps it before anybody is told its number; Linux lets
-// others map it even then (man 2 shmctl).
+// Processes that do not see each other, as in containers, use System V's memory instead, if they share an IPC
+// namespace. A file in /dev/shm would have a name that a kill leaves behind, could be shrunk, and might have
+// no room. The memory is marked for removal with its last mapping before its number is told to others; Linux
+// lets them map it even then (man 2 shmctl).
 class ShmMapping {
   public:
     // Makes and maps `size` bytes of zeros, size > 0; nothing where the system refuses. /proc/PID/maps shows
     // `name`, which begins with "ddprun-". Keeps the descriptor until close_offer().
     static std::optional<ShmMapping> create(const char* name, std::size_t size);
-    // The same for processes that do not see this one: memory without a name, which is offered by its number.
+    // Makes memory like create(), for processes that do not see this one: System V's, offered by its number.
     static std::optional<ShmMapping> create_by_number(std::size_t size);
-    // Maps the one offered; nothing if it cannot be had or has less than `least` bytes. Where it has more,
-    // maps all, or else those; of System V's, all.
+    // Maps the offered memory; nothing if it cannot be had or has less than `least` bytes. Maps all of a
+    // larger memory, or `least` bytes if that fails; System V's is always mapped as a whole.
     static std::optional<ShmMapping> open(const ShmOffer& offer, std::size_t least);
 
     ShmOffer offer() const noexcept;
-    // The mapping stays.
+    // Closes the descriptor; the mapping stays.
     void close_offer() { descriptor_.reset(); }
 
     std::byte* base() const noexcept { return memory_.get(); }
@@ -128,7 +130,7 @@ class ShmMapping {
     bool map();
 
     OwnedDescriptor descriptor_;
-    int number_ = -1;  // System V's; -1: there is none
+    int number_ = -1;  // of System V's memory; -1: none
     std::unique_ptr<std::byte, Unmap> memory_;
 };
 

@@ -1,5 +1,6 @@
-// These files are small enough to be held whole: they are read with a bound, and written so that a reader
-// sees the old or the new one. Blocking, short; nothing here throws on what the file system does.
+// read_small_file() reads files that are small enough to be held whole, with a bound; replace_file() writes
+// them so that a reader sees the old content or the new. Blocking, short; no function here throws on what the
+// file system does.
 #pragma once
 
 #include <sys/stat.h>
@@ -18,58 +19,64 @@
 namespace ddprun {
 inline namespace base {
 
-// Reads the bytes of a regular file (those of /proc are), or says why not: the system's error, EINVAL for
-// something that is no regular file (a FIFO must not hold the launcher up), Errc::limit_exceeded for more
-// than `max_bytes`.
+// Reads the bytes of a regular file (files of /proc are regular), or returns an error: the system's; EINVAL
+// for another kind of file (a FIFO must not hold the launcher up); Errc::limit_exceeded for more than
+// `max_bytes`.
 boost::system::result<std::string> read_small_file(const std::filesystem::path& path, std::size_t max_bytes);
 
-// Returns the text of a file that people have edited somewhere as this system writes texts: in UTF-8 without
-// a mark at its beginning (of UTF-16 what is ASCII, and '?'), with lines that end in a newline alone, and
-// plain blanks. Pure.
+// Returns the text of a file that people have edited on any system as this system writes texts: UTF-8 without
+// a mark at its beginning, lines that end in a newline alone, plain blanks. Of UTF-16 only ASCII is kept, the
+// rest becomes '?'. Pure.
 std::string edited_text(std::string text);
 
-// Puts the bytes at `path`: into a new file beside it, which is synced to the disk and then takes the name.
-// It is for its owner alone, but has the permissions of a file of ours whose place it takes.
+// Writes the bytes at `path`: into a new file beside it, which is synced to the disk and then takes the name.
+// A new file is for its owner alone; a file that replaces one of this user's gets the same permissions.
 //
-// A symbolic link is followed if it is ours, in a folder that is ours (or root's, both); one that somebody
-// else may have put there is replaced itself. A file without permission to write is refused. Where a writable
-// file cannot be replaced (its folder belongs to somebody else, it is a mount) it is written over, and stays
-// as open as it is. What this process has as its stdout or stderr (/dev/stdout), whatever that is, is written
-// behind what is there, and what is no regular file (a FIFO that has a reader) as it is; a reader who takes
-// nothing is waited for. Nothing is written into what another user has where everybody may make names, as in
-// /tmp (EPERM). Leaves nothing behind when it fails.
+// - A symbolic link is followed if this user or root owns both the link and its folder; any other link is
+//   itself replaced.
+// - A file without write permission is refused.
+// - A writable file that cannot be replaced (its folder is another user's, it is a mount) is overwritten in
+//   place and keeps its permissions.
+// - A path that is this process's stdout or stderr (/dev/stdout) gets the bytes appended, whatever kind of
+//   file it is.
+// - Another file that is not regular (a FIFO that has a reader) is written to directly; a reader that takes
+//   nothing is waited for.
+// - A file of another user in a folder where everybody may make names, as in /tmp, is refused (EPERM).
+//
+// Leaves no new file behind when it fails.
 boost::system::error_code replace_file(const std::filesystem::path& path, std::string_view bytes);
 
-// --- in whose hand a name is: what another user has made, or may change, is not this user's, whatever it is
-// called
+// --- who owns a path: what another user has made, or may change, is not this user's, whatever its name
 
-// others_may_write: everybody may, or the file's group, unless that has its owner's number, as the private
-// group of a user has who works with umask 002. Who is in another group cannot be asked at a bound cost.
+// Says whether other users may write to the file: everybody, or its group. A group with its owner's number
+// does not count: the private group of a user with umask 002. The members of other groups cannot be asked for
+// at a bounded cost.
 bool others_may_write(const struct stat& info);
 
-// Returns who has the file, a link by its name, and their folder; and behind a folder where others may make
-// names, like /tmp, one of a group or another user's, all that the name leads through: whoever has a part of
-// that can lead it elsewhere later. None that is not there.
+// Returns the owners of the file (a link under its own name, and its target) and of their folder. Where the
+// path leads through a folder in which others may make names (like /tmp, or a folder of a group or another
+// user), adds the owners of every part behind that folder: the owner of a part can lead the path elsewhere
+// later. Parts that do not exist have no owner.
 std::vector<uid_t> owners_of(const std::filesystem::path& path);
 
-// Returns the first of these that is neither this user, nor root, nor one of the `trusted`. What is executed,
-// entered, or read as a record of this user's own has none. Where this user namespace lacks root, as in some
-// containers, what the system shows as an unknown user's (65534) may be root's, but behind a folder where
-// others may make names.
+// Returns the first owner (owners_of) that is neither this user, nor root, nor one of the `trusted`. Files
+// that are executed, entered, or read as this user's own records must have no such owner. Where this user
+// namespace lacks root, as in some containers, the unknown user (65534) counts as root, except behind a
+// folder where others may make names.
 std::optional<uid_t> foreign_owner(const std::filesystem::path& path, const std::vector<uid_t>& trusted = {});
 
-// Says whether a name leads to a file, not a folder, that is or may come to be where somebody else than this
-// user and root may make names: in or below /tmp, a folder that a group writes to, or one that is another
-// user's. The group of a user alone, which has that user's number, is none.
+// Says whether the path leads to a file, not a folder, that is or may come to be where users other than this
+// one and root may make names: in or below /tmp, a folder that a group writes to, or another user's folder. A
+// folder of a user's private group (others_may_write) does not count.
 bool is_in_open_folder(const std::filesystem::path& path);
 
-// Opens a file to write behind what is in it, close-on-exec. It fails with EPERM for another user's link, and
-// for another user's file where everybody may make names, as in /tmp.
+// Opens a file with these flags, close-on-exec; a new file gets `mode`. Fails with EPERM for another user's
+// link, and for another user's file where everybody may make names, as in /tmp.
 boost::system::result<OwnedDescriptor> open_own_file(const std::filesystem::path& path, int flags,
                                                      unsigned mode);
 
-// Says why replace_file would fail, as far as can be told before; tries it with a file that is removed at
-// once.
+// Returns the error with which replace_file would fail, as far as it can be known before. Tries with a file
+// that is removed at once.
 boost::system::error_code try_replace(const std::filesystem::path& path);
 
 }  // namespace base

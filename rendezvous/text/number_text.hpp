@@ -1,5 +1,5 @@
-// Numbers as text: sets of them as the kernel and people write them (0-3,8), sizes, durations, and the
-// decimal text that stores keep. Pure.
+// NumberSpan and the functions here read and write numbers as text: sets as the kernel and people write them
+// (0-3,8), sizes, durations, and the decimal text that stores keep. Pure.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace ddprun {
 inline namespace base {
 
-// Neighbouring numbers, both ends included.
+// NumberSpan is a run of neighbouring numbers, both ends included.
 struct NumberSpan {
     int first = 0;
     int last = 0;
@@ -23,30 +23,30 @@ struct NumberSpan {
     bool operator==(const NumberSpan&) const = default;
 };
 
-// Whether a grammar lets blanks stand around its numbers and commas.
+// Blanks says where a grammar allows blanks: nowhere, around entries of a list, or around each number.
 enum class Blanks { refused, around_entries, around_numbers };
 
-// Returns what stands on both sides of the first dash; the whole text twice where there is none.
+// Returns what stands on the two sides of the first dash; the whole text twice where there is no dash.
 std::pair<std::string_view, std::string_view> ends_of_range(std::string_view text);
 
-// Reads `8` or `8-15`, whose numbers are from `lowest` (at least 0) to `highest`. The second number may be
-// below the first, which the caller refuses in its own words.
+// Reads `8` or `8-15`, with numbers from `lowest` (at least 0) to `highest`. The second number may be below
+// the first; the caller refuses that in its own words. Returns nothing for another text.
 std::optional<NumberSpan> parse_span(std::string_view text, int lowest, int highest,
                                      Blanks blanks = Blanks::refused);
 
-// The entry of a set that is none, or whose range runs backwards.
+// WrongSpan is the entry of a set that is no span, or a range that runs backwards.
 struct WrongSpan {
     std::string_view text;
     bool is_backward = false;
 };
 
-// Reads `0-3,8`, an entry at least. The spans stand in the order of the text and may overlap.
+// Reads `0-3,8`, one entry at least. The spans stand in the order of the text and may overlap.
 std::variant<std::vector<NumberSpan>, WrongSpan> parse_number_set(std::string_view text, int lowest,
                                                                   int highest,
                                                                   Blanks blanks = Blanks::refused);
 
-// Joins neighbours: the spans ascend and none touches another. The numbers may come in any order and more
-// than once.
+// Joins neighbouring numbers into spans that ascend and do not touch each other. The numbers may come in any
+// order and more than once.
 template <class Span = NumberSpan>
 std::vector<Span> spans_of(std::vector<decltype(Span::first)> numbers) {
     std::sort(numbers.begin(), numbers.end());
@@ -72,14 +72,15 @@ std::string number_set_text(const std::vector<Span>& spans) {
 // Writes "1.5 GiB", "512 bytes".
 std::string size_text(std::uint64_t bytes);
 
-// Reads "5s", "250ms", "2m", "1h" or a bare number of seconds; nothing for another form.
+// Reads "5s", "250ms", "2m", "1h" or a bare number of seconds. Returns nothing for another form, or for more
+// than 115 days.
 std::optional<std::chrono::milliseconds> parse_duration(const std::string& text);
 
 // Reads a number as PyTorch's server does: leading blanks and trailing text are passed over (" 12abc" is 12).
 // Returns nothing if there is no number or it does not fit.
 std::optional<std::int64_t> parse_number(std::string_view text);
 
-// Adds as the machine's integers do, wrapping around: a peer must not be able to trip undefined behaviour.
+// Adds with wrap-around, as the machine's integers do: a peer must not be able to cause undefined behaviour.
 std::int64_t wrapping_sum(std::int64_t a, std::int64_t b);
 
 }  // namespace base

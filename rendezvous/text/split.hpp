@@ -1,4 +1,4 @@
-// Some texts are lists. Pure.
+// split_at() cuts a text that is a list into its parts; trimmed() removes the blanks around a part. Pure.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 namespace ddprun {
 inline namespace base {
 
-// Returns the parts before, between and behind the separators: one more than there are of these. They are
-// views of the text.
+// Returns the parts before, between and behind the separators: one more than there are separators. The parts
+// are views of the text.
 inline std::vector<std::string_view> split_at(std::string_view text, char separator) {
     std::vector<std::string_view> parts;
     for (;;) {
@@ -19,7 +19,7 @@ inline std::vector<std::string_view> split_at(std::string_view text, char separa
     }
 }
 
-// The text without the blanks and tabs around it, which people write around the entries of a list.
+// Returns the text without the blanks and tabs around it.
 inline std::string_view trimmed(std::string_view text) {
     constexpr std::string_view kBlanks = " \t";
     const auto first = text.find_first_not_of(kBlanks);

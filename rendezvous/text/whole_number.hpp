@@ -1,4 +1,4 @@
-// Reads whole numbers as people and the kernel write them. Pure.
+// whole_number() reads integers as people and the kernel write them. Pure.
 #pragma once
 
 #include <charconv>
@@ -10,8 +10,8 @@
 namespace ddprun {
 inline namespace base {
 
-// Returns the number that all of the text is, from `lowest` to `highest`: digits of that base, behind a minus
-// if `lowest` is negative. Nothing for anything else, a blank around it included.
+// Returns the number from `lowest` to `highest` that the whole text is: digits of the base, after a minus if
+// `lowest` is negative. Returns nothing for any other text; blanks are not skipped.
 template <std::integral Number>
 std::optional<Number> whole_number(std::string_view text, Number lowest = std::numeric_limits<Number>::min(),
                                    Number highest = std::numeric_limits<Number>::max(), int base = 10) {
