@@ -1,4 +1,4 @@
-// AgentStatus: what an agent does at the moment, for those who ask a running launcher. Plain values.
+// AgentStatus is what an agent does at the moment, for clients that ask a running launcher. Plain values.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@
 namespace ddprun {
 inline namespace job {
 
-// One worker of this node in the current round.
+// WorkerStatus is one worker of this node in the current round.
 struct WorkerStatus {
     int rank = 0;
     int local_rank = 0;
@@ -22,7 +22,7 @@ struct WorkerStatus {
 BOOST_DESCRIBE_STRUCT(WorkerStatus, (), (rank, local_rank, pid, exit_code))
 
 struct AgentStatus {
-    std::string state;  // as AgentMachine has it: running, stopping, …
+    std::string state;  // a state of AgentMachine: running, stopping, …
     std::string job_id;
     int round = 0;
     int restart_count = 0;

@@ -1,4 +1,4 @@
-// ExitStatus: how a process ended. Pure, and the only place that looks at a wait status.
+// ExitStatus says how a process ended. Pure, and the only place that looks at a wait status.
 //
 // A wait status is what waitpid(2) fills in. `exit 9` and `kill -9` are different ends here, and a core dump
 // never changes the number.
@@ -12,10 +12,9 @@
 namespace ddprun {
 inline namespace job {
 
-// The exit codes that ddprun and ddpctl have of their own; besides these a job ends with the code of the
-// worker that failed first. Adding one: a constant, its line in apps/ddprun/manual/failures.md, and its row
-// in exit_code_test.cpp, which compares the two.
-
+// kExitUsage and the constants below are the exit codes that ddprun and ddpctl have of their own. A job
+// otherwise ends with the code of the worker that failed first. A new code needs a constant, its line in
+// apps/ddprun/manual/failures.md, and its row in exit_code_test.cpp, which compares the two.
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitUnavailable = 69;  // rendezvous impossible or timed out, or a node lost
 inline constexpr int kExitInternal = 70;
@@ -27,16 +26,16 @@ inline constexpr int kExitNotExecutable = 126;
 inline constexpr int kExitNotFound = 127;
 inline constexpr int kExitSignalBase = 128;
 
-// The code of something that failed: one that a parent would read as another, or as 0, is an error of our
-// own.
+// Returns the exit code of a failed job: `code`, or kExitInternal if a parent would read `code` as 0 or as
+// another number.
 constexpr int failed_code(int code) { return code >= 1 && code <= 255 ? code : kExitInternal; }
 
-// The process called exit with this code, 0..255.
+// Exited: the process called exit with this code, 0..255.
 struct Exited {
     int code = 0;
 };
 
-// The process was ended by this signal.
+// Signaled: the process was ended by this signal.
 struct Signaled {
     int signal = 0;
     bool core_dumped = false;
@@ -44,26 +43,26 @@ struct Signaled {
 
 using ExitStatus = std::variant<Exited, Signaled>;
 
-// Takes a wait status of an ended process; that of a stopped or continued one is a bug of the caller
-// (check()).
+// Decodes the wait status of an ended process. The status of a stopped or continued process is a bug of the
+// caller (check()).
 ExitStatus decode_wait_status(int wait_status);
 
-// True for exit code 0 only.
+// Says whether the exit code is 0.
 bool succeeded(const ExitStatus& status);
 
-// The number a shell would show: the exit code, or 128 + the signal's number.
+// Returns the number that a shell would show: the exit code, or 128 + the signal's number.
 int shell_code(const ExitStatus& status);
 
-// "exit code 7", "signal 9 (SIGKILL)", "signal 11 (SIGSEGV, core dumped)".
+// Returns "exit code 7", "signal 9 (SIGKILL)", "signal 11 (SIGSEGV, core dumped)".
 std::string to_string(const ExitStatus& status);
 
-// "SIGTERM", "SIGRTMIN+3"; nothing for a number that is no signal.
+// Returns "SIGTERM", "SIGRTMIN+3"; nothing for a number that is no signal.
 std::optional<std::string> signal_name(int signal);
 
-// For messages: the name, or "signal 99" where there is none.
+// Returns the signal's name, or "signal 99" where it has none, for messages.
 std::string signal_text(int signal);
 
-// The number of "SIGTERM", "TERM", "term", "SIGRTMIN+3" or "15"; nothing for any other text.
+// Returns the number of "SIGTERM", "TERM", "term", "SIGRTMIN+3" or "15"; nothing for any other text.
 std::optional<int> parse_signal(std::string_view text);
 
 }  // namespace job

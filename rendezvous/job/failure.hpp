@@ -1,4 +1,4 @@
-// Failure: what ended, or would have ended, the job first. Plain values.
+// Failure is what ended, or would have ended, the job first. Plain values.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,9 @@ struct Failure {
     enum class Kind {
         worker_failed,
         node_lost,
-        signalled,  // an agent was, or acted as if
-        overdue,    // a worker ran longer than others whom it should have followed
-        resized,    // none: a node comes, and the round ends for it
+        signalled,  // an agent was signalled, or acted as if it was
+        overdue,    // a worker ran longer than others that it should have ended with
+        resized,    // no failure: a node joins, and the round ends for it
     };
     BOOST_DESCRIBE_NESTED_ENUM(Kind, worker_failed, node_lost, signalled, overdue, resized)
 
@@ -32,25 +32,25 @@ struct Failure {
     int node_rank = 0;
     std::string host;
     int rank = -1;         // global rank of the worker, -1 when no worker is meant
-    int local_rank = -1;   // the same on its node
+    int local_rank = -1;   // its local rank, likewise
     std::int64_t pid = 0;  // of the worker; 0 if it was never started
     int exit_code = 0;     // worker_failed: what a shell would report, 128+n for a signal; node_lost:
                            // kExitUnavailable; overdue: kExitOverdue
     int signal = 0;        // the signal that ended the worker, or that the agent was sent; 0 if none
     bool core_dumped = false;
     std::int64_t unix_time_ms = 0;  // when its own node saw it; for people to read, never compared
-    // One sentence more, for example why a program could not be started. signalled: why, where nobody has
-    // sent the signal; overdue: since when.
+    // message: one sentence more, for example why a program could not be started. signalled: the reason,
+    // where no signal was sent; overdue: since when.
     std::string message;
     std::string error_message;            // what the worker wrote into its error file …
     std::string traceback;                // … and where it was then
     std::string hint;                     // what is known beyond that, for example of the kernel's OOM killer
     std::vector<std::string> last_lines;  // of its stderr, at most kMaxLastLines
-    // Where the worker did not fail by itself, but another did because of it, see first_failure.hpp: the rank
-    // of that one, else -1. All from exit_code to hint, and the last lines, are then that one's.
+    // witness: the rank of another worker that failed because of this one, else -1; see first_failure.hpp.
+    // The members from exit_code to hint, and last_lines, are then the witness's.
     int witness = -1;
     std::string accusation;  // "does not answer"; empty without one
-    std::string testimony;   // that one's own words; empty without one
+    std::string testimony;   // the witness's own words; empty without one
 };
 BOOST_DESCRIBE_STRUCT(Failure, (),
                       (kind, node_rank, host, rank, local_rank, pid, exit_code, signal, core_dumped,
@@ -66,15 +66,14 @@ constexpr NumberRange range_of(Of<&Failure::signal>) { return kSignalRange; }
 constexpr NumberRange range_of(Of<&Failure::unix_time_ms>) { return kMillisecondRange; }
 constexpr NumberRange range_of(Of<&Failure::witness>) { return kRankOrNoneRange; }
 
-// Gives the exit code of a job that this has ended: whatever the failure says, a parent never reads 0 from
-// it.
+// Returns the exit code of a job that ended with this failure; never 0, whatever the failure says.
 inline int exit_code_of(const Failure& failure) {
     if (failure.kind != Failure::Kind::signalled) return failed_code(failure.exit_code);
     return failure.signal >= 1 && failure.signal <= kMaxSignal ? kExitSignalBase + failure.signal
                                                                : kExitInternal;
 }
 
-// Nothing that failed has ended with 0.
+// Says whether the failure agrees with itself: no failure has exit code 0.
 inline bool is_sound(const Failure& failure) {
     switch (failure.kind) {
         case Failure::Kind::resized: return true;
@@ -86,24 +85,23 @@ inline bool is_sound(const Failure& failure) {
     return failure.exit_code != 0;
 }
 
-// Restart: one restart of the job. Plain values.
-
 inline constexpr std::size_t kMaxReasonText = 256;
 
+// Restart is one restart of the job. Plain values.
 struct Restart {
-    int round = 0;  // the one that failed
+    int round = 0;  // the round that failed
     std::string reason;
-    std::int64_t unix_time_ms = 0;  // of that failure, see Failure
+    std::int64_t unix_time_ms = 0;  // the failure's, see Failure
 };
 BOOST_DESCRIBE_STRUCT(Restart, (), (round, reason, unix_time_ms))
 constexpr std::size_t limit_of(Of<&Restart::reason>) { return kMaxReasonText; }
 constexpr NumberRange range_of(Of<&Restart::round>) { return kCountRange; }
 constexpr NumberRange range_of(Of<&Restart::unix_time_ms>) { return kMillisecondRange; }
 
-// RankEnd: how one worker ended. Plain values.
+// RankEnd says how one worker ended. Plain values.
 struct RankEnd {
     enum class Manner {
-        succeeded,  // exit code 0, and nobody had told it to end
+        succeeded,  // exit code 0, without having been told to end
         failed,     // by itself: the first failure, or one that came too before it was told to end, even if
                     // that showed only later
         stopped,    // after ddprun had told it to, by no signal but those that ddprun had sent
@@ -134,15 +132,15 @@ constexpr NumberRange range_of(Of<&RankEnd::exit_code>) { return kExitCodeRange;
 constexpr NumberRange range_of(Of<&RankEnd::signal>) { return kSignalRange; }
 constexpr NumberRange range_of(Of<&RankEnd::wall_ms>) { return kMillisecondRange; }
 
-// A rank that succeeded has ended with 0, and one that failed has not.
+// Says whether the end agrees with itself: a rank that succeeded has ended with 0, and a rank that failed has
+// not.
 inline bool is_sound(const RankEnd& end) {
     if (end.manner == RankEnd::Manner::succeeded) return end.exit_code == 0;
     return end.manner != RankEnd::Manner::failed || end.exit_code != 0;
 }
 
-// RankRange: neighbouring ranks as one, so that many fit a message and a line. Plain values, pure functions.
-
-// Both ends are inside.
+// RankRange is a run of neighbouring ranks, both ends included, so that many ranks fit a message and a line.
+// Plain values, pure functions.
 struct RankRange {
     int first = 0;
     int last = 0;
@@ -152,7 +150,7 @@ constexpr NumberRange range_of(Of<&RankRange::first>) { return kRankRange; }
 constexpr NumberRange range_of(Of<&RankRange::last>) { return kRankRange; }
 inline bool is_sound(const RankRange& range) { return range.first <= range.last; }
 
-// Joins neighbours; the ranks may come in any order and more than once.
+// Joins neighbouring ranks; the ranks may come in any order and more than once.
 inline std::vector<RankRange> ranges_of(std::vector<int> ranks) {
     return spans_of<RankRange>(std::move(ranks));
 }

@@ -1,5 +1,5 @@
-// Which numbers a job can have: what its agents say to each other is held against these (range_of in
-// description.hpp). Pure.
+// kMaxNodes and the other limits say which numbers a job can have; the messages of its agents are checked
+// against them (range_of in description.hpp). Pure.
 #pragma once
 
 #include <csignal>
@@ -15,7 +15,7 @@ inline constexpr int kMaxRanks = kMaxNodes * kMaxWorkersPerNode;
 inline constexpr int kMaxSignal = 64;
 inline constexpr int kMaxExitCode = 255;
 
-// Counts, rounds and epochs: one more, and the sum of two, still fit an int.
+// kCountRange holds for counts, rounds and epochs: one more, and the sum of two, still fit an int.
 inline constexpr NumberRange kCountRange{0, 1'000'000'000};
 inline constexpr NumberRange kNodeRange{0, kMaxNodes};
 inline constexpr NumberRange kNodeOrNoneRange{-1, kMaxNodes};
@@ -24,12 +24,12 @@ inline constexpr NumberRange kRankOrNoneRange{-1, kMaxRanks - 1};
 inline constexpr NumberRange kExitCodeRange{0, kMaxExitCode};
 inline constexpr NumberRange kSignalRange{0, kMaxSignal};  // 0: none
 inline constexpr NumberRange kPortRange{0, 65'535};        // 0: none
-// A Unix time ends with the year 9999; nobody lives to see a duration's end.
+// kMillisecondRange holds for Unix times, which end with the year 9999 here, and for durations.
 inline constexpr NumberRange kMillisecondRange{0, 253'402'300'799'999};
 inline constexpr NumberRange kSecondRange{0, kMillisecondRange.most / 1000};
 
-// Whether agents pass the signal on to workers, or end them by it: those that nobody can catch, and those
-// that stop a process or have it go on, are between a user and one process.
+// Says whether agents pass the signal on to workers, or end them by it. Signals that cannot be caught, and
+// those that stop or continue a process, concern only a user and one process.
 constexpr bool may_be_passed_on(int signal) {
     switch (signal) {
         case SIGKILL:

@@ -18,14 +18,14 @@ struct Endpoint {
     bool operator==(const Endpoint&) const = default;
 };
 
-// True for what can be a host: a DNS-like name, an IPv4 address, an IPv6 address without brackets.
+// Says whether the text can be a host: a DNS-like name, an IPv4 address, or an IPv6 address without brackets.
 bool is_valid_host(std::string_view host);
 
-// Reads a port 0..65535 written as one to five digits, else nothing.
+// Reads a port 0..65535, written as one to five digits; nothing for another text.
 std::optional<std::uint16_t> parse_port(std::string_view text);
 
-// Reads `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address; without a port `default_port` is
-// taken. Nothing if the text has another form.
+// Reads `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address; without a port the result has
+// `default_port`. Returns nothing for a text of another form.
 std::optional<Endpoint> parse_endpoint(std::string_view text, std::uint16_t default_port);
 
 // Returns `host:port`, with brackets around IPv6 addresses.

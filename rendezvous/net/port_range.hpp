@@ -1,8 +1,8 @@
-// PortRange holds the ports for listeners that nobody has asked for by number (--port-range), where a
-// firewall leaves only those open. Pure, but for take_port's system calls.
+// PortRange is the range of ports (--port-range) for listeners without a port number from the user, where a
+// firewall leaves only those ports open. Pure, but for take_port's system calls.
 //
-// All who listen on a machine share the range: each begins to look at a place of its own, and tries the next
-// one where somebody is.
+// All listeners on a machine share the range: each process begins its search at another port, and goes on to
+// the next port where one is taken.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace ddprun {
 inline namespace base {
 
-// Workers, and launchers, know it by this variable.
+// kPortRangeVariable is the variable by which workers and launchers are told the range.
 inline constexpr char kPortRangeVariable[] = "DDPRUN_PORT_RANGE";
 
 struct PortRange {
@@ -32,21 +32,21 @@ std::optional<PortRange> parse_port_range(std::string_view text);
 
 std::string to_string(const PortRange& range);
 
-// FreePorts says which ports a listener may take that has none of its own.
+// FreePorts says which ports a listener may take that was given no port.
 struct FreePorts {
     std::optional<PortRange> range;  // nothing: the kernel chooses
-    std::optional<PortRange>
-        spared;  // these are the job's own, which another agent of this machine may be about to take
+    // spared: the job's own ports, which another agent of this machine may be about to take.
+    std::optional<PortRange> spared;
 };
 
-// Returns the ports of the range, each once, from the one that process `seed` begins at, but for the spared
-// ones.
+// Returns the ports of the range but for the spared ones, each once; the first one depends on `seed`, which
+// is the process's number.
 std::vector<std::uint16_t> ports_to_try(const PortRange& range, const std::optional<PortRange>& spared,
                                         std::uint64_t seed);
 
-// Asks `listen_at` for one port after the other until it returns 0, and not EADDRINUSE. Throws
-// Errc::address_in_use where nobody is left, which names the range and who holds a port of it; for another
-// errno that.
+// Calls `listen_at` for one port after the other until it returns 0, or an errno other than EADDRINUSE, which
+// is thrown. Throws Errc::address_in_use where no port is left; the message names the range and the process
+// that holds a port of it.
 void take_port(const PortRange& range, const std::optional<PortRange>& spared, const std::string& address,
                const std::function<int(std::uint16_t port)>& listen_at);
 

@@ -1,8 +1,8 @@
-// Names of hosts, as this machine's resolver knows them.
+// resolve_host() and async_resolve_host() ask this machine's resolver for the addresses of a host's name.
 //
-// A name server that does not answer takes the system's resolver its own time, several times over, and
-// nothing ends that. So each question has a thread of its own, which is left to itself where nobody waits for
-// it any more: neither an answer nor the end of the program is ever later for it.
+// If a name server does not answer, the system's resolver waits for long, several times over, and nothing
+// ends that call. Each question therefore has a thread of its own, which is abandoned once its answer is no
+// longer wanted. The thread delays neither a caller nor the end of the program.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -17,35 +17,36 @@
 namespace ddprun {
 inline namespace base {
 
-// kResolverTimeout is the longest that somebody waits for one answer.
+// kResolverTimeout is the longest wait for one answer.
 inline constexpr std::chrono::seconds kResolverTimeout{10};
 
-// Resolved is what a name stands for: numeric addresses, each once; or a sentence why there are none.
+// Resolved is what a name stands for: numeric addresses, each once, or a sentence that says why there are
+// none.
 using Resolved = std::variant<std::vector<std::string>, std::string>;
 
-// no_answer_within says that nothing came in that time.
+// Returns the sentence that says that no answer came in that time.
 std::string no_answer_within(std::chrono::milliseconds timeout);
 
-// Resolves a name; a numeric address is one without a question. Blocking; any thread.
+// Resolves a name; a numeric address is returned without a question. Blocking; any thread.
 Resolved resolve_host(const std::string& host, std::chrono::milliseconds timeout = kResolverTimeout);
 
-// Does the same without blocking, for as long as the caller waits: may be cancelled at any time.
+// Resolves a name without blocking and without a timeout of its own. May be cancelled at any time.
 boost::asio::awaitable<Resolved> async_resolve_host(std::string host);
 
-// LateName waits until a name is known to the resolver, as a pod's is only a while after the pod runs.
+// LateName waits until the resolver knows a name: a pod's name, for example, is known only a while after the
+// pod runs.
 //
 // Owned by an agent, on the thread of `executor`; nothing blocks. No event tells when a server learns a name,
-// so this is one of the few places that poll.
-
+// so LateName polls.
 class LateName {
   public:
     static constexpr std::chrono::milliseconds kPause{1'000};
 
-    // Asks at once, and again after each pause, until the name stands for an address; then `on_known` is
-    // called, once: `is_here` if one of them is this machine's.
+    // Asks at once, and again after each pause, until the name stands for an address. Then calls `on_known`
+    // once; `is_here` says whether one of the addresses is this machine's.
     LateName(const boost::asio::any_io_executor& executor, const std::string& name,
              std::function<void(bool is_here)> on_known, std::chrono::milliseconds pause = kPause);
-    // Nothing is called afterwards.
+    // Ends the search; `on_known` is not called afterwards.
     ~LateName();
 
   private:

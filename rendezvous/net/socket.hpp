@@ -1,7 +1,9 @@
-// TCP sockets as ddprun wants them: close-on-exec from birth, no delay, every wait bounded.
+// listen_tcp(), connect_tcp() and the other functions make TCP sockets as ddprun needs them: close-on-exec
+// from their creation, without delay, every wait bounded.
 //
 // Asio neither sets close-on-exec nor offers it at creation, and a worker forked in between would inherit the
-// descriptor; therefore sockets are made here and then handed to Asio. Any thread may call these functions.
+// descriptor. The sockets are therefore made here and then handed to Asio. Any thread may call these
+// functions.
 #pragma once
 
 #include <sys/epoll.h>
@@ -25,91 +27,92 @@
 namespace ddprun {
 inline namespace base {
 
-// An address gets this before the next one is tried beside it.
+// kHeadStart: how long an address is tried alone before the next one is tried beside it.
 inline constexpr std::chrono::milliseconds kHeadStart{250};
 
+// RaceResult is the outcome of race_to_connect().
 struct RaceResult {
     std::optional<boost::asio::ip::tcp::socket> socket;  // connected
-    boost::system::error_code error;                     // otherwise: how the last one failed
+    boost::system::error_code error;                     // without a socket: how the last attempt failed
 };
 
-// Connects to a host with at least one address, of which some may lead nowhere. Each next address is tried a
-// moment after the one before it (RFC 8305), or at once when that has failed; the first that answers wins.
-// Never throws for a failed connection; ends what it has begun when it is cancelled. On the thread of the
-// coroutine's executor.
+// Connects to a host with at least one address, of which some may lead nowhere. Each next address is tried
+// kHeadStart after the one before (RFC 8305), or at once when that one has failed; the first connection wins.
+// Never throws for a failed connection; closes all attempts when cancelled. On the thread of the coroutine's
+// executor.
 boost::asio::awaitable<RaceResult> race_to_connect(std::vector<boost::asio::ip::tcp::endpoint> addresses);
 
 enum class ListenScope { loopback, any };
 
-// Makes a listening TCP socket: close-on-exec, non-blocking, backlog as large as the kernel allows.
+// Makes a listening TCP socket: close-on-exec, non-blocking, with the largest backlog that the kernel allows.
 // `loopback` is 127.0.0.1; `any` is [::] for both families, or 0.0.0.0 where IPv6 is off. Port 0 takes a free
 // one. Throws Errc::address_in_use (with the holder's pid and command where /proc shows them) or an errno.
 boost::asio::ip::tcp::acceptor listen_tcp(const boost::asio::any_io_executor& executor, ListenScope scope,
                                           std::uint16_t port);
 
-// Does the same for what the plan says: one socket for each address, all with the same port, the one on
-// loopback (if there is one) first. Port 0 takes one of `free_ports`; throws as take_port does where these
-// have a range.
+// Makes the listening sockets of the plan: one for each address, all with the same port, the one on loopback
+// (if there is one) first. Port 0 takes one of `free_ports`; throws as take_port does where `free_ports` has
+// a range.
 std::vector<boost::asio::ip::tcp::acceptor> listen_tcp(const boost::asio::any_io_executor& executor,
                                                        const ListenPlan& plan, std::uint16_t port,
                                                        const FreePorts& free_ports = {});
 
-// Takes over sockets that listen already; close-on-exec and non-blocking.
+// Takes over sockets that listen already; they are close-on-exec and non-blocking.
 std::vector<boost::asio::ip::tcp::acceptor> adopt_listeners(const boost::asio::any_io_executor& executor,
                                                             std::vector<OwnedDescriptor> sockets);
 
-// Asks the other side of an idle connection, after so many seconds and then at each interval, whether it is
-// there; so many questions without an answer end the connection. Best effort.
+// Makes the kernel probe an idle connection, first after `idle_s` seconds and then every `interval_s`;
+// `probes` probes without an answer end the connection. Best effort.
 void keep_alive(int fd, int idle_s, int interval_s, int probes);
 
-// Ends a connection whose other side was not heard of for `timeout`: cut off, frozen or gone. Data under way
-// and an idle connection count alike. Best effort: what the system does not know is left out.
+// Ends a connection with a silent peer after `timeout`: cut off, frozen or gone, whether data is under way or
+// the connection is idle. Best effort: options that the system does not know are left out.
 void limit_silence(boost::asio::ip::tcp::socket& socket, std::chrono::milliseconds timeout);
 
-// So many connections are taken in a row before the executor's other work has its turn.
+// kAcceptsPerTurn: how many connections are taken in a row before the executor's other work has its turn.
 inline constexpr int kAcceptsPerTurn = 64;
 
-// Takes each connection that comes: close-on-exec, non-blocking, no delay, kept alive. Ends only by throwing
-// what accept4 says when the listener itself is broken; a peer that is gone already is passed over. When
-// descriptors have run out, or the system says anything unknown, it waits a moment and goes on.
+// Passes each new connection to `take`: close-on-exec, non-blocking, without delay, kept alive. Throws
+// accept4's error when the listener itself is broken, and does not return otherwise. A peer that is gone
+// already is passed over. When descriptors have run out, or on any unknown error, waits a moment and goes on.
 boost::asio::awaitable<void> accept_each(boost::asio::ip::tcp::acceptor& acceptor,
                                          std::function<void(boost::asio::ip::tcp::socket)> take);
 
-// Connects to the first address of `endpoint` that answers; blocking, `timeout` in all. Returns a connected
-// descriptor (close-on-exec, no delay, blocking). Throws Errc::unreachable whose message gives the cause:
-// name not resolved, refused, no route; or Errc::timed_out.
+// Connects to the first address of `endpoint` that answers; blocking, for `timeout` in all. Returns a
+// connected descriptor (close-on-exec, no delay, blocking). Throws Errc::timed_out, or Errc::unreachable with
+// the cause in its message: name not resolved, refused, no route.
 int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout);
 
-// Does the same without blocking, for the agent, which must hear signals while it connects.
+// Connects like connect_tcp() without blocking, for the agent, which must hear signals while it connects.
 boost::asio::awaitable<boost::asio::ip::tcp::socket> async_connect_tcp(Endpoint endpoint,
                                                                        std::chrono::milliseconds timeout);
 
-// True if a machine answers there, and says that nobody listens, or no longer does so within that time.
+// Says whether the machine at the endpoint refuses the connection: nothing listens there, or no longer does
+// within `timeout`.
 boost::asio::awaitable<bool> is_refused(Endpoint endpoint, std::chrono::milliseconds timeout);
 
 // ReadySet tells which of many sockets are ready, in batches.
 //
-// An epoll set of its own, nested in the executor's. Asio tells that something is ready; take() then says
-// what, for all sockets in one system call. A busy server so reads each socket exactly once per request, and
-// can answer a batch together, where Asio's own reads would first ask in vain. Level-triggered: what is left
-// undone is reported again. Owned by one object and used on its thread.
-
+// A ReadySet is an epoll set of its own, nested in the executor's. Asio tells that a socket is ready; take()
+// then says which, for all sockets in one system call. A busy server thus reads each socket exactly once per
+// request, and can answer a batch together, where Asio's own reads would first try in vain. Level-triggered:
+// a socket that stays ready is reported again. Owned by one object and used on its thread.
 class ReadySet {
   public:
     explicit ReadySet(const boost::asio::any_io_executor& executor);
 
-    // `events` are those of epoll; 0 keeps the socket in the set but asks for errors only. `id` comes back
-    // with it.
+    // Adds a socket. `events` are epoll's; with 0 only errors are reported. take() returns `id` with each
+    // event.
     void add(int fd, std::uint64_t id, std::uint32_t events);
     void change(int fd, std::uint64_t id, std::uint32_t events);
-    // It is called before the socket is closed: a forked child may hold it open for a moment, and with it the
-    // registration.
+    // Removes a socket, before it is closed: a forked child may hold the socket, and with it the
+    // registration, open for a moment.
     void remove(int fd);
 
     // Returns what is ready now, without waiting; valid until the next call.
     std::span<const epoll_event> take();
 
-    // Calls the handler once when something is ready, or when cancelled.
+    // Calls the handler once, when a socket is ready or the wait is cancelled.
     void async_wait(std::function<void()> handler);
     void cancel();
 

@@ -1,5 +1,5 @@
-// This tells whose a socket is: which process listens on a port (for messages), and whose process has the
-// other end of a connection (for who may come in).
+// find_port_owner() finds the process that listens on a port (for messages); ConnectionOwners find the user
+// of a connection's other end (to decide which callers may come in).
 #pragma once
 
 #include <sys/types.h>
@@ -16,8 +16,8 @@
 namespace ddprun {
 inline namespace base {
 
-// PortOwner is the process behind a listening socket, as /proc shows it. A process of another user, or of
-// another namespace, cannot be seen without privilege; then there is none.
+// PortOwner is the process behind a listening socket, as /proc shows it. Without privilege, a process of
+// another user or another namespace cannot be seen.
 struct PortOwner {
     pid_t pid = 0;
     std::string command;  // the command line, as shown_command() has it
@@ -25,8 +25,8 @@ struct PortOwner {
 
 inline constexpr std::size_t kMaxCommandText = 200;
 
-// Returns the arguments, each with its end as /proc has them, joined by blanks and cut at kMaxCommandText.
-// Anybody may have written them: what is no printable ASCII becomes '?'. Pure.
+// Returns the arguments (each with a NUL behind it, as in /proc), joined by blanks and cut at
+// kMaxCommandText. Any user may have written them: characters other than printable ASCII become '?'. Pure.
 std::string shown_command(std::string_view arguments);
 
 // Finds the inodes of sockets that listen on `port` in the text of /proc/net/tcp or /proc/net/tcp6. Pure.
@@ -36,52 +36,54 @@ std::vector<std::uint64_t> listening_inodes(std::string_view proc_net_tcp, std::
 // milliseconds.
 std::optional<PortOwner> find_port_owner(std::uint16_t port);
 
-// ConnectionOwner says whose process has the other end of a TCP connection, where that is on this machine:
-// loopback does not keep other users away. The kernel tells anybody (NETLINK_SOCK_DIAG, some 8 µs a
-// question), if it has the module for it.
+// ConnectionOwner is the user of the process that has the other end of a TCP connection, if that end is on
+// this machine: loopback does not keep other users away. The kernel tells any process (NETLINK_SOCK_DIAG,
+// some 8 µs a question), if it has the module for it.
 struct ConnectionOwner {
     enum class Kind {
         user,       // a process of `uid` on this machine, in our network namespace
-        elsewhere,  // no process there has it
+        elsewhere,  // no process on this machine has it
         closed,     // it is on this machine, but no process has it any more
         untold,     // it is on this machine, but the system does not answer such questions
     };
     Kind kind = Kind::untold;
     uid_t uid = 0;
 
-    // Users share what is theirs with root only.
+    // Says whether another user than `own` has the other end. Root counts as `own`, since no user can keep
+    // root away.
     bool is_other_than(uid_t own) const { return kind == Kind::user && uid != own && uid != 0; }
 };
 
-// SocketAnswer is what the system says of one TCP socket, of which it knows the two ends.
+// SocketAnswer is what the system says of one TCP socket that it was asked for by both ends.
 struct SocketAnswer {
     enum class Kind {
-        nothing,     // it does not answer such questions
-        absent,      // it knows no such socket: a kernel that cannot look for any says the same of each
-        unattached,  // it knows the socket, but no process has it any more
+        nothing,     // the system does not answer such questions
+        absent,      // there is no such socket; a kernel that cannot look for sockets says so of each
+        unattached,  // there is such a socket, but no process has it any more
         held,        // a process of `uid` has it
     };
     Kind kind = Kind::nothing;
     uid_t uid = 0;
 };
 
-// SocketQuestion asks the system for the socket whose own end is the first; one that listens has nothing at
-// the second.
+// SocketQuestion asks the system for the socket with `own` as its own end and `peer` as the other; a
+// listening socket's `peer` has port 0.
 using SocketQuestion = std::function<SocketAnswer(const boost::asio::ip::tcp::endpoint& own,
                                                   const boost::asio::ip::tcp::endpoint& peer)>;
 
 // Makes a SocketQuestion to the kernel, which keeps one descriptor from the first question on.
 SocketQuestion ask_kernel();
 
-// One thread asks it. That the system knows no such socket is believed if it knows one that is certainly
-// there: a listener of our own, made for the first question to which "absent" comes.
+// ConnectionOwners tell the owners of connections; used by one thread. The system's answer "absent" is
+// believed only if the system finds a socket that certainly exists: a listener of our own, made at the first
+// "absent".
 class ConnectionOwners {
   public:
     explicit ConnectionOwners(SocketQuestion ask = ask_kernel()) : ask_(std::move(ask)) {}
 
-    // `socket` is connected.
+    // Returns the owner of the other end of `socket`, which is connected.
     ConnectionOwner of(const boost::asio::ip::tcp::socket& socket);
-    // The same for one by its two ends; `local` is ours.
+    // Returns the owner of the `remote` end; `local` is the end of this process.
     ConnectionOwner of(const boost::asio::ip::tcp::endpoint& remote,
                        const boost::asio::ip::tcp::endpoint& local);
 

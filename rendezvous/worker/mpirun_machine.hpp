@@ -1,4 +1,4 @@
-// MpirunMachine: where Open MPI's mpirun runs, which it tells all its tasks until its version 4. Pure.
+// MpirunMachine is where Open MPI's mpirun runs; mpirun tells all its tasks so until version 4. Pure.
 #pragma once
 
 #include <string>
@@ -8,19 +8,21 @@
 namespace ddprun {
 inline namespace base {
 
-// "1106640896.0;tcp://10.0.2.15,192.168.1.4:36347;tcp6://[fd00::2]:55765"
+// kMpirunUri: the variable with that text, as in
+// "1106640896.0;tcp://10.0.2.15,192.168.1.4:36347;tcp6://[fd00::2]:55765".
 inline constexpr const char* kMpirunUri = "OMPI_MCA_orte_hnp_uri";
 
-// Returns the addresses of IPv4 in such a text; none where it is another one.
+// Returns the IPv4 addresses in the value of kMpirunUri; none in a text of another form.
 std::vector<std::string> addresses_of_mpirun(std::string_view uri);
 
 struct MpirunMachine {
-    std::string address;   // that of its addresses which looks most like one of the caller's machine
+    std::string address;   // of mpirun's addresses, the one closest to an address of the caller's machine
     bool is_this = false;  // mpirun runs on the caller's machine
 };
 
-// `addresses` are mpirun's, one at least; `own` are all those of the caller's machine. One address may be on
-// every machine (a bridge of containers has it): mpirun is here where all are.
+// Finds where mpirun runs. `addresses` are mpirun's, one at least; `own` are all addresses of the caller's
+// machine. mpirun runs here only if all its addresses are own ones, since every machine may have the same one
+// (of a containers' bridge).
 MpirunMachine find_mpirun(std::vector<std::string> addresses, const std::vector<std::string>& own);
 
 }  // namespace base

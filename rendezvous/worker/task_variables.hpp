@@ -1,5 +1,6 @@
-// A task launcher tells each of its tasks its place, and the launcher of ours that is such a task hands that
-// on to several workers, for which it is not true. Pure.
+// correct_task_variables() corrects what a task launcher (mpirun, srun) tells each of its tasks about its
+// place. Where ddprun is such a task, it passes the variables on to several workers, for which they are not
+// true. Pure.
 #pragma once
 
 #include <map>
@@ -8,9 +9,11 @@
 namespace ddprun {
 inline namespace base {
 
-// Gives a worker its own place by the names of all launchers that have told one; those that are not set stay
-// so. Where what was told is not true of the worker, the ways by which MPI's library, Horovod or JAX would
-// take part in that place go: two processes in one would wait for each other.
+// TaskPlace is a worker's place among all workers and on its node.
+//
+// correct_task_variables() writes it into the variables of all task launchers that have told a place;
+// variables that are not set stay unset. Where a place was wrong, it removes the variables by which MPI's
+// library, Horovod or JAX would join in that place: two processes in one place would wait for each other.
 struct TaskPlace {
     int rank, size, local_rank, local_size;
 };

@@ -1,5 +1,5 @@
-// The worker environment is the variables a worker starts with, written by the launcher and read by the
-// collectives library. Pure: the environment comes in and goes out as values.
+// WorkerIdentity is what the variables of a worker's environment say: the launcher writes them, and the
+// collectives library reads them as a WorkerPlace. Pure: the environment comes in and goes out as values.
 //
 // Written (torchrun's names and texts, so that its programs run unchanged):
 //   RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_NAME ROLE_RANK
@@ -15,12 +15,12 @@
 //   DDPRUN_MASTER_ADDR     node 0's address, also where MASTER_ADDR and MASTER_PORT are those of a door of
 //                          this node's own agent, through which the worker reaches node 0's store
 //   DDPRUN_NODE_ADDR       this node's address, as the other nodes reach it (translated on the way, perhaps);
-//                          loopback where there are none; not set where nobody knows
+//                          loopback where there are none; not set where it is not known
 //   DDPRUN_MESH_KEY        what the collectives' ranks prove to each other that they have, 64 hexadecimal
 //                          digits: made for the round, of the job's secret; without one, on a single node, at
 //                          random; else not set
 //   DDPRUN_LIFE            see life_table.hpp, where the worker has a slot
-// Processes of the same user read a worker's environment in /proc, and with it the key.
+// Processes of the same user can read a worker's environment in /proc, and with it the key.
 #pragma once
 
 #include <cstdint>
@@ -32,18 +32,18 @@
 namespace ddprun {
 inline namespace base {
 
-// It maps names to values. It is ordered, so that what is printed and tested has one order.
+// Environment maps names of variables to values, ordered, so that what is printed and tested has one order.
 using Environment = std::map<std::string, std::string>;
 
 inline constexpr char kMeshKeyVariable[] = "DDPRUN_MESH_KEY";
 
-// Returns null for what is not set.
+// Returns the variable's value; null if it is not set.
 const std::string* find_variable(const Environment& environment, std::string_view name);
 
 // Returns the calling process's environment.
 Environment current_environment();
 
-// WorkerIdentity is what makes one worker of one round different from the others.
+// WorkerIdentity is what distinguishes one worker of one round from the others.
 struct WorkerIdentity {
     int rank = 0;
     int local_rank = 0;
@@ -61,15 +61,15 @@ struct WorkerIdentity {
     std::string mesh_key;                 // empty: none
     std::string run_id = "none";          // what the user gave as --rdzv-id
     std::string job_id;                   // unique for each launch
-    std::int64_t start_unix_s = 0;        // when that was
+    std::int64_t start_unix_s = 0;        // when the job was first started, in seconds since 1970
     int round = 0;
     int restart_count = 0;
     int max_restarts = 0;
-    std::string restart_reason;  // why there is a round after the first; DDPRUN_RESTART_REASON
+    std::string restart_reason;  // why there is a round after the first; empty: none
     std::string life;            // the worker's place in the agent's LifeTable; empty: none
 };
 
-// Returns `environment`, the parent's, with the identity written over it.
+// Returns `environment`, the parent's, with the identity's variables set in it.
 Environment worker_environment(Environment environment, const WorkerIdentity& identity);
 
 // WorkerPlace says where a worker finds the others, as read from the environment of torchrun's kind, Open MPI
@@ -84,22 +84,25 @@ struct WorkerPlace {
     std::uint16_t master_port = 0;
     bool agent_hosts_store = false;  // else rank 0 must host the store at master_addr:master_port
     std::string meeting_file;        // mpirun's, for ranks of one host; then there is no master
-    // Of mpirun's machine, for ranks of several hosts: the master is one of them (find_mpirun). Else empty.
+    // mpirun_addresses: mpirun's machine, for ranks of several hosts; the master is at one of these addresses
+    // (find_mpirun). Else empty.
     std::vector<std::string> mpirun_addresses;
     std::string run_id = "none";  // TORCHELASTIC_RUN_ID
     int restart_count = 0;        // keeps a stale worker out of a newer round
-    // ddprun says these: DDPRUN_MASTER_ADDR and DDPRUN_NODE_ADDR; empty where they are not set, or make no
-    // sense.
+    // host_addr and node_addr: ddprun's DDPRUN_MASTER_ADDR and DDPRUN_NODE_ADDR; empty where they are not set
+    // or no valid hosts.
     std::string host_addr;
     std::string node_addr;
 };
 
-// Reads, in this order: RANK and WORLD_SIZE (ddprun, torchrun, or set by hand), OMPI_COMM_WORLD_* (Open MPI's
-// mpirun), PMI_RANK and PMI_SIZE (MPICH's and Intel's), SLURM_PROCID and SLURM_NTASKS (srun). Where the ranks
-// meet without MASTER_ADDR and MASTER_PORT: under srun at the step's first node; under Open MPI's mpirun on
-// one host by a file in the folder that is the job's own, on several at mpirun's machine. Without any of
-// them: one rank alone. Throws system_error with Errc::malformed that names the variable which is missing or
-// wrong (for example MASTER_ADDR with two ranks).
+// Reads a worker's place from the first of these that are set: RANK and WORLD_SIZE (ddprun, torchrun, or by
+// hand), OMPI_COMM_WORLD_* (Open MPI's mpirun), PMI_RANK and PMI_SIZE (MPICH's and Intel's), SLURM_PROCID and
+// SLURM_NTASKS (srun); without any of them, one rank alone.
+//
+// Ranks without MASTER_ADDR and MASTER_PORT meet, under srun, at the step's first node; under Open MPI's
+// mpirun, on one host by a file in the job's own folder, on several hosts at mpirun's machine. Throws
+// system_error with Errc::malformed; the message names the variable that is missing or wrong (for example
+// MASTER_ADDR with two ranks).
 WorkerPlace read_worker_place(const Environment& environment);
 
 }  // namespace base
