@@ -32,7 +32,7 @@ struct Failure {
     int node_rank = 0;
     std::string host;
     int rank = -1;         // global rank of the worker, -1 when no worker is meant
-    int local_rank = -1;   // its local rank, likewise
+    int local_rank = -1;   // local rank of the worker, -1 likewise
     std::int64_t pid = 0;  // of the worker; 0 if it was never started
     int exit_code = 0;     // worker_failed: what a shell would report, 128+n for a signal; node_lost:
                            // kExitUnavailable; overdue: kExitOverdue

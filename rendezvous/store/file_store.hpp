@@ -1,18 +1,18 @@
 // FileStore is a Store in one file that several processes, also on several hosts, can reach (file://path).
 //
 // The file is a log: every change is appended as one record, under an exclusive lock on the file; readers
-// replay what they have not seen yet, under a shared one. A record torn by a writer's death is recognised by
-// its length or checksum, ignored by readers, and cut off by the next writer. Nothing removes the file: give
-// each job a fresh path.
+// replay the records that they have not seen yet, under a shared lock. A record torn by a writer's death is
+// recognised by its length or checksum, ignored by readers, and cut off by the next writer. Nothing removes
+// the file: give each job a fresh path.
 //
 //   record = u32 magic, u32 CRC-32 of the rest, u8 kind (0 set, 1 erase), u32 key length, u32 value length,
 //            key, value; integers little-endian
 //
-// Waiting: inotify says at once when a process of this host has written. What another host writes on a
-// network file system raises no event here, so that the file is also looked at every kRecheckPeriod.
+// While it waits, a FileStore learns by inotify at once of what a process of this host writes. A write by
+// another host on a network file system raises no event here, so the file is also read every kRecheckPeriod.
 //
 // Blocking, for one thread at a time; owned by its user. Throws as store.hpp says, with the path in the
-// message, and errno errors of the file system.
+// message, and the file system's errno errors.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ inline namespace base {
 class FileStore final : public Store {
   public:
     static constexpr Milliseconds kRecheckPeriod{100};
-    // Locks are held for one read or write; a holder that is stopped or hangs in its file system is reported.
+    // kLockTimeout: how long a lock is waited for, which is held for one read or write only. A longer hold
+    // (its holder is stopped, or hangs in its file system) is reported.
     static constexpr Milliseconds kLockTimeout{30'000};
     static constexpr std::size_t kMaxKeyLength = std::size_t{64} << 10;
     static constexpr std::size_t kMaxValueLength = std::size_t{64} << 20;
@@ -52,7 +53,8 @@ class FileStore final : public Store {
     enum class Kind : std::uint8_t { set = 0, erase = 1 };
 
     void replay();
-    // Takes one record off the front of `bytes`; false if it is incomplete or torn.
+    // Removes one record from the front of `bytes`, and applies it; false if the record is incomplete or
+    // torn.
     bool replay_record(std::string_view& bytes);
     void append(Kind kind, std::string_view key, std::string_view value);
     [[noreturn]] void fail_missing(const std::vector<std::string>& keys, Milliseconds timeout) const;

@@ -1,9 +1,9 @@
-// StoreHost is a store of one's own: a StoreService with its listening socket and its thread. Other users of
-// this machine are closed at once; root is not.
+// StoreHost is a store of one's own: a StoreService with its listening socket and its thread. Connections of
+// other users of this machine are closed at once; root's are not.
 //
-// A process makes one if it must host the store itself: rank 0 when no launcher does, and tests. The
-// constructor, the destructor and port() are called by the owner, from any one thread; clients may connect
-// when the constructor is back. The destructor ends every connection and joins the thread.
+// A process makes a StoreHost if it must host the store itself: rank 0 when no launcher does, and tests. The
+// owner calls the constructor, the destructor and port() from any one thread; clients may connect once the
+// constructor has returned. The destructor ends every connection and joins the thread.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -20,7 +20,7 @@ inline namespace base {
 
 class StoreHost {
   public:
-    // Port 0 takes a free one. Throws as listen_tcp does.
+    // Starts to listen; port 0 takes a free one. Throws as listen_tcp does.
     StoreHost(ListenScope scope, std::uint16_t port, const StoreLimits& limits = {});
     ~StoreHost();
     StoreHost(const StoreHost&) = delete;
@@ -28,9 +28,9 @@ class StoreHost {
 
     std::uint16_t port() const { return port_; }
 
-    // Asks the serving thread, and waits for its answer.
+    // Returns the counters, after a question to the serving thread.
     StoreService::Counters counters() const;
-    // See StoreService::clear(). Done when it returns.
+    // Empties the store (StoreService::clear()) before it returns.
     void clear();
 
   private:
@@ -40,7 +40,7 @@ class StoreHost {
     std::shared_ptr<StoreService> service_;
     boost::asio::ip::tcp::acceptor acceptor_;
     std::uint16_t port_;
-    ConnectionOwners owners_;  // the thread's
+    ConnectionOwners owners_;  // used by the serving thread
     std::thread thread_;
 };
 

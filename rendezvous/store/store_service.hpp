@@ -1,9 +1,9 @@
-// StoreService: serves the store to TCP connections. It is the Asio shell around StoreState.
+// StoreService serves the store to TCP connections: the Asio shell around StoreState.
 //
 // The owner accepts connections (a StoreHost, or the coordinator's port after it has seen a store client's
-// first byte) and co_spawns serve() for each. Everything happens on the one thread that runs the executor. A
-// peer that is slow, half-open, silent or hostile costs bounded memory and never holds up another: nothing
-// here blocks, and every connection is read only while its replies are being taken.
+// first byte) and co_spawns serve() for each. Everything runs on the one thread of the executor. A peer that
+// is slow, half-open, silent or hostile costs bounded memory and never holds up another: no function here
+// blocks, and a connection is read only while its replies are being taken.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -27,35 +27,36 @@
 namespace ddprun {
 inline namespace base {
 
-// The sums of memory become smaller where this process may only take little (memory_limit()): an eighth of
-// that each.
+// StoreLimits are the bounds of a StoreService. Each bound of memory is lowered to an eighth of
+// memory_limit() where that is less.
 struct StoreLimits {
     std::size_t connections = 16384;
-    std::size_t pipes = std::size_t{1} << 18;  // clients without a socket, besides
-    // Of the connections those that have not made a request yet; when there are more, the oldest is closed.
-    // Where this is below the above, silence keeps nobody out, but old PyTorch's second connections make
-    // room, too.
+    std::size_t pipes = std::size_t{1} << 18;  // clients without a socket, not counted above
+    // newcomers: connections that have not made a request yet; when there are more, the oldest is closed. A
+    // value below `connections` lets silent connections keep none out; it also closes the second connections
+    // of old PyTorch clients, which never say anything.
     std::size_t newcomers = connections;
-    // A peer that has begun a request must go on with it: in this time it is complete, or another MiB of it
-    // has come. Silence is no offence: a legacy client's second connection never says anything.
+    // request_progress: within this time a request that has begun must be complete, or another MiB of it must
+    // have come. Silence between requests is allowed.
     std::chrono::milliseconds request_progress{30'000};
-    // Replies that nobody takes: closed after this time, or when there are this many bytes of them.
+    // stalled_output: a connection that does not take its replies is closed after this time, or at
+    // pending_output bytes of replies.
     std::chrono::milliseconds stalled_output{60'000};
     std::size_t pending_output = kMaxReplyLength + kMaxValueLength;
-    // Half-received requests and replies not taken yet, of all connections together; values that the store
-    // holds, too, do not count. When it is more, those who hold most are closed, but nobody who holds less
-    // than a MiB.
+    // buffered: half-received requests and replies not yet taken, of all connections together; values that
+    // the store holds as well do not count. Beyond it, the connections that hold most are closed, but none
+    // that holds less than a MiB.
     std::size_t buffered = std::size_t{1} << 30;
-    // Keys, queues and waits.
+    // stored: bytes of keys, queues and waits.
     std::size_t stored = kMaxStoreBytes;
 };
 
 class StoreService final : private Outboxes, public std::enable_shared_from_this<StoreService> {
   public:
-    // No client has this number.
+    // kNoConnection is the number of no client.
     static constexpr ConnectionId kNoConnection = 0;
-    // It is told, on the executor, what the owner's user should know: once, that the store is full, and of
-    // what.
+    // Remark is called on the executor with a sentence for the owner's user: once, when the store is full, it
+    // says of what.
     using Remark = std::function<void(const std::string& sentence)>;
 
     struct Counters {
@@ -63,35 +64,35 @@ class StoreService final : private Outboxes, public std::enable_shared_from_this
         std::size_t keys = 0;             // stored now
         std::size_t bytes = 0;            // stored now, as counted against the limit
         std::uint64_t accepted = 0;       // connections since the start
-        std::uint64_t refused = 0;        // of these, closed by us for what the peer did
+        std::uint64_t refused = 0;        // of the accepted ones, closed by us for what the peer did
         std::uint64_t requests = 0;       // since the start
-        std::string_view last_refusal{};  // why, for the log
+        std::string_view last_refusal{};  // the reason, for the log
     };
 
-    // The owner's pointer. When it and its copies are gone, every connection is closed; what waits for
-    // connections keeps the object itself until then, and each serve() ends by itself when the executor runs
-    // on.
+    // Makes the service and returns the owner's pointer. When that pointer and its copies are gone, every
+    // connection is closed. Waits for connections keep the object itself until then, and each serve() ends
+    // when the executor runs on.
     static std::shared_ptr<StoreService> make(boost::asio::any_io_executor executor,
                                               const StoreLimits& limits = {}, Remark on_remark = {});
 
-    // Serves one connection until it is over. `first_bytes` have been read from the socket already, perhaps
-    // none. It never throws for what a peer does, and may outlive the owner's pointer.
+    // Serves one connection until it is over. `first_bytes`, perhaps none, were read from the socket already.
+    // Never throws for what a peer does; may outlive the owner's pointer.
     boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket, std::string first_bytes);
 
-    // Takes a client that has no socket of its own; returns its number, or kNoConnection if there are too
-    // many. A pipe must take the same care as a socket: not more is fed than was served, beside a window of
-    // its own.
+    // Adds a client that has no socket of its own; returns its number, or kNoConnection if there are too
+    // many. The pipe's owner must bound what it feeds: no more than was served, beside a window of its own.
     ConnectionId attach(std::shared_ptr<StorePipe> pipe);
     void feed(ConnectionId id, std::string_view bytes);
-    // The pipe has room again.
+    // Tells that the pipe has room again.
     void resume(ConnectionId id);
-    // It has sent its last: its conversation ends when that is served.
+    // Tells that the client has sent its last bytes: its conversation ends when they are served.
     void finish(ConnectionId id);
-    // It is gone; its pipe hears nothing more. These four do nothing for a client that has ended already.
+    // Tells that the client is gone; its pipe is called no more. feed(), resume(), finish() and detach() do
+    // nothing for a client that has ended already.
     void detach(ConnectionId id);
 
-    // Makes the store empty for a new round: every key is forgotten and every connection closed, so that no
-    // straggler of the old round can read or write in the new one. Call it when the old workers are dead and
+    // Empties the store for a new round: every key is forgotten and every connection closed, so that no
+    // straggler of the old round can read or write in the new one. Called when the old workers are dead and
     // before new ones can connect.
     void clear();
 
@@ -140,17 +141,17 @@ class StoreService final : private Outboxes, public std::enable_shared_from_this
     bool armed_ = false;  // a wait for the ready set is under way
     Request request_;     // scratch, kept for its capacity
     std::unordered_map<ConnectionId, StoreConnection*> connections_;
-    std::unordered_map<ConnectionId, std::shared_ptr<StoreConnection>> piped_;  // of these
-    std::set<ConnectionId> newcomers_;  // with a socket, in order of arrival
+    std::unordered_map<ConnectionId, std::shared_ptr<StoreConnection>> piped_;  // without a socket
+    std::set<ConnectionId> newcomers_;  // with a socket and no request yet, in order of arrival
     std::vector<ConnectionId> ended_pipes_;
     std::vector<StoreConnection*> dirty_;
     std::vector<ConnectionId> unfinished_;
     ConnectionId last_id_ = 0;
     std::size_t buffered_ = 0;
-    std::size_t peak_ = 0;  // of all memory, since it was given back last
+    std::size_t peak_ = 0;  // of all memory, since the allocator last gave memory back
     Counters counters_;
     bool stopped_ = false;
-    Remark on_remark_;  // for the first time that the store is full
+    Remark on_remark_;  // empty once it was called
 };
 
 }  // namespace base

@@ -1,10 +1,10 @@
-// The store without sockets and clock: WaitTable knows who waits for which keys, StoreState what each request
-// does. Pure.
+// StoreState is the store without sockets and clock: what each request does. WaitTable knows which
+// connections wait for which keys. Pure.
 //
-// WaitTable is used by StoreState, one table for waits and one for barriers. It knows keys and connections,
-// not values: the owner says which keys are missing when a wait begins and when one of them appears. Every
-// missing key is ticked off once, by the first event for it; a key named twice counts twice and is ticked
-// twice. All costs are proportional to the slots touched, so forgetting a connection never scans other
+// StoreState has two WaitTables, one for waits and one for barriers. A WaitTable knows keys and connections,
+// not values: its owner says which keys are missing when a wait begins, and when a key appears. Every missing
+// key is ticked off once, by the first event for it; a key named twice counts twice and is ticked twice. The
+// cost of a call is proportional to the slots that it touches; forgetting a connection never scans other
 // connections' waits.
 #pragma once
 
@@ -30,12 +30,9 @@
 namespace ddprun {
 inline namespace base {
 
-// Outbox holds the replies that one connection has still to take, in their order: short texts of its own, and
-// long values by reference. StoreState fills it, the sender empties it; on the store's thread.
-
-// StoredValue is a value that the store and any number of replies under way hold together, so that a reply
-// costs no copy of it. What nobody but replies holds any more is an orphan, and counted as such until the
-// last of them is sent. Whoever holds the only reference may change the text.
+// StoredValue is a value that the store and any number of replies under way share, so that a reply costs no
+// copy of it. A value that only replies hold is an orphan, and counted as such until the last of the replies
+// is sent. The holder of the only reference may change the text.
 class StoredValue {
   public:
     explicit StoredValue(std::string_view bytes) : text(bytes) {}
@@ -45,7 +42,8 @@ class StoredValue {
         if (orphans_) *orphans_ -= text.size();
     }
 
-    // The store has dropped it; until it is gone its bytes are part of this sum.
+    // Tells that the store has dropped the value; until the value is destroyed, its bytes are part of the sum
+    // `orphans`.
     void orphan(std::shared_ptr<std::size_t> orphans) {
         orphans_ = std::move(orphans);
         *orphans_ += text.size();
@@ -59,33 +57,36 @@ class StoredValue {
 
 using SharedValue = std::shared_ptr<const StoredValue>;
 
+// Outbox holds the replies that one connection has still to take, in their order: short texts of its own, and
+// long values by reference. StoreState fills it, the sender empties it; on the store's thread.
 class Outbox {
   public:
-    // Shorter values are copied: a reference costs more than that.
+    // kSharedFrom: the size from which values are held by reference. Shorter ones are copied, since a
+    // reference costs more.
     static constexpr std::size_t kSharedFrom = std::size_t{4} << 10;
 
-    // Replies are appended to it; it is valid until the next call of another function.
+    // Returns the text to append replies to; valid until the next call of another function.
     std::string& text() { return text_; }
-    // Puts the value as put_string() does.
+    // Appends the value in the form of put_string().
     void put_value(const SharedValue& value);
 
     // Counts the bytes that are not sent yet.
     std::size_t pending() const { return text_.size() - text_sent_ + shared_pending_; }
-    // Counts its own memory, without the values that others hold, too.
+    // Counts the outbox's own memory, without values that the store or other outboxes hold as well.
     std::size_t capacity() const;
 
-    // Gathers the next bytes to send, in at most as many pieces as there is room for, and no more than `most`
-    // bytes. Returns the number of pieces. They are valid until the next call of another function.
+    // Fills `pieces`, as many as there is room for, with the next bytes to send, `most` bytes at most.
+    // Returns the number of pieces, which are valid until the next call of another function.
     std::size_t gather(std::span<iovec> pieces, std::size_t most) const;
-    // Notes that so many bytes of these were sent.
+    // Notes that this number of the gathered bytes was sent.
     void consume(std::size_t count);
 
-    // Drops everything, and gives memory beyond a small rest back.
+    // Drops everything, and frees memory beyond a small rest.
     void clear();
 
   private:
     struct Reference {
-        std::size_t after;  // it comes when so much of text_ is sent
+        std::size_t after;  // the value follows when this much of text_ is sent
         SharedValue value;
     };
 
@@ -94,14 +95,14 @@ class Outbox {
     std::string text_;
     std::size_t text_sent_ = 0;
     std::deque<Reference> references_;
-    std::size_t first_sent_ = 0;      // of the first reference's value
-    std::size_t shared_pending_ = 0;  // of all references
+    std::size_t first_sent_ = 0;      // bytes of the first reference's value
+    std::size_t shared_pending_ = 0;  // bytes of all references' values
 };
 
-// Names one connection of the store for as long as it lives; never reused.
+// ConnectionId names one connection of the store; never reused.
 using ConnectionId = std::uint64_t;
 
-// Lets maps with std::string keys be searched by std::string_view without making a string.
+// StringHash lets maps with std::string keys be searched by std::string_view without a copy.
 struct StringHash {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
@@ -109,21 +110,23 @@ struct StringHash {
 template <typename Value>
 using StringMap = std::unordered_map<std::string, Value, StringHash, std::equal_to<>>;
 
+// WaitTable is the table of waits, by key and by connection.
 class WaitTable {
   public:
-    // Says what one missing key of one wait costs in memory, key included.
+    // Returns what one missing key of one wait costs in memory, key included.
     static std::size_t slot_bytes(std::string_view key);
 
     WaitTable() = default;
     WaitTable(const WaitTable&) = delete;
     WaitTable& operator=(const WaitTable&) = delete;
 
-    // `missing` must not be empty.
+    // Begins a wait of the connection for the `missing` keys, which must not be empty.
     void add(ConnectionId connection, const std::vector<std::string_view>& missing);
 
-    // Ticks every wait for the key, which has appeared, and appends the connections whose wait is now over.
+    // Ticks the key, which has appeared, off every wait, and appends to `over` the connections that have
+    // nothing left to wait for.
     void wake_all(std::string_view key, std::vector<ConnectionId>& over);
-    // Does the same for the longest waiting one only.
+    // Ticks the key off the longest wait for it only; else as wake_all().
     void wake_one(std::string_view key, std::vector<ConnectionId>& over);
 
     // Drops the connection's waits without an answer.
@@ -160,20 +163,13 @@ class WaitTable {
     std::size_t bytes_ = 0;
 };
 
-// StoreState is the store itself: what each request does, and who is answered.
-//
-// StoreService (or a test) drives it: apply() each request of a connection, remove() the connection when it
-// ends. Replies, also those to other connections that were waiting, are appended to Outboxes. Keys live in
-// one namespace, queues in another; waits look at both. Semantics are those of PyTorch's servers (see
-// wire.hpp for the commands); where these differ: get of a missing key answers with an empty value, and
-// compare_set wakes waiters when it stores.
-
-// Keys, queues and waits together may take so much memory, bookkeeping included.
+// kMaxStoreBytes: the memory that keys, queues and waits together may take, bookkeeping included.
 inline constexpr std::size_t kMaxStoreBytes = std::size_t{1} << 30;
-// One reply may take so much; only multi_get and list_keys can be larger than what one command stored.
+// kMaxReplyLength: the size of one reply; only those of multi_get and list_keys can be larger than what one
+// command stored.
 inline constexpr std::size_t kMaxReplyLength = std::size_t{256} << 20;
 
-// A request that would need more is refused so.
+// kStoreFull is the refusal of a request that would need more memory.
 inline constexpr std::string_view kStoreFull = "the store is full";
 
 // Outboxes say where replies go. The store fills them; the owner sends what is in them.
@@ -184,14 +180,22 @@ class Outboxes {
     Outboxes& operator=(const Outboxes&) = delete;
     virtual ~Outboxes() = default;
     virtual Outbox& outbox(ConnectionId connection) = 0;
-    // Says whether the connection may get so many bytes that it has not asked for just now. If not, it is to
-    // be closed: what it watches would have a gap. Asked before they are made.
+    // Says whether the connection may get this many bytes that it has not asked for just now (events of its
+    // watches). If not, the connection is to be closed, since its events would have a gap. Asked before the
+    // bytes are made.
     virtual bool has_room(ConnectionId connection, std::size_t bytes) = 0;
 };
 
-// A Refusal says why a connection must be closed; nothing if all is well.
+// Refusal says why a connection must be closed; nothing if all is well.
 using Refusal = std::optional<std::string_view>;
 
+// StoreState is the store itself: what each request does, and which connections are answered.
+//
+// StoreService (or a test) drives it: apply() for each request of a connection, remove() when the connection
+// ends. Replies, also those to other connections that were waiting, are appended to Outboxes. Keys live in
+// one namespace, queues in another; waits look at both. Semantics are those of PyTorch's servers (see
+// wire.hpp for the commands). Where PyTorch's servers differ from each other: get of a missing key answers
+// with an empty value, and compare_set wakes waiters when it stores.
 class StoreState {
   public:
     explicit StoreState(std::size_t max_bytes = kMaxStoreBytes) : max_bytes_(max_bytes) {}
@@ -199,7 +203,7 @@ class StoreState {
     // Sets another limit for what is stored from now on.
     void limit(std::size_t max_bytes) { max_bytes_ = max_bytes; }
 
-    // Carries the request out. If it is refused, nothing was stored for it.
+    // Carries the request out. A refused request stores nothing.
     [[nodiscard]] Refusal apply(ConnectionId connection, const Request& request, Outboxes& out);
 
     // Drops the waits and watches of a connection that is gone.
@@ -209,12 +213,12 @@ class StoreState {
     void clear();
 
     std::size_t key_count() const { return keys_.size(); }
-    // Says what the store holds now, as counted against its limit.
+    // Returns the memory that the store takes now, as counted against its limit.
     std::size_t bytes() const { return bytes_ + waits_.bytes() + barriers_.bytes(); }
-    // "3 keys, 900 MiB of at most 1024 MiB, the largest "weights" with 700 MiB", for people. Looks at every
-    // key.
+    // Returns a text for people, as in `3 keys, 900 MiB of at most 1024 MiB, the largest "weights" with 700
+    // MiB`. Looks at every key.
     std::string description() const;
-    // Counts values that it does not hold any more, but replies under way do.
+    // Counts the bytes of values that only replies under way hold.
     std::size_t orphaned_bytes() const { return *orphans_; }
 
   private:

@@ -1,13 +1,12 @@
-// TcpStore is the Store of a StoreService, or of PyTorch's own server (any version), over one connection.
+// TcpStore is a client of a StoreService, or of PyTorch's own server (any version), over one connection.
 //
-// Blocking, for one thread at a time; owned by its user. Keys go out with PyTorch's leading "/", so that
+// Blocking, for one thread at a time; owned by its user. Keys are sent with PyTorch's leading "/", so that
 // PyTorch's clients and this one see the same keys. The dialect is found out when connecting: the modern one
-// is tried with an add of 0, and a server that closes the connection on that is asked again in the legacy
-// one.
+// is tried with an add of 0; if the server closes the connection on that, the legacy dialect is tried.
 //
-// Besides what store.hpp says: add on a value that is no number shows as connection_lost, because closing is
-// the only error reply the protocol has. After connection_lost every verb fails at once; make a new TcpStore.
-// A timed-out get or wait leaves the store usable.
+// Besides what store.hpp says: add on a value that is no number fails with connection_lost, because closing
+// is the only error reply of the protocol. After connection_lost every function fails at once; make a new
+// TcpStore. A timed-out get or wait leaves the store usable.
 #pragma once
 
 #include <array>
@@ -29,9 +28,9 @@
 namespace ddprun {
 inline namespace base {
 
-// BlockingStream is one connected socket for a client that blocks, each time until a deadline at most. One
-// thread at a time uses it. Interrupted calls go on; a broken connection never raises SIGPIPE. It reports
-// what happened and throws nothing: the owner knows what it means.
+// BlockingStream is one connected socket for a client that blocks, each time until a deadline at most. Used
+// by one thread at a time. Interrupted calls go on; a broken connection never raises SIGPIPE. Every call
+// reports its outcome and throws nothing: the owner knows what the outcome means.
 class BlockingStream {
   public:
     enum class Outcome { done, timed_out, lost };
@@ -43,9 +42,9 @@ class BlockingStream {
     bool is_open() const { return static_cast<bool>(fd_); }
     void close();
 
-    // Sends everything. After anything but `done` the stream is of no more use.
+    // Sends everything. After any outcome but `done` the stream is unusable.
     Outcome send(std::string_view bytes, Deadline deadline);
-    // Receives exactly `size` bytes. After `timed_out` the stream is still in order if none of them had come,
+    // Receives exactly `size` bytes. After `timed_out` the stream stays usable if none of the bytes had come,
     // as is always so for a single byte.
     Outcome receive(char* bytes, std::size_t size, Deadline deadline);
 
@@ -54,7 +53,7 @@ class BlockingStream {
     Outcome fill(char* bytes, std::size_t size, std::size_t& count, Deadline deadline);
 
     OwnedDescriptor fd_;
-    // Received ahead: most replies come whole, but are taken in pieces.
+    // ahead_: bytes received ahead. Most replies come whole, but are taken in pieces.
     std::array<char, 4096> ahead_{};
     std::size_t ahead_begin_ = 0;
     std::size_t ahead_end_ = 0;
@@ -62,18 +61,17 @@ class BlockingStream {
 
 class TcpStore final : public Store {
   public:
-    // A server that is there may take so long to answer a request that does not wait for others.
+    // kReplyTimeout: how long a server may take to answer a request that does not wait for other clients.
     static constexpr Milliseconds kReplyTimeout{60'000};
 
-    // Connects, again and again with jittered pauses until the store answers or `connect_timeout` is over.
+    // Connects, again and again with jittered pauses, until the store answers or `connect_timeout` is over.
     // Throws Errc::unreachable or timed_out with the last attempt's cause, or protocol_violation if something
-    // else than a store answers there.
-    // `while_waiting` hears the last attempt's cause after kFirstNotice, then each time as much has passed
-    // again.
+    // else than a store answers. `while_waiting` is called with the last attempt's cause after kFirstNotice,
+    // and again each time that much has passed.
     TcpStore(Endpoint endpoint, Milliseconds connect_timeout,
              const std::function<void(const std::string& cause)>& while_waiting = {});
 
-    // A store that is about to begin may take so long.
+    // kFirstNotice: how long a store may take to begin without a notice.
     static constexpr Milliseconds kFirstNotice{5'000};
 
     void set(std::string_view key, std::string_view value) override;
@@ -85,7 +83,7 @@ class TcpStore final : public Store {
     bool check_keys(const std::vector<std::string>& keys) override;
     bool erase(std::string_view key) override;
 
-    // Says what the server speaks.
+    // Returns the dialect that the server speaks.
     Dialect dialect() const { return *dialect_; }
 
   private:
@@ -95,7 +93,7 @@ class TcpStore final : public Store {
     Outcome try_dialect(Dialect dialect, Deadline deadline);
 
     static std::string wire_key(std::string_view key);
-    // The keys of the request are the caller's; `doing` is what an error calls it.
+    // Sends the request with the caller's keys; `doing` is what an error calls the request.
     void send(Request request, std::string doing);
     void receive(char* bytes, std::size_t size);
     std::int64_t receive_number();

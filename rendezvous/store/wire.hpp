@@ -1,5 +1,5 @@
-// The store's wire protocol, in both dialects PyTorch's clients speak. Pure: bytes in, requests out, and
-// back.
+// Opcode, Request and RequestDecoder are the store's wire protocol, in both dialects that PyTorch's clients
+// speak. Pure: bytes in, requests out, and back.
 //
 //   request  = opcode (one byte) + its fields, in the order of the table below; no framing, no request ids
 //   integer  = little-endian, unpadded            string = u64 length + bytes
@@ -28,8 +28,8 @@
 //      -      7     watch_key    key                        u8 3; then events: u8 kind, key, old, new value
 //
 // The dialect belongs to the connection: a modern client's first five bytes are validate's, and a legacy
-// client can never send those (they would announce a key of a gigabyte). Nothing here depends on how TCP cut
-// the stream.
+// client can never send those (they would announce a key of a gigabyte). The decoded requests do not depend
+// on how TCP cut the stream.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +46,7 @@ inline namespace base {
 
 enum class Dialect { modern, legacy };
 
-// The modern numbers; watch_key exists in the legacy dialect only and has a number of our own.
+// Opcode has the modern numbers; watch_key exists in the legacy dialect only and has a number of our own.
 enum class Opcode : std::uint8_t {
     validate = 0,
     set = 1,
@@ -71,18 +71,18 @@ enum class Opcode : std::uint8_t {
 };
 inline constexpr std::size_t kOpcodeCount = 20;
 
-// Limits, checked as soon as a length has arrived, before anything is allocated for it. PyTorch's own server
-// allows 8 KiB, 8 MiB and 131072.
+// kMaxKeyLength and the other limits are checked as soon as a length has arrived, before anything is
+// allocated for it. PyTorch's own server allows 8 KiB, 8 MiB and 131072.
 inline constexpr std::size_t kMaxKeyLength = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxValueLength = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxKeysPerCommand = 131072;
-// A whole command may have so many, so this is the most un-parsed bytes one connection can hold: a
-// compare_set with the largest values.
+// kMaxCommandLength: the bytes of a whole command, a compare_set with the largest values. A connection can
+// hold no more unparsed bytes.
 inline constexpr std::size_t kMaxCommandLength = 2 * kMaxValueLength + (std::size_t{1} << 20);
 
 inline constexpr std::uint32_t kValidateMagic = 0x3C85F7CE;
 
-// Single-byte replies and the kinds of watch events.
+// kReadyReply and the constants below are the single-byte replies and the kinds of watch events.
 inline constexpr char kReadyReply = 0;
 inline constexpr char kNotReadyReply = 1;
 inline constexpr char kWaitCancelledReply = 1;
@@ -91,8 +91,8 @@ inline constexpr char kUpdatedEvent = 0;
 inline constexpr char kCreatedEvent = 1;
 inline constexpr char kDeletedEvent = 2;
 
-// A Request is one request. Its views point into the decoder's buffer (or the client's arguments); fields a
-// request does not have are empty.
+// Request is one request. The views point into the decoder's buffer (or the client's arguments); fields that
+// a request does not have are empty.
 struct Request {
     Opcode opcode = Opcode::validate;
     std::string_view key;
@@ -103,8 +103,8 @@ struct Request {
     std::vector<std::string_view> values;  // multi_set only, beside `keys`
 };
 
-// True if a conversation in either dialect can open with this byte: for a port that serves other protocols
-// too.
+// Says whether a conversation in either dialect can begin with this byte, for a port that serves other
+// protocols too.
 constexpr bool is_store_first_byte(std::uint8_t byte) { return byte <= 8; }
 
 // Appends the request's bytes. The opcode must exist in the dialect.
@@ -118,9 +118,9 @@ std::uint32_t load_u32(const char* bytes);
 std::uint64_t load_u64(const char* bytes);
 std::int64_t load_i64(const char* bytes);
 
-// Turns one connection's byte stream into requests. The owner reads the socket: it reads into
-// prepare(), commit() what came, then take requests until next() has no more. Work and memory are
-// proportional to the bytes received, however they are cut.
+// RequestDecoder turns one connection's byte stream into requests. The owner reads the socket into
+// prepare()'s room, calls commit() with the count, then takes requests until next() has no more. Work and
+// memory are proportional to the bytes received, however the stream is cut.
 class RequestDecoder {
   public:
     enum class Status {
@@ -129,20 +129,20 @@ class RequestDecoder {
         refused,     // the stream is malformed or over a limit: close it; refusal() says why
     };
 
-    // Returns room to read into; never empty.
+    // Returns room to read into, never empty.
     std::span<char> prepare();
     void commit(std::size_t count);
-    // Does prepare() and commit() for bytes that were read elsewhere.
+    // Appends bytes that were read elsewhere, as prepare() and commit() do.
     void feed(std::string_view bytes);
 
     Status next(Request& request);
 
     std::string_view refusal() const { return refusal_; }
-    // It is known once the first bytes tell.
+    // Returns the dialect, once the first bytes tell.
     std::optional<Dialect> dialect() const { return dialect_; }
-    // True once a first request is complete: from then on the peer is a store client.
+    // Says whether a first request is complete: from then on the peer is a store client.
     bool identified() const { return identified_; }
-    // True while some, but not all, bytes of a request are here.
+    // Says whether some, but not all, bytes of a request are here.
     bool in_request() const { return begin_ != end_; }
     std::size_t capacity() const { return capacity_; }
 
@@ -172,7 +172,8 @@ class RequestDecoder {
     bool identified_ = false;
     std::string_view refusal_;
 
-    // The command under way: everything below survives until more bytes come.
+    // has_opcode_ and the members below belong to the command under way; they keep their values until more
+    // bytes come.
     bool has_opcode_ = false;
     Opcode opcode_ = Opcode::validate;
     std::size_t field_ = 0;   // how many fields of the layout are complete
