@@ -1,12 +1,13 @@
-// A connection between two who have a key: its first words, and the records that flow behind them.
+// SealedCall and answer_sealed_call() are the first words of a connection between two ends with a key;
+// SealedRecords are what follows.
 //
-//     -> "DDPS", 'a' (an agent) or 's' (its workers' way to the store), 48 bytes of NNpsk0; those five are
-//     its prologue <- 48 bytes, then both send records: u16 length, little endian, 16..65535 | that many
-//     bytes
-//     or "nk", end: no key is known here        or "wk", end: it is another one
+//     -> "DDPS", then 'a' (an agent) or 's' (its workers' way to the store): the prologue; 48 bytes of NNpsk0
+//     <- 48 bytes; or "nk" and the end: no key is known here; or "wk" and the end: the key is another one
+//     then both send records: u16 length, little endian, 16..65535 | that many bytes
 //
-// Nothing of it says what the job is. Who is turned away learns whether a key is asked for, and nothing else.
-// All of it is pure but for call_sealed() and answer_sealed(), which say the first words over a socket.
+// The first words do not say what the job is. A caller that is turned away learns only whether a key is asked
+// for. All functions here are pure but for call_sealed() and answer_sealed(), which exchange the first words
+// over a socket.
 #pragma once
 
 #include <array>
@@ -26,31 +27,33 @@
 namespace ddprun {
 inline namespace job {
 
-// Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b (noiseprotocol.org, revision 34): both sides prove that they have the
-// same key, and agree on two keys of this one connection. Pure; no thread's in particular.
+// NoiseCaller and NoiseResponder are the two ends of a handshake: Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b
+// (noiseprotocol.org, revision 34). The two ends prove that they have the same key, and agree on two keys of
+// this one connection. Pure; any one thread.
 //
 //     -> psk, e        32 bytes of a curve point | payload | 16 of its tag
 //     <- e, ee         the same three
 //
 // The tag of the first message is made of the key alone, and is checked before anything of the curve is
-// computed: the responder is handed its own ephemeral key only behind that. What a caller sent before (a
-// replay) gets an answer, of which nobody makes keys who does not have the ephemeral key behind the first
-// message.
+// computed: the responder is handed its own ephemeral key only after the check. A replayed first message gets
+// an answer, but without the ephemeral key behind that message no attacker can make keys of it.
 
 inline constexpr std::size_t kNoisePointBytes = 32;
 inline constexpr std::size_t kNoiseTagBytes = 16;
-// A handshake message without a payload.
+// kNoiseHandshakeBytes: a handshake message without a payload.
 inline constexpr std::size_t kNoiseHandshakeBytes = kNoisePointBytes + kNoiseTagBytes;
 
-// NoiseCipher has one direction: ChaCha20-Poly1305 with a counter. It encrypts so that a bit that flips, and
-// a message that is left out, repeated or moved, is noticed.
+// NoiseCipher encrypts one direction, by ChaCha20-Poly1305 with a counter. The receiver notices a changed
+// bit, and a message that is left out, repeated or moved.
 class NoiseCipher {
   public:
     explicit NoiseCipher(const SecretKey& key) : key_(key) {}
 
-    // The text and its tag are put behind what `into` has. `associated`: proven along with it, not sent.
+    // Appends the encrypted text and its tag to `into`. `associated` is authenticated with the text, but not
+    // sent.
     void encrypt(std::string_view plain, std::string_view associated, std::string& into);
-    // False: it is not what was encrypted there with this key and at this place; `into` is as it was.
+    // Appends the plain text to `into`. Returns false, and appends nothing, if `sealed` is not what was
+    // encrypted with this key at this place.
     [[nodiscard]] bool decrypt(std::string_view sealed, std::string_view associated, std::string& into);
 
   private:
@@ -60,7 +63,8 @@ class NoiseCipher {
     std::uint64_t count_ = 0;
 };
 
-// NoiseTranscript is the handshake so far. Both sides' is the same as long as they have seen the same.
+// NoiseTranscript is the handshake so far; the same on both sides as long as they have seen the same
+// messages.
 class NoiseTranscript {
   public:
     using Hash = std::array<unsigned char, 64>;
@@ -76,7 +80,7 @@ class NoiseTranscript {
     void mix_shared(const SecretKey& shared);
     std::string seal(std::string_view payload);
     [[nodiscard]] std::optional<std::string> open(std::string_view sealed);
-    // The caller's direction first.
+    // Returns the keys of the two directions, the caller's first.
     std::array<SecretKey, 2> split() const;
 
   private:
@@ -88,7 +92,7 @@ class NoiseTranscript {
     NoiseCipher cipher_{SecretKey{}};
 };
 
-// NoiseKeys are those of the connection, once both sides have proven themselves.
+// NoiseKeys are the keys of a connection, once both sides have proven their key.
 struct NoiseKeys {
     SecretKey send;
     SecretKey receive;
@@ -97,12 +101,13 @@ struct NoiseKeys {
 
 class NoiseCaller {
   public:
-    // `ephemeral`: a fresh key, of this connection only.
+    // NoiseCaller takes a fresh key, `ephemeral`, that no other connection uses.
     NoiseCaller(const SecretKey& psk, std::string_view prologue, const SecretKey& ephemeral);
 
-    // Once.
+    // Makes the first message; called once.
     std::string first(std::string_view payload = {});
-    // Nothing: the other side does not have the key, or has not seen what we sent.
+    // Returns the connection's keys; nothing if the other side does not have the key, or has not seen the
+    // first message.
     std::optional<NoiseKeys> finish(std::string_view answer, std::string* payload = nullptr);
 
   private:
@@ -114,14 +119,15 @@ class NoiseResponder {
   public:
     NoiseResponder(const SecretKey& psk, std::string_view prologue) : transcript_(psk, prologue) {}
 
-    // The payload; nothing: the caller does not have the key, or says something else.
+    // Returns the payload of the first message; nothing if the caller does not have the key, or says
+    // something else.
     std::optional<std::string> take(std::string_view first);
 
     struct Answer {
         std::string message;
         NoiseKeys keys;
     };
-    // After take(). Nothing: the caller's point is none that a shared secret is made of.
+    // Makes the answer, after take(). Returns nothing if no shared secret can be made of the caller's point.
     std::optional<Answer> answer(const SecretKey& ephemeral, std::string_view payload = {});
 
   private:
@@ -136,25 +142,25 @@ inline constexpr std::size_t kSealedRefusalBytes = 2;
 enum class SealedPurpose : char { agent = 'a', store = 's' };
 
 enum class Proof {
-    given,      // both have the same key
-    no_key,     // the host of the conversation has none
-    other_key,  // it has another one
-    none,       // it broke off, or was never meant as such a conversation
+    given,      // both sides have the same key
+    no_key,     // the answering side has no key
+    other_key,  // the answering side has another key
+    none,       // the other side broke off, or does not speak this protocol
 };
 
-// SealedCall is the caller's part.
+// SealedCall is the caller's part of the first words.
 class SealedCall {
   public:
-    // `ephemeral`: fresh.
+    // SealedCall takes a fresh key, `ephemeral`.
     SealedCall(SealedPurpose purpose, const SecretKey& key, const SecretKey& ephemeral);
 
     const std::string& bytes() const { return bytes_; }
 
     struct Result {
         Proof proof = Proof::none;
-        std::optional<NoiseKeys> keys;  // if it was given
+        std::optional<NoiseKeys> keys;  // if the proof is given
     };
-    // Reads all that came until there were 48 bytes, or the end.
+    // Reads the answer: 48 bytes, or all that came before the end.
     Result learn(std::string_view answer);
 
   private:
@@ -165,28 +171,28 @@ class SealedCall {
 
 struct SealedAnswer {
     Proof proof = Proof::none;
-    std::string bytes;  // to be sent; where the proof is not given, the connection ends behind them
-    std::optional<NoiseKeys> keys;  // if it was given
+    std::string bytes;  // to be sent; the connection ends behind them where the proof is not given
+    std::optional<NoiseKeys> keys;  // if the proof is given
     SealedPurpose purpose = SealedPurpose::agent;
 };
 
-// Makes the host's part. `call`: kSealedCallBytes that begin with kSealedMagic; `fresh` is asked for an
-// ephemeral key only where the caller has proven itself.
+// Makes the host's part of the first words. `call` is kSealedCallBytes long and begins with kSealedMagic.
+// `fresh` is called for an ephemeral key only once the caller has proven its key.
 SealedAnswer answer_sealed_call(std::string_view call, const std::optional<SecretKey>& key,
                                 const std::function<SecretKey()>& fresh);
 
-// --- the first words over a socket, on the thread of its executor. The connection stays open; who owns the
-// socket ends it where no proof was given.
+// --- the first words over a socket, on its executor's thread. The connection stays open; the socket's owner
+// ends it where no proof was given.
 
-// The other side has so long for its part of it.
+// kSealTimeout: how long the other side may take for its part.
 inline constexpr std::chrono::seconds kSealTimeout{5};
 
-// Says the caller's part: Proof::none also when the connection breaks or the time is over.
+// Says the caller's part; the result is Proof::none also when the connection breaks or the time is over.
 boost::asio::awaitable<SealedCall::Result> call_sealed(boost::asio::ip::tcp::socket& socket,
                                                        SealedPurpose purpose, const SecretKey& key);
 
-// Says the host's part. `first`: what the caller has said so far, which begins with kSealedMagic. A refusal
-// was sent by then.
+// Says the host's part, a refusal included. `first` is what the caller has said so far; it begins with
+// kSealedMagic.
 boost::asio::awaitable<SealedAnswer> answer_sealed(boost::asio::ip::tcp::socket& socket, std::string first,
                                                    const std::optional<SecretKey>& key);
 
@@ -196,22 +202,22 @@ inline constexpr std::size_t kMaxSealedRecord = 65'535;
 inline constexpr std::size_t kMaxRecordText = kMaxSealedRecord - kNoiseTagBytes;
 inline constexpr std::size_t kRecordHeaderBytes = 2;
 
-// SealedRecords seals and opens what flows once both sides have proven that they have the key. The records
-// are numbered by nothing but their order; each is a text and its tag, ChaCha20-Poly1305. One that was
-// changed, left out, repeated or moved ends the connection: there is no way back. For who owns the
-// connection, on its thread.
+// SealedRecords seals and opens what is sent once both sides have proven their key. Each record is a text and
+// its tag, ChaCha20-Poly1305; the records are numbered by their order only. A record that was changed, left
+// out, repeated or moved ends the connection; there is no recovery. Used by the connection's owner, on its
+// thread.
 class SealedRecords {
   public:
     explicit SealedRecords(const NoiseKeys& keys) : send_(keys.send), receive_(keys.receive) {}
 
-    // Makes as many records as the text needs; none for none.
+    // Seals the text in as many records as it needs; an empty text makes none.
     std::string seal(std::string_view plain);
 
-    // Opens what is whole of the bytes that have arrived; the rest, one record at most, is kept for the next
-    // call. An error (Errc::protocol_violation) stays one.
+    // Returns the text of all whole records in the bytes that have arrived; the rest, one record at most, is
+    // kept for the next call. After an error (Errc::protocol_violation) every call returns that error.
     boost::system::result<std::string> open(std::string_view bytes);
 
-    // Counts what is held of a record that has not arrived as a whole: nothing between two.
+    // Counts the memory for a record that has not arrived as a whole; 0 between two records.
     std::size_t buffered() const { return unfinished_.capacity() > kInPlace ? unfinished_.capacity() : 0; }
 
   private:
