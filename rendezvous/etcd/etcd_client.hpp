@@ -1,7 +1,7 @@
-// EtcdClient asks etcd's JSON gateway over HTTP or HTTPS, one connection for each request.
+// EtcdClient sends requests to etcd's JSON gateway over HTTP or HTTPS, one connection for each request.
 //
-// The endpoint that answered last is asked first, then the others in their order. It is for coroutines on one
-// executor; every wait is bounded. It throws nothing of the world's: an answer says what went wrong.
+// The endpoint that answered last is asked first, then the others in their order. Used by coroutines on one
+// executor; every wait is bounded. No failure of the world is thrown: an EtcdAnswer says what went wrong.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -24,10 +24,11 @@ class TlsContext;
 
 struct EtcdAnswer {
     enum class Kind {
-        good,     // `text` is the body
-        refused,  // every endpoint says no, and will go on to do so; `text` says it in a line, with their own
-                  // words,
-        failed,   // … as it does here: this time it was in vain
+        good,  // `text` is the body
+        // refused: every endpoint refuses, and a repetition is in vain; `text` is one line with the
+        // endpoints' own words.
+        refused,
+        failed,  // failed this time; `text` as above
     };
     Kind kind = Kind::failed;
     std::string text;
@@ -37,27 +38,28 @@ class EtcdClient {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    // One endpoint has so long, from the attempt to connect to the end of the answer.
+    // kRequestTimeout: how long one endpoint may take, from the attempt to connect to the end of the answer.
     static constexpr std::chrono::milliseconds kRequestTimeout{3'000};
-    // A watch that says nothing for so long is given up: what it watches is looked at again.
+    // kWatchTimeout: a watch that says nothing for this long is given up, and the key is read again.
     static constexpr std::chrono::seconds kWatchTimeout{60};
-    // An answer's body, or one message of a watch, has no more; ours are a hundredth of it.
+    // kMaxAnswerBytes: the limit of an answer's body, or of one message of a watch; ours are a hundredth of
+    // it.
     static constexpr std::size_t kMaxAnswerBytes = 64 * 1024;
     static constexpr std::size_t kMaxHeaderBytes = 16 * 1024;
 
     explicit EtcdClient(EtcdOptions options);
     ~EtcdClient();
 
-    // No endpoint is waited for after the deadline.
+    // Asks the endpoints for an answer; none is waited for after the deadline.
     boost::asio::awaitable<EtcdAnswer> ask(EtcdRequest request, TimePoint deadline);
 
-    // Returns when a watch of the endpoint that answered last has news, or says nothing until the deadline or
-    // for kWatchTimeout (these are good), or ends.
+    // Waits on a watch of the endpoint that answered last. Returns a good answer when the watch has news, or
+    // says nothing until the deadline or for kWatchTimeout; another one when the watch ends.
     boost::asio::awaitable<EtcdAnswer> watch(EtcdRequest request, TimePoint deadline);
 
-    // Gives the address of this machine that the last connection was made from; empty before the first.
+    // Returns the address of this machine that the last connection was made from; empty before the first.
     const std::string& local_address() const { return local_address_; }
-    // Says whom it led to.
+    // Returns the endpoint that answered last.
     const Endpoint& last_endpoint() const { return endpoints_[last_]; }
 
   private:
@@ -75,21 +77,20 @@ class EtcdClient {
     std::string local_address_;
 };
 
-// EtcdRegister has a job's two keys in etcd, and this agent's leases of them: who hosts, and the newest
-// recorded round.
+// EtcdRegister has a job's two keys in etcd, and this agent's leases of them: which agent hosts, and the
+// newest recorded round.
 //
-// The round's key outlives the host's by far, so that a member of that round can lead the job from there. Who
-// writes it binds it to a lease of its own; so one that finds it bound to that knows that nobody else has led
-// the job since.
+// The round's key outlives the host's by far, so that a member of that round can lead the job from there. The
+// agent that writes the round's key binds it to a lease of its own. If an agent finds the key still bound to
+// its lease, no other agent has led the job since.
 //
-// It is used by the coroutine of the one EtcdElection that owns it. Every wait is bounded; where a function
-// returns nothing, it was in vain, and cause() says why.
-
+// Used by the coroutine of the one EtcdElection that owns it. Every wait is bounded. A function that returns
+// nothing has failed, and cause() says why.
 class EtcdRegister {
   public:
     using TimePoint = EtcdClient::TimePoint;
 
-    // The round's key is there so many times as long as the host's when nobody keeps it.
+    // kRoundTtls: how many times as long as the host's key the round's key lives when its lease is not kept.
     static constexpr int kRoundTtls = 3;
     static constexpr std::chrono::seconds kDropTimeout{2};
 
@@ -97,42 +98,43 @@ class EtcdRegister {
     struct View {
         KeyState host;
         KeyState round;
-        std::optional<RoundRecord> record;  // what the latter says; nothing also if it is none of ours
+        std::optional<RoundRecord> record;  // what `round` says; nothing also if ddprun has not written it
     };
 
     EtcdRegister(const EtcdOptions& etcd, const std::string& run_id, std::chrono::milliseconds ttl);
 
     boost::asio::awaitable<std::optional<View>> look(TimePoint deadline);
-    // Returns when one of them may have changed since; see EtcdClient::watch.
+    // Returns when the host's key (`of_host`) or the round's may have changed since `view`; false if the
+    // watch failed (EtcdClient::watch).
     boost::asio::awaitable<bool> await_change(const View& view, bool of_host, TimePoint deadline);
 
-    // This agent hosts, unless a key has changed since that view. If a round was recorded, that is this
-    // agent's then.
+    // Takes the host's key for this agent, and the key of the recorded round if there is one. Returns false,
+    // and writes nothing, if a key has changed since `view`.
     boost::asio::awaitable<std::optional<bool>> take(const View& view, std::string host, TimePoint deadline);
-    // Writes the host's key anew if it is this agent's still.
+    // Writes the host's key anew; false if it is this agent's no longer.
     boost::asio::awaitable<std::optional<bool>> write_host(std::string host, TimePoint deadline);
-    // Records it if this agent hosts, and nobody else has recorded anything since; `anew`: nothing is
-    // recorded.
+    // Records the round if this agent hosts, and no other agent has recorded anything since; else returns
+    // false. `anew`: no round is recorded now.
     boost::asio::awaitable<std::optional<bool>> record(const RoundRecord& record, bool anew,
                                                        TimePoint deadline);
-    // Keeps the leases, and tells whether the host's key is this agent's still.
+    // Keeps the leases alive; false if the host's lease, and with it the key, is gone.
     boost::asio::awaitable<std::optional<bool>> keep(TimePoint deadline);
-    // Ends the leases, and the keys with them.
+    // drop_host() and drop_round() end the leases, and the keys with them.
     boost::asio::awaitable<void> drop_host(TimePoint deadline);
     boost::asio::awaitable<void> drop_round(TimePoint deadline);
 
     bool is_own_host(const View& view) const { return host_lease_ && view.host.lease == host_lease_->id; }
     bool is_own_round(const View& view) const { return round_lease_ && view.round.lease == round_lease_->id; }
-    // The round that is recorded is this agent's, as far as it knows.
+    // Says whether the recorded round is this agent's, as far as it knows.
     bool has_recorded() const { return has_recorded_; }
 
-    // Gives the address by which the others reach this machine, as far as the way to etcd shows.
+    // Returns the address by which the others reach this machine, as far as the way to etcd shows.
     std::string own_address() const;
-    // So long is waited between two calls of keep().
+    // Returns the pause between two calls of keep().
     std::chrono::milliseconds keep_period() const;
     const std::string& host_key() const { return host_key_; }
     const std::string& cause() const { return cause_; }
-    // Every endpoint says no, and will go on to do so.
+    // Says whether every endpoint refuses, so that a repetition is in vain.
     bool is_refused() const { return is_refused_; }
 
   private:

@@ -1,15 +1,15 @@
 // EtcdElection lets the agents of a job find out by etcd which of them hosts its coordinator.
 //
-// They race for one key, which is bound to a lease of the winner. The winner publishes where it hosts, as the
-// key's value, and keeps the lease; the others read it there. Where the key goes before they have reached the
-// host, they race again. A host whose lease has run out (etcd was away, or this process stood still) writes
-// its key anew; where another agent was first, it is told of that one by on_host.
+// The agents race for one key, which is bound to a lease of the winner. The winner publishes where it hosts,
+// as the key's value, and keeps the lease; the others read the value. Where the key goes before they have
+// reached the host, they race again. After a host's lease has run out (etcd was away, or the process stood
+// still), the host writes its key anew; if another agent was first, on_host tells it of that agent.
 //
-// Where rounds are recorded (quorum.hpp) the members of the last one claim the key when its host is lost: at
-// once where that is known to be dead, else when its lease is over. Everybody else leaves the key to them, as
-// long as there is a record. What each event means stands in the table.
+// Where rounds are recorded (quorum.hpp), the members of the last round claim the key when its host is lost:
+// at once if the host is known to be dead, else when its lease is over. All other agents leave the key to
+// them, as long as there is a record. The table says what each event leads to.
 //
-// Created, driven and destroyed on the thread of `executor`; events come from there and never from inside a
+// Created, driven and destroyed on the thread of `executor`. Events come from there, and never from inside a
 // call of the election's own functions. Every wait on etcd is bounded.
 #pragma once
 
@@ -29,19 +29,17 @@
 namespace ddprun {
 inline namespace job {
 
-// These are the states of an agent in the election of a job's host, and what it does at each event. Pure.
+// ElectionState is the state of an agent in the election of a job's host. Pure, as is the table below.
 //
 //   state       meaning
-//   resting     nobody is looked for: not yet, or the host is found and answers, or the election was given up
-//   racing      the agents try to be the first to write the key
-//   following   another agent has written it; this one waits for where that hosts, or for the key's end
-//   claiming    the host was lost: the members of its last round try to be the first to take its key
-//   hosting     the key is this agent's, and its lease is kept
-//   restoring   it was, but the lease is over: it is to be written again, if no other agent was first
-//   withdrawn   over
+//   resting     no host is looked for: not yet, or the host is found and answers, or the election was given
+//   up racing      the agents try to be the first to write the key following   another agent has written the
+//   key; this one waits for its host's endpoint, or for the key's end claiming    the host was lost: the
+//   members of its last round try to be the first to take its key hosting     the key is this agent's, and
+//   its lease is kept restoring   the lease of this host is over: the key is written again, if no other agent
+//   was first withdrawn   over
 //
 // An event that has no row in a state is no news there.
-
 enum class ElectionState { resting, racing, following, claiming, hosting, restoring, withdrawn };
 BOOST_DESCRIBE_ENUM(ElectionState, resting, racing, following, claiming, hosting, restoring, withdrawn)
 
@@ -51,16 +49,16 @@ enum class ElectionEvent {
     publish_asked,   // it is known where this agent hosts
     record_asked,    // a round is to be recorded
     release_asked,   // this agent does not host after all
-    host_found,      // the host was reached: nobody else is looked for
+    host_found,      // the host was reached: no other host is looked for
     withdraw_asked,  // the job is over here
-    key_won,         // written, by this agent
-    key_taken,       // written, by another one
-    key_gone,        // there is none any longer
+    key_won,         // the key was written by this agent
+    key_taken,       // the key was written by another agent
+    key_gone,        // the key does not exist any longer
     key_kept,        // the lease goes on
-    lease_lost,      // it does not
+    lease_lost,      // the lease is over
     trouble,         // etcd cannot be asked now
-    refused,         // etcd says no, and will go on to do so
-    unfit,           // this agent cannot lead the job, and as far as it knows nobody can
+    refused,         // etcd refuses, and will go on to do so
+    unfit,           // this agent cannot lead the job, and as far as it knows no agent can
     too_late,        // the deadline has passed
 };
 BOOST_DESCRIBE_ENUM(ElectionEvent, campaign_asked, claim_asked, publish_asked, record_asked, release_asked,
@@ -71,15 +69,15 @@ enum class ElectionAction {
     none,      // what is being done goes on
     rest,      // nothing more is done
     race,      // write the key, if there is none
-    follow,    // read who hosts and say so, then wait until that changes
+    follow,    // read which agent hosts and report it, then wait until that changes
     claim,     // take the key, if its host is gone and this agent may lead the job; else as `follow`
-    lead,      // say that it does, then keep the lease
-    announce,  // say that this agent is elected, then keep the lease
-    keep,     // write where this agent hosts, and the round that is to be recorded, if that is new, then keep
-              // the lease
-    restore,  // write the key again, by a new lease
-    give_up,  // say why
-    drop_lease,  // end it: the key goes with it
+    lead,      // report that this agent leads the job, then keep the lease
+    announce,  // report that this agent is elected, then keep the lease
+    // keep: write where this agent hosts, and a new round that is to be recorded, then keep the lease
+    keep,
+    restore,     // write the key again, with a new lease
+    give_up,     // report the reason
+    drop_lease,  // end the lease: the key goes with it
 };
 
 struct ElectionStep {
@@ -104,7 +102,7 @@ struct ElectionTable {
         {racing,    E::trouble,        A::race,       racing},
         {racing,    E::refused,        A::give_up,    resting},
         {racing,    E::too_late,       A::give_up,    resting},
-        // The key may have been written before that is known here.
+        // The key may have been written before this agent knows of it.
         {racing,    E::host_found,     A::drop_lease, resting},
         {racing,    E::withdraw_asked, A::drop_lease, withdrawn},
 
@@ -126,7 +124,7 @@ struct ElectionTable {
         {claiming,  E::refused,        A::give_up,    resting},
         {claiming,  E::unfit,          A::give_up,    resting},
         {claiming,  E::too_late,       A::give_up,    resting},
-        // The key may have been written here, too.
+        // The key may have been written in this state, too.
         {claiming,  E::host_found,     A::drop_lease, resting},
         {claiming,  E::withdraw_asked, A::drop_lease, withdrawn},
 
@@ -162,30 +160,31 @@ inline constexpr int kElectionStates = static_cast<int>(ElectionState::withdrawn
 inline constexpr int kElectionEvents = static_cast<int>(ElectionEvent::too_late) + 1;
 
 struct ElectionEvents {
-    // This agent is to host: at the port of the options, and at the address by which the others reach this
-    // machine. That is the one that its last connection to etcd came from; one of loopback only where etcd
-    // was asked for by such a one. publish() when it does.
+    // on_elected: this agent is to host, at the port of the options and at `here`, the address by which the
+    // others reach this machine: the one that its last connection to etcd came from, or a loopback address
+    // only if etcd's endpoint is one. Call publish() once it hosts.
     std::function<void(const Endpoint& here)> on_elected;
-    // It is to host as the one that leads the job from the round that claim() was told of. publish() when it
-    // does.
+    // on_claimed: this agent is to host, and leads the job from the round that claim() was told of. Call
+    // publish() once it hosts.
     std::function<void()> on_claimed;
-    // Another one hosts, here; told once until that changes, or campaign() or claim() is called again.
+    // on_host: another agent hosts at `host`; told once until that changes, or campaign() or claim() is
+    // called again.
     std::function<void(const Endpoint& host)> on_host;
-    // An attempt failed, for this cause; the next follows by itself. In a line, with the words of whatever
-    // answered.
+    // on_trouble: an attempt failed for this cause, one line with the words of the side that answered; the
+    // next attempt follows by itself.
     std::function<void(const std::string& cause)> on_trouble;
-    // There is no host for this agent that looks for one; nothing more is tried until campaign() or claim()
-    // is called again. A whole sentence.
+    // on_failed: this agent finds no host, for the reason in a whole sentence; no attempt follows until
+    // campaign() or claim() is called again.
     std::function<void(const std::string& why)> on_failed;
-    // Tells what has come of record().
+    // on_record tells what has come of record().
     std::function<void(const RecordNews&)> on_record;
 };
 
 struct ElectionOptions {
     EtcdOptions etcd;
-    HostRecord record;       // what the key will say of this agent, all but the endpoint
+    HostRecord record;       // what the key will say of this agent; publish() adds the endpoint
     std::uint16_t port = 0;  // where it would host; 0: any
-    // The key outlives a host that is gone by so long; etcd may make it longer.
+    // lease_ttl: how long the key outlives a host that is gone; etcd may make it longer.
     std::chrono::milliseconds lease_ttl{5'000};
     std::chrono::milliseconds join_timeout = kDefaultJoinTimeout;  // as errors name it
 };
@@ -195,37 +194,37 @@ class EtcdElection {
     using TimePoint = std::chrono::steady_clock::time_point;
 
     static constexpr std::chrono::milliseconds kFirstPause{100};
-    // So many looks follow each other at once before there are pauses.
+    // kFreeLooks: how many looks at the keys follow each other at once before there are pauses.
     static constexpr int kFreeLooks = 8;
     static constexpr std::chrono::milliseconds kLongestPause{1'000};
 
-    // One owner holds it. Nothing is reported any more when that lets it go.
+    // Makes an election for one owner. No event is reported once the owner has destroyed the pointer.
     static std::shared_ptr<EtcdElection> make(const boost::asio::any_io_executor& executor,
                                               ElectionOptions options, ElectionEvents events);
     virtual ~EtcdElection() = default;
 
-    // Finds the host, or becomes it; fails at the deadline. Again after the host was lost.
+    // Finds the host, or becomes it; fails at the deadline. Called again after the host was lost.
     virtual void campaign(TimePoint deadline) = 0;
 
-    // The host was lost: finds the next one, or becomes it; fails at the deadline. `dead`: members who are
-    // known to be.
+    // Finds the next host after one was lost, or becomes it; fails at the deadline. `dead`: group ranks of
+    // members in `last` that are known to be dead.
     virtual void claim(const MemberList& last, const std::vector<int>& dead, TimePoint deadline) = 0;
 
-    // The elected agent says what is to be recorded, from now on. Nothing: nothing is to be left of the job.
+    // Tells what the elected agent wants recorded from now on; nothing: no record of the job is to be left.
     virtual void record(const std::optional<RecordWish>& wish) = 0;
 
-    // The elected agent says where it hosts.
+    // Tells where the elected agent hosts.
     virtual void publish(const Endpoint& host) = 0;
 
-    // The host was reached, and answers: nobody else is looked for.
+    // Tells that the host was reached and answers: no other host is looked for.
     virtual void settle() = 0;
 
-    // This agent does not host after all: another one may.
+    // Tells that this agent does not host after all: another one may.
     virtual void release() = 0;
 
-    // The job is over: the keys and their leases are ended, but that of the round stays where record() was
-    // told of one. `done` is called when they are, or after EtcdRegister::kDropTimeout, since a lease that is
-    // not kept ends by itself. May be called again, to be told of the end.
+    // Ends the keys and their leases, since the job is over; the round's stay if record() was called with
+    // one. `done` is called when they are ended, or after EtcdRegister::kDropTimeout, since a lease that is
+    // not kept ends by itself. May be called again, with another `done`.
     virtual void withdraw(std::function<void()> done) = 0;
 };
 

@@ -1,9 +1,9 @@
-// Etcd's JSON gateway (version 3 of its interface, /v3/…): the requests that are made of it, how its answers
-// are read, and what a job's keys there say. Pure.
+// EtcdRequest is a request to etcd's JSON gateway (version 3 of its interface, /v3/…). The functions here
+// make the requests, read the answers, and say what a job's keys hold. Pure.
 //
-// Numbers of 64 bits are texts in that JSON, keys and values are base64, and a member that is zero, empty or
-// false is left out. Whatever does not have the form of an answer is none: the functions that read return
-// nothing then.
+// In etcd's JSON, numbers of 64 bits are texts, keys and values are base64, and a member that is zero, empty
+// or false is left out. The functions that read return nothing for a text that does not have the form of the
+// answer.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ namespace ddprun {
 inline namespace job {
 
 std::string to_base64(std::string_view bytes);
-// Nothing for a text that to_base64 does not write.
+// Decodes base64; nothing for a text that to_base64() does not write.
 std::optional<std::string> from_base64(std::string_view text);
 
 using LeaseId = std::int64_t;  // never 0
 
-// EtcdRequest is a body, and where it is sent.
+// EtcdRequest is a body, and the path that it is sent to.
 struct EtcdRequest {
     const char* path;
     std::string body;
@@ -36,7 +36,8 @@ EtcdRequest keep_lease(LeaseId lease);
 EtcdRequest revoke_lease(LeaseId lease);
 EtcdRequest read_key(const std::string& key);
 
-// KeyTest says what a key is to be bound to, or when it is to have changed last (0: there is none).
+// KeyTest is a condition on a key: the lease that it is bound to, or the revision of its last change (0:
+// there is no such key).
 struct KeyTest {
     enum class Kind { lease, change };
     Kind kind = Kind::change;
@@ -48,9 +49,9 @@ struct KeyWrite {
     std::string value;
     LeaseId lease = 0;
 };
-// Writes all of these if all of that is so, else nothing.
+// Makes a request that writes all the keys if all tests hold, else none.
 EtcdRequest write_keys(const std::vector<KeyTest>& tests, const std::vector<KeyWrite>& writes);
-// Asks to be told of what happens to the key from this revision on.
+// Makes a request to be told of what happens to the key from this revision on.
 EtcdRequest watch_key(const std::string& key, std::int64_t revision);
 
 struct Lease {
@@ -68,13 +69,13 @@ struct KeyState {
 };
 std::optional<KeyState> read_key_state(std::string_view answer);
 
-// Reads the answer to write_keys: whether they were written.
+// Reads the answer to write_keys(): whether the keys were written.
 std::optional<bool> read_written(std::string_view answer);
 
-// Tells whether a message of a watch says that something happened, the end of the watch included.
+// Says whether a message of a watch tells of an event, or of the watch's end.
 bool is_news(std::string_view message);
 
-// EtcdRefusal says in one line why an answer is no success. `is_final`: to ask again is in vain.
+// EtcdRefusal says in one line why an answer is no success. `is_final`: a repetition is in vain.
 struct EtcdRefusal {
     std::string words;  // etcd's own, else the beginning of the body; may be any bytes
     bool is_final = false;
@@ -83,31 +84,31 @@ EtcdRefusal read_refusal(int http_status, std::string_view body);
 
 // HostRecord is what a job's key says of the agent that hosts, as JSON.
 struct HostRecord {
-    std::string endpoint;  // HOST:PORT of its coordinator; empty until that listens
+    std::string endpoint;  // HOST:PORT of its coordinator; empty until the coordinator listens
     std::string run_id;
     std::string nodes;  // how many the job has, as --nnodes does
     std::string host;   // the name of its machine
     int pid = 0;
-    std::uint64_t nonce = 0;  // Hello's
+    std::uint64_t nonce = 0;  // of the agent's Hello
     std::string version;      // of ddprun
-    std::string started;      // when it was elected, for people
+    std::string started;      // when the agent was elected, for people
 };
 BOOST_DESCRIBE_STRUCT(HostRecord, (), (endpoint, run_id, nodes, host, pid, nonce, version, started))
 
-// A job's key where its host is named: below the prefix, apart from those of all other run ids.
+// Returns the job's key that names its host: below the prefix, apart from the keys of all other run ids.
 std::string host_key(const std::string& prefix, const std::string& run_id);
-// Its key where the newest round is recorded.
+// Returns the job's key that records its newest round.
 std::string round_key(const std::string& prefix, const std::string& run_id);
 
 std::string to_json(const HostRecord& record);
 
-// Nothing for what no agent has written.
+// Reads a HostRecord; nothing for a text that no agent has written.
 std::optional<HostRecord> read_host_record(std::string_view json);
 
-// Tells whether it was written by the agent of one of these members.
+// Says whether the agent of one of these members wrote the record.
 bool is_one_of(const HostRecord& record, const MemberList& list, const std::vector<int>& group_ranks);
 
-// Its endpoint, parsed; nothing until that is known.
+// Returns the record's endpoint, parsed; nothing until it is known.
 std::optional<Endpoint> endpoint_of(const HostRecord& record);
 
 }  // namespace job

@@ -24,18 +24,18 @@ struct NamedFile {
 
 // TlsFiles are the user's files for TLS to etcd, all of them PEM.
 struct TlsFiles {
-    NamedFile ca;    // who vouches for etcd; not given: those whom this machine trusts
-    NamedFile cert;  // this agent's own, where etcd wants one, …
-    NamedFile key;   // … and the key of it; not given: it is in the file of `cert`
+    NamedFile ca;    // the authorities that vouch for etcd; not given: those that this machine trusts
+    NamedFile cert;  // this agent's own certificate, where etcd wants one, …
+    NamedFile key;   // … and its key; not given: the key is in the file of `cert`
 };
 
 struct EtcdOptions {
     std::vector<Endpoint> endpoints;           // of one cluster, at least one
-    std::string prefix = "/torchelastic/p2p";  // torchrun's; without a slash at its end
-    std::optional<TlsFiles> tls;               // nothing: it is asked by plain HTTP
+    std::string prefix = "/torchelastic/p2p";  // the default is torchrun's; without a slash at its end
+    std::optional<TlsFiles> tls;               // nothing: etcd is asked by plain HTTP
 };
 
-// HOST or HOST:PORT, with commas between; nothing if one of them has another form.
+// Reads HOST or HOST:PORT, separated by commas; nothing if one of them has another form.
 inline std::optional<std::vector<Endpoint>> parse_etcd_endpoints(std::string_view text) {
     std::vector<Endpoint> endpoints;
     for (const std::string_view part : split_at(text, ',')) {
@@ -46,7 +46,7 @@ inline std::optional<std::vector<Endpoint>> parse_etcd_endpoints(std::string_vie
     return endpoints;
 }
 
-// "gpu01:2379,gpu02:2379"
+// Returns "gpu01:2379,gpu02:2379".
 inline std::string to_string(const std::vector<Endpoint>& endpoints) {
     std::string text;
     for (const Endpoint& endpoint : endpoints) text += (text.empty() ? "" : ",") + to_string(endpoint);

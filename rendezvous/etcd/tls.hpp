@@ -1,9 +1,10 @@
-// TLS to etcd: the user's files, the connections made by them, and what is said of one that comes to nothing.
+// TlsContext and TlsStream are TLS to etcd: the user's files, and the connections made with them. TlsTrouble
+// says why a connection failed.
 //
-// OpenSSL is neither linked nor carried. The system's is opened when the first TlsContext is asked for
-// (open_openssl), and nobody else pays for it. Its own headers declare its functions; tls.cpp defines those
-// that are called, each as a jump into the opened library. None may be called before open_openssl() has
-// returned.
+// OpenSSL is neither linked nor carried. open_openssl() opens the system's library when the first TlsContext
+// is made; programs without TLS do not load it. OpenSSL's own headers declare its functions; tls.cpp defines
+// those that are called, each as a jump into the opened library. No OpenSSL function may be called before
+// open_openssl() has returned.
 #pragma once
 
 #include <array>
@@ -32,7 +33,7 @@ inline namespace job {
 inline constexpr const char* kOpensslFile = "libssl.so.3";
 
 // Opens the system's OpenSSL, once in a process; callable from any thread. Throws Error, which names the
-// package that has it, where there is none or it lacks a function. `file`: another one, for tests.
+// package to install, where there is no OpenSSL or it lacks a function. `file`: another library, for tests.
 void open_openssl(const char* file = kOpensslFile);
 
 // TlsContext holds what OpenSSL has to know of a user's TlsFiles.
@@ -41,9 +42,9 @@ class TlsContext {
     explicit TlsContext(TlsFiles files);
     ~TlsContext();
 
-    // Gives it as the files are now: certificates are renewed while a job runs. Where they have become
-    // unusable (one is being written), as they were. Throws Error, which names the file and a remedy, if they
-    // never were usable. Blocking, short.
+    // Returns the context for the files as they are now, since certificates are renewed while a job runs; for
+    // their last usable state if they have become unusable (a file is being written). Throws Error, which
+    // names the file and a remedy, if they never were usable. Blocking, short.
     boost::asio::ssl::context& current();
 
     const TlsFiles& files() const { return files_; }
@@ -58,51 +59,51 @@ class TlsContext {
     std::unique_ptr<boost::asio::ssl::context> context_;
 };
 
-// Says in a line why these files cannot be used, or TLS at all, and names a remedy; nothing if they can.
+// Says in a line why these files, or TLS at all, cannot be used, and names a remedy; nothing if they can.
 std::optional<std::string> complaint_about(const TlsFiles& files);
 
-// Has OpenSSL take a connection for that of `host`, a name or an address, only if the certificate is for that
-// one.
+// Makes OpenSSL accept the connection only if the certificate is for `host`, a name or an address.
 void expect_host(ssl_st* connection, const std::string& host);
 
-// TlsTrouble says why a connection over TLS came to nothing.
+// TlsTrouble says why a connection over TLS failed.
 struct TlsTrouble {
     std::string words;      // to stand behind the server's name, with a remedy where there is one
-    bool is_final = false;  // to try again is in vain
+    bool is_final = false;  // a repetition is in vain
 };
 
-// `verdict`: OpenSSL's on the server's certificate, X509_V_OK if that is not at fault.
+// Says why a handshake failed. `verdict` is OpenSSL's on the server's certificate, X509_V_OK if that is not
+// at fault.
 TlsTrouble handshake_trouble(const boost::system::error_code& error, long verdict, const TlsFiles& files);
 
-// Tells whether this is a word of TLS itself. One may come after the handshake, where the other side wants
-// another certificate; handshake_trouble says what it means.
+// Says whether the error is TLS's own, an alert for example. An alert may come after the handshake, where the
+// other side wants another certificate; handshake_trouble() says what it means.
 bool is_tls_word(const boost::system::error_code& error);
 
-// ByteStream is a connection of either kind, for one coroutine at a time.
+// ByteStream is a connection with or without TLS, for one coroutine at a time.
 class ByteStream {
   public:
-    // Makes one without TLS.
+    // Makes a stream without TLS.
     static std::unique_ptr<ByteStream> plain(boost::asio::ip::tcp::socket socket);
     virtual ~ByteStream() = default;
 
-    // Sends all of it.
+    // Sends all bytes.
     virtual boost::asio::awaitable<boost::system::error_code> write(std::string_view bytes) = 0;
-    // Waits for some bytes, at least one where there is no error.
+    // Waits for bytes and returns how many came, at least one where there is no error.
     virtual boost::asio::awaitable<std::size_t> read_some(boost::asio::mutable_buffer into,
                                                           boost::system::error_code& error) = 0;
 };
 
-// TlsStream is one over TLS. Its end is not agreed upon: nobody waits for a server's farewell.
+// TlsStream is a stream over TLS. No end is negotiated: a stream waits for no close_notify of the server.
 class TlsStream : public ByteStream {
   public:
-    // Makes it of a connection that has just been made to `host`; the context outlives it. Throws what
-    // current() throws.
+    // Makes a stream of a connection that has just been made to `host`; the context outlives the stream.
+    // Throws what current() throws.
     static std::unique_ptr<TlsStream> make(boost::asio::ip::tcp::socket socket, TlsContext& context,
                                            const std::string& host);
 
-    // Comes before everything else.
+    // Does the handshake, before any other call.
     virtual boost::asio::awaitable<boost::system::error_code> shake_hands() = 0;
-    // Says what an error of the handshake, or a word of TLS after it, means.
+    // Says what an error of the handshake, or an alert of TLS after it, means.
     virtual TlsTrouble trouble(const boost::system::error_code& error) = 0;
 };
 
