@@ -1,5 +1,5 @@
-// Alive keeps handlers that run after their owner's end from touching the owner. Handlers that keep the
-// object alive themselves (enable_shared_from_this) need no Alive; there is no third way.
+// Alive keeps handlers that run after their owner's end from touching the owner. Only handlers that keep the
+// object alive (enable_shared_from_this) need none.
 #pragma once
 
 #include <memory>

@@ -34,8 +34,8 @@ constexpr bool is_unambiguous(const Transition<State, Event, Action> (&rows)[kRo
     return true;
 }
 
-// Says whether each event has a row in each state, in the order of states and, within a state, of events.
-// row_of() requires such a table.
+// Says whether each event has a row in each state, in the order of states and then of events; row_of()
+// requires that.
 template <std::size_t kStates, std::size_t kEvents, typename State, typename Event, typename Action,
           std::size_t kRows>
 constexpr bool is_complete(const Transition<State, Event, Action> (&rows)[kRows]) {

@@ -5,8 +5,7 @@
 //     variant = index of the alternative + the alternative
 //
 // A number, an enumeration and a count are as wide as the format says: WideNumbers or PlainNumbers. A type
-// that is encoded otherwise has a BinaryForm. A reader takes no more memory than a small multiple of the
-// bytes it reads.
+// that is encoded otherwise has a BinaryForm. Reading takes no more memory than a few times the bytes.
 #pragma once
 
 #include <chrono>
@@ -26,9 +25,8 @@
 namespace ddprun {
 inline namespace base {
 
-// BinaryForm is specialised for a type T that is encoded as another type: `static auto out(const T&)` returns
-// the form that is sent. `static bool in(Form, T&)` converts it back; it returns false for a form that is
-// never sent.
+// BinaryForm is specialised for a type that is encoded as another one. `static auto out(const T&)` returns
+// that form; `static bool in(Form, T&)` reads it, and returns false for a form that is never sent.
 template <class T>
 struct BinaryForm {};
 
@@ -96,7 +94,7 @@ class BinaryWriter {
     std::string bytes_;
 };
 
-// BinaryReader reads values one after the other. Once bytes do not fit a value, failed() stays true.
+// BinaryReader fails for good at bytes that do not fit.
 template <class Numbers>
 class BinaryReader {
   public:
@@ -172,8 +170,7 @@ class BinaryReader {
         require(size <= rest_.size());
         return !failed_;
     }
-    // Returns the count of a list's items, 0 after a failure. Every item takes at least one number, which
-    // bounds the count.
+    // Returns the count of items. Every item has at least one number.
     std::size_t items() {
         std::size_t count = 0;
         (*this)(count);
@@ -185,8 +182,7 @@ class BinaryReader {
     bool failed_ = false;
 };
 
-// Reads one value that takes all the bytes. Returns false if they hold no such value; `value` is then
-// unspecified.
+// Reads one value that takes all the bytes; false if they are none, and `value` holds anything.
 template <class Numbers, class T>
 bool from_bytes(std::string_view bytes, T& value) {
     BinaryReader<Numbers> read(bytes);

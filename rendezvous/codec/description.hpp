@@ -1,6 +1,6 @@
-// Described is a struct with its members listed beside it by BOOST_DESCRIBE_STRUCT; DescribedEnum is an
-// enumeration with its names listed by BOOST_DESCRIBE_ENUM. Each is listed once. The codecs of wires and
-// files (json_codec.hpp, binary_codec.hpp) and operator== are made from the descriptions. Pure.
+// Described is a struct with its members listed beside it, each once, by BOOST_DESCRIBE_STRUCT; DescribedEnum
+// has its names listed by BOOST_DESCRIBE_ENUM. The codecs (json_codec.hpp, binary_codec.hpp) and operator==
+// are made from these lists. Pure.
 #pragma once
 
 #include <boost/describe.hpp>
@@ -26,9 +26,8 @@ concept Described = std::is_class_v<T> && boost::describe::has_describe_members<
 template <class T>
 concept DescribedEnum = std::is_enum_v<T> && boost::describe::has_describe_enumerators<T>::value;
 
-// Of names a member, so that its limit can be given beside the struct: how many bytes a text, or items a
-// list, may have. `constexpr std::size_t limit_of(Of<&Failure::host>) { return kMaxHostText; }` does so; the
-// default is the format's.
+// Of names a member, for the limit given beside the struct, in bytes of a text or items of a list: `constexpr
+// std::size_t limit_of(Of<&Failure::host>) { return kMaxHostText; }`. The default is the format's.
 template <auto Member>
 struct Of {};
 inline constexpr std::size_t kNoOwnLimit = std::numeric_limits<std::size_t>::max();
@@ -37,10 +36,9 @@ constexpr std::size_t limit_of(Of<Member>) {
     return kNoOwnLimit;
 }
 
-// NumberRange says which numbers a member may have, both ends included; in a list or an optional, each
-// number. Beside the struct, `constexpr NumberRange range_of(Of<&Failure::exit_code>) { return
-// kExitCodeRange; }` gives it. What must hold between members is checked by `bool is_sound(const T& whole)`,
-// also beside the struct.
+// NumberRange says which numbers a member may have (each one of a list), both ends included. The struct has
+// it beside it: `constexpr NumberRange range_of(Of<&Failure::exit_code>) { return kExitCodeRange; }`. What
+// must hold between members is said by `bool is_sound(const T& whole)`.
 struct NumberRange {
     std::int64_t least = std::numeric_limits<std::int64_t>::min();
     std::int64_t most = std::numeric_limits<std::int64_t>::max();
@@ -52,8 +50,8 @@ constexpr NumberRange range_of(Of<Member>) {
     return kNoOwnRange;
 }
 
-// Calls visit(D) for each member in the order of the description; D::name and D::pointer describe the member.
-// A struct with a member that its description lacks does not compile.
+// Calls visit(D) for each member, in the order of the description: D::name, D::pointer. A struct with a
+// member that its description lacks does not compile.
 template <Described T, class Visitor>
 constexpr void visit_members(Visitor&& visit) {
     using Members = boost::describe::describe_members<T, boost::describe::mod_public>;

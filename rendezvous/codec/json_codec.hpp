@@ -1,9 +1,9 @@
 // json_of() writes described structs as JSON, and from_json() reads them. Pure.
 //
-// JsonRules has the defaults of a format: a format is a struct derived from it that redefines what differs. A
-// text over its limit is cut when it is written, so that the result can be read. Reading refuses texts over
-// their limit, missing members, other types, numbers out of range (range_of) and structs that are not sound
-// (is_sound). Unknown members are ignored, and an empty optional is null.
+// JsonRules has the defaults of a format: a struct derived from it redefines what differs. A text over its
+// limit is cut when written, so that it can be read. Reading refuses longer texts, missing members, other
+// types, numbers out of range (range_of) and structs that are not sound (is_sound). Unknown members are
+// ignored; an empty optional is null.
 #pragma once
 
 #include <algorithm>
@@ -20,22 +20,22 @@
 namespace ddprun {
 inline namespace base {
 
-// Returns the text as an object. Returns nothing if the text is no object, is nested deeper than `max_depth`,
-// or is not valid UTF-8 (unless `any_bytes`).
+// Returns the text as an object; nothing if it is none, is nested deeper, or is not valid UTF-8 (unless
+// `any_bytes`).
 std::optional<boost::json::object> parse_json_object(std::string_view text, std::size_t max_depth,
                                                      bool any_bytes = false);
 
 // Cuts the text to the limit in bytes, but not in the middle of a UTF-8 character.
 std::string cut_text(const std::string& text, std::size_t limit);
 
-// json_of() returns the value as JSON; `limit` is the limit of the member that holds the value.
+// json_of() returns the value as JSON; `limit` is its member's.
 template <class Rules, std::size_t limit = kNoOwnLimit, class T>
 boost::json::value json_of(const T& value);
 template <class Rules, std::size_t limit = kNoOwnLimit, class T>
 bool from_json(const boost::json::value& from, T& value);
 
-// JsonRules are the defaults of a format. A format's `put(out, name, value)`, where it exists for a member's
-// type, writes the member into the object; its `take(in, name, value)` reads the member.
+// JsonRules are a format's defaults. Where a format has `put(out, name, value)` for a member's type, that
+// writes the member into the object; `take(in, name, value)` reads it.
 struct JsonRules {
     static constexpr std::size_t kMaxText = kNoOwnLimit;
     static constexpr std::size_t kMaxItemText = kNoOwnLimit;  // of a text in a list
@@ -73,7 +73,7 @@ inline constexpr bool kIsList = false;
 template <class T>
 inline constexpr bool kIsList<std::vector<T>> = true;
 
-// Says whether the signed numbers in the value are in the range; true for a value that holds none.
+// Says whether all signed numbers in the value are in the range.
 template <class T>
 bool is_within(const T& value, const NumberRange& range) {
     if constexpr (std::signed_integral<T>) {
@@ -93,7 +93,7 @@ constexpr NumberRange own_or_default(const NumberRange& own) {
     return own == kNoOwnRange ? Rules::kNumbers : own;
 }
 
-// Reads all members. Returns false if one of them is missing or wrong; `whole` is then unspecified.
+// Reads all members; false if one is missing or wrong, and `whole` holds anything.
 template <class Rules, Described T>
 bool take_members(const boost::json::object& in, T& whole) {
     bool good = true;

@@ -1,5 +1,5 @@
-// SealedLink is the one connection over which an agent's door and node 0 exchange, as frames, what many
-// clients of the store say and hear.
+// SealedLink is the one connection on which an agent's door and node 0 say, as frames, what many clients of
+// the store say and hear.
 //
 //   frame  = u8 kind | u32 channel | u32 count, little endian [| that many bytes: of a `data`]
 //
@@ -9,9 +9,9 @@
 //   close    the client is gone, or the store has ended the conversation; the sender's last frame of the
 //   channel
 //
-// Each side takes all bytes for which it gave credit, so neither leaves the connection unread, and a client
-// that takes nothing holds up no other client. A frame of a channel that is closed here already is ignored:
-// the other side did not know that yet. The frames are pure.
+// Each side takes all that the other one had credit for, so neither ever leaves the connection unread, and a
+// client that takes nothing holds up no other. A frame of a channel that has been closed here is ignored: the
+// other side did not know that yet. The frames are pure.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -36,10 +36,10 @@ enum class DoorFrameKind : std::uint8_t { open = 0, data = 1, credit = 2, close 
 
 // kDoorWindow: bytes that one side may send on a channel before the other side has acknowledged them.
 inline constexpr std::size_t kDoorWindow = std::size_t{256} << 10;
-// kDoorCreditStep: the number of taken bytes on a channel from which their credit is given back.
+// kDoorCreditStep: the taken bytes from which credit for them is given back.
 inline constexpr std::size_t kDoorCreditStep = kDoorWindow / 2;
-// kMaxDoorData: the most bytes of one `data` frame. Longer data is cut into several frames, so that other
-// channels' bytes come in between.
+// kMaxDoorData: bytes of one `data` at most; longer ones are cut, so that other channels' bytes come in
+// between.
 inline constexpr std::size_t kMaxDoorData = std::size_t{64} << 10;
 
 struct DoorFrame {
@@ -53,19 +53,19 @@ struct DoorFrame {
 void put_door_frame(std::string& out, DoorFrameKind kind, std::uint32_t channel, std::uint32_t count = 0);
 void put_door_data(std::string& out, std::uint32_t channel, std::string_view data);
 
-// DoorFrames splits the unsealed bytes into frames, however the bytes were cut.
+// DoorFrames splits unsealed bytes into frames, however they were cut.
 class DoorFrames {
   public:
     enum class Status { ready, incomplete, malformed };
 
-    // Appends these bytes to those before, and calls `take_frame` with each whole frame until it returns
-    // false. Returns false then, or if a frame is malformed.
+    // Calls `take_frame` for each whole frame in these bytes, behind those before. Returns false if
+    // `take_frame` did, or if a frame is malformed.
     bool take(std::string_view bytes, const std::function<bool(const DoorFrame&)>& take_frame);
-    // Appends these bytes to those before. next() reads them in place, so they must stay valid until the next
+    // Takes bytes that come behind those before. next() reads them in place: they are valid until the next
     // call of feed().
     void feed(std::string_view bytes);
-    // Reads the next frame; its data is valid until the next call of feed(). After `incomplete` feed() must
-    // follow; after `malformed` every call returns `malformed`.
+    // Reads a frame; its data is valid until the next call of feed(). After `incomplete` feed() must follow;
+    // `malformed` stays.
     Status next(DoorFrame& frame);
 
   private:
@@ -79,26 +79,26 @@ struct SealedLinkEvents {
     std::function<bool(std::string_view plain)> on_text;
     // on_room tells that there is room again, after has_room() had returned false.
     std::function<void()> on_room;
-    // on_over tells that the connection is over; the last call, and none follows close(). `why`: what the
-    // other side has done wrong; empty: the other side is gone.
+    // on_over tells that the connection is over; the last call, and none after close(). `why`: what the other
+    // side has done; empty: it is gone.
     std::function<void(std::string_view why)> on_over;
 };
 
-// SealedLink is a connection between two ends that have proven the job's key. Each side sends in batches: all
-// that was appended in one turn of the executor goes out together, in few records and system calls.
+// SealedLink is a connection between two ends that have proven the job's key. What was put into it in one
+// turn of the executor goes out together, as few records and system calls.
 //
-// Owned by its maker, shared with its pending waits; used on its executor's one thread. The owner bounds what
-// waits to be sent by has_room(); answers that the other side does not read end the link.
+// Owned by its maker, shared with what it waits for; used on its executor's one thread. What waits to be sent
+// is bounded by its owner, by has_room(); answers that are not read end the link.
 class SealedLink : public std::enable_shared_from_this<SealedLink> {
   public:
-    // kHighWater: bytes waiting to be sent from which has_room() returns false.
+    // kHighWater: bytes that wait to be sent; with as many there is no room.
     static constexpr std::size_t kHighWater = std::size_t{1} << 20;
-    // kMostWaiting: bytes waiting for a socket that takes none at which the link ends. Answers to frames are
-    // appended even without room.
+    // kMostWaiting: bytes at which the link ends while its socket takes none. Answers to frames are given
+    // without room, too.
     static constexpr std::size_t kMostWaiting = 4 * kHighWater;
-    // kSilence: the time within which a machine that vanished is noticed, even when nothing is said.
+    // kSilence: the time in which a machine that is gone is noticed, even when nothing is said.
     static constexpr std::chrono::seconds kSilence{15};
-    // kStuckTimeout: the link ends if its other end takes none of the waiting bytes for this long.
+    // kStuckTimeout: the link ends if its other end takes nothing of what waits for this long.
     static constexpr std::chrono::seconds kStuckTimeout{60};
 
     // SealedLink takes over the socket. `heard` is what the other side has sent in records that were opened

@@ -1,7 +1,8 @@
-// EtcdClient sends requests to etcd's JSON gateway over HTTP or HTTPS, one connection for each request.
+// EtcdClient asks etcd's JSON gateway over HTTP or HTTPS, one connection for each request.
 //
 // The endpoint that answered last is asked first, then the others in their order. Used by coroutines on one
-// executor; every wait is bounded. No failure of the world is thrown: an EtcdAnswer says what went wrong.
+// executor; every wait is bounded. EtcdClient throws nothing of the world's: an EtcdAnswer says what went
+// wrong.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -25,8 +26,8 @@ class TlsContext;
 struct EtcdAnswer {
     enum class Kind {
         good,  // `text` is the body
-        // refused: every endpoint refuses, and a repetition is in vain; `text` is one line with the
-        // endpoints' own words.
+        // refused: every endpoint refuses, and will go on to do so; `text` says it in a line, with their own
+        // words.
         refused,
         failed,  // failed this time; `text` as above
     };
@@ -53,8 +54,8 @@ class EtcdClient {
     // Asks the endpoints for an answer; none is waited for after the deadline.
     boost::asio::awaitable<EtcdAnswer> ask(EtcdRequest request, TimePoint deadline);
 
-    // Waits on a watch of the endpoint that answered last. Returns a good answer when the watch has news, or
-    // says nothing until the deadline or for kWatchTimeout; another one when the watch ends.
+    // Returns a good answer when the watch of the endpoint that answered last has news, or is silent until
+    // the deadline or for kWatchTimeout; another one when the watch ends.
     boost::asio::awaitable<EtcdAnswer> watch(EtcdRequest request, TimePoint deadline);
 
     // Returns the address of this machine that the last connection was made from; empty before the first.
@@ -81,8 +82,8 @@ class EtcdClient {
 // newest recorded round.
 //
 // The round's key outlives the host's by far, so that a member of that round can lead the job from there. The
-// agent that writes the round's key binds it to a lease of its own. If an agent finds the key still bound to
-// its lease, no other agent has led the job since.
+// agent that writes the round's key binds it to a lease of its own: as long as the key is bound to that
+// lease, no other agent has led the job since.
 //
 // Used by the coroutine of the one EtcdElection that owns it. Every wait is bounded. A function that returns
 // nothing has failed, and cause() says why.
@@ -90,7 +91,7 @@ class EtcdRegister {
   public:
     using TimePoint = EtcdClient::TimePoint;
 
-    // kRoundTtls: how many times as long as the host's key the round's key lives when its lease is not kept.
+    // kRoundTtls: how many times as long as the host's key the round's is there when no agent keeps it.
     static constexpr int kRoundTtls = 3;
     static constexpr std::chrono::seconds kDropTimeout{2};
 
@@ -104,20 +105,19 @@ class EtcdRegister {
     EtcdRegister(const EtcdOptions& etcd, const std::string& run_id, std::chrono::milliseconds ttl);
 
     boost::asio::awaitable<std::optional<View>> look(TimePoint deadline);
-    // Returns when the host's key (`of_host`) or the round's may have changed since `view`; false if the
-    // watch failed (EtcdClient::watch).
+    // Returns when one of the keys may have changed since `view`; see EtcdClient::watch.
     boost::asio::awaitable<bool> await_change(const View& view, bool of_host, TimePoint deadline);
 
-    // Takes the host's key for this agent, and the key of the recorded round if there is one. Returns false,
-    // and writes nothing, if a key has changed since `view`.
+    // Takes the host's key, and that of the round if one was recorded, for this agent; false if a key has
+    // changed since `view`.
     boost::asio::awaitable<std::optional<bool>> take(const View& view, std::string host, TimePoint deadline);
     // Writes the host's key anew; false if it is this agent's no longer.
     boost::asio::awaitable<std::optional<bool>> write_host(std::string host, TimePoint deadline);
-    // Records the round if this agent hosts, and no other agent has recorded anything since; else returns
-    // false. `anew`: no round is recorded now.
+    // Records it if this agent hosts, and no other has recorded anything since; else false. `anew`: nothing
+    // is recorded.
     boost::asio::awaitable<std::optional<bool>> record(const RoundRecord& record, bool anew,
                                                        TimePoint deadline);
-    // Keeps the leases alive; false if the host's lease, and with it the key, is gone.
+    // Keeps the leases, and tells whether the host's key is this agent's still.
     boost::asio::awaitable<std::optional<bool>> keep(TimePoint deadline);
     // drop_host() and drop_round() end the leases, and the keys with them.
     boost::asio::awaitable<void> drop_host(TimePoint deadline);
@@ -134,7 +134,7 @@ class EtcdRegister {
     std::chrono::milliseconds keep_period() const;
     const std::string& host_key() const { return host_key_; }
     const std::string& cause() const { return cause_; }
-    // Says whether every endpoint refuses, so that a repetition is in vain.
+    // Says whether every endpoint refuses, and will go on to do so.
     bool is_refused() const { return is_refused_; }
 
   private:

@@ -1,15 +1,15 @@
 // EtcdElection lets the agents of a job find out by etcd which of them hosts its coordinator.
 //
 // The agents race for one key, which is bound to a lease of the winner. The winner publishes where it hosts,
-// as the key's value, and keeps the lease; the others read the value. Where the key goes before they have
-// reached the host, they race again. After a host's lease has run out (etcd was away, or the process stood
-// still), the host writes its key anew; if another agent was first, on_host tells it of that agent.
+// as the key's value, and keeps the lease; the others read it there. Where the key goes before they have
+// reached the host, they race again. A host that has lost its lease (etcd was away, or the process stood
+// still) writes its key anew; if another agent was first, on_host tells of that one.
 //
-// Where rounds are recorded (quorum.hpp), the members of the last round claim the key when its host is lost:
-// at once if the host is known to be dead, else when its lease is over. All other agents leave the key to
-// them, as long as there is a record. The table says what each event leads to.
+// Where rounds are recorded (quorum.hpp), the members of the last one claim the key when its host is lost: at
+// once where that is known to be dead, else when its lease is over. All other agents leave the key to them,
+// as long as there is a record. What each event means stands in the table.
 //
-// Created, driven and destroyed on the thread of `executor`. Events come from there, and never from inside a
+// Created, driven and destroyed on the thread of `executor`; events come from there and never from inside a
 // call of the election's own functions. Every wait on etcd is bounded.
 #pragma once
 
@@ -160,21 +160,21 @@ inline constexpr int kElectionStates = static_cast<int>(ElectionState::withdrawn
 inline constexpr int kElectionEvents = static_cast<int>(ElectionEvent::too_late) + 1;
 
 struct ElectionEvents {
-    // on_elected: this agent is to host, at the port of the options and at `here`, the address by which the
-    // others reach this machine: the one that its last connection to etcd came from, or a loopback address
-    // only if etcd's endpoint is one. Call publish() once it hosts.
+    // on_elected: this agent is to host, at the port of the options and at `here`, where the others reach
+    // this machine. The address is the one that its last connection to etcd came from; loopback's only where
+    // etcd was asked for by one. publish() when it does.
     std::function<void(const Endpoint& here)> on_elected;
-    // on_claimed: this agent is to host, and leads the job from the round that claim() was told of. Call
-    // publish() once it hosts.
+    // on_claimed: this agent is to host, and to lead the job from the round that claim() was told of.
+    // publish() when it does.
     std::function<void()> on_claimed;
     // on_host: another agent hosts at `host`; told once until that changes, or campaign() or claim() is
     // called again.
     std::function<void(const Endpoint& host)> on_host;
-    // on_trouble: an attempt failed for this cause, one line with the words of the side that answered; the
-    // next attempt follows by itself.
+    // on_trouble: an attempt failed for this cause, a line with the words of whatever answered; the next
+    // follows by itself.
     std::function<void(const std::string& cause)> on_trouble;
-    // on_failed: this agent finds no host, for the reason in a whole sentence; no attempt follows until
-    // campaign() or claim() is called again.
+    // on_failed: this agent finds no host; nothing more is tried until campaign() or claim() is called again.
+    // A whole sentence.
     std::function<void(const std::string& why)> on_failed;
     // on_record tells what has come of record().
     std::function<void(const RecordNews&)> on_record;
@@ -198,7 +198,7 @@ class EtcdElection {
     static constexpr int kFreeLooks = 8;
     static constexpr std::chrono::milliseconds kLongestPause{1'000};
 
-    // Makes an election for one owner. No event is reported once the owner has destroyed the pointer.
+    // Makes an election for one owner; nothing is reported once the owner has let it go.
     static std::shared_ptr<EtcdElection> make(const boost::asio::any_io_executor& executor,
                                               ElectionOptions options, ElectionEvents events);
     virtual ~EtcdElection() = default;
@@ -206,8 +206,8 @@ class EtcdElection {
     // Finds the host, or becomes it; fails at the deadline. Called again after the host was lost.
     virtual void campaign(TimePoint deadline) = 0;
 
-    // Finds the next host after one was lost, or becomes it; fails at the deadline. `dead`: group ranks of
-    // members in `last` that are known to be dead.
+    // Finds the next host, or becomes it, after the host was lost; fails at the deadline. `dead`: members of
+    // `last` that are known to be.
     virtual void claim(const MemberList& last, const std::vector<int>& dead, TimePoint deadline) = 0;
 
     // Tells what the elected agent wants recorded from now on; nothing: no record of the job is to be left.
@@ -222,9 +222,9 @@ class EtcdElection {
     // Tells that this agent does not host after all: another one may.
     virtual void release() = 0;
 
-    // Ends the keys and their leases, since the job is over; the round's stay if record() was called with
-    // one. `done` is called when they are ended, or after EtcdRegister::kDropTimeout, since a lease that is
-    // not kept ends by itself. May be called again, with another `done`.
+    // Ends the keys and their leases, but the round's where record() was told of one. `done` is called when
+    // they are ended, or after EtcdRegister::kDropTimeout, since a lease that is not kept ends by itself. May
+    // be called again, to be told of the end.
     virtual void withdraw(std::function<void()> done) = 0;
 };
 

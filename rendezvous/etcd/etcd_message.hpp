@@ -1,9 +1,9 @@
-// EtcdRequest is a request to etcd's JSON gateway (version 3 of its interface, /v3/…). The functions here
-// make the requests, read the answers, and say what a job's keys hold. Pure.
+// EtcdRequest is a request to etcd's JSON gateway (version 3 of its interface, /v3/…). The functions make
+// them, read the answers, and say what a job's keys there hold. Pure.
 //
-// In etcd's JSON, numbers of 64 bits are texts, keys and values are base64, and a member that is zero, empty
-// or false is left out. The functions that read return nothing for a text that does not have the form of the
-// answer.
+// Numbers of 64 bits are texts in that JSON, keys and values are base64, and a member that is zero, empty or
+// false is left out. Where a text does not have the form of an answer, the functions that read return
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,7 @@ EtcdRequest keep_lease(LeaseId lease);
 EtcdRequest revoke_lease(LeaseId lease);
 EtcdRequest read_key(const std::string& key);
 
-// KeyTest is a condition on a key: the lease that it is bound to, or the revision of its last change (0:
-// there is no such key).
+// KeyTest is a condition on a key: its lease, or the revision of its last change (0: there is no such key).
 struct KeyTest {
     enum class Kind { lease, change };
     Kind kind = Kind::change;

@@ -1,10 +1,9 @@
-// TlsContext and TlsStream are TLS to etcd: the user's files, and the connections made with them. TlsTrouble
-// says why a connection failed.
+// TlsContext and TlsStream are TLS to etcd: the user's files, and the connections made by them.
 //
-// OpenSSL is neither linked nor carried. open_openssl() opens the system's library when the first TlsContext
-// is made; programs without TLS do not load it. OpenSSL's own headers declare its functions; tls.cpp defines
-// those that are called, each as a jump into the opened library. No OpenSSL function may be called before
-// open_openssl() has returned.
+// OpenSSL is neither linked nor carried: open_openssl() opens the system's when the first TlsContext is made,
+// and no other program pays for it. OpenSSL's headers declare the functions; tls.cpp defines those that are
+// called, each as a jump into the opened library. No function of OpenSSL may be called before open_openssl()
+// has returned.
 #pragma once
 
 #include <array>
@@ -33,7 +32,7 @@ inline namespace job {
 inline constexpr const char* kOpensslFile = "libssl.so.3";
 
 // Opens the system's OpenSSL, once in a process; callable from any thread. Throws Error, which names the
-// package to install, where there is no OpenSSL or it lacks a function. `file`: another library, for tests.
+// package that has it, where there is none or it lacks a function. `file`: another one, for tests.
 void open_openssl(const char* file = kOpensslFile);
 
 // TlsContext holds what OpenSSL has to know of a user's TlsFiles.
@@ -42,9 +41,9 @@ class TlsContext {
     explicit TlsContext(TlsFiles files);
     ~TlsContext();
 
-    // Returns the context for the files as they are now, since certificates are renewed while a job runs; for
-    // their last usable state if they have become unusable (a file is being written). Throws Error, which
-    // names the file and a remedy, if they never were usable. Blocking, short.
+    // Returns the context for the files as they are now: certificates are renewed while a job runs. While
+    // they are unusable (one is being written), the context stays as it was. Throws Error, which names the
+    // file and a remedy, if they never were usable. Blocking, short.
     boost::asio::ssl::context& current();
 
     const TlsFiles& files() const { return files_; }
@@ -75,8 +74,8 @@ struct TlsTrouble {
 // at fault.
 TlsTrouble handshake_trouble(const boost::system::error_code& error, long verdict, const TlsFiles& files);
 
-// Says whether the error is TLS's own, an alert for example. An alert may come after the handshake, where the
-// other side wants another certificate; handshake_trouble() says what it means.
+// Says whether the error is TLS's own. An error of TLS may also come after the handshake, where the other
+// side wants another certificate; handshake_trouble says what it means.
 bool is_tls_word(const boost::system::error_code& error);
 
 // ByteStream is a connection with or without TLS, for one coroutine at a time.

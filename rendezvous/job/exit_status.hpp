@@ -12,8 +12,8 @@
 namespace ddprun {
 inline namespace job {
 
-// kExitUsage and the constants below are the exit codes that ddprun and ddpctl have of their own. A job
-// otherwise ends with the code of the worker that failed first. A new code needs a constant, its line in
+// kExitUsage and those below are the exit codes that ddprun and ddpctl have of their own; a job otherwise
+// ends with the code of the worker that failed first. Adding one: a constant, its line in
 // apps/ddprun/manual/failures.md, and its row in exit_code_test.cpp, which compares the two.
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitUnavailable = 69;  // rendezvous impossible or timed out, or a node lost
@@ -26,8 +26,8 @@ inline constexpr int kExitNotExecutable = 126;
 inline constexpr int kExitNotFound = 127;
 inline constexpr int kExitSignalBase = 128;
 
-// Returns the exit code of a failed job: `code`, or kExitInternal if a parent would read `code` as 0 or as
-// another number.
+// Returns the code of something that failed; kExitInternal for a code that a parent would read as another, or
+// as 0.
 constexpr int failed_code(int code) { return code >= 1 && code <= 255 ? code : kExitInternal; }
 
 // Exited: the process called exit with this code, 0..255.
@@ -43,14 +43,14 @@ struct Signaled {
 
 using ExitStatus = std::variant<Exited, Signaled>;
 
-// Decodes the wait status of an ended process. The status of a stopped or continued process is a bug of the
-// caller (check()).
+// Decodes the wait status of an ended process; that of a stopped or continued one is a bug of the caller
+// (check()).
 ExitStatus decode_wait_status(int wait_status);
 
 // Says whether the exit code is 0.
 bool succeeded(const ExitStatus& status);
 
-// Returns the number that a shell would show: the exit code, or 128 + the signal's number.
+// Returns the code that a shell would show: the exit code, or 128 + the signal's number.
 int shell_code(const ExitStatus& status);
 
 // Returns "exit code 7", "signal 9 (SIGKILL)", "signal 11 (SIGSEGV, core dumped)".

@@ -46,8 +46,8 @@ struct Failure {
     std::string traceback;                // … and where it was then
     std::string hint;                     // what is known beyond that, for example of the kernel's OOM killer
     std::vector<std::string> last_lines;  // of its stderr, at most kMaxLastLines
-    // witness: the rank of another worker that failed because of this one, else -1; see first_failure.hpp.
-    // The members from exit_code to hint, and last_lines, are then the witness's.
+    // witness: the rank of a worker that failed because of this one, else -1; see first_failure.hpp. All from
+    // exit_code to hint, and last_lines, are then the witness's.
     int witness = -1;
     std::string accusation;  // "does not answer"; empty without one
     std::string testimony;   // the witness's own words; empty without one
@@ -73,7 +73,7 @@ inline int exit_code_of(const Failure& failure) {
                                                                : kExitInternal;
 }
 
-// Says whether the failure agrees with itself: no failure has exit code 0.
+// Says whether the failure agrees with itself: none has exit code 0.
 inline bool is_sound(const Failure& failure) {
     switch (failure.kind) {
         case Failure::Kind::resized: return true;
@@ -132,15 +132,14 @@ constexpr NumberRange range_of(Of<&RankEnd::exit_code>) { return kExitCodeRange;
 constexpr NumberRange range_of(Of<&RankEnd::signal>) { return kSignalRange; }
 constexpr NumberRange range_of(Of<&RankEnd::wall_ms>) { return kMillisecondRange; }
 
-// Says whether the end agrees with itself: a rank that succeeded has ended with 0, and a rank that failed has
-// not.
+// Says whether the end agrees with itself: `succeeded` with code 0, `failed` with another.
 inline bool is_sound(const RankEnd& end) {
     if (end.manner == RankEnd::Manner::succeeded) return end.exit_code == 0;
     return end.manner != RankEnd::Manner::failed || end.exit_code != 0;
 }
 
-// RankRange is a run of neighbouring ranks, both ends included, so that many ranks fit a message and a line.
-// Plain values, pure functions.
+// RankRange is neighbouring ranks, both ends included, so that many fit a message and a line. Plain values,
+// pure functions.
 struct RankRange {
     int first = 0;
     int last = 0;

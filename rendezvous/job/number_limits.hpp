@@ -1,4 +1,4 @@
-// kMaxNodes and the other limits say which numbers a job can have; the messages of its agents are checked
+// kMaxNodes and the others say which numbers a job can have; what its agents say to each other is held
 // against them (range_of in description.hpp). Pure.
 #pragma once
 
@@ -29,7 +29,7 @@ inline constexpr NumberRange kMillisecondRange{0, 253'402'300'799'999};
 inline constexpr NumberRange kSecondRange{0, kMillisecondRange.most / 1000};
 
 // Says whether agents pass the signal on to workers, or end them by it. Signals that cannot be caught, and
-// those that stop or continue a process, concern only a user and one process.
+// those that stop or continue a process, are between a user and one process.
 constexpr bool may_be_passed_on(int signal) {
     switch (signal) {
         case SIGKILL:

@@ -1,5 +1,4 @@
-// LocalAddress is an address of this machine, Network a range of addresses, and ListenPlan the addresses at
-// which node 0 listens.
+// LocalAddress is an address of this machine, Network a range of addresses, ListenPlan where node 0 listens.
 #pragma once
 
 #include <sys/socket.h>
@@ -16,15 +15,14 @@
 namespace ddprun {
 inline namespace base {
 
-// Network is a range of addresses as CIDR writes it: an address and the number of its leading bits that
-// count. Pure.
+// Network is an address and the number of its leading bits that count, as CIDR writes it. Pure.
 struct Network {
     bool is_v6 = false;
     std::array<std::uint8_t, 16> address{};  // an IPv4 network uses the first four
     int prefix = 0;
 
-    // Says whether the numeric address is in the network; false for an address of the other family and for
-    // any other text.
+    // Says whether the address is in the network; false for the other family and for what is no numeric
+    // address.
     bool contains(std::string_view text) const;
 };
 
@@ -49,27 +47,25 @@ std::string numeric_host(const sockaddr* address);
 // Throws system_error. Blocking; any thread.
 std::vector<LocalAddress> local_addresses();
 
-// kMaxAddressesNamed: how many addresses addresses_text() names at most, as in `10.0.0.1 (eth0), fd00::1
-// (eth0)`. Loopback addresses are left out.
+// kMaxAddressesNamed: how many addresses addresses_text() names, loopback's left out: `10.0.0.1 (eth0),
+// fd00::1 (eth0)`.
 inline constexpr std::size_t kMaxAddressesNamed = 8;
 std::string addresses_text(const std::vector<LocalAddress>& addresses);
 
 // Says whether the text is an address in 127.0.0.0/8 or ::1; false for what is no numeric address.
 bool is_loopback_address(const std::string& address);
 
-// ListenPlan says where node 0 listens for its job; the plan is made before anything is started. Pure.
+// ListenPlan says where node 0 listens for its job; decided before anything is started. Pure.
 //
-//   --listen any      on all addresses, whatever --master-addr is (an address may be translated on the way
-//   here) otherwise         on loopback, and on those addresses of this machine that --master-addr stands for
+//   auto              on loopback, and on those addresses of this machine that --master-addr stands for
 //   several nodes     on all addresses, if --master-addr cannot be resolved here, or is a name that stands
 //   here for
-//                     loopback addresses only (127.0.1.1 in many an /etc/hosts): other nodes resolve it
-//                     otherwise
+//                     loopback only (127.0.1.1 in many an /etc/hosts): other nodes resolve it otherwise
+//   --listen any      on all addresses, whatever --master-addr is (which may be translated on the way here)
 struct ListenPlan {
     bool any = false;
     std::vector<std::string> addresses;  // numeric, besides loopback's; empty with `any`
-    // name_stays_here: --master-addr leads other nodes to this machine, but this machine's own programs to
-    // loopback.
+    // name_stays_here: --master-addr leads other nodes here, but this machine's own programs to loopback.
     bool name_stays_here = false;
 };
 
@@ -83,8 +79,8 @@ struct ListenRequest {
     std::vector<LocalAddress> own;  // of this machine
 };
 
-// Says whether the address stands for all addresses of a machine where something listens: 0.0.0.0, ::, *. No
-// peer can connect to such an address.
+// Says whether the address stands for all addresses of a listening machine: 0.0.0.0, ::, *. No peer can
+// connect to it.
 bool is_wildcard(const std::string& address);
 
 // Says whether other machines reach a listener of this plan.
@@ -93,8 +89,8 @@ bool leads_out(const ListenPlan& plan);
 // Says whether one of the addresses leads to this machine; `own` are its addresses.
 bool has_own_address(const std::vector<std::string>& addresses, const std::vector<LocalAddress>& own);
 
-// Returns the plan, or one line that says why --master-addr cannot be node 0's. A name that cannot be
-// resolved here is no obstacle for several nodes: the other nodes may know it.
+// Returns the plan, or one line that says why --master-addr cannot be node 0's. For several nodes an unknown
+// name is no obstacle: the other nodes may know it.
 std::variant<ListenPlan, std::string> plan_listening(const ListenRequest& request);
 
 }  // namespace base

@@ -1,8 +1,8 @@
-// PortRange is the range of ports (--port-range) for listeners without a port number from the user, where a
-// firewall leaves only those ports open. Pure, but for take_port's system calls.
+// PortRange is the ports for listeners to which the user gave none (--port-range), where a firewall leaves
+// only those open. Pure, but for take_port's system calls.
 //
-// All listeners on a machine share the range: each process begins its search at another port, and goes on to
-// the next port where one is taken.
+// All listeners on a machine share the range: each process begins at another port, and tries the next one
+// where one is taken.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,8 @@ std::vector<std::uint16_t> ports_to_try(const PortRange& range, const std::optio
                                         std::uint64_t seed);
 
 // Calls `listen_at` for one port after the other until it returns 0, or an errno other than EADDRINUSE, which
-// is thrown. Throws Errc::address_in_use where no port is left; the message names the range and the process
-// that holds a port of it.
+// is thrown. Throws Errc::address_in_use, with the range and the holder of a port of it, where no port is
+// left.
 void take_port(const PortRange& range, const std::optional<PortRange>& spared, const std::string& address,
                const std::function<int(std::uint16_t port)>& listen_at);
 

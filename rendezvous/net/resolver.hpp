@@ -1,8 +1,8 @@
-// resolve_host() and async_resolve_host() ask this machine's resolver for the addresses of a host's name.
+// resolve_host() and async_resolve_host() ask this machine's resolver for a host's addresses.
 //
-// If a name server does not answer, the system's resolver waits for long, several times over, and nothing
-// ends that call. Each question therefore has a thread of its own, which is abandoned once its answer is no
-// longer wanted. The thread delays neither a caller nor the end of the program.
+// A name server that does not answer takes the system's resolver long, several times over, and nothing ends
+// that call. Each question therefore has a thread of its own, which is abandoned once its answer is no longer
+// wanted. The thread delays neither a caller nor the end of the program.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -33,8 +33,7 @@ Resolved resolve_host(const std::string& host, std::chrono::milliseconds timeout
 // Resolves a name without blocking and without a timeout of its own. May be cancelled at any time.
 boost::asio::awaitable<Resolved> async_resolve_host(std::string host);
 
-// LateName waits until the resolver knows a name: a pod's name, for example, is known only a while after the
-// pod runs.
+// LateName waits until the resolver knows a name, as a pod's only a while after the pod runs.
 //
 // Owned by an agent, on the thread of `executor`; nothing blocks. No event tells when a server learns a name,
 // so LateName polls.

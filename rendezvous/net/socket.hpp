@@ -1,9 +1,8 @@
-// listen_tcp(), connect_tcp() and the other functions make TCP sockets as ddprun needs them: close-on-exec
-// from their creation, without delay, every wait bounded.
+// listen_tcp(), connect_tcp() and the others make TCP sockets as ddprun needs them: close-on-exec from their
+// creation, no delay, every wait bounded.
 //
 // Asio neither sets close-on-exec nor offers it at creation, and a worker forked in between would inherit the
-// descriptor. The sockets are therefore made here and then handed to Asio. Any thread may call these
-// functions.
+// descriptor; therefore sockets are made here and then handed to Asio. Any thread.
 #pragma once
 
 #include <sys/epoll.h>
@@ -61,8 +60,8 @@ std::vector<boost::asio::ip::tcp::acceptor> listen_tcp(const boost::asio::any_io
 std::vector<boost::asio::ip::tcp::acceptor> adopt_listeners(const boost::asio::any_io_executor& executor,
                                                             std::vector<OwnedDescriptor> sockets);
 
-// Makes the kernel probe an idle connection, first after `idle_s` seconds and then every `interval_s`;
-// `probes` probes without an answer end the connection. Best effort.
+// Makes the kernel probe an idle connection, after `idle_s` seconds and then every `interval_s`; `probes`
+// without an answer end it. Best effort.
 void keep_alive(int fd, int idle_s, int interval_s, int probes);
 
 // Ends a connection with a silent peer after `timeout`: cut off, frozen or gone, whether data is under way or
@@ -87,16 +86,15 @@ int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout);
 boost::asio::awaitable<boost::asio::ip::tcp::socket> async_connect_tcp(Endpoint endpoint,
                                                                        std::chrono::milliseconds timeout);
 
-// Says whether the machine at the endpoint refuses the connection: nothing listens there, or no longer does
-// within `timeout`.
+// Says whether a machine answers there that nothing listens, or no longer does within `timeout`.
 boost::asio::awaitable<bool> is_refused(Endpoint endpoint, std::chrono::milliseconds timeout);
 
 // ReadySet tells which of many sockets are ready, in batches.
 //
-// A ReadySet is an epoll set of its own, nested in the executor's. Asio tells that a socket is ready; take()
-// then says which, for all sockets in one system call. A busy server thus reads each socket exactly once per
-// request, and can answer a batch together, where Asio's own reads would first try in vain. Level-triggered:
-// a socket that stays ready is reported again. Owned by one object and used on its thread.
+// A ReadySet is an epoll set, nested in the executor's: Asio tells that a socket is ready, and take() says
+// which, for all sockets in one system call. A busy server thus reads each socket once per request, and can
+// answer a batch together, where Asio's own reads would first try in vain. Level-triggered: what is left
+// undone is reported again. Owned by one object and used on its thread.
 class ReadySet {
   public:
     explicit ReadySet(const boost::asio::any_io_executor& executor);

@@ -1,5 +1,5 @@
-// find_port_owner() finds the process that listens on a port (for messages); ConnectionOwners find the user
-// of a connection's other end (to decide which callers may come in).
+// find_port_owner() finds the process that listens on a port (for messages), ConnectionOwners the user at a
+// connection's other end (to decide which callers may come in).
 #pragma once
 
 #include <sys/types.h>
@@ -25,8 +25,8 @@ struct PortOwner {
 
 inline constexpr std::size_t kMaxCommandText = 200;
 
-// Returns the arguments (each with a NUL behind it, as in /proc), joined by blanks and cut at
-// kMaxCommandText. Any user may have written them: characters other than printable ASCII become '?'. Pure.
+// Returns the arguments, each with its end as /proc has them, joined by blanks and cut at kMaxCommandText.
+// Any user may have written them: what is no printable ASCII becomes '?'. Pure.
 std::string shown_command(std::string_view arguments);
 
 // Finds the inodes of sockets that listen on `port` in the text of /proc/net/tcp or /proc/net/tcp6. Pure.
@@ -36,9 +36,9 @@ std::vector<std::uint64_t> listening_inodes(std::string_view proc_net_tcp, std::
 // milliseconds.
 std::optional<PortOwner> find_port_owner(std::uint16_t port);
 
-// ConnectionOwner is the user of the process that has the other end of a TCP connection, if that end is on
-// this machine: loopback does not keep other users away. The kernel tells any process (NETLINK_SOCK_DIAG,
-// some 8 µs a question), if it has the module for it.
+// ConnectionOwner is the user at the other end of a TCP connection, if that is on this machine: loopback does
+// not keep other users away. The kernel tells any process (NETLINK_SOCK_DIAG, some 8 µs a question), if it
+// has the module for it.
 struct ConnectionOwner {
     enum class Kind {
         user,       // a process of `uid` on this machine, in our network namespace
@@ -49,17 +49,16 @@ struct ConnectionOwner {
     Kind kind = Kind::untold;
     uid_t uid = 0;
 
-    // Says whether another user than `own` has the other end. Root counts as `own`, since no user can keep
-    // root away.
+    // Says whether another user has the other end; root counts as our own user.
     bool is_other_than(uid_t own) const { return kind == Kind::user && uid != own && uid != 0; }
 };
 
-// SocketAnswer is what the system says of one TCP socket that it was asked for by both ends.
+// SocketAnswer is what the system says of one TCP socket, by its two ends.
 struct SocketAnswer {
     enum class Kind {
         nothing,     // the system does not answer such questions
-        absent,      // there is no such socket; a kernel that cannot look for sockets says so of each
-        unattached,  // there is such a socket, but no process has it any more
+        absent,      // no such socket; a kernel that cannot look for sockets says so of each
+        unattached,  // no process has the socket any more
         held,        // a process of `uid` has it
     };
     Kind kind = Kind::nothing;
@@ -74,9 +73,8 @@ using SocketQuestion = std::function<SocketAnswer(const boost::asio::ip::tcp::en
 // Makes a SocketQuestion to the kernel, which keeps one descriptor from the first question on.
 SocketQuestion ask_kernel();
 
-// ConnectionOwners tell the owners of connections; used by one thread. The system's answer "absent" is
-// believed only if the system finds a socket that certainly exists: a listener of our own, made at the first
-// "absent".
+// ConnectionOwners tell the owners of connections; used by one thread. "absent" is believed only if the
+// system finds a socket that certainly exists: a listener of our own, made at the first "absent".
 class ConnectionOwners {
   public:
     explicit ConnectionOwners(SocketQuestion ask = ask_kernel()) : ask_(std::move(ask)) {}

@@ -1,13 +1,12 @@
-// SealedCall and answer_sealed_call() are the first words of a connection between two ends with a key;
-// SealedRecords are what follows.
+// SealedCall and answer_sealed_call() are the first words between two ends with a key; SealedRecords are what
+// follows.
 //
 //     -> "DDPS", then 'a' (an agent) or 's' (its workers' way to the store): the prologue; 48 bytes of NNpsk0
 //     <- 48 bytes; or "nk" and the end: no key is known here; or "wk" and the end: the key is another one
 //     then both send records: u16 length, little endian, 16..65535 | that many bytes
 //
-// The first words do not say what the job is. A caller that is turned away learns only whether a key is asked
-// for. All functions here are pure but for call_sealed() and answer_sealed(), which exchange the first words
-// over a socket.
+// Nothing of it says what the job is. A caller that is turned away learns only whether a key is asked for.
+// All functions are pure but for call_sealed() and answer_sealed(), which say the first words over a socket.
 #pragma once
 
 #include <array>
@@ -27,33 +26,32 @@
 namespace ddprun {
 inline namespace job {
 
-// NoiseCaller and NoiseResponder are the two ends of a handshake: Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b
-// (noiseprotocol.org, revision 34). The two ends prove that they have the same key, and agree on two keys of
-// this one connection. Pure; any one thread.
+// NoiseCaller and NoiseResponder do Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b (noiseprotocol.org, revision 34):
+// they prove that they have the same key, and agree on two keys of this one connection. Pure; no thread's in
+// particular.
 //
 //     -> psk, e        32 bytes of a curve point | payload | 16 of its tag
 //     <- e, ee         the same three
 //
 // The tag of the first message is made of the key alone, and is checked before anything of the curve is
 // computed: the responder is handed its own ephemeral key only after the check. A replayed first message gets
-// an answer, but without the ephemeral key behind that message no attacker can make keys of it.
+// an answer, but only the holder of the ephemeral key behind that message can make keys of it.
 
 inline constexpr std::size_t kNoisePointBytes = 32;
 inline constexpr std::size_t kNoiseTagBytes = 16;
 // kNoiseHandshakeBytes: a handshake message without a payload.
 inline constexpr std::size_t kNoiseHandshakeBytes = kNoisePointBytes + kNoiseTagBytes;
 
-// NoiseCipher encrypts one direction, by ChaCha20-Poly1305 with a counter. The receiver notices a changed
-// bit, and a message that is left out, repeated or moved.
+// NoiseCipher has one direction: ChaCha20-Poly1305 with a counter. A bit that flips, and a message that is
+// left out, repeated or moved, is noticed.
 class NoiseCipher {
   public:
     explicit NoiseCipher(const SecretKey& key) : key_(key) {}
 
-    // Appends the encrypted text and its tag to `into`. `associated` is authenticated with the text, but not
-    // sent.
+    // Appends the text, sealed, and its tag to `into`. `associated` is proven along with it, not sent.
     void encrypt(std::string_view plain, std::string_view associated, std::string& into);
-    // Appends the plain text to `into`. Returns false, and appends nothing, if `sealed` is not what was
-    // encrypted with this key at this place.
+    // Appends the text to `into`. False: `sealed` is not what was encrypted with this key at this place;
+    // `into` is as it was.
     [[nodiscard]] bool decrypt(std::string_view sealed, std::string_view associated, std::string& into);
 
   private:
@@ -63,8 +61,7 @@ class NoiseCipher {
     std::uint64_t count_ = 0;
 };
 
-// NoiseTranscript is the handshake so far; the same on both sides as long as they have seen the same
-// messages.
+// NoiseTranscript is the handshake so far, the same on both sides as long as they have seen the same.
 class NoiseTranscript {
   public:
     using Hash = std::array<unsigned char, 64>;
@@ -92,7 +89,7 @@ class NoiseTranscript {
     NoiseCipher cipher_{SecretKey{}};
 };
 
-// NoiseKeys are the keys of a connection, once both sides have proven their key.
+// NoiseKeys are a connection's keys, once both sides have proven the job's key.
 struct NoiseKeys {
     SecretKey send;
     SecretKey receive;
@@ -101,13 +98,12 @@ struct NoiseKeys {
 
 class NoiseCaller {
   public:
-    // NoiseCaller takes a fresh key, `ephemeral`, that no other connection uses.
+    // NoiseCaller takes a fresh key for `ephemeral`, of this connection only.
     NoiseCaller(const SecretKey& psk, std::string_view prologue, const SecretKey& ephemeral);
 
     // Makes the first message; called once.
     std::string first(std::string_view payload = {});
-    // Returns the connection's keys; nothing if the other side does not have the key, or has not seen the
-    // first message.
+    // Returns the keys; nothing: the other side does not have the key, or has not seen what we sent.
     std::optional<NoiseKeys> finish(std::string_view answer, std::string* payload = nullptr);
 
   private:
@@ -119,15 +115,14 @@ class NoiseResponder {
   public:
     NoiseResponder(const SecretKey& psk, std::string_view prologue) : transcript_(psk, prologue) {}
 
-    // Returns the payload of the first message; nothing if the caller does not have the key, or says
-    // something else.
+    // Returns the payload; nothing: the caller does not have the key, or says something else.
     std::optional<std::string> take(std::string_view first);
 
     struct Answer {
         std::string message;
         NoiseKeys keys;
     };
-    // Makes the answer, after take(). Returns nothing if no shared secret can be made of the caller's point.
+    // Answers, after take(). Nothing: no shared secret can be made of the caller's point.
     std::optional<Answer> answer(const SecretKey& ephemeral, std::string_view payload = {});
 
   private:
@@ -151,7 +146,7 @@ enum class Proof {
 // SealedCall is the caller's part of the first words.
 class SealedCall {
   public:
-    // SealedCall takes a fresh key, `ephemeral`.
+    // SealedCall takes a fresh key for `ephemeral`.
     SealedCall(SealedPurpose purpose, const SecretKey& key, const SecretKey& ephemeral);
 
     const std::string& bytes() const { return bytes_; }
@@ -160,7 +155,7 @@ class SealedCall {
         Proof proof = Proof::none;
         std::optional<NoiseKeys> keys;  // if the proof is given
     };
-    // Reads the answer: 48 bytes, or all that came before the end.
+    // Reads all that came until there were 48 bytes, or the end.
     Result learn(std::string_view answer);
 
   private:
@@ -171,13 +166,13 @@ class SealedCall {
 
 struct SealedAnswer {
     Proof proof = Proof::none;
-    std::string bytes;  // to be sent; the connection ends behind them where the proof is not given
+    std::string bytes;  // to be sent; where the proof is not given, the connection ends behind them
     std::optional<NoiseKeys> keys;  // if the proof is given
     SealedPurpose purpose = SealedPurpose::agent;
 };
 
-// Makes the host's part of the first words. `call` is kSealedCallBytes long and begins with kSealedMagic.
-// `fresh` is called for an ephemeral key only once the caller has proven its key.
+// Makes the host's part. `call`: kSealedCallBytes that begin with kSealedMagic; `fresh` is asked for an
+// ephemeral key only where the caller has proven itself.
 SealedAnswer answer_sealed_call(std::string_view call, const std::optional<SecretKey>& key,
                                 const std::function<SecretKey()>& fresh);
 
@@ -187,7 +182,7 @@ SealedAnswer answer_sealed_call(std::string_view call, const std::optional<Secre
 // kSealTimeout: how long the other side may take for its part.
 inline constexpr std::chrono::seconds kSealTimeout{5};
 
-// Says the caller's part; the result is Proof::none also when the connection breaks or the time is over.
+// Says the caller's part: Proof::none also when the connection breaks or the time is over.
 boost::asio::awaitable<SealedCall::Result> call_sealed(boost::asio::ip::tcp::socket& socket,
                                                        SealedPurpose purpose, const SecretKey& key);
 
@@ -202,19 +197,18 @@ inline constexpr std::size_t kMaxSealedRecord = 65'535;
 inline constexpr std::size_t kMaxRecordText = kMaxSealedRecord - kNoiseTagBytes;
 inline constexpr std::size_t kRecordHeaderBytes = 2;
 
-// SealedRecords seals and opens what is sent once both sides have proven their key. Each record is a text and
-// its tag, ChaCha20-Poly1305; the records are numbered by their order only. A record that was changed, left
-// out, repeated or moved ends the connection; there is no recovery. Used by the connection's owner, on its
-// thread.
+// SealedRecords seals and opens what flows once both sides have proven their key. The records are numbered by
+// their order alone; each is a text and its tag, ChaCha20-Poly1305. A record that was changed, left out,
+// repeated or moved ends the connection: there is no way back. Used by the connection's owner, on its thread.
 class SealedRecords {
   public:
     explicit SealedRecords(const NoiseKeys& keys) : send_(keys.send), receive_(keys.receive) {}
 
-    // Seals the text in as many records as it needs; an empty text makes none.
+    // Seals the text in as many records as it needs.
     std::string seal(std::string_view plain);
 
-    // Returns the text of all whole records in the bytes that have arrived; the rest, one record at most, is
-    // kept for the next call. After an error (Errc::protocol_violation) every call returns that error.
+    // Opens what is whole of the bytes that have arrived; the rest, one record at most, is kept for the next
+    // call. After an error (Errc::protocol_violation) every call fails with it.
     boost::system::result<std::string> open(std::string_view bytes);
 
     // Counts the memory for a record that has not arrived as a whole; 0 between two records.

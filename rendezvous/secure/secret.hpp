@@ -1,5 +1,5 @@
-// find_secret() finds the job's secret, and job_key() makes a key of it; the functions here also say what a
-// secret must look like, and whether the agents of a job must prove that they have it.
+// find_secret() finds the job's secret, and job_key() makes a key of it. The file also says what a secret
+// must look like, and whether agents must prove that they have it.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,7 @@
 namespace ddprun {
 inline namespace job {
 
-// kMinSecretText: the length that holds 128 bits if the characters were made at random. kMaxSecretText is
-// more than any user types.
+// kMinSecretText holds 128 bits if made at random; no user types more than kMaxSecretText.
 inline constexpr std::size_t kMinSecretText = 22;
 inline constexpr std::size_t kMaxSecretText = 1024;
 
@@ -25,18 +24,17 @@ inline constexpr std::size_t kMaxSecretText = 1024;
 // count. A string_view says what is wrong with the secret, without quoting it.
 std::variant<std::string, std::string_view> parse_secret(std::string_view text);
 
-// Makes the job's key, which both ends of a connection prove to each other that they have. The key is made of
-// the user's secret, which may serve for many jobs, and of the run id, so that agents of different jobs do
-// not accept each other.
+// Makes the job's key, which both ends of a connection prove to each other that they have. The secret is the
+// user's, and may serve for many jobs; the run id keeps agents of different jobs apart.
 //
 // The key is BLAKE2b-256 of "ddprun psk 1" and the run id, keyed with a secret of make_secret_text(). Any
-// other secret may be guessed: the hash is then keyed with what Argon2id makes of the secret, the run id as
-// salt, which takes 64 MiB and a tenth of a second. Throws Error where that memory is lacking.
+// other one may be guessed: what Argon2id makes of it is taken then, the run id as salt, which takes 64 MiB
+// and a tenth of a second. Throws Error without that memory.
 SecretKey job_key(std::string_view secret, std::string_view run_id);
 
-// Makes the key of the workers' mesh in one round of the job: BLAKE2b-256, keyed with the job's key, of
-// "ddprun mesh 1", the job's id and the round (four bytes, the lowest first). Every agent makes the key
-// itself, so it is never sent.
+// Makes the key of the workers' mesh in one round of the job. Every agent makes it, so it is never sent:
+// BLAKE2b-256, keyed with the job's, of "ddprun mesh 1", the job's id and the round (four bytes, the lowest
+// first).
 SecretKey mesh_key(const SecretKey& job, std::string_view job_id, int round);
 
 // Makes a new random secret: "ddprun-", 64 characters and a checksum of 8. Throws as SecretKey::fresh() does.
@@ -55,16 +53,15 @@ struct SecretSources {
 
 inline constexpr std::chrono::seconds kStdinTimeout{60};
 
-// Finds the first secret that is given, in the order of the sources; an empty optional if there is none. A
-// string says of a given secret that cannot be used where it is from, why, and what to do; later sources are
-// not tried then.
+// Finds the first that is given, in that order; an empty optional: none is. A string says of a secret that
+// cannot be taken where it is from, why, and what to do; no other one is taken instead.
 std::variant<std::optional<std::string>, std::string> find_secret(const SecretSources& sources);
 
 // Returns $XDG_CONFIG_HOME/ddprun/secret, else ~/.config/ddprun/secret; empty where no home folder is known.
 std::filesystem::path own_secret_file(const char* xdg_config_home, const char* home);
 
-// Writes a new secret into the file, with permissions for its owner alone; a new folder gets the same. A
-// string says why that failed; an existing file is kept.
+// Writes a new secret into the file, for its owner alone, as is its folder, if that is new. A string says why
+// not; a file that is there is kept.
 std::optional<std::string> make_secret_file(const std::filesystem::path& path);
 
 // --- whether the secret is asked for
@@ -75,7 +72,7 @@ enum class Auth {
     off,        // not asked for, even where one is known
 };
 
-// SitePolicy is what the site's file asks of all users' jobs. Each member can only make a job stricter.
+// SitePolicy is what the site's file asks of all users' jobs. Each member only makes them stricter.
 struct SitePolicy {
     bool requires_secret = false;     // as Auth::required
     bool seals_store = false;         // workers of several nodes use the store through their agents
@@ -85,26 +82,25 @@ struct SitePolicy {
     Auth auth = Auth::automatic;      // what holds, set from agree_on_auth()
 };
 
-// kSiteFile has one `NAME = VALUE` a line; # begins a comment. parse_site_policy() reads its text; a string
-// says what is wrong, with the line's number.
+// kSiteFile has one `NAME = VALUE` a line; # begins a comment. A string of parse_site_policy() says what is
+// wrong, with the line's number.
 inline constexpr const char* kSiteFile = "/etc/ddprun.conf";
 std::variant<SitePolicy, std::string> parse_site_policy(std::string_view text);
 
-// Returns what holds of the user's choice and the site's, which can only be stricter; a string says that the
-// two contradict each other.
+// Returns the user's choice, or the site's where that is stricter. A string: the two contradict each other.
 std::variant<Auth, std::string> agree_on_auth(Auth user, const SitePolicy& site);
 
-// Unprotected says what follows from this node's having no secret. `is_open`: the node may host the job where
-// other machines reach it. A string says that the job cannot be started so.
+// Unprotected says what follows where this node has no secret. `is_open`: it may host the job where other
+// machines reach it. A string: the job cannot be started so.
 enum class Unprotected { nothing, advice };
 std::variant<Unprotected, std::string> without_secret(Auth auth, int nnodes, bool is_open);
 
 // Says whether the workers' way to the store is sealed where no option says how they reach it. A sealed way
-// hides node 0's address from the workers, so it must be asked for. `is_given`: the user has given a secret,
-// not a starter of the job.
+// hides node 0's address from them, so it has to be wanted. `is_given`: the user has given a secret, and no
+// starter one of its own.
 bool wants_sealed_store(const SitePolicy& agreed, bool is_given);
 
-// kNoSecretAdvice is node 0's line to the user where several nodes meet and any process could join.
+// kNoSecretAdvice is node 0's line where several nodes meet and any process could.
 extern const std::string kNoSecretAdvice;
 
 }  // namespace job

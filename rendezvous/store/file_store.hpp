@@ -30,8 +30,8 @@ inline namespace base {
 class FileStore final : public Store {
   public:
     static constexpr Milliseconds kRecheckPeriod{100};
-    // kLockTimeout: how long a lock is waited for, which is held for one read or write only. A longer hold
-    // (its holder is stopped, or hangs in its file system) is reported.
+    // kLockTimeout: how long a lock is waited for, which is held for one read or write. A holder that is
+    // stopped or hangs in its file system is reported.
     static constexpr Milliseconds kLockTimeout{30'000};
     static constexpr std::size_t kMaxKeyLength = std::size_t{64} << 10;
     static constexpr std::size_t kMaxValueLength = std::size_t{64} << 20;

@@ -1,9 +1,9 @@
 // StoreHost is a store of one's own: a StoreService with its listening socket and its thread. Connections of
 // other users of this machine are closed at once; root's are not.
 //
-// A process makes a StoreHost if it must host the store itself: rank 0 when no launcher does, and tests. The
-// owner calls the constructor, the destructor and port() from any one thread; clients may connect once the
-// constructor has returned. The destructor ends every connection and joins the thread.
+// A process makes one if it must host the store itself: rank 0 when no launcher does, and tests. The owner
+// calls the constructor, the destructor and port() from any one thread; clients may connect when the
+// constructor is back. The destructor ends every connection and joins the thread.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

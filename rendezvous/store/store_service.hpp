@@ -27,25 +27,25 @@
 namespace ddprun {
 inline namespace base {
 
-// StoreLimits are the bounds of a StoreService. Each bound of memory is lowered to an eighth of
-// memory_limit() where that is less.
+// StoreLimits bound a StoreService. Where the process may take little memory, each sum of memory is at most
+// an eighth of memory_limit().
 struct StoreLimits {
     std::size_t connections = 16384;
     std::size_t pipes = std::size_t{1} << 18;  // clients without a socket, not counted above
-    // newcomers: connections that have not made a request yet; when there are more, the oldest is closed. A
-    // value below `connections` lets silent connections keep none out; it also closes the second connections
-    // of old PyTorch clients, which never say anything.
+    // newcomers: connections without a request yet; when there are more, the oldest is closed. If it is below
+    // `connections`, silent connections keep no client out, but old PyTorch's second connections, which never
+    // say anything, may be closed, too.
     std::size_t newcomers = connections;
-    // request_progress: within this time a request that has begun must be complete, or another MiB of it must
-    // have come. Silence between requests is allowed.
+    // request_progress: within this time a request that has begun is complete, or another MiB of it has come.
+    // Silence between requests is no offence.
     std::chrono::milliseconds request_progress{30'000};
     // stalled_output: a connection that does not take its replies is closed after this time, or at
     // pending_output bytes of replies.
     std::chrono::milliseconds stalled_output{60'000};
     std::size_t pending_output = kMaxReplyLength + kMaxValueLength;
-    // buffered: half-received requests and replies not yet taken, of all connections together; values that
-    // the store holds as well do not count. Beyond it, the connections that hold most are closed, but none
-    // that holds less than a MiB.
+    // buffered: half-received requests and replies not taken yet, of all connections; values that the store
+    // holds, too, do not count. When it is more, the connections that hold most are closed, but none that
+    // holds less than a MiB.
     std::size_t buffered = std::size_t{1} << 30;
     // stored: bytes of keys, queues and waits.
     std::size_t stored = kMaxStoreBytes;
@@ -55,8 +55,8 @@ class StoreService final : private Outboxes, public std::enable_shared_from_this
   public:
     // kNoConnection is the number of no client.
     static constexpr ConnectionId kNoConnection = 0;
-    // Remark is called on the executor with a sentence for the owner's user: once, when the store is full, it
-    // says of what.
+    // Remark tells, on the executor, what the owner's user should know: once, that the store is full, and of
+    // what.
     using Remark = std::function<void(const std::string& sentence)>;
 
     struct Counters {
@@ -69,9 +69,9 @@ class StoreService final : private Outboxes, public std::enable_shared_from_this
         std::string_view last_refusal{};  // the reason, for the log
     };
 
-    // Makes the service and returns the owner's pointer. When that pointer and its copies are gone, every
-    // connection is closed. Waits for connections keep the object itself until then, and each serve() ends
-    // when the executor runs on.
+    // Returns the owner's pointer. When it and its copies are gone, every connection is closed. What waits
+    // for connections keeps the object itself until then; each serve() ends by itself when the executor runs
+    // on.
     static std::shared_ptr<StoreService> make(boost::asio::any_io_executor executor,
                                               const StoreLimits& limits = {}, Remark on_remark = {});
 
@@ -79,16 +79,16 @@ class StoreService final : private Outboxes, public std::enable_shared_from_this
     // Never throws for what a peer does; may outlive the owner's pointer.
     boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket, std::string first_bytes);
 
-    // Adds a client that has no socket of its own; returns its number, or kNoConnection if there are too
-    // many. The pipe's owner must bound what it feeds: no more than was served, beside a window of its own.
+    // Adds a client without a socket; returns its number, or kNoConnection if there are too many. No more is
+    // fed than was served, beside a window of the pipe's own.
     ConnectionId attach(std::shared_ptr<StorePipe> pipe);
     void feed(ConnectionId id, std::string_view bytes);
     // Tells that the pipe has room again.
     void resume(ConnectionId id);
-    // Tells that the client has sent its last bytes: its conversation ends when they are served.
+    // Tells that the client has sent its last: its conversation ends when that is served.
     void finish(ConnectionId id);
-    // Tells that the client is gone; its pipe is called no more. feed(), resume(), finish() and detach() do
-    // nothing for a client that has ended already.
+    // Tells that the client is gone; its pipe hears nothing more. feed(), resume(), finish() and detach() do
+    // nothing for a client that has ended.
     void detach(ConnectionId id);
 
     // Empties the store for a new round: every key is forgotten and every connection closed, so that no

@@ -1,11 +1,11 @@
-// StoreState is the store without sockets and clock: what each request does. WaitTable knows which
-// connections wait for which keys. Pure.
+// StoreState is the store without sockets and clock: what each request does. WaitTable knows which connection
+// waits for which keys. Pure.
 //
-// StoreState has two WaitTables, one for waits and one for barriers. A WaitTable knows keys and connections,
-// not values: its owner says which keys are missing when a wait begins, and when a key appears. Every missing
-// key is ticked off once, by the first event for it; a key named twice counts twice and is ticked twice. The
-// cost of a call is proportional to the slots that it touches; forgetting a connection never scans other
-// connections' waits.
+// StoreState has a WaitTable for waits and one for barriers. A WaitTable knows keys and connections, not
+// values: the owner says which keys are missing when a wait begins, and when one appears. Every missing key
+// is ticked off once, by the first event for it; a key named twice counts twice and is ticked twice. All
+// costs are proportional to the slots touched, so forgetting a connection never scans other connections'
+// waits.
 #pragma once
 
 #include <sys/uio.h>
@@ -30,9 +30,9 @@
 namespace ddprun {
 inline namespace base {
 
-// StoredValue is a value that the store and any number of replies under way share, so that a reply costs no
-// copy of it. A value that only replies hold is an orphan, and counted as such until the last of the replies
-// is sent. The holder of the only reference may change the text.
+// StoredValue is a value that the store and any number of replies under way hold together, so that a reply
+// costs no copy. A value that only replies hold is an orphan, and counted as such until the last of them is
+// sent. The holder of the only reference may change the text.
 class StoredValue {
   public:
     explicit StoredValue(std::string_view bytes) : text(bytes) {}
@@ -42,8 +42,7 @@ class StoredValue {
         if (orphans_) *orphans_ -= text.size();
     }
 
-    // Tells that the store has dropped the value; until the value is destroyed, its bytes are part of the sum
-    // `orphans`.
+    // Tells that the store has dropped the value; until it is gone its bytes are part of this sum.
     void orphan(std::shared_ptr<std::size_t> orphans) {
         orphans_ = std::move(orphans);
         *orphans_ += text.size();
@@ -72,11 +71,11 @@ class Outbox {
 
     // Counts the bytes that are not sent yet.
     std::size_t pending() const { return text_.size() - text_sent_ + shared_pending_; }
-    // Counts the outbox's own memory, without values that the store or other outboxes hold as well.
+    // Counts its own memory, without values that are shared.
     std::size_t capacity() const;
 
-    // Fills `pieces`, as many as there is room for, with the next bytes to send, `most` bytes at most.
-    // Returns the number of pieces, which are valid until the next call of another function.
+    // Gathers the next bytes to send, in as many pieces as there is room for at most, and no more than `most`
+    // bytes. Returns the number of pieces; they are valid until the next call of another function.
     std::size_t gather(std::span<iovec> pieces, std::size_t most) const;
     // Notes that this number of the gathered bytes was sent.
     void consume(std::size_t count);
@@ -95,8 +94,8 @@ class Outbox {
     std::string text_;
     std::size_t text_sent_ = 0;
     std::deque<Reference> references_;
-    std::size_t first_sent_ = 0;      // bytes of the first reference's value
-    std::size_t shared_pending_ = 0;  // bytes of all references' values
+    std::size_t first_sent_ = 0;      // of the first reference's value
+    std::size_t shared_pending_ = 0;  // of all references
 };
 
 // ConnectionId names one connection of the store; never reused.
@@ -110,7 +109,7 @@ struct StringHash {
 template <typename Value>
 using StringMap = std::unordered_map<std::string, Value, StringHash, std::equal_to<>>;
 
-// WaitTable is the table of waits, by key and by connection.
+// WaitTable is the waits, by key and by connection.
 class WaitTable {
   public:
     // Returns what one missing key of one wait costs in memory, key included.
@@ -123,10 +122,10 @@ class WaitTable {
     // Begins a wait of the connection for the `missing` keys, which must not be empty.
     void add(ConnectionId connection, const std::vector<std::string_view>& missing);
 
-    // Ticks the key, which has appeared, off every wait, and appends to `over` the connections that have
-    // nothing left to wait for.
+    // Ticks every wait for the key, which has appeared, and appends the connections that wait for nothing
+    // more.
     void wake_all(std::string_view key, std::vector<ConnectionId>& over);
-    // Ticks the key off the longest wait for it only; else as wake_all().
+    // Ticks the longest wait for the key only.
     void wake_one(std::string_view key, std::vector<ConnectionId>& over);
 
     // Drops the connection's waits without an answer.
@@ -165,8 +164,8 @@ class WaitTable {
 
 // kMaxStoreBytes: the memory that keys, queues and waits together may take, bookkeeping included.
 inline constexpr std::size_t kMaxStoreBytes = std::size_t{1} << 30;
-// kMaxReplyLength: the size of one reply; only those of multi_get and list_keys can be larger than what one
-// command stored.
+// kMaxReplyLength: the bytes of one reply; only multi_get and list_keys can be larger than what one command
+// stored.
 inline constexpr std::size_t kMaxReplyLength = std::size_t{256} << 20;
 
 // kStoreFull is the refusal of a request that would need more memory.
@@ -180,9 +179,8 @@ class Outboxes {
     Outboxes& operator=(const Outboxes&) = delete;
     virtual ~Outboxes() = default;
     virtual Outbox& outbox(ConnectionId connection) = 0;
-    // Says whether the connection may get this many bytes that it has not asked for just now (events of its
-    // watches). If not, the connection is to be closed, since its events would have a gap. Asked before the
-    // bytes are made.
+    // Says whether the connection may get this many bytes that it has not asked for just now. If not, it is
+    // to be closed, since its watches would have a gap. Asked before the bytes are made.
     virtual bool has_room(ConnectionId connection, std::size_t bytes) = 0;
 };
 
@@ -191,11 +189,11 @@ using Refusal = std::optional<std::string_view>;
 
 // StoreState is the store itself: what each request does, and which connections are answered.
 //
-// StoreService (or a test) drives it: apply() for each request of a connection, remove() when the connection
+// StoreService (or a test) drives it: apply() each request of a connection, remove() the connection when it
 // ends. Replies, also those to other connections that were waiting, are appended to Outboxes. Keys live in
 // one namespace, queues in another; waits look at both. Semantics are those of PyTorch's servers (see
-// wire.hpp for the commands). Where PyTorch's servers differ from each other: get of a missing key answers
-// with an empty value, and compare_set wakes waiters when it stores.
+// wire.hpp). Where those differ: get of a missing key answers with an empty value, and compare_set wakes
+// waiters when it stores.
 class StoreState {
   public:
     explicit StoreState(std::size_t max_bytes = kMaxStoreBytes) : max_bytes_(max_bytes) {}

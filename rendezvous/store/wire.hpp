@@ -76,13 +76,13 @@ inline constexpr std::size_t kOpcodeCount = 20;
 inline constexpr std::size_t kMaxKeyLength = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxValueLength = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxKeysPerCommand = 131072;
-// kMaxCommandLength: the bytes of a whole command, a compare_set with the largest values. A connection can
-// hold no more unparsed bytes.
+// kMaxCommandLength: the bytes of the longest command, a compare_set with the largest values. A connection
+// holds no more unparsed bytes.
 inline constexpr std::size_t kMaxCommandLength = 2 * kMaxValueLength + (std::size_t{1} << 20);
 
 inline constexpr std::uint32_t kValidateMagic = 0x3C85F7CE;
 
-// kReadyReply and the constants below are the single-byte replies and the kinds of watch events.
+// kReadyReply and those below are single-byte replies and the kinds of watch events.
 inline constexpr char kReadyReply = 0;
 inline constexpr char kNotReadyReply = 1;
 inline constexpr char kWaitCancelledReply = 1;
@@ -118,9 +118,9 @@ std::uint32_t load_u32(const char* bytes);
 std::uint64_t load_u64(const char* bytes);
 std::int64_t load_i64(const char* bytes);
 
-// RequestDecoder turns one connection's byte stream into requests. The owner reads the socket into
-// prepare()'s room, calls commit() with the count, then takes requests until next() has no more. Work and
-// memory are proportional to the bytes received, however the stream is cut.
+// RequestDecoder turns one connection's byte stream into requests. The owner reads the socket into prepare(),
+// calls commit() with what came, then takes requests until next() has no more. Work and memory are
+// proportional to the bytes received, however they are cut.
 class RequestDecoder {
   public:
     enum class Status {
@@ -172,8 +172,7 @@ class RequestDecoder {
     bool identified_ = false;
     std::string_view refusal_;
 
-    // has_opcode_ and the members below belong to the command under way; they keep their values until more
-    // bytes come.
+    // has_opcode_ and the members below are the command under way: they survive until more bytes come.
     bool has_opcode_ = false;
     Opcode opcode_ = Opcode::validate;
     std::size_t field_ = 0;   // how many fields of the layout are complete

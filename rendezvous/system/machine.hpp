@@ -1,5 +1,4 @@
-// host_name() and fill_random() return what the kernel gives every program: the machine's name, and random
-// bytes. Any thread may call the functions here.
+// host_name() and fill_random() return the machine's name and random bytes, from the kernel. Any thread.
 #pragma once
 
 #include <array>

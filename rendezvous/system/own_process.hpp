@@ -67,9 +67,9 @@ class ProcessDescriptor {
     ProcessNumber process_ = 0;
 };
 
-// Opens /dev/null where a standard stream is missing; children inherit the descriptor. main() calls this
-// function first: the first file or socket of a program without one of its streams would otherwise get that
-// stream's number, and receive what the program prints.
+// Opens /dev/null where a standard stream is missing; children inherit it. main() calls this first. Without
+// it, the first file or socket would get the missing stream's number, and what the program prints would land
+// there.
 void open_missing_streams() noexcept;
 
 }  // namespace base

@@ -1,5 +1,5 @@
-// SignalsBlocked keeps signals away from ddprun's own threads: signals are for the program, and must not be
-// delivered to a thread that the program does not know.
+// SignalsBlocked keeps signals away from ddprun's own threads: signals are the program's, and must not be
+// delivered to a thread that it does not know.
 #pragma once
 
 #include <signal.h>
@@ -24,16 +24,16 @@ class SignalsBlocked {
 };
 
 // Blocks all signals for the calling thread, for good, except those by which a bug of ours ends the process.
-// A process calls block_signals() once its exit code is decided, so that no signal changes the code. All
-// other threads of the process block signals already.
+// Called once the exit code is decided, so that no signal changes it; all other threads block signals
+// already.
 void block_signals() noexcept;
 
 // Runs body() on a new thread that blocks all signals. Throws std::system_error if no thread can be started.
 std::thread start_without_signals(std::function<void()> body);
 
-// Asks the scheduler for shorter and more frequent turns of the calling thread, which runs for microseconds
-// and must do so at once even if all CPUs are busy. Linux 6.12 and later obey, older ones ignore the request.
-// Threads of other scheduling classes stay as they are.
+// Asks the scheduler for short turns of the calling thread, which come sooner: it runs for microseconds, and
+// must do so at once though all CPUs are busy. Linux before 6.12 ignores the request; threads of other
+// scheduling classes stay as they are.
 void ask_for_short_turns();
 
 }  // namespace base

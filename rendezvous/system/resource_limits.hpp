@@ -1,6 +1,6 @@
-// usable_cpus(), memory_limit() and process_limit() say how much of the machine this process may use: of what
-// the machine has, by its affinity, its limit of address space, and its control groups (versions 2 and 1).
-// Parsers are pure; the finders read the system, from paths that tests replace.
+// usable_cpus(), memory_limit() and process_limit() say how much this process may use: of the machine, by its
+// affinity, its limit of address space, and its control groups (versions 2 and 1). Parsers are pure; the
+// finders read the system, from paths that tests replace.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,15 @@
 namespace ddprun {
 inline namespace base {
 
-// Returns how many CPUs the quota in the text of a cgroup v2 `cpu.max` file ("150000 100000") allows. Returns
-// nothing for "max" or another form.
+// Returns how many CPUs a cgroup v2 `cpu.max` file ("150000 100000") allows; nothing for "max" or another
+// form.
 std::optional<double> parse_cpu_max(std::string_view text);
 
-// Returns how many CPUs a quota of cgroup v1 allows, from the texts of cpu.cfs_quota_us (-1: no quota) and
-// cpu.cfs_period_us.
+// Returns how many CPUs the texts of cgroup v1's cpu.cfs_quota_us (-1: no quota) and cpu.cfs_period_us allow.
 std::optional<double> parse_cfs_quota(std::string_view quota, std::string_view period);
 
-// CgroupFolders are the folders of a process's cgroups, read from the text of /proc/self/cgroup: `unified` in
-// the v2 hierarchy ("0::/a/b"), the others in the v1 hierarchies that have these controllers.
+// CgroupFolders are a process's folders in the text of /proc/self/cgroup: in the v2 hierarchy ("0::/a/b"),
+// and in the v1 hierarchies with these controllers.
 struct CgroupFolders {
     std::optional<std::string> unified;
     std::optional<std::string> cpu;
@@ -48,9 +47,9 @@ std::vector<int> affinity_cpus();
 // Returns how many whole CPUs of `cpus` the quota allows, at least 1.
 int usable_cpus(int cpus, std::optional<double> quota);
 
-// Returns how many bytes of memory this process may take: the least of the machine's memory, the limits of
-// its control groups (each up to the root) and its own limit of address space. Reads small files of /proc and
-// /sys; a file that cannot be read limits nothing.
+// Returns the bytes of memory that this process may take: the least of the machine's, of its control groups'
+// limits (each up to the root) and of its limit of address space. Reads small files of /proc and /sys; what
+// cannot be read limits nothing.
 std::size_t memory_limit();
 
 // Returns the least memory limit of the groups that `own_groups` (the text of /proc/self/cgroup) names.
@@ -59,8 +58,7 @@ std::size_t memory_limit();
 std::optional<std::size_t> control_group_limit(
     std::string_view own_groups, const std::function<std::optional<std::string>(const std::string&)>& read);
 
-// Returns how many processes and threads the control groups of this process (version 2) allow; nothing if
-// there is no limit or it is unknown.
+// Returns how many processes and threads the control groups (version 2) allow; nothing: no limit, or unknown.
 std::optional<std::size_t> process_limit();
 
 }  // namespace base

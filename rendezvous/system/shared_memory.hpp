@@ -1,5 +1,5 @@
-// ShmMapping is memory that processes of one host share; the functions here wait on futexes in it (man 2
-// futex). Any thread may call them.
+// ShmMapping is memory that processes of one host share; the functions wait on futexes in it (man 2 futex).
+// Any thread.
 #pragma once
 
 #include <linux/futex.h>
@@ -47,10 +47,9 @@ inline void futex_wake_all(std::atomic<std::uint32_t>& word) {
     ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Separates two threads that wait for each other on one CPU though more CPUs are free. The scheduler would
-// let them take turns, and would notice later than many programs run. Writes into `own` the number, plus one,
-// of the CPU of the calling thread. If `other` holds the same number and `stays` is false, moves the calling
-// thread to another CPU, at most once in 10 ms.
+// Separates two threads that wait for each other on one CPU though more are free: the scheduler would notice
+// later than many programs run. Writes the calling thread's CPU, plus one, into `own`. If `other` holds the
+// same and `stays` is false, moves the thread to another CPU, at most every 10 ms.
 void leave_cpu_of(const std::atomic<std::uint32_t>& other, std::atomic<std::uint32_t>& own, bool stays);
 
 // RobustFutex tells the kernel to mark a word in shared memory when the calling thread ends, in any way.
@@ -89,18 +88,18 @@ struct ShmOffer {
 // ShmMapping is memory that several processes of one host have mapped.
 //
 // The memory is a memfd: never a file in any directory, not limited by the size of /dev/shm, and gone with
-// the last process that maps it, however that process ends. The memfd is sealed against shrinking, so no
-// access fails with SIGBUS for its size.
+// the last process that maps it, however that ends. Seals against shrinking keep every access from failing
+// with SIGBUS for its size.
 //
-// Other processes open the memfd as /proc/PID/fd/N. No listening socket is needed that strangers could find,
-// and the kernel lets in only processes that may inspect this one: those of the same user. A process with the
-// same PID in another PID namespace is told apart by the kind of file, its seals and its size. A caller that
-// must be sure writes something into the memory.
+// Other processes open the memfd as /proc/PID/fd/N. No listening socket is needed which strangers could find,
+// and the kernel lets in only processes that may inspect this one: the same user's. A process of that PID in
+// another namespace is told apart by the kind of file, its seals and its size; a caller that must be sure
+// writes something into the memory.
 //
-// Processes that do not see each other, as in containers, use System V's memory instead, if they share an IPC
-// namespace. A file in /dev/shm would have a name that a kill leaves behind, could be shrunk, and might have
-// no room. The memory is marked for removal with its last mapping before its number is told to others; Linux
-// lets them map it even then (man 2 shmctl).
+// Processes that do not see each other, as in containers, use System V's memory, if they share an IPC
+// namespace: a file in /dev/shm has a name that a kill leaves behind, can be shrunk, and may have no room.
+// The memory is marked to go with its last mapping before its number is told; Linux lets others map it even
+// then (man 2 shmctl).
 class ShmMapping {
   public:
     // Makes and maps `size` bytes of zeros, size > 0; nothing where the system refuses. /proc/PID/maps shows

@@ -1,6 +1,5 @@
-// read_small_file() reads files that are small enough to be held whole, with a bound; replace_file() writes
-// them so that a reader sees the old content or the new. Blocking, short; no function here throws on what the
-// file system does.
+// read_small_file() reads a small file whole, within a bound; replace_file() writes one so that a reader sees
+// the old content or the new. Blocking, short; no function throws on what the file system does.
 #pragma once
 
 #include <sys/stat.h>
@@ -19,14 +18,12 @@
 namespace ddprun {
 inline namespace base {
 
-// Reads the bytes of a regular file (files of /proc are regular), or returns an error: the system's; EINVAL
-// for another kind of file (a FIFO must not hold the launcher up); Errc::limit_exceeded for more than
-// `max_bytes`.
+// Reads the bytes of a regular file (files of /proc are). Errors are the system's, EINVAL for another kind of
+// file (a FIFO must not hold the launcher up), and Errc::limit_exceeded for more than `max_bytes`.
 boost::system::result<std::string> read_small_file(const std::filesystem::path& path, std::size_t max_bytes);
 
-// Returns the text of a file that people have edited on any system as this system writes texts: UTF-8 without
-// a mark at its beginning, lines that end in a newline alone, plain blanks. Of UTF-16 only ASCII is kept, the
-// rest becomes '?'. Pure.
+// Returns the text of a file that people edited elsewhere as this system writes texts. The result is UTF-8
+// without a mark, with plain newlines and blanks; of UTF-16 ASCII is kept, the rest becomes '?'. Pure.
 std::string edited_text(std::string text);
 
 // Writes the bytes at `path`: into a new file beside it, which is synced to the disk and then takes the name.
@@ -53,10 +50,9 @@ boost::system::error_code replace_file(const std::filesystem::path& path, std::s
 // at a bounded cost.
 bool others_may_write(const struct stat& info);
 
-// Returns the owners of the file (a link under its own name, and its target) and of their folder. Where the
-// path leads through a folder in which others may make names (like /tmp, or a folder of a group or another
-// user), adds the owners of every part behind that folder: the owner of a part can lead the path elsewhere
-// later. Parts that do not exist have no owner.
+// Returns the owners of the file (a link by its name, and its target) and of their folder. Behind a folder
+// where others may make names (/tmp, a group's, another user's), adds the owners of every part of the path:
+// each could lead it elsewhere later.
 std::vector<uid_t> owners_of(const std::filesystem::path& path);
 
 // Returns the first owner (owners_of) that is neither this user, nor root, nor one of the `trusted`. Files
@@ -65,9 +61,9 @@ std::vector<uid_t> owners_of(const std::filesystem::path& path);
 // folder where others may make names.
 std::optional<uid_t> foreign_owner(const std::filesystem::path& path, const std::vector<uid_t>& trusted = {});
 
-// Says whether the path leads to a file, not a folder, that is or may come to be where users other than this
-// one and root may make names: in or below /tmp, a folder that a group writes to, or another user's folder. A
-// folder of a user's private group (others_may_write) does not count.
+// Says whether the path leads to a file, not a folder, that is or may come to be in an open folder, where
+// other users may make names. Open are /tmp and all below it, a folder that a group writes to (but see
+// others_may_write), and another user's folder.
 bool is_in_open_folder(const std::filesystem::path& path);
 
 // Opens a file with these flags, close-on-exec; a new file gets `mode`. Fails with EPERM for another user's

@@ -23,14 +23,14 @@ struct NumberSpan {
     bool operator==(const NumberSpan&) const = default;
 };
 
-// Blanks says where a grammar allows blanks: nowhere, around entries of a list, or around each number.
+// Blanks says where a grammar allows blanks.
 enum class Blanks { refused, around_entries, around_numbers };
 
 // Returns what stands on the two sides of the first dash; the whole text twice where there is no dash.
 std::pair<std::string_view, std::string_view> ends_of_range(std::string_view text);
 
-// Reads `8` or `8-15`, with numbers from `lowest` (at least 0) to `highest`. The second number may be below
-// the first; the caller refuses that in its own words. Returns nothing for another text.
+// Reads `8` or `8-15`, numbers from `lowest` (at least 0) to `highest`. The second number may be below the
+// first; the caller refuses that in its own words.
 std::optional<NumberSpan> parse_span(std::string_view text, int lowest, int highest,
                                      Blanks blanks = Blanks::refused);
 
@@ -45,8 +45,8 @@ std::variant<std::vector<NumberSpan>, WrongSpan> parse_number_set(std::string_vi
                                                                   int highest,
                                                                   Blanks blanks = Blanks::refused);
 
-// Joins neighbouring numbers into spans that ascend and do not touch each other. The numbers may come in any
-// order and more than once.
+// Joins neighbouring numbers into spans that ascend and do not touch; the numbers may come in any order and
+// more than once.
 template <class Span = NumberSpan>
 std::vector<Span> spans_of(std::vector<decltype(Span::first)> numbers) {
     std::sort(numbers.begin(), numbers.end());

@@ -1,7 +1,7 @@
 // Accusation is what a rank says of another rank that kept it from going on. Pure.
 //
-// The collectives word their errors by the functions here. The coordinator reads the accusation in a failed
-// worker's last words, so that it names the culprit instead of the rank that complains.
+// The collectives word their errors by this file, and the coordinator reads them in a failed worker's last
+// words, to name the culprit instead of the rank that complains.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,7 @@
 namespace ddprun {
 inline namespace base {
 
-// Charge is what a rank is accused of. `died` and the charges behind it ended the rank, or were the first
-// sign of its end.
+// Charge is what a rank is accused of. From `died` on it ended the rank, or was the first sign of its end.
 enum class Charge { does_not_answer, called_nothing, is_elsewhere, died, left, aborted };
 
 // Returns how a sentence about the rank goes on: `does not answer`, `died`. Any text may follow in the
@@ -31,12 +30,11 @@ bool is_about_end(Charge charge);
 // kTimedOut stands before the time that a call had waited when its timeout was over.
 inline constexpr std::string_view kTimedOut = "Timed out ";
 
-// kOwnNumbers begins a sentence with ranks that are not numbered as the launcher numbered them;
-// find_accusation() finds no rank in it.
+// kOwnNumbers begins a sentence with ranks in other numbers than the launcher's; no rank is found in it.
 inline constexpr std::string_view kOwnNumbers = "(ranks as numbered in this communicator) ";
 
-// kWaitsIn stands between a rank and the call in which the rank goes on waiting; find_accusation() finds no
-// rank in such a line.
+// kWaitsIn stands between a rank and the call in which it waits, and goes on waiting; no rank is found in
+// such a line.
 inline constexpr std::string_view kWaitsIn = " waits in ";
 
 struct Accusation {
@@ -47,11 +45,11 @@ struct Accusation {
     bool operator==(const Accusation&) const = default;
 };
 
-// Finds the rank that a line of text blames. The line has a call, `: `, perhaps how long the call waited, and
-// an accusation, as in `all_reduce(sum, 4 f32) as call 7: Timed out after 5 s (operation_timeout) rank 1 is
-// at barrier() as call 6, rank 2 does not answer`. Of several ranks, returns the one that does not answer,
-// else the first. Returns nothing where the accused may be a victim itself: the accused rank is at a send or
-// recv, the call is a send or recv and the rank is elsewhere, or the line lists sides (`ranks 0,2 ...`).
+// Finds the rank that a line of text blames. The line has a call, `: `, perhaps how long it waited, and an
+// accusation: `all_reduce(sum, 4 f32) as call 7: Timed out after 5 s (operation_timeout) rank 1 is at
+// barrier() as call 6, rank 2 does not answer`. Of several ranks, the one that does not answer counts, else
+// the first. Returns nothing where that rank may be a victim itself: it is at a send or recv, or elsewhere
+// while it was to send or receive, or the line lists sides (`ranks 0,2 ...`).
 std::optional<Accusation> find_accusation(std::string_view line);
 
 }  // namespace base

@@ -1,4 +1,4 @@
-// MpirunMachine is where Open MPI's mpirun runs; mpirun tells all its tasks so until version 4. Pure.
+// MpirunMachine is where Open MPI's mpirun runs, as it tells all its tasks until its version 4. Pure.
 #pragma once
 
 #include <string>
@@ -8,8 +8,7 @@
 namespace ddprun {
 inline namespace base {
 
-// kMpirunUri: the variable with that text, as in
-// "1106640896.0;tcp://10.0.2.15,192.168.1.4:36347;tcp6://[fd00::2]:55765".
+// kMpirunUri holds "1106640896.0;tcp://10.0.2.15,192.168.1.4:36347;tcp6://[fd00::2]:55765".
 inline constexpr const char* kMpirunUri = "OMPI_MCA_orte_hnp_uri";
 
 // Returns the IPv4 addresses in the value of kMpirunUri; none in a text of another form.
@@ -20,9 +19,9 @@ struct MpirunMachine {
     bool is_this = false;  // mpirun runs on the caller's machine
 };
 
-// Finds where mpirun runs. `addresses` are mpirun's, one at least; `own` are all addresses of the caller's
-// machine. mpirun runs here only if all its addresses are own ones, since every machine may have the same one
-// (of a containers' bridge).
+// Finds where mpirun runs. `addresses` are mpirun's, one at least; `own` are all of the caller's machine.
+// mpirun is here where all its addresses are own, since every machine may have one of them (a bridge of
+// containers).
 MpirunMachine find_mpirun(std::vector<std::string> addresses, const std::vector<std::string>& own);
 
 }  // namespace base

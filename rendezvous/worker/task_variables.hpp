@@ -1,6 +1,5 @@
-// correct_task_variables() corrects what a task launcher (mpirun, srun) tells each of its tasks about its
-// place. Where ddprun is such a task, it passes the variables on to several workers, for which they are not
-// true. Pure.
+// correct_task_variables() corrects, for the workers, the place that a task launcher told ddprun as its task.
+// Pure.
 #pragma once
 
 #include <map>
@@ -9,11 +8,10 @@
 namespace ddprun {
 inline namespace base {
 
-// TaskPlace is a worker's place among all workers and on its node.
-//
-// correct_task_variables() writes it into the variables of all task launchers that have told a place;
-// variables that are not set stay unset. Where a place was wrong, it removes the variables by which MPI's
-// library, Horovod or JAX would join in that place: two processes in one place would wait for each other.
+// TaskPlace is a worker's place. correct_task_variables() writes it into the variables of all launchers that
+// have told one; those that are not set stay so. Where what was told is wrong, the ways by which MPI's
+// library, Horovod or JAX would take part in that place are removed: two processes in one would wait for each
+// other.
 struct TaskPlace {
     int rank, size, local_rank, local_size;
 };

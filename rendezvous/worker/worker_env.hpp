@@ -84,25 +84,25 @@ struct WorkerPlace {
     std::uint16_t master_port = 0;
     bool agent_hosts_store = false;  // else rank 0 must host the store at master_addr:master_port
     std::string meeting_file;        // mpirun's, for ranks of one host; then there is no master
-    // mpirun_addresses: mpirun's machine, for ranks of several hosts; the master is at one of these addresses
+    // mpirun_addresses: of mpirun's machine, for ranks of several hosts: the master is one of them
     // (find_mpirun). Else empty.
     std::vector<std::string> mpirun_addresses;
     std::string run_id = "none";  // TORCHELASTIC_RUN_ID
     int restart_count = 0;        // keeps a stale worker out of a newer round
-    // host_addr and node_addr: ddprun's DDPRUN_MASTER_ADDR and DDPRUN_NODE_ADDR; empty where they are not set
-    // or no valid hosts.
+    // host_addr and node_addr: DDPRUN_MASTER_ADDR and DDPRUN_NODE_ADDR; empty where they are not set, or make
+    // no sense.
     std::string host_addr;
     std::string node_addr;
 };
 
-// Reads a worker's place from the first of these that are set: RANK and WORLD_SIZE (ddprun, torchrun, or by
-// hand), OMPI_COMM_WORLD_* (Open MPI's mpirun), PMI_RANK and PMI_SIZE (MPICH's and Intel's), SLURM_PROCID and
-// SLURM_NTASKS (srun); without any of them, one rank alone.
+// Reads, in this order: RANK and WORLD_SIZE (ddprun, torchrun, or set by hand), OMPI_COMM_WORLD_* (Open MPI's
+// mpirun), PMI_RANK and PMI_SIZE (MPICH's and Intel's), SLURM_PROCID and SLURM_NTASKS (srun). Without any of
+// them: one rank alone.
 //
-// Ranks without MASTER_ADDR and MASTER_PORT meet, under srun, at the step's first node; under Open MPI's
-// mpirun, on one host by a file in the job's own folder, on several hosts at mpirun's machine. Throws
-// system_error with Errc::malformed; the message names the variable that is missing or wrong (for example
-// MASTER_ADDR with two ranks).
+// Where ranks meet without MASTER_ADDR and MASTER_PORT: under srun at the step's first node; under Open MPI's
+// mpirun on one host by a file in the job's own folder, on several at mpirun's machine. Throws system_error
+// with Errc::malformed that names the variable which is missing or wrong (for example MASTER_ADDR with two
+// ranks).
 WorkerPlace read_worker_place(const Environment& environment);
 
 }  // namespace base
