@@ -6,8 +6,7 @@
 //   open     a client has come; from the door only, the numbers of channels rise by one from 1 on
 //   data     bytes of the client, or for it
 //   credit   count bytes more may be sent on the channel; each side begins with kDoorWindow
-//   close    the client is gone, or the store has ended the conversation; the sender's last frame of the
-//   channel
+//   close    the client is gone, or the store has ended the conversation; the sender's last of the channel
 //
 // Each side takes all that the other one had credit for, so neither ever leaves the connection unread, and a
 // client that takes nothing holds up no other. A frame of a channel that has been closed here is ignored: the

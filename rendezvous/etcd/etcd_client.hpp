@@ -113,8 +113,8 @@ class EtcdRegister {
     boost::asio::awaitable<std::optional<bool>> take(const View& view, std::string host, TimePoint deadline);
     // Writes the host's key anew; false if it is this agent's no longer.
     boost::asio::awaitable<std::optional<bool>> write_host(std::string host, TimePoint deadline);
-    // Records it if this agent hosts, and no other has recorded anything since; else false. `anew`: nothing
-    // is recorded.
+    // Records the round if this agent hosts, and no other has recorded anything since; else false. `anew`:
+    // nothing is recorded.
     boost::asio::awaitable<std::optional<bool>> record(const RoundRecord& record, bool anew,
                                                        TimePoint deadline);
     // Keeps the leases, and tells whether the host's key is this agent's still.

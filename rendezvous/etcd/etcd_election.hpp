@@ -32,12 +32,13 @@ inline namespace job {
 // ElectionState is the state of an agent in the election of a job's host. Pure, as is the table below.
 //
 //   state       meaning
-//   resting     no host is looked for: not yet, or the host is found and answers, or the election was given
-//   up racing      the agents try to be the first to write the key following   another agent has written the
-//   key; this one waits for its host's endpoint, or for the key's end claiming    the host was lost: the
-//   members of its last round try to be the first to take its key hosting     the key is this agent's, and
-//   its lease is kept restoring   the lease of this host is over: the key is written again, if no other agent
-//   was first withdrawn   over
+//   resting     no host is looked for: not yet, or the host was found and answers, or this agent gave up
+//   racing      the agents try to be the first to write the key
+//   following   another agent wrote the key; this one waits for its host's endpoint, or for the key's end
+//   claiming    the host was lost: the members of its last round try to be the first to take its key
+//   hosting     the key is this agent's, and its lease is kept
+//   restoring   the lease of this host is over: it writes the key again, if no other agent was first
+//   withdrawn   over
 //
 // An event that has no row in a state is no news there.
 enum class ElectionState { resting, racing, following, claiming, hosting, restoring, withdrawn };
@@ -162,10 +163,10 @@ inline constexpr int kElectionEvents = static_cast<int>(ElectionEvent::too_late)
 struct ElectionEvents {
     // on_elected: this agent is to host, at the port of the options and at `here`, where the others reach
     // this machine. The address is the one that its last connection to etcd came from; loopback's only where
-    // etcd was asked for by one. publish() when it does.
+    // etcd was asked for by one. Call publish() when it hosts.
     std::function<void(const Endpoint& here)> on_elected;
-    // on_claimed: this agent is to host, and to lead the job from the round that claim() was told of.
-    // publish() when it does.
+    // on_claimed: this agent is to host, and to lead the job from the round that claim() was told of. Call
+    // publish() when it hosts.
     std::function<void()> on_claimed;
     // on_host: another agent hosts at `host`; told once until that changes, or campaign() or claim() is
     // called again.
@@ -174,7 +175,7 @@ struct ElectionEvents {
     // follows by itself.
     std::function<void(const std::string& cause)> on_trouble;
     // on_failed: this agent finds no host; nothing more is tried until campaign() or claim() is called again.
-    // A whole sentence.
+    // `why` is a whole sentence.
     std::function<void(const std::string& why)> on_failed;
     // on_record tells what has come of record().
     std::function<void(const RecordNews&)> on_record;

@@ -102,10 +102,11 @@ constexpr NumberRange range_of(Of<&Restart::unix_time_ms>) { return kMillisecond
 struct RankEnd {
     enum class Manner {
         succeeded,  // exit code 0, without having been told to end
-        failed,     // by itself: the first failure, or one that came too before it was told to end, even if
-                    // that showed only later
-        stopped,    // after ddprun had told it to, by no signal but those that ddprun had sent
-        lost,       // with its node: nothing is known
+        // failed: by itself, as the first failure, or before ddprun had told it to end, even if that showed
+        // only later.
+        failed,
+        stopped,  // after ddprun had told it to, by no signal but those that ddprun had sent
+        lost,     // with its node: nothing is known
     };
     BOOST_DESCRIBE_NESTED_ENUM(Manner, succeeded, failed, stopped, lost)
 

@@ -57,11 +57,10 @@ bool is_loopback_address(const std::string& address);
 
 // ListenPlan says where node 0 listens for its job; decided before anything is started. Pure.
 //
-//   auto              on loopback, and on those addresses of this machine that --master-addr stands for
-//   several nodes     on all addresses, if --master-addr cannot be resolved here, or is a name that stands
-//   here for
-//                     loopback only (127.0.1.1 in many an /etc/hosts): other nodes resolve it otherwise
-//   --listen any      on all addresses, whatever --master-addr is (which may be translated on the way here)
+//   auto            on loopback, and on those addresses of this machine that --master-addr stands for
+//   several nodes   on all addresses, if --master-addr cannot be resolved here, or is a name that stands here
+//                   for loopback only (127.0.1.1 in many an /etc/hosts): other nodes resolve it otherwise
+//   --listen any    on all addresses, whatever --master-addr is (which may be translated on the way here)
 struct ListenPlan {
     bool any = false;
     std::vector<std::string> addresses;  // numeric, besides loopback's; empty with `any`

@@ -86,7 +86,7 @@ int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout);
 boost::asio::awaitable<boost::asio::ip::tcp::socket> async_connect_tcp(Endpoint endpoint,
                                                                        std::chrono::milliseconds timeout);
 
-// Says whether a machine answers there that nothing listens, or no longer does within `timeout`.
+// Says whether a machine answers at the endpoint, and refuses the connection, now or within `timeout`.
 boost::asio::awaitable<bool> is_refused(Endpoint endpoint, std::chrono::milliseconds timeout);
 
 // ReadySet tells which of many sockets are ready, in batches.

@@ -42,7 +42,7 @@ class StoredValue {
         if (orphans_) *orphans_ -= text.size();
     }
 
-    // Tells that the store has dropped the value; until it is gone its bytes are part of this sum.
+    // Tells that the store has dropped the value; until the value is gone, its bytes are part of `orphans`.
     void orphan(std::shared_ptr<std::size_t> orphans) {
         orphans_ = std::move(orphans);
         *orphans_ += text.size();
@@ -122,8 +122,8 @@ class WaitTable {
     // Begins a wait of the connection for the `missing` keys, which must not be empty.
     void add(ConnectionId connection, const std::vector<std::string_view>& missing);
 
-    // Ticks every wait for the key, which has appeared, and appends the connections that wait for nothing
-    // more.
+    // Ticks every wait for the key, which has appeared, and appends to `over` the connections that wait for
+    // nothing more.
     void wake_all(std::string_view key, std::vector<ConnectionId>& over);
     // Ticks the longest wait for the key only.
     void wake_one(std::string_view key, std::vector<ConnectionId>& over);

@@ -52,7 +52,7 @@ bool others_may_write(const struct stat& info);
 
 // Returns the owners of the file (a link by its name, and its target) and of their folder. Behind a folder
 // where others may make names (/tmp, a group's, another user's), adds the owners of every part of the path:
-// each could lead it elsewhere later.
+// each could lead it elsewhere later. Parts in front of such a folder, and parts that do not exist, add none.
 std::vector<uid_t> owners_of(const std::filesystem::path& path);
 
 // Returns the first owner (owners_of) that is neither this user, nor root, nor one of the `trusted`. Files

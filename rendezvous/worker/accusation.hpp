@@ -11,7 +11,8 @@
 namespace ddprun {
 inline namespace base {
 
-// Charge is what a rank is accused of. From `died` on it ended the rank, or was the first sign of its end.
+// Charge is what a rank is accused of. The charges from `died` on ended the rank, or were the first sign of
+// its end.
 enum class Charge { does_not_answer, called_nothing, is_elsewhere, died, left, aborted };
 
 // Returns how a sentence about the rank goes on: `does not answer`, `died`. Any text may follow in the

@@ -5,10 +5,11 @@
 // connections and tells its parent. But before that it marks the robust futexes of the process's threads and
 // wakes the threads that sleep on them. A worker that others rely on therefore holds the word of its slot
 // here:
+//
 //   worker → agent   the agent sleeps on the words that are held, one thread each;
-//   agent → workers  the agent adds each lost life, of its node or another, to a list, and wakes a thread of
-//   each
-//                    worker, which sleeps on a counter of its slot.
+//   agent → workers  the agent adds each lost life, of its node or another, to a list, and wakes a thread
+//                    of each worker, which sleeps on a counter of its slot.
+//
 // A life is the time for which one process holds a slot. A random number, never 0, names it on all nodes; the
 // ranks of a communicator tell each other theirs when they join.
 //

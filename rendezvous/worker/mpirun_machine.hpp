@@ -8,10 +8,11 @@
 namespace ddprun {
 inline namespace base {
 
-// kMpirunUri holds "1106640896.0;tcp://10.0.2.15,192.168.1.4:36347;tcp6://[fd00::2]:55765".
+// kMpirunUri names the variable that holds
+// "1106640896.0;tcp://10.0.2.15,192.168.1.4:36347;tcp6://[fd00::2]:55765".
 inline constexpr const char* kMpirunUri = "OMPI_MCA_orte_hnp_uri";
 
-// Returns the IPv4 addresses in the value of kMpirunUri; none in a text of another form.
+// Returns the IPv4 addresses in that variable's value; none in a text of another form.
 std::vector<std::string> addresses_of_mpirun(std::string_view uri);
 
 struct MpirunMachine {

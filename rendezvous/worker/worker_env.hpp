@@ -84,7 +84,7 @@ struct WorkerPlace {
     std::uint16_t master_port = 0;
     bool agent_hosts_store = false;  // else rank 0 must host the store at master_addr:master_port
     std::string meeting_file;        // mpirun's, for ranks of one host; then there is no master
-    // mpirun_addresses: of mpirun's machine, for ranks of several hosts: the master is one of them
+    // mpirun_addresses: those of mpirun's machine, for ranks of several hosts; the master is at one of them
     // (find_mpirun). Else empty.
     std::vector<std::string> mpirun_addresses;
     std::string run_id = "none";  // TORCHELASTIC_RUN_ID
