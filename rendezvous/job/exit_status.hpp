@@ -35,7 +35,6 @@ struct Exited {
     int code = 0;
 };
 
-// Signaled: the process was ended by this signal.
 struct Signaled {
     int signal = 0;
     bool core_dumped = false;

@@ -68,7 +68,6 @@ struct ListenPlan {
     bool name_stays_here = false;
 };
 
-// ListenRequest is what plan_listening() decides by.
 struct ListenRequest {
     int nnodes = 1;
     bool any = false;         // --listen any

@@ -29,7 +29,6 @@ inline namespace base {
 // kHeadStart: how long an address is tried alone before the next one is tried beside it.
 inline constexpr std::chrono::milliseconds kHeadStart{250};
 
-// RaceResult is the outcome of race_to_connect().
 struct RaceResult {
     std::optional<boost::asio::ip::tcp::socket> socket;  // connected
     boost::system::error_code error;                     // without a socket: how the last attempt failed

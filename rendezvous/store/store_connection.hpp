@@ -62,7 +62,6 @@ struct StoreConnection : std::enable_shared_from_this<StoreConnection> {
     enum class Sent { all, rest_later, broken };
     // Sends what the socket takes, up to one turn's bytes, so that other connections have their turn.
     Sent send_turn();
-    // Cancels the deadlines for a request's progress and for a full socket.
     void cancel_deadlines();
 
     ConnectionId id;

@@ -109,7 +109,6 @@ struct StringHash {
 template <typename Value>
 using StringMap = std::unordered_map<std::string, Value, StringHash, std::equal_to<>>;
 
-// WaitTable is the waits, by key and by connection.
 class WaitTable {
   public:
     // Returns what one missing key of one wait costs in memory, key included.

@@ -83,7 +83,6 @@ class TcpStore final : public Store {
     bool check_keys(const std::vector<std::string>& keys) override;
     bool erase(std::string_view key) override;
 
-    // Returns the dialect that the server speaks.
     Dialect dialect() const { return *dialect_; }
 
   private:

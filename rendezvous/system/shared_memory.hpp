@@ -85,9 +85,7 @@ struct ShmOffer {
     std::int32_t descriptor = -1;
 };
 
-// ShmMapping is memory that several processes of one host have mapped.
-//
-// The memory is a memfd: never a file in any directory, not limited by the size of /dev/shm, and gone with
+// ShmMapping maps a memfd: never a file in any directory, not limited by the size of /dev/shm, and gone with
 // the last process that maps it, however that ends. Seals against shrinking keep every access from failing
 // with SIGBUS for its size.
 //

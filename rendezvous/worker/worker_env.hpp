@@ -40,7 +40,6 @@ inline constexpr char kMeshKeyVariable[] = "DDPRUN_MESH_KEY";
 // Returns the variable's value; null if it is not set.
 const std::string* find_variable(const Environment& environment, std::string_view name);
 
-// Returns the calling process's environment.
 Environment current_environment();
 
 // WorkerIdentity is what distinguishes one worker of one round from the others.
