@@ -7,8 +7,8 @@
 #include <boost/json.hpp>
 
 #include "launcher/harmless_text.hpp"
-#include "launcher/view/routes.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {
 inline namespace app {
@@ -33,12 +33,28 @@ void fact(std::string& text, std::string_view name, const std::string& value) {
     text += fmt::format("{:<11}{}\n", name, value);
 }
 
-void worker_facts(std::string& text, const std::vector<WorkerStatus>& workers) {
-    std::string_view name = "workers";
-    for (const WorkerStatus& worker : workers) {
-        const std::string end = worker.exit_code ? fmt::format(": exit code {}", *worker.exit_code) : "";
+// The nodes of a job that has more than one.
+void node_facts(std::string& text, const std::vector<NodeView>& nodes) {
+    std::string_view name = "nodes";
+    for (const NodeView& node : nodes) {
+        const std::string host = node.host ? fmt::format(" ({})", harmless_line(*node.host)) : "";
+        const std::string launcher = node.pid ? fmt::format(", launcher pid {}", *node.pid) : "";
+        const std::string why = node.why ? ": " + harmless_line(*node.why) : "";
         fact(text, std::exchange(name, ""),
-             fmt::format("rank {} (local rank {}), pid {}{}", worker.rank, worker.local_rank, worker.pid,
+             fmt::format("node {}{}: {}{}{}", node.node, host, harmless_line(node.state), launcher, why));
+    }
+}
+
+void rank_facts(std::string& text, const std::vector<RankView>& ranks, bool with_nodes) {
+    std::string_view name = "workers";
+    for (const RankView& rank : ranks) {
+        const std::string node =
+            with_nodes ? fmt::format(" on node {} ({})", rank.node, harmless_line(rank.host)) : "";
+        const std::string end = rank.signal      ? ": " + signal_text(*rank.signal)
+                                : rank.exit_code ? fmt::format(": exit code {}", *rank.exit_code)
+                                                 : "";
+        fact(text, std::exchange(name, ""),
+             fmt::format("rank {} (local rank {}){}, pid {}{}", rank.rank, rank.local_rank, node, rank.pid,
                          end));
     }
 }
@@ -47,17 +63,33 @@ std::string of_all(int number, int all) { return fmt::format("{} of {}", number,
 
 std::string local_time(std::int64_t unix_ms) { return wall_clock_text(unix_ms, local_utc_offset(unix_ms)); }
 
+// What the files of a job tell of what its launcher does not say (any more).
+JobView view_of(const Job& job) {
+    JobView view;
+    view.id = job.id;
+    view.state = name_of_value(job.state);
+    if (job.record) {
+        view.name = job.record->entry_name;
+        view.job_id = job.record->job_id;
+        view.started_unix_ms = job.record->start_unix_ms;
+    }
+    if (job.end) {
+        view.restarts = job.end->restart_count;
+        view.max_restarts = job.end->max_restarts;
+        view.ranks = rank_views(job.end->workers, job.record ? job.record->node_rank : 0, "");
+    }
+    return view;
+}
+
 json::object job_object(const JobFacts& facts) {
     const auto& [job, status, result_file] = facts;
-    json::object root;
+    json::object root = json::parse(to_json(status.value_or(view_of(job)))).as_object();
     root["id"] = valid_utf8(job.id);
-    root["state"] = name_of_value(job.state);
     root["exit_code"] = job.end ? json::value(job.end->exit_code) : json::value(nullptr);
     const std::int64_t last_output = job.last_output_unix_ms;
     root["last_output_unix_ms"] = last_output != 0 ? json::value(last_output) : json::value(nullptr);
     root["folder"] = valid_utf8(job.folder.string());
     root["job"] = job.record ? json::parse(to_json(*job.record)) : json::value(nullptr);
-    root["status"] = status ? json::parse(to_json(*status)) : json::value(nullptr);
     json::error_code trouble;
     root["result"] = result_file ? json::parse(*result_file, trouble) : json::value(nullptr);
     return root;
@@ -99,7 +131,7 @@ std::string list_text(const std::vector<Job>& jobs, std::int64_t now_unix_ms) {
     return text;
 }
 
-std::string status_text(const Job& job, const std::optional<AgentStatus>& status, std::int64_t now_unix_ms) {
+std::string status_text(const Job& job, const std::optional<JobView>& status, std::int64_t now_unix_ms) {
     std::string text;
     fact(text, "id", harmless_line(job.id));
     fact(text, "state", state_text(job));
@@ -122,11 +154,13 @@ std::string status_text(const Job& job, const std::optional<AgentStatus>& status
         if (!job.end->sentence.empty()) fact(text, "because", harmless_line(job.end->sentence));
         if (!job.end->message.empty()) fact(text, "message", harmless_line(job.end->message));
         fact(text, "restarts", of_all(job.end->restart_count, job.end->max_restarts));
-        worker_facts(text, job.end->workers);
+        rank_facts(text, view_of(job).ranks, false);
     } else if (status) {
+        const bool has_nodes = status->nodes.size() > 1;
         fact(text, "phase", harmless_line(status->state));
-        fact(text, "restarts", of_all(status->restart_count, status->max_restarts));
-        worker_facts(text, status->workers);
+        fact(text, "restarts", of_all(status->restarts, status->max_restarts));
+        if (has_nodes) node_facts(text, status->nodes);
+        rank_facts(text, status->ranks, has_nodes);
     }
     fact(text, "folder", harmless_line(job.folder.string()));
     return text;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "launcher/jobs/job_folder.hpp"
-#include "rendezvous/job/agent_status.hpp"
+#include "launcher/view/job_view.hpp"
 
 namespace ddprun {
 inline namespace app {
@@ -23,16 +23,17 @@ std::string age_text(std::int64_t milliseconds);
 std::string list_text(const std::vector<Job>& jobs, std::int64_t now_unix_ms);
 
 // Writes one fact a line. `status`: what the launcher answered, if it runs.
-std::string status_text(const Job& job, const std::optional<AgentStatus>& status, std::int64_t now_unix_ms);
+std::string status_text(const Job& job, const std::optional<JobView>& status, std::int64_t now_unix_ms);
 
 struct JobFacts {
     Job job;
-    std::optional<AgentStatus> status;
+    std::optional<JobView> status;
     std::optional<std::string> result_file;  // the text of result.json
 };
 
-// Writes the same facts as one JSON object: id, state, folder and, of a lost job, last_output_unix_ms. `job`,
-// `status` and `result` are as job.json, the launcher and result.json have them, null where there is none.
+// Writes the job's JobView (schema 1) as one JSON object; of a job that has ended, as far as its files tell.
+// Further members: exit_code, folder, last_output_unix_ms (of a lost job), and `job` and `result` as job.json
+// and result.json have them, null where there is none.
 std::string status_json(const JobFacts& facts);
 
 // Writes an array of such objects.

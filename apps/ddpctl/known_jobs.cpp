@@ -18,7 +18,7 @@ std::vector<Job> KnownJobs::all() const {
 
 Job KnownJobs::find(const std::string& id) const { return value_or_throw<UsageError>(find_job(all(), id)); }
 
-std::optional<AgentStatus> KnownJobs::status_of(const Job& job) {
+std::optional<JobView> KnownJobs::status_of(const Job& job) {
     if (job.state != JobState::running) return std::nullopt;
     return ask_status(job.folder);
 }

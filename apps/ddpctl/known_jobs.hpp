@@ -25,7 +25,7 @@ class KnownJobs {
     Job find(const std::string& id) const;
 
     // Returns what the launcher says, if it runs. Throws Error where it does not answer.
-    static std::optional<AgentStatus> status_of(const Job& job);
+    static std::optional<JobView> status_of(const Job& job);
     // Returns the text of result.json, if it is there.
     static std::optional<std::string> result_of(const Job& job);
 

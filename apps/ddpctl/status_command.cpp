@@ -11,14 +11,14 @@ namespace {
 class StatusCommand final : public Command {
   public:
     const char* name() const override { return "status"; }
-    const char* help() const override { return "Show the workers' pids, restarts and how the job ended"; }
+    const char* help() const override { return "Show all nodes and workers, restarts and how the job ended"; }
     std::vector<OptionRow> rows() override {
         return {id_row(id_), {"--json", "", "As one JSON object", into(json_)}};
     }
 
     int run(const KnownJobs& known) override {
         Job job = known.find(id_);
-        std::optional<AgentStatus> status;
+        std::optional<JobView> status;
         try {
             status = KnownJobs::status_of(job);
         } catch (const Error&) {

@@ -10,6 +10,7 @@
 #include "launcher/agent/agent_machine.hpp"
 #include "launcher/agent/end_of_job.hpp"
 #include "launcher/agent/job_knowledge.hpp"
+#include "launcher/agent/node_answer.hpp"
 #include "launcher/agent/round_workers.hpp"
 #include "launcher/agent/worker_network.hpp"
 #include "launcher/guardian/guardian.hpp"
@@ -17,6 +18,7 @@
 #include "rendezvous/base/deadline.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun {
 inline namespace launch {
@@ -73,7 +75,11 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
     RendezvousLink& link() override { return *link_; }
     RoundWorkers* round() override { return round_ ? &*round_ : nullptr; }
     AgentStatus status() const override {
-        return job_.status(machine_.state(), round_ ? round_->status() : std::vector<WorkerStatus>());
+        AgentStatus status =
+            job_.status(machine_.state(), round_ ? round_->status() : std::vector<WorkerStatus>());
+        status.host = host_name();
+        status.pid = ::getpid();
+        return status;
     }
     void say(LogLevel level, const std::string& line) override {
         level == LogLevel::debug  ? log_.debug(line)
@@ -124,6 +130,11 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
         if (job_.signal() != 0) send(*job_.message_for(AgentAction::tell_signal));
     }
     void hear(const ControlMessage& message) override {
+        if (const auto* question = std::get_if<Question>(&message)) {
+            for (Answer& piece : answer_to(*question, features_, options_.key.has_value()))
+                send(std::move(piece));
+            return;
+        }
         features_.at(&Feature::heard, message);
         if (round_) round_->hear(message);
         if (const auto* round = std::get_if<RoundReady>(&message)) options_.node_rank = round->group_rank;

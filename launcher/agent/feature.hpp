@@ -7,6 +7,7 @@
 //   began           the agent is there, and nothing has been started; what it throws ends the launcher
 //   heard           the coordinator says something, of which the agent has done nothing yet
 //   learnt          something happened that the coordinator does not say
+//   answer          another node asks this one: the feature says what it knows of that kind of Question
 //   round_begins    before the workers of a round start: the feature adds what they get; what it throws fails
 //                   the round
 //   workers_run     all workers of this node were started; what it throws ends the launcher
@@ -208,6 +209,7 @@ class Feature {
     virtual void began(AgentControls&) {}
     virtual void heard(const ControlMessage&) {}
     virtual void learnt(const AgentNews&) {}
+    virtual std::optional<std::string> answer(const Question&) { return std::nullopt; }
     virtual void round_begins(const RoundReady&, RoundAdditions&) {}
     virtual void workers_run(const RoundReady&) {}
     virtual void worker_failed(Failure&) {}
@@ -249,6 +251,13 @@ class Features {
             if (auto why = one->unfit()) return *why;
         }
         return {};
+    }
+    // Returns the first answer; nothing: no feature knows that kind of Question.
+    std::optional<std::string> answer(const Question& question) const {
+        for (Feature* one : all_) {
+            if (auto text = one->answer(question)) return text;
+        }
+        return std::nullopt;
     }
     // Calls this moment of each: features.at(&Feature::learnt, news).
     template <typename Moment, typename... Arguments>

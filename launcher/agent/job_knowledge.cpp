@@ -129,10 +129,14 @@ AgentStatus JobKnowledge::status(AgentState state, std::vector<WorkerStatus> wor
     const RoundReady& round = known_.round;
     return {.state = std::string(to_text(state)),
             .job_id = round.job_id,
+            .node = round.group_rank,
             .round = round.round,
             .restart_count = round.restart_count,
             .max_restarts = round.max_restarts,
+            .resizes = round.resizes,
+            .group_world_size = round.group_world_size,
             .world_size = round.world_size,
+            .first_rank = round.base_rank,
             .workers = std::move(workers)};
 }
 

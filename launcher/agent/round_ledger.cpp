@@ -93,7 +93,8 @@ std::vector<WorkerStatus> RoundLedger::status(std::vector<WorkerStatus> running)
         running.push_back({.rank = end.rank,
                            .local_rank = end.local_rank,
                            .pid = static_cast<pid_t>(end.pid),
-                           .exit_code = end.exit_code});
+                           .exit_code = end.exit_code,
+                           .signal = end.signal});
     }
     std::sort(running.begin(), running.end(),
               [](const WorkerStatus& a, const WorkerStatus& b) { return a.local_rank < b.local_rank; });

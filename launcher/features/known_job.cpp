@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,8 @@
 #include "launcher/secret_text.hpp"
 #include "launcher/view/http_server.hpp"
 #include "launcher/view/job_socket.hpp"
+#include "launcher/view/job_view.hpp"
+#include "launcher/view/node_questions.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/control/control_message.hpp"
@@ -107,11 +110,16 @@ class KnownJob final : public Feature {
 
     bool wants_all_ranks() const override { return is_detached() || starts_detached(); }
     void began(AgentControls& agent) override;
+    void heard(const ControlMessage& message) override {
+        if (questions_) questions_->hear(message);
+    }
+    std::optional<std::string> answer(const Question& question) override;
     void workers_run(const RoundReady& place) override;
     std::optional<std::string> ended(const JobResult& result) override;
     void agent_leaves() override {
         agent_ = nullptr;
         pause_.reset();
+        questions_.reset();
     }
 
   private:
@@ -123,6 +131,7 @@ class KnownJob final : public Feature {
     void begin_in_foreground(const std::string& job_id, int node_rank);
     void publish(const std::string& job_id, int node_rank);
     void serve();
+    void view(const AgentControls& agent, std::function<void(const JobView&)> done);
     void watch();
     void make_anew();
 
@@ -136,6 +145,7 @@ class KnownJob final : public Feature {
     std::size_t room_size_ = 0;         // once it is known of how many ranks the result tells
     OwnedDescriptor parent_;
     std::optional<boost::asio::steady_timer> pause_;  // until a job in the foreground is known
+    std::optional<NodeQuestions> questions_;          // while there is an agent
     AgentControls* agent_ = nullptr;                  // until the job is over
     bool is_known_ = false;                           // the folder has its final name
     bool is_kept_ = false;                            // it stays when the launcher has ended
@@ -143,6 +153,7 @@ class KnownJob final : public Feature {
 
 void KnownJob::began(AgentControls& agent) {
     agent_ = &agent;
+    questions_.emplace(agent.executor(), [&agent](const ControlMessage& message) { agent.send(message); });
     if (!starts_detached()) return;
     folder_ = std::exchange(detached_->folder, {});
     room_ = std::move(detached_->room);
@@ -182,8 +193,27 @@ void KnownJob::write_record() const {
 void KnownJob::serve() {
     serve_unix(agent_->executor(), listen_job_socket(folder_),
                {.status = [agent = agent_] { return agent->status(); },
+                .job = [this, agent = agent_](auto done) { view(*agent, std::move(done)); },
                 .effect_of = [agent = agent_](int signal) { return effect_of(signal, agent->options()); },
                 .deliver = [agent = agent_](int signal) { agent->tell(SignalSent{signal}); }});
+}
+
+void KnownJob::view(const AgentControls& agent, std::function<void(const JobView&)> done) {
+    const auto shown = [this, &agent, done = std::move(done)](const std::vector<NodeAnswer>& others,
+                                                              const std::string& why_none) {
+        const JobNames names{.id = is_known_ ? folder_.filename().string() : "",
+                             .name = record_.entry_name,
+                             .run_id = agent.options().run_id,
+                             .started_unix_ms = record_.start_unix_ms};
+        done(job_view(names, agent.status(), others, why_none));
+    };
+    if (agent.status().group_world_size == 1) return shown({}, {});
+    questions_->ask(std::string(kStatusQuestion), {}, shown);
+}
+
+std::optional<std::string> KnownJob::answer(const Question& question) {
+    if (question.kind != kStatusQuestion || agent_ == nullptr) return std::nullopt;
+    return to_json(agent_->status());
 }
 
 void KnownJob::watch() {

@@ -9,6 +9,7 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -60,29 +61,26 @@ Verb verb_of(http::verb verb) {
     return verb == http::verb::post ? Verb::post : Verb::other;
 }
 
-// An answer, and the signal that is to be delivered when it is on its way; 0: none.
-struct Reply {
-    HttpAnswer answer;
-    int signal = 0;
-};
-
-// Returns nothing for a caller that is gone.
-std::optional<Reply> reply_to(const HttpParser& parser, const error_code& error, const HttpService& service) {
+// Returns the status for what is no request; nothing for a caller that is gone, or for a request.
+std::optional<http::status> fault_of(const error_code& error) {
     if (error == http::error::header_limit || error == http::error::buffer_overflow)
-        return Reply{http_answer(http::status::request_header_fields_too_large, kHttp11)};
-    if (error && (error.category() != make_error_code(http::error::bad_method).category() ||
-                  error == http::error::end_of_stream || error == http::error::partial_message))
-        return std::nullopt;
-    if (error) return Reply{http_answer(http::status::bad_request, kHttp11)};
-    const auto& request = parser.get();
-    ViewAnswer said =
-        answer_to({service.caller, verb_of(request.method()), std::string(request.target())}, service.source);
-    Reply reply{http_answer(static_cast<http::status>(said.status), request.version()), said.signal};
-    reply.answer.set(http::field::cache_control, "no-store");
-    if (!said.allowed.empty()) reply.answer.set(http::field::allow, said.allowed);
-    reply.answer.content_length(said.text.size());
-    if (request.method() != http::verb::head) reply.answer.body() = std::move(said.text);
-    return reply;
+        return http::status::request_header_fields_too_large;
+    const bool is_gone = error.category() != make_error_code(http::error::bad_method).category() ||
+                         error == http::error::end_of_stream || error == http::error::partial_message;
+    return error && !is_gone ? std::optional(http::status::bad_request) : std::nullopt;
+}
+
+// Waits for the answer of the table, which may have to be gathered first.
+asio::awaitable<ViewAnswer> said_to(const ViewRequest& request, const HttpService& service) {
+    const auto executor = co_await asio::this_coro::executor;
+    co_return co_await asio::async_initiate<const asio::use_awaitable_t<>, void(ViewAnswer)>(
+        [&](auto handler) {
+            auto kept = std::make_shared<decltype(handler)>(std::move(handler));
+            answer_to(request, service.source, [kept, executor](ViewAnswer said) {
+                asio::post(executor, [kept, said = std::move(said)]() mutable { (*kept)(std::move(said)); });
+            });
+        },
+        asio::use_awaitable);
 }
 
 asio::awaitable<void> converse(const HttpService& service, Socket& socket) {
@@ -92,10 +90,24 @@ asio::awaitable<void> converse(const HttpService& service, Socket& socket) {
     error_code error;
     co_await http::async_read_header(socket, buffer, parser,
                                      asio::redirect_error(asio::use_awaitable, error));
-    std::optional<Reply> reply = reply_to(parser, error, service);
-    if (!reply) co_return;
-    HttpAnswer& answer = reply->answer;
-    if (!answer.has_content_length()) answer.prepare_payload();
+    const auto fault = fault_of(error);
+    if (error && !fault) co_return;
+    HttpAnswer answer = http_answer(fault.value_or(http::status::ok), kHttp11);
+    ViewAnswer said;
+    if (!fault) {
+        const auto& request = parser.get();
+        const bool is_head = request.method() == http::verb::head;
+        // A temporary in the call would be destroyed twice (GCC 12).
+        const ViewRequest asked{service.caller, verb_of(request.method()), std::string(request.target())};
+        said = co_await said_to(asked, service);
+        answer = http_answer(static_cast<http::status>(said.status), request.version());
+        answer.set(http::field::cache_control, "no-store");
+        if (!said.allowed.empty()) answer.set(http::field::allow, said.allowed);
+        answer.content_length(said.text.size());
+        if (!is_head) answer.body() = std::move(said.text);
+    } else {
+        answer.prepare_payload();
+    }
     http::response_serializer<http::string_body> serializer(answer);
     // A HEAD's answer names the length of a body that it does not have.
     serializer.split(true);
@@ -104,7 +116,7 @@ asio::awaitable<void> converse(const HttpService& service, Socket& socket) {
         co_await http::async_write(socket, serializer, asio::redirect_error(asio::use_awaitable, error));
     socket.shutdown(Socket::shutdown_send, error);
     // The signal may end the agent, so all has been said before.
-    if (reply->signal != 0) service.source.deliver(reply->signal);
+    if (said.signal != 0) service.source.deliver(said.signal);
 }
 
 asio::awaitable<void> serve_one(std::shared_ptr<HttpService> service, Socket socket) {

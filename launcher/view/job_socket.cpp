@@ -130,8 +130,8 @@ OwnedDescriptor call_job(const std::filesystem::path& folder, std::chrono::milli
     return socket;
 }
 
-AgentStatus ask_status(const std::filesystem::path& folder, std::chrono::milliseconds timeout) {
-    return understood(parse_agent_status(ask(folder, http::verb::get, std::string(kStatusTarget), timeout)));
+JobView ask_status(const std::filesystem::path& folder, std::chrono::milliseconds timeout) {
+    return understood(parse_job_view(ask(folder, http::verb::get, std::string(kStatusTarget), timeout)));
 }
 
 SignalEffect send_signal(const std::filesystem::path& folder, int signal, std::chrono::milliseconds timeout) {

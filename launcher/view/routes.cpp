@@ -16,51 +16,35 @@ constexpr std::string_view kSignalPath = "/signal";
 constexpr std::string_view kNameQuery = "name=";
 constexpr std::size_t kMaxAnswerDepth = 8;
 
-// A member of its own tells whether a worker runs.
-struct ViewRules : JsonRules {
+struct EffectRules : JsonRules {
     static std::string text(const std::string& text, std::size_t) { return valid_utf8(text); }
-
-    template <std::same_as<std::optional<int>> T>
-    static void put(json::object& out, std::string_view name, const T& exit_code) {
-        out["running"] = !exit_code;
-        out[name] = json_of<ViewRules>(exit_code);
-    }
 };
 
-template <class T>
-std::string line_of(const T& value) {
-    return json::serialize(json_of<ViewRules>(value)) + "\n";
-}
-
-template <class T>
-std::optional<T> parsed(std::string_view text) {
-    const auto object = parse_json_object(text, kMaxAnswerDepth);
-    T value;
-    if (!object || !from_json<ViewRules>(*object, value)) return std::nullopt;
-    return value;
+std::string line_of(const SignalEffect& effect) {
+    return json::serialize(json_of<EffectRules>(effect)) + "\n";
 }
 
 std::string error_line(std::string_view why) {
     return json::serialize(json::object{{"error", valid_utf8(std::string(why))}}) + "\n";
 }
 
-ViewAnswer answer_status(std::string_view, const ViewSource& source) {
-    return {.text = line_of(source.status())};
+void answer_status(std::string_view, const ViewSource& source, const ViewReply& reply) {
+    source.job([reply](const JobView& view) { reply({.text = to_json(view) + "\n"}); });
 }
 
-ViewAnswer answer_health(std::string_view, const ViewSource& source) {
-    return {.text = health_text(source.status())};
+void answer_health(std::string_view, const ViewSource& source, const ViewReply& reply) {
+    reply({.text = health_text(source.status())});
 }
 
-ViewAnswer answer_signal(std::string_view query, const ViewSource& source) {
+void answer_signal(std::string_view query, const ViewSource& source, const ViewReply& reply) {
     const std::string name(query.starts_with(kNameQuery) ? query.substr(kNameQuery.size()) : "");
     const auto signal = parse_signal(name);
     if (!signal)
-        return {.status = kHttpBadRequest,
-                .text = error_line("no such signal: '" + harmless_line(name) + "'")};
+        return reply(
+            {.status = kHttpBadRequest, .text = error_line("no such signal: '" + harmless_line(name) + "'")});
     const SignalEffect effect = source.effect_of(*signal);
-    if (!effect.refusal.empty()) return {.status = kHttpConflict, .text = line_of(effect)};
-    return {.text = line_of(effect), .signal = *signal};
+    if (!effect.refusal.empty()) return reply({.status = kHttpConflict, .text = line_of(effect)});
+    reply({.text = line_of(effect), .signal = *signal});
 }
 
 // An empty path is every path.
@@ -68,7 +52,7 @@ struct Route {
     Verb verb;
     std::string_view path;
     Caller caller;
-    ViewAnswer (*answer)(std::string_view query, const ViewSource&);
+    void (*answer)(std::string_view query, const ViewSource&, const ViewReply&);
 };
 
 constexpr Route kRoutes[] = {
@@ -79,7 +63,7 @@ constexpr Route kRoutes[] = {
 
 }  // namespace
 
-ViewAnswer answer_to(const ViewRequest& request, const ViewSource& source) {
+void answer_to(const ViewRequest& request, const ViewSource& source, const ViewReply& reply) {
     const std::string_view target = request.target;
     const std::string_view path = target.substr(0, target.find('?'));
     const std::string_view query = target.substr(std::min(target.size(), path.size() + 1));
@@ -87,10 +71,10 @@ ViewAnswer answer_to(const ViewRequest& request, const ViewSource& source) {
                     .text = error_line("no such path: '" + harmless_line(std::string(path)) + "'")};
     for (const Route& route : kRoutes) {
         if (route.caller != request.caller || (!route.path.empty() && route.path != path)) continue;
-        if (route.verb == request.verb) return route.answer(query, source);
+        if (route.verb == request.verb) return route.answer(query, source, reply);
         none = {.status = kHttpWrongVerb, .allowed = route.verb == Verb::get ? "GET, HEAD" : "POST"};
     }
-    return none;
+    reply(std::move(none));
 }
 
 std::string signal_target(int signal) {
@@ -98,10 +82,12 @@ std::string signal_target(int signal) {
                        signal_name(signal).value_or(std::to_string(signal)));
 }
 
-std::string to_json(const AgentStatus& status) { return json::serialize(json_of<ViewRules>(status)); }
-
-std::optional<AgentStatus> parse_agent_status(std::string_view text) { return parsed<AgentStatus>(text); }
-std::optional<SignalEffect> parse_signal_effect(std::string_view text) { return parsed<SignalEffect>(text); }
+std::optional<SignalEffect> parse_signal_effect(std::string_view text) {
+    const auto object = parse_json_object(text, kMaxAnswerDepth);
+    SignalEffect effect;
+    if (!object || !from_json<EffectRules>(*object, effect)) return std::nullopt;
+    return effect;
+}
 
 std::string health_text(const AgentStatus& status) {
     // Before the first round there is no job yet.

@@ -1,7 +1,7 @@
 // answer_to() says what a launcher answers over HTTP, and to which callers, by a table of routes. http_server
 // carries the bytes; here is what they mean. Pure.
 //
-//   GET  /status               the job's own user   AgentStatus, as JSON
+//   GET  /status               the job's own user   JobView, as JSON: all nodes of the job
 //   POST /signal?name=SIGTERM  the job's own user   SignalEffect, as JSON; with 409 if it is refused
 //   GET  any path              the health port      health_text()
 //
@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "launcher/view/job_view.hpp"
 #include "rendezvous/codec/description.hpp"
 #include "rendezvous/job/agent_status.hpp"
 
@@ -44,7 +45,9 @@ BOOST_DESCRIBE_STRUCT(SignalEffect, (), (refusal, ends_job))
 
 // ViewSource: what answers are made of; called on the thread of the server's executor.
 struct ViewSource {
-    std::function<AgentStatus()> status;
+    std::function<AgentStatus()> status;  // of this node
+    // Gathers what all nodes say, and calls `done` once, at once or later; never where the agent ends before.
+    std::function<void(std::function<void(const JobView&)> done)> job = {};
     std::function<SignalEffect(int)> effect_of = {};
     // deliver is called when the answer is on its way, if the signal was not refused.
     std::function<void(int)> deliver = {};
@@ -63,20 +66,20 @@ struct ViewAnswer {
     int signal = 0;       // to be delivered when the answer is on its way; 0: none
 };
 
-ViewAnswer answer_to(const ViewRequest& request, const ViewSource& source);
+using ViewReply = std::function<void(ViewAnswer)>;
+// Calls `reply` once: before it returns, or later on the same thread; never where the agent ends before.
+void answer_to(const ViewRequest& request, const ViewSource& source, const ViewReply& reply);
 
 // --- for those who ask
 
 inline constexpr std::string_view kStatusTarget = "/status";
 std::string signal_target(int signal);
 
-// kMaxAnswer: the longest answer; a longer one is no answer. A status has some 90 bytes for each worker of
-// the node.
-inline constexpr std::size_t kMaxAnswer = 4 << 20;
+// kMaxAnswer: the longest answer; a longer one is no answer. A JobView has some 400 bytes for each worker of
+// the job.
+inline constexpr std::size_t kMaxAnswer = 256 << 20;
 
-std::string to_json(const AgentStatus& status);
-// Returns nothing for a text that is no such answer, as parse_signal_effect() does.
-std::optional<AgentStatus> parse_agent_status(std::string_view text);
+// Returns nothing for a text that is no such answer.
 std::optional<SignalEffect> parse_signal_effect(std::string_view text);
 
 // Returns what every caller at the health port may read, so nothing that is a user's alone: one JSON object

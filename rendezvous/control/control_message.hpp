@@ -11,8 +11,8 @@
 // NoticeSignal goes both ways while a round runs. While the round runs, WorkerDying comes from an agent and
 // PeerDying goes to the others, before what they may be the cause of. WorkerDying also comes directly behind
 // WorkerFailed and Stop. RankSucceeded comes once in a round. WhoRuns may ask for StillRunning, and Remark go
-// to node 0. JudgeFailure goes to the host's agent when all workers of a failed round are gone, and Judgement
-// comes back.
+// to node 0. A Question may come from any agent and goes to all others, whose Answers come back. JudgeFailure
+// goes to the host's agent when all workers of a failed round are gone, and Judgement comes back.
 //
 // The conversation with a coordinator that would take over: Hello (with Following) → Welcome → (Lead →
 // (RankEnds* → WorkersGone)? → Follow)+, and then as above from Stop on. SteppedDown ends it, and the agent
@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "rendezvous/control/job_command.hpp"
+#include "rendezvous/control/question.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/job/failure.hpp"
 #include "rendezvous/membership/member_list.hpp"
@@ -478,7 +479,7 @@ using ControlMessage =
                  NoticeSignal, Heartbeat, Suspended, RankSucceeded, StillRunning, Judgement, LeaseOver,
                  Goodbye, Follow, JobMoved, Welcome, Lead, SteppedDown, MemberGone, MemberList, GivenUp,
                  Refused, PeerRefused, NodesDiffer, Waiting, Parked, RoundReady, PeerDying, WhoRuns, Remark,
-                 JudgeFailure, Stop, Restarting, Finish>;
+                 JudgeFailure, Stop, Restarting, Finish, Question, Answer>;
 
 }  // namespace job
 }  // namespace ddprun

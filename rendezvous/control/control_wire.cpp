@@ -73,7 +73,9 @@ constexpr std::array<std::string_view, std::variant_size_v<ControlMessage>> kTyp
                                                                                           "judge_failure",
                                                                                           "stop",
                                                                                           "restarting",
-                                                                                          "finish"};
+                                                                                          "finish",
+                                                                                          "question",
+                                                                                          "answer"};
 
 static_assert(!kTypeNames.back().empty(), "a message without a name");
 

@@ -102,6 +102,10 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
         if (std::holds_alternative<Goodbye>(message)) leave_queue(from);
         return std::exchange(out_, {});
     }
+    const auto* question = std::get_if<Question>(&message);
+    const auto* said = std::get_if<Answer>(&message);
+    if (node != nullptr && question != nullptr) say(questions_.ask(*node, *question, roster_.nodes()));
+    if (node != nullptr && said != nullptr) say(questions_.answer(*node, *said));
     const auto* signalled = std::get_if<AgentSignalled>(&message);
     bool is_stale = false;
     if (node != nullptr) {
@@ -149,6 +153,7 @@ void Coordinator::lose(const JobNode& node, Roster::Loss loss, bool closed_there
     // while it stood still has said so, which the system may have thrown away: what was asked too late is
     // answered by a reset.
     const bool agent_is_dead = closed_there && !node.run.gave_up && !heartbeats_.is_in_doubt();
+    say(questions_.lose(node));
     roster_.lose(node, loss, agent_is_dead);
     heartbeats_.remove(node.connection);
     const bool runs = state_ == CoordinatorState::running || state_ == CoordinatorState::stopping;

@@ -9,6 +9,8 @@
 //   Aftermath   what follows a round: restarts, the judge, resizes, the queue, the nodes left out, the pause
 //   Leadership  whether this coordinator leads the job: epoch, quorum, followers, lease, records
 //
+// Questions, a fifth, passes on what agents ask each other, in every state alike.
+//
 // The class moves through the table and carries each action out with them.
 //
 // A single caller on one thread (RendezvousServer, or a simulated network in tests) drives the coordinator.
@@ -28,6 +30,7 @@
 #include "rendezvous/coordinator/coordinator_table.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/coordinator/leadership.hpp"
+#include "rendezvous/coordinator/questions.hpp"
 #include "rendezvous/coordinator/roster.hpp"
 #include "rendezvous/coordinator/round.hpp"
 #include "rendezvous/membership/quorum.hpp"
@@ -140,6 +143,7 @@ class Coordinator {
     Round round_;
     Aftermath aftermath_;
     Leadership leadership_;
+    Questions questions_;
 };
 
 }  // namespace job

@@ -327,15 +327,23 @@ void read_records(Text text) {
 
 void read_view_texts(Text text) {
     const ViewSource source{.status = [] { return AgentStatus{}; },
+                            .job = [](const auto& done) { done(JobView{}); },
                             .effect_of = [](int) { return SignalEffect{}; }};
     for (const Verb verb : {Verb::get, Verb::post}) {
-        const ViewAnswer answer = answer_to({Caller::own_user, verb, std::string(text)}, source);
+        ViewAnswer answer;
+        answer_to({Caller::own_user, verb, std::string(text)}, source,
+                  [&answer](ViewAnswer said) { answer = std::move(said); });
         must(answer.signal >= 0 && answer.signal <= kMaxSignal, "a signal that is none");
         must(answer.text.empty() || is_harmless(answer.text.substr(0, answer.text.size() - 1)),
              "an answer that cannot be shown");
     }
     if (const auto status = parse_agent_status(text))
         must(parse_agent_status(to_json(*status)) == status, "a status is another one after its text");
+    if (const auto view = parse_job_view(text))
+        must(parse_job_view(to_json(*view)) == view, "a view is another one after its text");
+    const AgentStatus own{.group_world_size = 2};
+    must(job_view({}, own, {{1, "", std::string(text), ""}}, "").nodes.size() == 2,
+         "a node that is not there");
     parse_signal_effect(text);
 }
 

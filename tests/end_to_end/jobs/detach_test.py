@@ -32,8 +32,8 @@ class Starting(JobsTest):
             self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o700)
         status = self.status(job)
         self.assertEqual(status["state"], "running")
-        self.assertEqual([entry["rank"] for entry in status["status"]["workers"]], [0, 1])
-        for entry in status["status"]["workers"]:
+        self.assertEqual([entry["rank"] for entry in status["ranks"]], [0, 1])
+        for entry in status["ranks"]:
             self.assertTrue(is_alive(entry["pid"]))
         self.assertEqual(json.loads(self.run_ctl("list", "--json")[1]), [status])
         code, out, _ = self.run_ctl("list")
@@ -286,8 +286,8 @@ class Control(JobsTest):
         script = f'[ "$TORCHELASTIC_RESTART_COUNT" = 1 ] || exit 5; echo again; while [ ! -e {self.go} ]; do sleep 0.01; done'
         job = self.start("--max-restarts", 2, "sh", "-c", script)
         self.ctl("logs", "-f", job).wait_for_line("^again$")
-        status = self.status(job)["status"]
-        self.assertEqual((status["restart_count"], status["max_restarts"], status["round"]), (1, 2, 1))
+        status = self.status(job)
+        self.assertEqual((status["restarts"], status["max_restarts"], status["round"]), (1, 2, 1))
         self.let_go()
         self.assertEqual(self.run_ctl("attach", job)[0], 0)
 

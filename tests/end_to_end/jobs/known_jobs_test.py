@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import support
 from job_folders import JobsTest
-from support import worker
+from support import is_alive, worker
 
 
 class Foreground(JobsTest):
@@ -26,7 +26,8 @@ class Foreground(JobsTest):
         self.assertEqual(stat.S_IMODE(os.stat(os.path.join(self.jobs, job, "control")).st_mode), 0o600)
         status = self.status(job)
         self.assertEqual((status["state"], status["job"]["pid"]), ("running", launcher.process.pid))
-        self.assertEqual([entry["rank"] for entry in status["status"]["workers"]], [0, 1])
+        self.assertEqual([entry["rank"] for entry in status["ranks"]], [0, 1])
+        self.assertEqual((status["schema"], status["id"], status["name"], status["verdict"]), (1, job, "worker_stub", None))
         self.assertRegex(self.run_ctl("list")[1].splitlines()[1], rf"^{job} +running +0/1 +2 +\d+s +\S*worker_stub$")
         for command in ("logs", "attach"):
             code, out, err = self.run_ctl(command, job)
@@ -89,6 +90,48 @@ class Foreground(JobsTest):
         self.assertEqual((second.wait(), self.folders()), (143, [job]))
         self.assertEqual(self.run_ctl("kill", job)[0], 0)
         self.assertEqual(first.wait(), 143)
+
+
+class Nodes(JobsTest):
+    """Two nodes on this machine: the later folder has a "-2" behind its name."""
+
+    def two(self):
+        port = support.free_port()
+        launchers = [self.launch("--nnodes", 2, "--node-rank", node, "--master-addr", "127.0.0.1", "--master-port", port,
+                                 "--nproc-per-node", 2, *worker("ready-then-wait")) for node in (0, 1)]
+        names = self.await_jobs(lambda: len(self.folders()) == 2 and not self.folders()[0].startswith(".") and self.folders())
+        of_node = {self.status(name)["job"]["node_rank"]: name for name in names}
+        return launchers, [of_node[0], of_node[1]]
+
+    def test_any_node_tells_of_all(self):
+        launchers, names = self.two()
+        for name in names:
+            status = self.status(name)
+            self.assertEqual((status["id"], status["state"], status["world_size"]), (name, "running", 4))
+            self.assertEqual([(one["node"], one["state"], one["first_rank"], one["ranks"], one["pid"]) for one in status["nodes"]],
+                             [(0, "running", 0, 2, launchers[0].process.pid), (1, "running", 2, 2, launchers[1].process.pid)])
+            self.assertEqual([(one["rank"], one["local_rank"], one["node"], one["state"]) for one in status["ranks"]],
+                             [(0, 0, 0, "running"), (1, 1, 0, "running"), (2, 0, 1, "running"), (3, 1, 1, "running")])
+            self.assertTrue(all(is_alive(one["pid"]) for one in status["ranks"]))
+            self.assertRegex(self.run_ctl("status", name)[1], r"(?m)^ +rank 3 \(local rank 1\) on node 1 \(.*\), pid \d+$")
+        self.end(launchers)
+
+    def test_a_node_that_stands_still_is_named_and_keeps_nobody_waiting(self):
+        launchers, names = self.two()
+        for silent in (1, 0):  # that one hosts the coordinator
+            launchers[silent].send(signal.SIGSTOP)
+            status = self.status(names[1 - silent])
+            launchers[silent].send(signal.SIGCONT)
+            self.assertEqual([(one["state"], one["why"]) for one in status["nodes"] if one["node"] == silent],
+                             [("unknown", "it did not answer within 2 s")])
+            self.assertEqual([one["node"] for one in status["ranks"]], [1 - silent] * 2)
+            self.await_jobs(lambda: len(self.status(names[0])["ranks"]) == 4)
+        self.end(launchers)
+
+    def end(self, launchers):
+        launchers[0].send(signal.SIGTERM)
+        self.assertEqual([one.wait() for one in launchers], [143, 143])
+        self.assertEqual(self.folders(), [])
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ TEST_CASE("the status has all workers by local rank") {
     const auto status = ledger.status({{.rank = 12, .local_rank = 2, .pid = 102}, {.rank = 10, .pid = 100}});
     REQUIRE(status.size() == 3);
     CHECK(status[0].local_rank == 0);
-    CHECK(status[1] == WorkerStatus{11, 1, 101, 3});
+    CHECK(status[1] == WorkerStatus{11, 1, 101, 3, 0});
     CHECK_FALSE(status[2].exit_code);
 }
 

@@ -29,7 +29,13 @@ class ControlFixture {
   public:
     explicit ControlFixture(milliseconds timeout = kHangGuard) {
         serve_unix(context_.get_executor(), listen_job_socket(folder_.path()),
-                   {.status = [] { return AgentStatus{.state = "running", .job_id = "none-1f"}; },
+                   {.status = [] { return AgentStatus{.state = "running"}; },
+                    .job =
+                        [](const auto& done) {
+                            JobView view;
+                            view.job_id = "none-1f";
+                            done(view);
+                        },
                     .effect_of =
                         [](int signal) {
                             return signal == SIGUSR1 ? SignalEffect{.refusal = "not this one"}
