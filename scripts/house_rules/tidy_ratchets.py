@@ -6,6 +6,7 @@ Un-merging is no project: whoever touches such a file parts it.
 import os
 import re
 
+import tidy_language
 from tidy_cpp import code_only, includes, members, types
 
 PRODUCTION = re.compile(r"(apps|launcher|rendezvous|collectives)/.*\.(cpp|hpp)$")
@@ -88,6 +89,9 @@ RATCHETS = (
     (seams, "sources with two anonymous namespaces or more", 49),
     (long_units, "units over 700 lines", 5),
     (wide_lines, "lines over 110 columns", 59),
+    (tidy_language.pronouns, "sentences of headers that begin with a pronoun", 1),
+    (tidy_language.persons, "pronouns of persons in headers' comments", 28),
+    (tidy_language.unnamed, "comments of headers that do not name what is declared below them", 7),
     (reached_libraries, "pure headers that reach Asio or logging at second hand", 4),
 )
 SHOWN = 5

@@ -1,6 +1,7 @@
 """Tests of tidy.py: for every rule trees that break it, each with the words the complaint must have, and trees that do not."""
 
 import tidy
+import tidy_language
 import tidy_names
 import tidy_ratchets
 from tidy_cpp import code_only, functions, namespace_variables
@@ -113,6 +114,10 @@ CASES = (
     (tidy.ratchets, {"launcher/a.cpp": ("x" * 111 + "\n") * (FIGURES[tidy_ratchets.wide_lines] + 1)}, "launcher/a.cpp:1 (111 columns)"),
     (tidy.ratchets, {"launcher/b.hpp": "#include <boost/asio.hpp>\n",
                      **{f"launcher/a{i}.hpp": '#pragma once\n// Pure.\n#include "launcher/b.hpp"\n' for i in range(FIGURES[tidy_ratchets.reached_libraries] + 1)}}, "at second hand"),
+    (tidy.ratchets, {"launcher/a.hpp": "// Throws. It is none.\n// They go.\n"}, "2 sentences of headers that begin with a pronoun"),
+    (tidy.ratchets, {"launcher/a.hpp": "int a = 0;  // of a rank whose node is lost\n" * (FIGURES[tidy_language.persons] + 1)}, "pronouns of persons"),
+    (tidy.ratchets, {"launcher/a.hpp": "// How long the other one waits.\ninline constexpr int kLimit = 1;\n" * (FIGURES[tidy_language.unnamed] + 1)}, "do not name what is declared"),
+    (tidy.ratchets, {"launcher/a.hpp": "// kLimit: seconds.\ninline constexpr int kLimit = 1;\n// Returns it.\nint f(int a);\n// F is a type.\nclass F {\n"}, None),
     (tidy.ratchets, {tidy_ratchets.HERE: ""}, "lower the figure"),
     (tidy.ratchets, {"launcher/a.hpp": TWO_CLASSES % (1, 2), "launcher/a.cpp": "namespace {\n}\n"}, None),
     (tidy.pure_cores, {"launcher/a.hpp": "#pragma once\n// Pure: a table.\n", "launcher/b.cpp": "#include <boost/asio.hpp>\n"}, None),
