@@ -70,8 +70,9 @@ def one_type(tree):
                 yield path, line, f"{namespace}::{name} is another type in {other}"
 
 
-def class_size(tree):
-    """How many member functions a class defines, in its body and outside of it. A class of a source has its functions there."""
+def functions_of_classes(tree):
+    """Where each class defines its member functions, in its body and outside of it, by (its home, its name). A class of a source
+    has its functions there."""
     counted = {}
     for path, text in sorted(tree.items()):
         if namespace_of(path) is None or not path.endswith((".cpp", ".hpp")):
@@ -81,6 +82,44 @@ def class_size(tree):
         for owner, line, _ in found:
             home = path if owner in local else namespace_of(path)
             counted.setdefault((home, owner), []).append((path, line))
-    for (_, owner), places in counted.items():
+    return counted
+
+
+def class_size(tree):
+    """A class has few member functions of its own; wide_classes counts those that it inherits, too, and its friends'."""
+    for (_, owner), places in functions_of_classes(tree).items():
         if len(places) > MAX_MEMBER_FUNCTIONS:
             yield *places[0], f"{owner}: {len(places)} member functions, the stop is {MAX_MEMBER_FUNCTIONS}: split it by what it owns"
+
+
+CLASS = re.compile(r"\b(?:class|struct)\s+(?:\[\[\w+\]\]\s*)?(\w+)\s*(?:final\s*)?(?::\s*([^{;()]*))?\{")
+
+
+def wide_classes(tree):
+    """Classes that reach more functions than MAX_MEMBER_FUNCTIONS: their own, those of their bases, and those of their friends,
+    which see all that they have."""
+    sizes = {key: len(places) for key, places in functions_of_classes(tree).items()}
+    kin, homes = {}, {}
+    for path, text in sorted(tree.items()):
+        if namespace_of(path) is None or not path.endswith((".cpp", ".hpp")):
+            continue
+        code = code_only(text)
+        for found in CLASS.finditer(code):
+            bases = [re.sub(r"<.*", "", base).split()[-1] for base in (found[2] or "").split(",") if base.split()]
+            friends = re.findall(r"\bfriend (?:class |struct )?(\w+);", block_from(code, found.end()))
+            homes.setdefault((namespace_of(path), found[1]), path)
+            kin[(namespace_of(path), found[1])] = (bases, friends)
+
+    def size(home, name):
+        return sizes.get((home, name), 0) or max([sizes.get((other, name), 0) for other in ("ddprun", "ddprun::inline detail")])
+
+    def inherited(home, name, seen):
+        if name in seen:
+            return 0
+        bases, _ = kin.get((home, name), ((), ()))
+        return size(home, name) + sum(inherited(home, base, seen | {name}) for base in bases)
+
+    for (home, name), (_, friends) in sorted(kin.items()):
+        total = inherited(home, name, frozenset()) + sum(size(home, friend) for friend in friends)
+        if total > MAX_MEMBER_FUNCTIONS:
+            yield homes[(home, name)], f"{name}: {total} functions with its bases' and friends'"

@@ -7,6 +7,7 @@ import os
 import re
 
 import tidy_language
+import tidy_names
 from tidy_cpp import code_only, includes, members, types
 
 PRODUCTION = re.compile(r"(apps|launcher|rendezvous|collectives)/.*\.(cpp|hpp)$")
@@ -89,6 +90,7 @@ RATCHETS = (
     (seams, "sources with two anonymous namespaces or more", 49),
     (long_units, "units over 700 lines", 5),
     (wide_lines, "lines over 110 columns", 59),
+    (tidy_names.wide_classes, "classes of too many functions with their bases' and friends'", 4),
     (tidy_language.pronouns, "sentences of headers that begin with a pronoun", 1),
     (tidy_language.persons, "pronouns of persons in headers' comments", 28),
     (tidy_language.unnamed, "comments of headers that do not name what is declared below them", 7),

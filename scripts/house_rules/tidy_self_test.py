@@ -8,6 +8,7 @@ from tidy_cpp import code_only, functions, namespace_variables
 from tidy_wings import WINGS
 
 LONG_BODY = "    work();\n" * 70
+IN_LAUNCH = "namespace ddprun {\ninline namespace launch {\n%s\n}  // namespace launch\n}  // namespace ddprun\n"
 IN_NAMESPACE = "namespace ddprun {\n%s\n}  // namespace ddprun\n"
 MARK = "TO" + "DO"
 FIGURES = {count: figure for count, _, figure in tidy_ratchets.RATCHETS}
@@ -114,6 +115,8 @@ CASES = (
     (tidy.ratchets, {"launcher/a.cpp": ("x" * 111 + "\n") * (FIGURES[tidy_ratchets.wide_lines] + 1)}, "launcher/a.cpp:1 (111 columns)"),
     (tidy.ratchets, {"launcher/b.hpp": "#include <boost/asio.hpp>\n",
                      **{f"launcher/a{i}.hpp": '#pragma once\n// Pure.\n#include "launcher/b.hpp"\n' for i in range(FIGURES[tidy_ratchets.reached_libraries] + 1)}}, "at second hand"),
+    (tidy.ratchets, {"launcher/a.hpp": IN_LAUNCH % "".join(f"class A{i} : public B {{\nfriend class C;\n}};\n" for i in range(5)),
+                     "launcher/a.cpp": IN_LAUNCH % ("void B::f() {}\n" * 30 + "void C::f() {}\n" * 11)}, "A0: 41 functions with its bases' and friends'"),
     (tidy.ratchets, {"launcher/a.hpp": "// Throws. It is none.\n// They go.\n"}, "2 sentences of headers that begin with a pronoun"),
     (tidy.ratchets, {"launcher/a.hpp": "int a = 0;  // of a rank whose node is lost\n" * (FIGURES[tidy_language.persons] + 1)}, "pronouns of persons"),
     (tidy.ratchets, {"launcher/a.hpp": "// How long the other one waits.\ninline constexpr int kLimit = 1;\n" * (FIGURES[tidy_language.unnamed] + 1)}, "do not name what is declared"),
