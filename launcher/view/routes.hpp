@@ -77,7 +77,7 @@ std::string signal_target(int signal);
 
 // kMaxAnswer: the longest answer; a longer one is no answer. A JobView has some 400 bytes for each worker of
 // the job.
-inline constexpr std::size_t kMaxAnswer = 256 << 20;
+inline constexpr std::size_t kMaxAnswer = 64 << 20;
 
 // Returns nothing for a text that is no such answer.
 std::optional<SignalEffect> parse_signal_effect(std::string_view text);

@@ -125,7 +125,9 @@ inline std::vector<ControlMessage> sample_messages() {
             JudgeFailure{2, sample_failure()},
             Stop{2, sample_failure()},
             Restarting{sample_failure(), 1, 3, 500, 2, 4},
-            finish};
+            finish,
+            Question{7, "status", "of all"},
+            Answer{7, 3, "gpu03", 8, false, "{\"state\":\"running\"}", "late"}};
 }
 
 }  // namespace ddprun

@@ -8,8 +8,8 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import support
-from job_folders import JobsTest
-from support import is_alive, worker
+from job_folders import JobsTest, is_alive
+from support import worker
 
 
 class Foreground(JobsTest):
@@ -27,7 +27,7 @@ class Foreground(JobsTest):
         status = self.status(job)
         self.assertEqual((status["state"], status["job"]["pid"]), ("running", launcher.process.pid))
         self.assertEqual([entry["rank"] for entry in status["ranks"]], [0, 1])
-        self.assertEqual((status["schema"], status["id"], status["name"], status["verdict"]), (1, job, "worker_stub", None))
+        self.assertEqual((status["schema"], status["id"], os.path.basename(status["name"]), status["verdict"]), (1, job, "worker_stub", None))
         self.assertRegex(self.run_ctl("list")[1].splitlines()[1], rf"^{job} +running +0/1 +2 +\d+s +\S*worker_stub$")
         for command in ("logs", "attach"):
             code, out, err = self.run_ctl(command, job)

@@ -11,7 +11,7 @@ namespace ddprun {
 namespace {
 
 using namespace std::chrono_literals;
-using Answer = Judgement::Answer;
+using Verdict = Judgement::Answer;
 
 // A shell script that is asked.
 struct Court {
@@ -37,7 +37,7 @@ struct Court {
     FailureJudge judge;
     TemporaryFolder folder;
     std::string program;
-    std::optional<Answer> answer;
+    std::optional<Verdict> answer;
     std::string trouble;
 };
 
@@ -45,7 +45,7 @@ struct Court {
 
 TEST_CASE("a program reads the question and answers, one after the other") {
     Court court;
-    for (const auto& [text, expected] : {std::pair{"stop", Answer::stop}, {"restart", Answer::restart}}) {
+    for (const auto& [text, expected] : {std::pair{"stop", Verdict::stop}, {"restart", Verdict::restart}}) {
         court.ask("cat\n", text);
         court.wait();
         CHECK(court.answer == expected);
@@ -57,14 +57,14 @@ TEST_CASE("neither a long question nor a long answer holds anybody up") {
     Court court;
     court.ask("wc -c > $0.size; echo restart; yes | head -c 300000\n", std::string(1'000'000, 'x'));
     court.wait();
-    CHECK(court.answer == Answer::restart);
+    CHECK(court.answer == Verdict::restart);
     std::string line(FailureJudge::kMaxAnswer, ' ');
     court.ask("printf '%" + std::to_string(FailureJudge::kMaxAnswer - 4) + "sstop\n' ''\n");
     court.wait();
-    CHECK(court.answer == Answer::stop);
+    CHECK(court.answer == Verdict::stop);
     court.ask("printf '%" + std::to_string(FailureJudge::kMaxAnswer - 3) + "sstop\n' ''\n");
     court.wait();
-    CHECK(court.answer == Answer::none);
+    CHECK(court.answer == Verdict::none);
 }
 
 TEST_CASE("what is no answer has a reason") {
@@ -78,7 +78,7 @@ TEST_CASE("what is no answer has a reason") {
     for (const auto& [script, why] : rows) {
         court.ask(script);
         court.wait();
-        CHECK(court.answer == Answer::none);
+        CHECK(court.answer == Verdict::none);
         CHECK(court.trouble == why);
     }
     court.judge.ask({.program = "/no/such/file"}, [&](const Judgement& judgement, const std::string& why) {
@@ -94,21 +94,21 @@ TEST_CASE("a program that takes too long is killed with its process group") {
     Court court(100ms);
     court.ask("trap '' TERM; sleep 1000 & echo stop; wait\n");
     court.wait();
-    CHECK(court.answer == Answer::none);
+    CHECK(court.answer == Verdict::none);
     CHECK(court.trouble == "has not ended within 0.1 s and was killed");
     run_until(court.context, [] { return has_no_children(); });
     // What was killed is in nobody's way.
     Court next;
     next.ask("echo stop\n");
     next.wait();
-    CHECK(next.answer == Answer::stop);
+    CHECK(next.answer == Verdict::stop);
 }
 
 TEST_CASE("what an answer leaves running is killed, too") {
     Court court;
     court.ask("sleep 1000 & echo stop\n");
     court.wait();
-    CHECK(court.answer == Answer::stop);
+    CHECK(court.answer == Verdict::stop);
     run_until(court.context, [] { return has_no_children(); });
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("another question takes the place of one that is open") {
                     [&](const Judgement&, const std::string&) { asked = true; });
     court.ask("echo restart\n");
     court.wait();
-    CHECK(court.answer == Answer::restart);
+    CHECK(court.answer == Verdict::restart);
     CHECK_FALSE(asked);
 }
 
@@ -155,7 +155,7 @@ TEST_CASE("the question names the round that was announced, also where no worker
     run_until(context, [&] { return !agent.sent.empty(); });
     const auto& answer = std::get<Judgement>(agent.sent.front());
     CHECK(answer.round == 2);
-    CHECK(answer.answer == Answer::stop);
+    CHECK(answer.answer == Verdict::stop);
     CHECK(*read_small_file(agent.given.on_failure + ".id", 100) == "job-1\n");
     const std::string question = *read_small_file(agent.given.on_failure + ".question", 10'000);
     CHECK(question.find(R"("job_id":"job-1","round":2,"restarts":1,"max_restarts":4,"nodes":3,)") !=

@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-using Answer = Judgement::Answer;
+using Verdict = Judgement::Answer;
 
 Judgement answer_of(std::string_view said) {
     const auto judgement = parse_answer(said);
@@ -18,12 +18,12 @@ Judgement answer_of(std::string_view said) {
 }  // namespace
 
 TEST_CASE("answers are one word, or exclude and a node, in the first line") {
-    CHECK(answer_of("restart").answer == Answer::restart);
-    CHECK(answer_of("stop\n").answer == Answer::stop);
-    CHECK(answer_of("stop\r\n").answer == Answer::stop);
-    CHECK(answer_of("  restart \nstop\nwhatever").answer == Answer::restart);
-    CHECK(answer_of("exclude\t12\n") == Judgement{0, Answer::exclude, 12});
-    CHECK(answer_of("exclude 0") == Judgement{0, Answer::exclude, 0});
+    CHECK(answer_of("restart").answer == Verdict::restart);
+    CHECK(answer_of("stop\n").answer == Verdict::stop);
+    CHECK(answer_of("stop\r\n").answer == Verdict::stop);
+    CHECK(answer_of("  restart \nstop\nwhatever").answer == Verdict::restart);
+    CHECK(answer_of("exclude\t12\n") == Judgement{0, Verdict::exclude, 12});
+    CHECK(answer_of("exclude 0") == Judgement{0, Verdict::exclude, 0});
     for (const char* bad :
          {"", "\n", "\nrestart", "Restart", "restart 1", "stop it", "exclude", "exclude -1", "exclude x",
           "exclude 1 2", "exclude 99999999999", "exclude1", "none", "restart\vstop"}) {

@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-struct Outcome {
+struct Heard {
     std::vector<NodeAnswer> answers;
     std::string why_none;
 };
@@ -22,10 +22,10 @@ class QuestionsFixture {
               context_.get_executor(), [this](const ControlMessage& message) { sent_.push_back(message); },
               limit) {}
 
-    void ask(std::optional<Outcome>& outcome) {
-        questions_.ask("status", "", [&outcome](std::vector<NodeAnswer> answers, const std::string& why) {
-            REQUIRE_FALSE(outcome);
-            outcome = Outcome{std::move(answers), why};
+    void ask(std::optional<Heard>& heard) {
+        questions_.ask("status", "", [&heard](std::vector<NodeAnswer> answers, const std::string& why) {
+            REQUIRE_FALSE(heard);
+            heard = Heard{std::move(answers), why};
         });
     }
     void hear(Answer answer) { questions_.hear(answer); }
@@ -42,7 +42,8 @@ class QuestionsFixture {
 
 TEST_CASE("node questions: each has its own answers") {
     QuestionsFixture fixture(kHangGuard);
-    std::optional<Outcome> first, second;
+    std::optional<Heard> first;
+    std::optional<Heard> second;
     fixture.ask(first);
     fixture.ask(second);
     REQUIRE(fixture.id(0) != fixture.id(1));
@@ -60,7 +61,8 @@ TEST_CASE("node questions: each has its own answers") {
 
 TEST_CASE("node questions: what has not come in time is told") {
     QuestionsFixture fixture(std::chrono::milliseconds(1));
-    std::optional<Outcome> none, half;
+    std::optional<Heard> none;
+    std::optional<Heard> half;
     fixture.ask(none);
     fixture.ask(half);
     fixture.hear({.id = fixture.id(1), .node = 1, .host = "b", .asked = 2, .is_last = false, .text = "one"});

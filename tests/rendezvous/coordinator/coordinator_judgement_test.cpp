@@ -8,7 +8,7 @@ namespace ddprun {
 using namespace std::chrono_literals;
 namespace {
 
-using Answer = Judgement::Answer;
+using Verdict = Judgement::Answer;
 
 // A running job, whose program is asked.
 Story asking(int least, int most, RestartOptions restarts) {
@@ -46,26 +46,26 @@ TEST_CASE("the host's agent is asked once all workers are gone, and its word cou
     CHECK(asked[0].failure.host == "gpu2");
     CHECK(asked[0].failure.exit_code == 7);
     CHECK(story.coordinator->next_deadline() == story.now + Aftermath::kJudgementTimeout);
-    story.say(1, Judgement{0, Answer::restart});
+    story.say(1, Judgement{0, Verdict::restart});
     CHECK(story.order() == Order{{1, 0}, {2, 1}});
     CHECK(story.rounds.at(2).restart_count == 1);
 
     fail_all(story, 2, {1, 2});
-    story.say(1, Judgement{1, Answer::stop});
+    story.say(1, Judgement{1, Verdict::stop});
     CHECK(story.finished.at(2).message == "no restart: --on-failure says stop");
     CHECK(story.finished.at(2).exit_code == 7);
 }
 
 TEST_CASE("who was not asked, or about another round, says nothing") {
     Story story = asking(2, 2, {.max_restarts = 2});
-    story.say(1, Judgement{0, Answer::stop});
+    story.say(1, Judgement{0, Verdict::stop});
     fail_all(story, 2, {1, 2});
-    story.say(2, Judgement{0, Answer::stop});
-    story.say(1, Judgement{3, Answer::stop});
+    story.say(2, Judgement{0, Verdict::stop});
+    story.say(1, Judgement{3, Verdict::stop});
     CHECK(story.finished.empty());
-    story.say(1, Judgement{0, Answer::restart});
+    story.say(1, Judgement{0, Verdict::restart});
     CHECK(story.has_begun());
-    story.say(1, Judgement{1, Answer::stop});
+    story.say(1, Judgement{1, Verdict::stop});
     CHECK(story.finished.empty());
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("without an answer the job decides by itself, at the latest when the t
             CHECK(story.now == kStart + Aftermath::kJudgementTimeout);
             CHECK(remarks(story) == "--on-failure: no answer within 15 s; ddprun decides by itself\n");
         } else {
-            story.say(1, Judgement{0, Answer::none});
+            story.say(1, Judgement{0, Verdict::none});
             CHECK(remarks(story).empty());
         }
         CHECK(story.finished.at(1).message == "no restart: exit code 7 is among --no-restart-on");
@@ -97,20 +97,20 @@ TEST_CASE("a node that the program names is left out where that is possible") {
         Story story = asking(2, 3, {.max_restarts = 2});
         fail_all(story, 2, {1, 2, 3});
         story.lose(3);
-        story.say(1, Judgement{0, Answer::exclude, row.node});
+        story.say(1, Judgement{0, Verdict::exclude, row.node});
         CHECK(remarks(story) == fmt::format("--on-failure: exclude {}: {}; ddprun decides by itself\n",
                                             row.node, row.obstacle));
         CHECK(story.order() == Order{{1, 0}, {2, 1}});
     }
     Story story = asking(2, 3, {.max_restarts = 5, .no_restart_on = {{7, 7}}});
     fail_all(story, 1, {1, 2, 3});
-    story.say(1, Judgement{0, Answer::exclude, 1});
+    story.say(1, Judgement{0, Verdict::exclude, 1});
     CHECK(remarks(story) == "node 1 (gpu2) is left out: --on-failure says so\n");
     CHECK(story.order() == Order{{1, 0}, {3, 1}});
     CHECK(story.finished.at(2).exit_code == 7);
     CHECK(story.finished.at(2).message == "the job goes on without this node: --on-failure says so");
     fail_all(story, 1, {1, 3});
-    story.say(1, Judgement{1, Answer::exclude, 1});
+    story.say(1, Judgement{1, Verdict::exclude, 1});
     CHECK(remarks(story) == "--on-failure: exclude 1: the job needs it; ddprun decides by itself\n");
     CHECK(story.finished.at(1).message == "no restart: exit code 7 is among --no-restart-on");
 }
@@ -129,7 +129,7 @@ TEST_CASE("nobody is asked about a resize, a signal, or a job that the user ends
     late.say(2, AgentSignalled{0, 15});
     REQUIRE(late.finished.size() == 2);
     CHECK(late.finished.at(1).cause->kind == Failure::Kind::signalled);
-    late.say(1, Judgement{0, Answer::restart});
+    late.say(1, Judgement{0, Verdict::restart});
     CHECK_FALSE(late.has_begun());
 }
 
@@ -139,7 +139,7 @@ TEST_CASE("who comes or is lost while the program thinks waits for the next roun
     story.lose(2);
     story.come(4);
     CHECK(of_type<Parked>(story.last).size() == 1);
-    story.say(1, Judgement{0, Answer::restart});
+    story.say(1, Judgement{0, Verdict::restart});
     CHECK(story.order() == Order{{1, 0}, {4, 1}, {3, 2}});
 }
 
