@@ -24,15 +24,6 @@ namespace {
 
 constexpr std::size_t kBlock = 64 * 1024;
 
-void write_out(std::string_view bytes) {
-    while (!bytes.empty()) {
-        const ssize_t count = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) fail_errno(errno, "cannot write to stdout");
-        bytes.remove_prefix(static_cast<std::size_t>(count));
-    }
-}
-
 // Its end of a name changes a file's attributes.
 OwnedDescriptor watch(int file) {
     OwnedDescriptor changes(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
@@ -66,6 +57,15 @@ std::string_view read_at(int fd, std::array<char, kBlock>& buffer, std::size_t s
 }
 
 }  // namespace
+
+void write_out(std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t count = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) fail_errno(errno, "cannot write to stdout");
+        bytes.remove_prefix(static_cast<std::size_t>(count));
+    }
+}
 
 JobOutput::JobOutput(const Job& job)
     : path_((job.folder / "output").string()),

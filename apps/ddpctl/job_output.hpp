@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "launcher/jobs/job_folder.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -39,6 +40,9 @@ class JobOutput {
     Job job_;
     std::uint64_t offset_ = 0;  // of the first byte not printed
 };
+
+// Writes all of it to stdout. Throws Error.
+void write_out(std::string_view bytes);
 
 }  // namespace app
 }  // namespace ddprun

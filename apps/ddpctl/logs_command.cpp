@@ -6,7 +6,9 @@
 #include "apps/cli/print.hpp"
 #include "apps/ddpctl/command.hpp"
 #include "apps/ddpctl/job_output.hpp"
+#include "apps/ddpctl/running_output.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun {
@@ -16,16 +18,37 @@ namespace {
 class LogsCommand final : public Command {
   public:
     const char* name() const override { return "logs"; }
-    const char* help() const override { return "Print what a detached job has printed"; }
+    const char* help() const override {
+        return "Print what a job has printed; of one in the foreground the last MiB of each rank";
+    }
     std::vector<OptionRow> rows() override {
-        return {id_row(id_),
-                {"--follow,-f", "", "Go on until the job ends", into(follow_)},
-                {"--tail", "N", "Only the last N lines", into(tail_, number(0, 1'000'000'000))}};
+        return {
+            id_row(id_),
+            {"--follow,-f", "", "Go on until the job ends", into(follow_)},
+            {"--tail", "N", "Only the last N lines", into(filter_.last, number(0, 1'000'000'000))},
+            {"--rank", "R", "Only what this rank of this node has printed, of a job that runs",
+             into(filter_.rank, number(0, kMaxRanks - 1))},
+            {"--grep", "TEXT", "Only lines with this text, of a job that runs", into(filter_.text, any_text)},
+            {"--since", "TIME",
+             "Only what was printed in the last so long (90s, 10m, 1h), of a job that runs",
+             into(filter_.age, duration_of)}};
     }
 
     int run(const KnownJobs& known) override {
-        JobOutput output(known.find(id_));
-        if (tail_) output.seek_tail(*tail_);
+        const Job job = known.find(id_);
+        std::error_code unknown;
+        const bool is_in_foreground = !std::filesystem::exists(job.folder / "output", unknown);
+        if (job.state == JobState::running && (is_in_foreground || filter_.is_set())) {
+            print_running_output(job, filter_, follow_);
+            return 0;
+        }
+        if (filter_.is_set())
+            throw UsageError(
+                fmt::format("--rank, --grep and --since are for a job that runs; all that {} has printed "
+                            "is in {}",
+                            job.id, (job.folder / "output").string()));
+        JobOutput output(job);
+        if (filter_.last) output.seek_tail(*filter_.last);
         if (follow_) {
             output.follow(false);
         } else {
@@ -37,7 +60,7 @@ class LogsCommand final : public Command {
   private:
     std::string id_;
     bool follow_ = false;
-    std::optional<std::uint64_t> tail_;  // so many last lines instead of all
+    LineFilter filter_;
 };
 
 // attach shows so many lines of what was printed before.

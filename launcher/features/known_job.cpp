@@ -21,6 +21,7 @@
 #include "launcher/folder_claim.hpp"
 #include "launcher/jobs/detach.hpp"
 #include "launcher/jobs/job_folder.hpp"
+#include "launcher/output/output_pump.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/secret_text.hpp"
 #include "launcher/view/http_server.hpp"
@@ -95,6 +96,17 @@ SignalEffect effect_of(int signal, const LaunchOptions& options) {
     if (ends || options.forwarded_signals.contains(signal)) return {.ends_job = ends};
     return {.refusal = signal_text(signal) +
                        " is neither in the job's --signals-to-handle nor in its --forward or --requeue-on"};
+}
+
+// Of `python3 train.py` and `bash run.sh` the script is what people know. A shell's text that does not begin
+// with a program has no name but the shell's.
+const std::string& known_as(const std::string& entry_name, const std::vector<std::string>& words) {
+    constexpr std::string_view kWordsOfShells[] = {
+        "[",    "[[",    "case",   "cd",    "eval",  "exec", "export", "for", "if", "set",
+        "test", "until", "ulimit", "while", "umask", "trap", ":",      ".",   "{",  "("};
+    const bool is_program = !words.empty() && std::find(std::begin(kWordsOfShells), std::end(kWordsOfShells),
+                                                        words.back()) == std::end(kWordsOfShells);
+    return is_program ? words.back() : entry_name;
 }
 
 class KnownJob final : public Feature {
@@ -194,6 +206,8 @@ void KnownJob::serve() {
     serve_unix(agent_->executor(), listen_job_socket(folder_),
                {.status = [agent = agent_] { return agent->status(); },
                 .job = [this, agent = agent_](auto done) { view(*agent, std::move(done)); },
+                .output = [agent = agent_](const KeptQuestion& question,
+                                           auto done) { agent->pump().read_kept(question, std::move(done)); },
                 .effect_of = [agent = agent_](int signal) { return effect_of(signal, agent->options()); },
                 .deliver = [agent = agent_](int signal) { agent->tell(SignalSent{signal}); }});
 }
@@ -277,9 +291,7 @@ void KnownJob::begin_in_foreground(const std::string& job_id, int node_rank) try
 void KnownJob::publish(const std::string& job_id, int node_rank) {
     record_.job_id = job_id;
     record_.node_rank = node_rank;
-    // Of `python3 train.py` and `bash run.sh` the script is what people know.
-    const std::vector<std::string>& words = agent_->options().program_words;
-    record_.id = job_name(words.empty() ? record_.entry_name : words.back(), job_id);
+    record_.id = job_name(known_as(record_.entry_name, agent_->options().program_words), job_id);
     // The workers' output may have filled the disk by now.
     const std::string text = to_json(record_);
     const auto error = record_room_

@@ -184,6 +184,10 @@ OutputRouteParts OutputPump::route_parts(int local_rank, int rank, OutputStream 
     parts.filters = plan_.filters(stream);
     parts.header = plan_.tee_header.with(origin);
     parts.keeps_last_lines = stream == OutputStream::err;
+    // A file has all of it.
+    if (parts.file == nullptr) parts.kept = &loop_->kept();
+    parts.rank = rank;
+    parts.stream = stream;
     return parts;
 }
 
@@ -199,6 +203,14 @@ void OutputPump::last_lines(int local_rank, std::function<void(std::vector<std::
     loop_->post([loop = loop_.get(), gate = gate_, local_rank,
                  answer = await_answer(kAnswerTimeout, std::move(done))] {
         gate->give(answer, loop->last_lines(local_rank));
+    });
+}
+
+void OutputPump::read_kept(const KeptQuestion& question, KeptReaders::Done done) {
+    loop_->post([loop = loop_.get(), gate = gate_, question, done = std::move(done)] {
+        loop->kept_readers().ask(question, [gate, done](KeptPiece piece) {
+            gate->post([done, piece = std::move(piece)]() mutable { done(std::move(piece)); });
+        });
     });
 }
 

@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/output/kept_readers.hpp"
 #include "launcher/output/log_file.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/process/process_runner.hpp"
@@ -105,6 +106,10 @@ class OutputPump {
     // most kMaxLastLines, each at most kMaxLastLineText bytes, otherwise as printed). Called when a worker
     // has ended, or after finish(), until the local rank is opened again.
     void last_lines(int local_rank, std::function<void(std::vector<std::string>)> done);
+
+    // Reads lines that the workers of this node have printed. `done` comes from the executor, unless the pump
+    // ends before.
+    void read_kept(const KeptQuestion& question, KeptReaders::Done done);
 
     // Takes what a worker has left to print, once its process group is gone. `done` comes when everything was
     // taken, at the latest after kDrainTimeout. Of a stream that is still open then, only the bytes in it at

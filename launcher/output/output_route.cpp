@@ -88,6 +88,7 @@ void OutputRoute::pass_on(std::string_view block) {
     if (parts_.file) parts_.file->write(block);
     if (parts_.filtered) filter(block);
     if (parts_.keeps_last_lines) last_lines_.add(block);
+    if (parts_.kept != nullptr) parts_.kept->take(parts_.rank, parts_.stream, block, unix_time_now_ms());
     if (parts_.console == nullptr) return;
     waits_ = false;
     if (!shown_.empty()) {

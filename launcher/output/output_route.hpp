@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launcher/output/console_writer.hpp"
+#include "launcher/output/kept_output.hpp"
 #include "launcher/output/log_file.hpp"
 #include "launcher/output/output_lines.hpp"
 
@@ -28,6 +29,9 @@ struct OutputRouteParts {
     std::vector<std::string> filters;
     LinePrefix header;  // before the lines in `filtered`
     bool keeps_last_lines = false;
+    KeptOutput* kept = nullptr;  // none: the lines are not kept for clients
+    int rank = 0;
+    OutputStream stream = OutputStream::out;
 };
 
 // OutputRoute passes bytes on: to lines, then log file, filters, last lines and console. Owned by the pump

@@ -193,6 +193,7 @@ PumpLoop::Worker PumpLoop::find(int local_rank) const {
 // 5. While draining, settling also looks whether everything is shown; the timeout begins anew as long as
 //    anything moves.
 void PumpLoop::settle_soon() {
+    kept_readers_.look();
     const bool has_output = std::any_of(consoles_.begin(), consoles_.end(), [](OutputConsole& console) {
         return !console.writer.buffer().empty();
     });
@@ -256,6 +257,7 @@ void PumpLoop::drained() {
         console.writer.flush();
     }
     drain_timer_.cancel();
+    kept_readers_.finish();
     std::exchange(on_drained_, nullptr)();
 }
 

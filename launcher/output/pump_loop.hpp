@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/output/kept_readers.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/output/output_route.hpp"
 
@@ -67,12 +68,14 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     void post(std::function<void()> command);
     bool wait_for_end(std::chrono::milliseconds timeout);
     OutputConsole& console(OutputStream stream);
+    KeptOutput& kept() { return kept_; }
     boost::asio::io_context& context() { return context_; }
 
     // add and the functions below it are called by the loop's thread.
     void add(const Worker& worker);
     std::vector<std::string> last_lines(int local_rank);
     void finish(int local_rank, std::function<void()> done);
+    KeptReaders& kept_readers() { return kept_readers_; }
     void replay_stderr(int local_rank);
     void announce(const std::string& line);
     void pass(const std::string& line);
@@ -119,6 +122,8 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     boost::asio::steady_timer drain_timer_{context_};
     std::uint64_t progress_seen_ = 0;
     std::uint64_t bytes_read_ = 0;
+    KeptOutput kept_;
+    KeptReaders kept_readers_{context_, kept_};
     std::map<std::string, std::string> losses_;  // a line for each file or console
     bool is_settling_ = false;
     bool has_held_back_ = false;  // a stream was held back for the sake of its console

@@ -134,6 +134,11 @@ JobView ask_status(const std::filesystem::path& folder, std::chrono::millisecond
     return understood(parse_job_view(ask(folder, http::verb::get, std::string(kStatusTarget), timeout)));
 }
 
+KeptPiece ask_output(const std::filesystem::path& folder, const KeptQuestion& question,
+                     std::chrono::milliseconds timeout) {
+    return understood(parse_kept_piece(ask(folder, http::verb::get, output_target(question), timeout)));
+}
+
 SignalEffect send_signal(const std::filesystem::path& folder, int signal, std::chrono::milliseconds timeout) {
     return understood(parse_signal_effect(ask(folder, http::verb::post, signal_target(signal), timeout)));
 }

@@ -5,6 +5,9 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/job/number_limits.hpp"
+#include "rendezvous/text/split.hpp"
+#include "rendezvous/text/whole_number.hpp"
 
 namespace ddprun {
 inline namespace launch {
@@ -13,15 +16,47 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::string_view kSignalPath = "/signal";
+constexpr std::string_view kOutputPath = "/output";
 constexpr std::string_view kNameQuery = "name=";
 constexpr std::size_t kMaxAnswerDepth = 8;
 
-struct EffectRules : JsonRules {
+struct AnswerRules : JsonRules {
     static std::string text(const std::string& text, std::size_t) { return valid_utf8(text); }
 };
 
-std::string line_of(const SignalEffect& effect) {
-    return json::serialize(json_of<EffectRules>(effect)) + "\n";
+template <class T>
+std::string line_of(const T& answer) {
+    return json::serialize(json_of<AnswerRules>(answer)) + "\n";
+}
+
+template <class T>
+std::optional<T> answered(std::string_view text) {
+    const auto object = parse_json_object(text, kMaxAnswerDepth);
+    T answer;
+    if (!object || !from_json<AnswerRules>(*object, answer)) return std::nullopt;
+    return answer;
+}
+
+// Returns nothing for a query with another name or a value that is no number.
+std::optional<KeptQuestion> parse_output_query(std::string_view query) {
+    KeptQuestion question;
+    for (const std::string_view part : split_at(query, '&')) {
+        const std::size_t end = std::min(part.find('='), part.size());
+        const std::string_view name = part.substr(0, end);
+        const auto position = whole_number<std::uint64_t>(part.substr(std::min(end + 1, part.size())));
+        if (part.empty()) continue;
+        if (!position) return std::nullopt;
+        if (name == "from") {
+            question.from = *position;
+        } else if (name == "rank" && *position <= kMaxRanks) {
+            question.rank = static_cast<int>(*position);
+        } else if (name == "wait" && *position <= 1) {
+            question.waits = *position == 1;
+        } else {
+            return std::nullopt;
+        }
+    }
+    return question;
 }
 
 std::string error_line(std::string_view why) {
@@ -30,6 +65,14 @@ std::string error_line(std::string_view why) {
 
 void answer_status(std::string_view, const ViewSource& source, const ViewReply& reply) {
     source.job([reply](const JobView& view) { reply({.text = to_json(view) + "\n"}); });
+}
+
+void answer_output(std::string_view query, const ViewSource& source, const ViewReply& reply) {
+    const auto question = parse_output_query(query);
+    if (!question)
+        return reply({.status = kHttpBadRequest,
+                      .text = error_line("no such query: '" + harmless_line(std::string(query)) + "'")});
+    source.output(*question, [reply](const KeptPiece& piece) { reply({.text = line_of(piece)}); });
 }
 
 void answer_health(std::string_view, const ViewSource& source, const ViewReply& reply) {
@@ -57,6 +100,7 @@ struct Route {
 
 constexpr Route kRoutes[] = {
     {Verb::get, kStatusTarget, Caller::own_user, answer_status},
+    {Verb::get, kOutputPath, Caller::own_user, answer_output},
     {Verb::post, kSignalPath, Caller::own_user, answer_signal},
     {Verb::get, "", Caller::anybody, answer_health},
 };
@@ -82,12 +126,15 @@ std::string signal_target(int signal) {
                        signal_name(signal).value_or(std::to_string(signal)));
 }
 
-std::optional<SignalEffect> parse_signal_effect(std::string_view text) {
-    const auto object = parse_json_object(text, kMaxAnswerDepth);
-    SignalEffect effect;
-    if (!object || !from_json<EffectRules>(*object, effect)) return std::nullopt;
-    return effect;
+std::string output_target(const KeptQuestion& question) {
+    const std::string rank = question.rank ? fmt::format("&rank={}", *question.rank) : "";
+    return fmt::format("{}?from={}{}{}", kOutputPath, question.from, rank, question.waits ? "&wait=1" : "");
 }
+
+std::optional<SignalEffect> parse_signal_effect(std::string_view text) {
+    return answered<SignalEffect>(text);
+}
+std::optional<KeptPiece> parse_kept_piece(std::string_view text) { return answered<KeptPiece>(text); }
 
 std::string health_text(const AgentStatus& status) {
     // Before the first round there is no job yet.

@@ -2,6 +2,10 @@
 // carries the bytes; here is what they mean. Pure.
 //
 //   GET  /status               the job's own user   JobView, as JSON: all nodes of the job
+//   GET  /output?rank=R&from=P the job's own user   KeptPiece, as JSON: what workers of this node have
+//   printed;
+//                                                   without rank all of them; &wait=1: if need be a moment
+//                                                   later
 //   POST /signal?name=SIGTERM  the job's own user   SignalEffect, as JSON; with 409 if it is refused
 //   GET  any path              the health port      health_text()
 //
@@ -14,6 +18,7 @@
 #include <string>
 #include <string_view>
 
+#include "launcher/output/kept_output.hpp"
 #include "launcher/view/job_view.hpp"
 #include "rendezvous/codec/description.hpp"
 #include "rendezvous/job/agent_status.hpp"
@@ -48,6 +53,8 @@ struct ViewSource {
     std::function<AgentStatus()> status;  // of this node
     // Gathers what all nodes say, and calls `done` once, at once or later; never where the agent ends before.
     std::function<void(std::function<void(const JobView&)> done)> job = {};
+    // Reads what this node's workers have printed; calls `done` as `job` does.
+    std::function<void(const KeptQuestion&, std::function<void(const KeptPiece&)> done)> output = {};
     std::function<SignalEffect(int)> effect_of = {};
     // deliver is called when the answer is on its way, if the signal was not refused.
     std::function<void(int)> deliver = {};
@@ -74,6 +81,7 @@ void answer_to(const ViewRequest& request, const ViewSource& source, const ViewR
 
 inline constexpr std::string_view kStatusTarget = "/status";
 std::string signal_target(int signal);
+std::string output_target(const KeptQuestion& question);
 
 // kMaxAnswer: the longest answer; a longer one is no answer. A JobView has some 400 bytes for each worker of
 // the job.
@@ -81,6 +89,7 @@ inline constexpr std::size_t kMaxAnswer = 64 << 20;
 
 // Returns nothing for a text that is no such answer.
 std::optional<SignalEffect> parse_signal_effect(std::string_view text);
+std::optional<KeptPiece> parse_kept_piece(std::string_view text);
 
 // Returns what every caller at the health port may read, so nothing that is a user's alone: one JSON object
 // and a newline.

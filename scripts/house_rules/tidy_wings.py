@@ -46,7 +46,7 @@ WINGS = {
     "launcher/agent": ("launcher", "launcher/cluster", "launcher/plan", "launcher/process", "launcher/guardian",
                        "launcher/output", "launcher/report"),
     "launcher/jobs": ("launcher", "launcher/process"),
-    "launcher/view": ("launcher",),
+    "launcher/view": ("launcher", "launcher/output"),
     "launcher/features": ("launcher", "launcher/process", "launcher/output", "launcher/doctor", "launcher/agent", "launcher/jobs",
                           "launcher/view"),
     "launcher/start": ("launcher", "launcher/cluster", "launcher/process", "launcher/output", "launcher/agent"),

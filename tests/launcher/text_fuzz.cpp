@@ -328,6 +328,7 @@ void read_records(Text text) {
 void read_view_texts(Text text) {
     const ViewSource source{.status = [] { return AgentStatus{}; },
                             .job = [](const auto& done) { done(JobView{}); },
+                            .output = [](const KeptQuestion&, const auto& done) { done(KeptPiece{}); },
                             .effect_of = [](int) { return SignalEffect{}; }};
     for (const Verb verb : {Verb::get, Verb::post}) {
         ViewAnswer answer;
@@ -345,6 +346,7 @@ void read_view_texts(Text text) {
     must(job_view({}, own, {{1, "", std::string(text), ""}}, "").nodes.size() == 2,
          "a node that is not there");
     parse_signal_effect(text);
+    parse_kept_piece(text);
 }
 
 void read_guardian_words(Text text) {

@@ -29,10 +29,10 @@ class Foreground(JobsTest):
         self.assertEqual([entry["rank"] for entry in status["ranks"]], [0, 1])
         self.assertEqual((status["schema"], status["id"], os.path.basename(status["name"]), status["verdict"]), (1, job, "worker_stub", None))
         self.assertRegex(self.run_ctl("list")[1].splitlines()[1], rf"^{job} +running +0/1 +2 +\d+s +\S*worker_stub$")
-        for command in ("logs", "attach"):
-            code, out, err = self.run_ctl(command, job)
-            self.assertEqual((code, out), (71, ""))
-            self.assertRegex(err, f"^ddpctl: job {job} was not started with --detach: [^\n]*$")
+        self.assertEqual(sorted(self.run_ctl("logs", job)[1].splitlines()), ["[0] ready", "[1] ready"])
+        code, out, err = self.run_ctl("attach", job)
+        self.assertEqual((code, out), (71, ""))
+        self.assertRegex(err, f"^ddpctl: job {job} was not started with --detach: [^\n]*$")
         self.assertEqual(self.run_ctl("kill", job), (0, f"{job}: ended", ""))
         self.assertEqual(launcher.wait(), 143)
         self.assertEqual(self.folders(), [])
@@ -46,6 +46,34 @@ class Foreground(JobsTest):
             self.assertRegex(job, r"^train-[0-9a-f]{4}$")
             self.assertEqual(self.run_ctl("kill", "train")[0], 0)
             launcher.wait()
+        launcher, job = self.running("bash", "-c", f"while [ ! -e {self.go} ]; do echo ready; sleep 0.01; done")
+        self.assertRegex(job, r"^bash-[0-9a-f]{4}$")
+        self.let_go()
+        launcher.wait()
+
+    def test_its_last_lines_are_shown_and_followed(self):
+        script = os.path.join(self.runtime, "train.sh")
+        with open(script, "w", encoding="ascii") as file:
+            file.write(f"for i in 1 2 3; do echo step $i of $RANK; done; echo trouble of $RANK >&2; echo ready; "
+                       f"while [ ! -e {self.go} ]; do sleep 0.01; done; echo end of $RANK\n")
+        launcher, job = self.running("--nproc-per-node", 2, "bash", script)
+        self.await_jobs(lambda: self.run_ctl("logs", job)[1].count("ready") == 2)
+        of_rank = ["step 1 of 1", "step 2 of 1", "step 3 of 1", "ready"]
+        lines = self.run_ctl("logs", "--rank", "1", job)[1].splitlines()
+        self.assertEqual([line for line in lines if line != "trouble of 1"], of_rank)
+        self.assertIn("trouble of 1", lines)
+        for arguments, shown in ((["--grep", "step 2"], ["[0] step 2 of 0", "[1] step 2 of 1"]),
+                                 (["--rank", "0", "--tail", "2", "--grep", "step"], ["step 2 of 0", "step 3 of 0"]),
+                                 (["--tail", "0"], []), (["--grep", "nothing"], []), (["--since", "0"], [])):
+            self.assertEqual(sorted(self.run_ctl("logs", *arguments, job)[1].splitlines()), shown, arguments)
+        self.assertEqual(len(self.run_ctl("logs", "--since", "1h", job)[1].splitlines()), 10)
+        self.assertEqual(self.run_ctl("logs", "--rank", "2", job)[::2],
+                         (2, f"ddpctl: --rank 2: job {job} has no such rank on this node; see ddpctl status {job}"))
+        follower = self.ctl("logs", "--follow", "--tail", "1", "--rank", "0", job)
+        follower.wait_for_line("^ready$|^trouble of 0$")
+        self.let_go()
+        follower.wait_for_line("^end of 0$")
+        self.assertEqual((follower.wait(), launcher.wait()), (0, 0))
 
     def test_a_signal_reaches_it_as_it_reaches_a_detached_one(self):
         launcher, job = self.running("--forward", "USR1", *worker("ready-then-wait"))

@@ -20,13 +20,18 @@ AgentStatus some_status() {
 
 JobView some_view() { return job_view({.id = "train-7f3a", .name = "train.py"}, some_status(), {}, {}); }
 
-const ViewSource kSource{.status = some_status,
-                         .job = [](const auto& done) { done(some_view()); },
-                         .effect_of =
-                             [](int signal) {
-                                 return signal == SIGUSR1 ? SignalEffect{.refusal = "no\n\"such\" thing"}
-                                                          : SignalEffect{.ends_job = signal == SIGTERM};
-                             }};
+const ViewSource kSource{
+    .status = some_status,
+    .job = [](const auto& done) { done(some_view()); },
+    .output =
+        [](const KeptQuestion& question, const auto& done) {
+            done({question.from, question.waits, {{question.rank.value_or(-1), "stdout", 7, "a\xff"}}});
+        },
+    .effect_of =
+        [](int signal) {
+            return signal == SIGUSR1 ? SignalEffect{.refusal = "no\n\"such\" thing"}
+                                     : SignalEffect{.ends_job = signal == SIGTERM};
+        }};
 
 ViewAnswer asked(Verb verb, const std::string& target, Caller caller = Caller::own_user) {
     std::optional<ViewAnswer> answer;
@@ -65,6 +70,16 @@ TEST_CASE("view: each caller has routes of its own") {
         {own_user, post, "/signal?name=SIGNAL", 400, "", 0},
         {own_user, post, "/signal?signal=SIGTERM", 400, "", 0},
         {own_user, post, "/signal", 400, "", 0},
+        {own_user, get, "/output", 200, "", 0},
+        {own_user, get, "/output?rank=3&from=5&wait=1", 200, "", 0},
+        {own_user, get, "/output?from=-1", 400, "", 0},
+        {own_user, get, "/output?from=99999999999999999999", 400, "", 0},
+        {own_user, get, "/output?rank=", 400, "", 0},
+        {own_user, get, "/output?rank=99999999999", 400, "", 0},
+        {own_user, get, "/output?wait=2", 400, "", 0},
+        {own_user, get, "/output?line=1", 400, "", 0},
+        {own_user, post, "/output", 405, "GET, HEAD", 0},
+        {anybody, get, "/output", 200, "", 0},
         {own_user, get, "/", 404, "", 0},
         {own_user, get, "", 404, "", 0},
         {own_user, get, "/statuses", 404, "", 0},
@@ -99,6 +114,13 @@ TEST_CASE("view: what is asked of a job's own launcher comes back as it was answ
     CHECK(parse_signal_effect(asked(Verb::post, signal_target(SIGUSR1)).text) ==
           SignalEffect{.refusal = "no\n\"such\" thing"});
     CHECK(parse_job_view(asked(Verb::get, "/status").text) == some_view());
+    for (const KeptQuestion& question :
+         {KeptQuestion{}, KeptQuestion{3, 5, true}, KeptQuestion{0, UINT64_MAX, false}}) {
+        CHECK(parse_kept_piece(asked(Verb::get, output_target(question)).text) ==
+              KeptPiece{question.from,
+                        question.waits,
+                        {{question.rank.value_or(-1), "stdout", 7, "a\xef\xbf\xbd"}}});
+    }
 }
 
 TEST_CASE("view: what is no answer is none, whatever was changed in one") {
@@ -115,6 +137,8 @@ TEST_CASE("view: what is no answer is none, whatever was changed in one") {
         for (int changes = 0; changes < 3; ++changes)
             text[random() % text.size()] = static_cast<char>(random() % 256);
         parse_signal_effect(text);  // must neither throw nor read outside
+        parse_kept_piece(text);
+        asked(Verb::get, text);
         asked(Verb::post, text);
     }
 }
