@@ -14,7 +14,8 @@ namespace {
 
 // In the order of --help.
 constexpr std::unique_ptr<Command> (*kCommands[])() = {
-    make_list_command, make_status_command, make_logs_command, make_attach_command, make_kill_command,
+    make_list_command,   make_status_command, make_logs_command,
+    make_events_command, make_attach_command, make_kill_command,
 };
 
 // CLI11 would only say that some subcommand is required.

@@ -8,6 +8,7 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {
@@ -15,6 +16,8 @@ inline namespace app {
 namespace {
 
 namespace json = boost::json;
+
+constexpr std::size_t kMaxEventDepth = 8;
 
 std::string two_units(std::int64_t large, char large_unit, std::int64_t small, char small_unit) {
     return fmt::format("{}{}{:02}{}", large, large_unit, small, small_unit);
@@ -62,6 +65,39 @@ void rank_facts(std::string& text, const std::vector<RankView>& ranks, bool with
 std::string of_all(int number, int all) { return fmt::format("{} of {}", number, all); }
 
 std::string local_time(std::int64_t unix_ms) { return wall_clock_text(unix_ms, local_utc_offset(unix_ms)); }
+
+// EventLine: an event of --events, without what all events of a launcher have in common.
+struct EventLine {
+    std::string name;
+    std::int64_t timestamp = 0;
+    json::object metadata;
+};
+
+// What a person reads of a member: a failure has a text of its own. Empty: nothing.
+std::string words_of(const json::value& value) {
+    const json::object* whole = value.if_object();
+    const json::value* own = whole != nullptr ? whole->if_contains("text") : nullptr;
+    if (own != nullptr && own->is_string()) return std::string(own->get_string());
+    if (value.is_null()) return "";
+    return value.is_string() ? std::string(value.get_string()) : json::serialize(value);
+}
+
+// Returns nothing for a line that is no such event, as torchrun's are.
+std::optional<EventLine> parse_event(std::string_view line) {
+    const auto whole = parse_json_object(line, kMaxEventDepth);
+    EventLine event;
+    if (!whole || !take_member<JsonRules>(*whole, "name", event.name) ||
+        !take_member<JsonRules>(*whole, "timestamp", event.timestamp))
+        return std::nullopt;
+    const json::value* metadata = whole->if_contains("metadata");
+    if (metadata == nullptr || !metadata->is_object()) return std::nullopt;
+    constexpr std::string_view kOfAll[] = {"run_id", "hostname", "launcher_pid", "elapsed_ms"};
+    for (const auto& [name, value] : metadata->get_object()) {
+        if (std::find(std::begin(kOfAll), std::end(kOfAll), std::string_view(name)) == std::end(kOfAll))
+            event.metadata[name] = value;
+    }
+    return event;
+}
 
 // What the files of a job tell of what its launcher does not say (any more).
 JobView view_of(const Job& job) {
@@ -163,6 +199,24 @@ std::string status_text(const Job& job, const std::optional<JobView>& status, st
         rank_facts(text, status->ranks, has_nodes);
     }
     fact(text, "folder", harmless_line(job.folder.string()));
+    return text;
+}
+
+std::string events_text(std::string_view lines) {
+    constexpr std::string_view kOwn = "ddprun.";
+    std::string text;
+    for (const std::string_view line : lines_of(lines)) {
+        const auto event = parse_event(line);
+        if (!event || !event->name.starts_with(kOwn)) continue;
+        text += fmt::format("{}  {}", local_time(event->timestamp),
+                            harmless_line(event->name.substr(kOwn.size())));
+        for (const auto& [member, value] : event->metadata) {
+            const std::string shown = words_of(value);
+            if (!shown.empty())
+                text += fmt::format("  {}={}", harmless_line(std::string(member)), harmless_line(shown));
+        }
+        text += "\n";
+    }
     return text;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/jobs/job_folder.hpp"
@@ -24,6 +25,9 @@ std::string list_text(const std::vector<Job>& jobs, std::int64_t now_unix_ms);
 
 // Writes one fact a line. `status`: what the launcher answered, if it runs.
 std::string status_text(const Job& job, const std::optional<JobView>& status, std::int64_t now_unix_ms);
+
+// Writes ddprun's own events, one a line: when, its name, its members. `lines`: as --events has them.
+std::string events_text(std::string_view lines);
 
 struct JobFacts {
     Job job;

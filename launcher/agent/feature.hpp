@@ -133,9 +133,14 @@ struct TimerExpired {
 };
 BOOST_DESCRIBE_STRUCT(TimerExpired, (), (round, rank, local_rank, pid, scope, length_ms, signal))
 
+// EventTold: lines of --events, whole ones; also where there is no such file.
+struct EventTold {
+    std::string lines;
+};
+
 using AgentNews = std::variant<PlaceKnown, StateChanged, SignalSent, SignalReceived, TimeWarning,
                                CoordinatorLost, TookOver, LedAgain, StopTyped, WindowChanged, Suspended,
-                               Resumed, WorkerEnded, TimerExpired, RefusedCaller>;
+                               Resumed, WorkerEnded, TimerExpired, RefusedCaller, EventTold>;
 
 // LogLevel: how loud a line is, as LauncherLog has it.
 enum class LogLevel { debug, info, warn };

@@ -118,19 +118,21 @@ namespace {
 
 class EventLog final : public Feature {
   public:
-    EventLog(EventOrigin origin, AppendedFile file, FeatureInputs& inputs)
-        : story_(std::move(origin)), file_(std::move(file)), start_(inputs.start), log_(inputs.log) {
+    EventLog(EventOrigin origin, FeatureInputs& inputs)
+        : story_(std::move(origin)), start_(inputs.start), log_(inputs.log) {
+        if (auto file = std::exchange(inputs.event_log, std::nullopt)) file_.emplace(*std::move(file));
         did("options_read", {{"version", DDPRUN_VERSION}, {"nodes", inputs.options.nnodes}},
             inputs.options_read);
         did("machine_read", {{"workers", inputs.options.workers.size()}}, Clock::now());
     }
     ~EventLog() override {
-        if (const auto trouble = file_.close()) log_.warn(*trouble);
+        if (!file_) return;
+        if (const auto trouble = file_->close()) log_.warn(*trouble);
     }
 
     void began(AgentControls& agent) override {
         agent_ = &agent;
-        file_.start();
+        if (file_) file_->start();
         // The process is another one than read the options, where the job is detached.
         story_.run_by(::getpid());
         write(story_.begins(now()));
@@ -147,15 +149,16 @@ class EventLog final : public Feature {
     // What the agent does after that, saying goodbye, is no part of the job any more.
     std::optional<std::string> ended(const JobResult& result) override {
         has_ended_ = true;
-        file_.append(story_.ends(result, now()));
-        return file_.close();
+        if (!file_) return std::nullopt;
+        file_->append(story_.ends(result, now()));
+        return file_->close();
     }
     void launch_failed(int exit_code, std::string_view reason) override {
         if (!std::exchange(has_ended_, true)) write(story_.fails(exit_code, reason, now()));
     }
     void goes_on_elsewhere() override {
         has_ended_ = true;
-        file_.forget();
+        if (file_) file_->forget();
     }
 
   private:
@@ -172,12 +175,14 @@ class EventLog final : public Feature {
         write(story_.did(name, facts, at(when)));
     }
     void write(std::string_view lines) {
-        if (!lines.empty()) file_.append(lines);
-        if (const auto trouble = file_.take_trouble()) log_.warn(*trouble);
+        if (agent_ != nullptr && !lines.empty()) agent_->tell(EventTold{std::string(lines)});
+        if (!file_) return;
+        if (!lines.empty()) file_->append(lines);
+        if (const auto trouble = file_->take_trouble()) log_.warn(*trouble);
     }
 
     EventStory story_;
-    EventFile file_;
+    std::optional<EventFile> file_;
     Clock::time_point start_;
     LauncherLog& log_;
     AgentControls* agent_ = nullptr;
@@ -194,8 +199,7 @@ std::unique_ptr<Feature> make_event_log(FeatureInputs& inputs) {
                        .entry_point = std::filesystem::path(options.entry_name).filename().string(),
                        .rdzv_backend = inputs.rdzv_backend,
                        .pid = ::getpid()};
-    return std::make_unique<EventLog>(std::move(origin), *std::exchange(inputs.event_log, std::nullopt),
-                                      inputs);
+    return std::make_unique<EventLog>(std::move(origin), inputs);
 }
 
 }  // namespace launch

@@ -61,7 +61,8 @@ class EventFile {
     bool is_closed_ = false;
 };
 
-// Returns nullptr without a file in the inputs. What was done before there was an agent is written at once.
+// Makes the feature, which tells its agent of each event (EventTold), and writes them to the file of the
+// inputs, if there is one; what was done before there was an agent it writes at once.
 std::unique_ptr<Feature> make_event_log(FeatureInputs& inputs);
 
 }  // namespace launch

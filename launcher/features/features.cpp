@@ -41,10 +41,10 @@ bool asks_for_stuck_workers(const Inputs& inputs) {
 constexpr FeatureRow kFeatures[] = {
     {make_known_job, [](const Inputs&) { return true; }},  // ddpctl, --detach
     {make_launcher_signals,
-     [](const Inputs&) { return true; }},                 // --signals-to-handle, --forward, --requeue-on
-    {make_terminal, [](const Inputs&) { return true; }},  // --tty, Ctrl-Z, the terminal's size
-    {make_local_cache, asks_for_caches},                  // --local-cache
-    {make_event_log, [](const Inputs& inputs) { return inputs.event_log.has_value(); }},  // --events
+     [](const Inputs&) { return true; }},                  // --signals-to-handle, --forward, --requeue-on
+    {make_terminal, [](const Inputs&) { return true; }},   // --tty, Ctrl-Z, the terminal's size
+    {make_local_cache, asks_for_caches},                   // --local-cache
+    {make_event_log, [](const Inputs&) { return true; }},  // --events, ddpctl events
     {make_health_port, [](const Inputs& inputs) { return inputs.health_port.has_value(); }},
     {make_time_limit,
      [](const Inputs& inputs) { return inputs.options.times.limit || inputs.options.times.warn_before; }},

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/features/happenings.hpp"
 #include "launcher/folder_claim.hpp"
 #include "launcher/jobs/detach.hpp"
 #include "launcher/jobs/job_folder.hpp"
@@ -125,6 +126,9 @@ class KnownJob final : public Feature {
     void heard(const ControlMessage& message) override {
         if (questions_) questions_->hear(message);
     }
+    void learnt(const AgentNews& news) override {
+        if (const auto* event = std::get_if<EventTold>(&news)) happenings_.add(event->lines);
+    }
     std::optional<std::string> answer(const Question& question) override;
     void workers_run(const RoundReady& place) override;
     std::optional<std::string> ended(const JobResult& result) override;
@@ -157,10 +161,11 @@ class KnownJob final : public Feature {
     std::size_t room_size_ = 0;         // once it is known of how many ranks the result tells
     OwnedDescriptor parent_;
     std::optional<boost::asio::steady_timer> pause_;  // until a job in the foreground is known
-    std::optional<NodeQuestions> questions_;          // while there is an agent
-    AgentControls* agent_ = nullptr;                  // until the job is over
-    bool is_known_ = false;                           // the folder has its final name
-    bool is_kept_ = false;                            // it stays when the launcher has ended
+    Happenings happenings_;
+    std::optional<NodeQuestions> questions_;  // while there is an agent
+    AgentControls* agent_ = nullptr;          // until the job is over
+    bool is_known_ = false;                   // the folder has its final name
+    bool is_kept_ = false;                    // it stays when the launcher has ended
 };
 
 void KnownJob::began(AgentControls& agent) {
@@ -208,6 +213,7 @@ void KnownJob::serve() {
                 .job = [this, agent = agent_](auto done) { view(*agent, std::move(done)); },
                 .output = [agent = agent_](const KeptQuestion& question,
                                            auto done) { agent->pump().read_kept(question, std::move(done)); },
+                .events = [this] { return happenings_.text(); },
                 .effect_of = [agent = agent_](int signal) { return effect_of(signal, agent->options()); },
                 .deliver = [agent = agent_](int signal) { agent->tell(SignalSent{signal}); }});
 }

@@ -139,6 +139,10 @@ KeptPiece ask_output(const std::filesystem::path& folder, const KeptQuestion& qu
     return understood(parse_kept_piece(ask(folder, http::verb::get, output_target(question), timeout)));
 }
 
+std::string ask_events(const std::filesystem::path& folder, std::chrono::milliseconds timeout) {
+    return ask(folder, http::verb::get, std::string(kEventsTarget), timeout);
+}
+
 SignalEffect send_signal(const std::filesystem::path& folder, int signal, std::chrono::milliseconds timeout) {
     return understood(parse_signal_effect(ask(folder, http::verb::post, signal_target(signal), timeout)));
 }

@@ -34,6 +34,9 @@ JobView ask_status(const std::filesystem::path& folder, std::chrono::millisecond
 // Reads what the workers of the launcher's node have printed. Throws as ask_status() does.
 KeptPiece ask_output(const std::filesystem::path& folder, const KeptQuestion& question,
                      std::chrono::milliseconds timeout = kAnswerTimeout);
+// Reads the last events, lines as --events has them. Throws as ask_status() does.
+std::string ask_events(const std::filesystem::path& folder,
+                       std::chrono::milliseconds timeout = kAnswerTimeout);
 SignalEffect send_signal(const std::filesystem::path& folder, int signal,
                          std::chrono::milliseconds timeout = kAnswerTimeout);
 

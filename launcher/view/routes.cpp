@@ -75,6 +75,10 @@ void answer_output(std::string_view query, const ViewSource& source, const ViewR
     source.output(*question, [reply](const KeptPiece& piece) { reply({.text = line_of(piece)}); });
 }
 
+void answer_events(std::string_view, const ViewSource& source, const ViewReply& reply) {
+    reply({.text = source.events()});
+}
+
 void answer_health(std::string_view, const ViewSource& source, const ViewReply& reply) {
     reply({.text = health_text(source.status())});
 }
@@ -101,6 +105,7 @@ struct Route {
 constexpr Route kRoutes[] = {
     {Verb::get, kStatusTarget, Caller::own_user, answer_status},
     {Verb::get, kOutputPath, Caller::own_user, answer_output},
+    {Verb::get, kEventsTarget, Caller::own_user, answer_events},
     {Verb::post, kSignalPath, Caller::own_user, answer_signal},
     {Verb::get, "", Caller::anybody, answer_health},
 };

@@ -6,6 +6,7 @@
 //   printed;
 //                                                   without rank all of them; &wait=1: if need be a moment
 //                                                   later
+//   GET  /events               the job's own user   the last events, as the lines of --events
 //   POST /signal?name=SIGTERM  the job's own user   SignalEffect, as JSON; with 409 if it is refused
 //   GET  any path              the health port      health_text()
 //
@@ -55,6 +56,7 @@ struct ViewSource {
     std::function<void(std::function<void(const JobView&)> done)> job = {};
     // Reads what this node's workers have printed; calls `done` as `job` does.
     std::function<void(const KeptQuestion&, std::function<void(const KeptPiece&)> done)> output = {};
+    std::function<std::string()> events = {};
     std::function<SignalEffect(int)> effect_of = {};
     // deliver is called when the answer is on its way, if the signal was not refused.
     std::function<void(int)> deliver = {};
@@ -80,6 +82,7 @@ void answer_to(const ViewRequest& request, const ViewSource& source, const ViewR
 // --- for those who ask
 
 inline constexpr std::string_view kStatusTarget = "/status";
+inline constexpr std::string_view kEventsTarget = "/events";
 std::string signal_target(int signal);
 std::string output_target(const KeptQuestion& question);
 

@@ -119,6 +119,17 @@ TEST_CASE("ddpctl: the status in words") {
                Catch::Contains("state      lost\n"));
 }
 
+TEST_CASE("ddpctl: events in words, and what is none of ours is passed over") {
+    CHECK(events_text("").empty());
+    CHECK(events_text("nonsense\n{}\n[]\n{\"name\":\"torchelastic\",\"timestamp\":1,\"metadata\":{}}\n"
+                      "{\"name\":\"ddprun.x\",\"timestamp\":\"1\",\"metadata\":{}}\n")
+              .empty());
+    const std::string text = events_text(
+        R"({"name":"ddprun.round.\u001b","timestamp":1000,"metadata":{"run_id":"r","round":0,"reason":"a\nb"}})"
+        "\n");
+    CHECK_THAT(text, Catch::Contains("1970-01-01") && Catch::Contains("  round.?  round=0  reason=a?b\n"));
+}
+
 TEST_CASE("ddpctl: the status as JSON") {
     const std::string text = status_json({some_job(JobState::ended), {}, "{\"exit_code\":7}"});
     CHECK_THAT(text, Catch::Contains(R"("state":"ended")") && Catch::Contains(R"("exit_code":7)") &&

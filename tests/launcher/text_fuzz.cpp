@@ -329,6 +329,7 @@ void read_view_texts(Text text) {
     const ViewSource source{.status = [] { return AgentStatus{}; },
                             .job = [](const auto& done) { done(JobView{}); },
                             .output = [](const KeptQuestion&, const auto& done) { done(KeptPiece{}); },
+                            .events = [] { return std::string(); },
                             .effect_of = [](int) { return SignalEffect{}; }};
     for (const Verb verb : {Verb::get, Verb::post}) {
         ViewAnswer answer;

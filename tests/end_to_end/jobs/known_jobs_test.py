@@ -1,5 +1,6 @@
 """Jobs in the foreground: ddpctl lists, shows and ends them, too, and nothing is left of them."""
 
+import json
 import os
 import signal
 import stat
@@ -74,6 +75,16 @@ class Foreground(JobsTest):
         self.let_go()
         follower.wait_for_line("^end of 0$")
         self.assertEqual((follower.wait(), launcher.wait()), (0, 0))
+
+    def test_its_events_are_shown(self):
+        launcher, job = self.running("--max-restarts", "1", "sh", "-c", 'echo ready; [ "$TORCHELASTIC_RESTART_COUNT" = 1 ] || exit 5; '
+                                     f"while [ ! -e {self.go} ]; do sleep 0.01; done")
+        text = self.await_jobs(lambda: (said := self.run_ctl("events", job)[1]).count("round.started") == 2 and said)
+        self.assertRegex(text, r"(?m)^\d{4}-.* [+-]\d{4}  worker\.ended  round=0  rank=0 .*exit_code=5")
+        lines = [json.loads(line) for line in self.run_ctl("events", "--json", job)[1].splitlines()]
+        self.assertIn("ddprun.round.ready", [line["name"] for line in lines])
+        self.let_go()
+        self.assertEqual(launcher.wait(), 0)
 
     def test_a_signal_reaches_it_as_it_reaches_a_detached_one(self):
         launcher, job = self.running("--forward", "USR1", *worker("ready-then-wait"))

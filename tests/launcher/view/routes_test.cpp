@@ -27,6 +27,7 @@ const ViewSource kSource{
         [](const KeptQuestion& question, const auto& done) {
             done({question.from, question.waits, {{question.rank.value_or(-1), "stdout", 7, "a\xff"}}});
         },
+    .events = [] { return std::string("{}\n"); },
     .effect_of =
         [](int signal) {
             return signal == SIGUSR1 ? SignalEffect{.refusal = "no\n\"such\" thing"}
@@ -80,6 +81,8 @@ TEST_CASE("view: each caller has routes of its own") {
         {own_user, get, "/output?line=1", 400, "", 0},
         {own_user, post, "/output", 405, "GET, HEAD", 0},
         {anybody, get, "/output", 200, "", 0},
+        {own_user, get, "/events", 200, "", 0},
+        {own_user, post, "/events", 405, "GET, HEAD", 0},
         {own_user, get, "/", 404, "", 0},
         {own_user, get, "", 404, "", 0},
         {own_user, get, "/statuses", 404, "", 0},
