@@ -1,8 +1,8 @@
 // A FolderClaim says that the launcher that owns a folder lives. The kernel takes the claim back when the
 // last process that holds it has ended, for whatever reason.
 //
-// The claim is a lock on the folder itself: it needs no file, stays when the folder gets another name, and
-// means the same in every PID namespace (two containers that share /tmp), where a pid does not. There are two
+// The claim is a lock on the folder itself: it needs no file, and stays when the folder gets another name.
+// Unlike a pid, it means the same in every PID namespace (two containers that share /tmp). There are two
 // locks: one that claim_on() can look at without taking it, and one that keeps cleaners of temporary files
 // away. Only a file system of this machine can tell: on others (NFS, FUSE) a launcher elsewhere would not be
 // seen.
@@ -56,9 +56,9 @@ struct SweepLimits {
 
 // Removes the ddprun_XXXXXX folders (launcher/output/log_file.hpp) of this user that launchers left among the
 // temporary files, because they were killed or their workers wrote error files. A folder is removed if its
-// launcher has ended and if it holds nothing but error files, empty folders and a LocalCache. A folder that
-// holds a log, or anything else, or whose launcher cannot be judged, stays. Called by a launcher that had a
-// folder there, at its end. Blocking, short.
+// launcher has ended and if it holds nothing but error files, empty folders and a LocalCache. A folder stays
+// if it holds a log, or anything else, or if it cannot be told whether its launcher has ended. Called by a
+// launcher that had a folder there, at its end. Blocking, short.
 void sweep_temporary_folders(const std::filesystem::path& temporary, const SweepLimits& limits = {});
 
 }  // namespace launch

@@ -21,8 +21,8 @@ std::string_view last_state(std::string_view line);
 
 // Returns one line that moves no cursor, changes no colour and hides nothing. Escape sequences are left out,
 // a tab becomes blanks, and any other control character (C0, C1, bidirectional, line and paragraph
-// separators) becomes '?'. A carriage return does, too: a stranger's value in a sentence of ours must not
-// take away what stands before it. Secrets are masked (masked_text), here and in cut_middle().
+// separators) becomes '?'. A carriage return becomes '?', too: a foreign value in a sentence of ours must not
+// overwrite what stands before it. Secrets are masked (masked_text), here and in cut_middle().
 std::string harmless_line(std::string_view line, std::size_t limit = kMaxShownLine);
 
 // Returns the same as harmless_line(), of a line that a program wrote: carriage returns leave only what they

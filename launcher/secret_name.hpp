@@ -13,8 +13,8 @@ inline namespace launch {
 
 // is_secret_name says whether the value of a variable or an argument of this name is secret. DB_PASS,
 // HF_TOKEN, PGPASSWORD, DATABASE_URL, --api-key and apiKey are such names, in letters of either case. A name
-// that ends with FILE, PATH, TYPE or the like only says something about a secret, and is none. The tokens and
-// keys of texts (max_tokens, sort_key) are none, either.
+// that ends with FILE, PATH, TYPE or the like says something about a secret, and is not secret itself. Names
+// of the tokens and keys of texts (max_tokens, sort_key) are not secret, either.
 bool is_secret_name(std::string_view name);
 
 // kLongestName: how many characters of a longer name are looked at, from its end.

@@ -22,8 +22,8 @@ inline constexpr std::string_view kNotShown = "(not shown)";
 // text's length.
 std::string masked_text(std::string_view text);
 
-// Returns the same of the words of a command, of which one may be the name and the next its value. A value
-// that begins with a word reaches to that word's end, so that blanks within hide nothing. Where the value of
+// Returns the same for the words of a command, where one may be the name and the next its value. A value that
+// begins with a word reaches to that word's end, so that blanks within hide nothing. Where the value of
 // --env has no equals sign, all behind the name is masked.
 std::vector<std::string> masked_words(std::vector<std::string> words);
 

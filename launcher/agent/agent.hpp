@@ -17,8 +17,8 @@
 namespace ddprun {
 inline namespace launch {
 
-// RunnerMaker makes what starts the workers, before anything else of the agent runs. The runner tells
-// `on_trouble` what is wrong with it.
+// RunnerMaker makes the runner that starts the workers, before anything else of the agent runs. The runner
+// reports its own troubles to `on_trouble`.
 using RunnerMaker = std::function<std::unique_ptr<ProcessRunner>(
     const boost::asio::any_io_executor& executor, std::function<void(const std::string&)> on_trouble)>;
 

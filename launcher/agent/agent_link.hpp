@@ -36,10 +36,10 @@ namespace ddprun {
 inline namespace launch {
 
 // JoinStatus is fed with each failed attempt and each word of the coordinator, and returns the line to print,
-// or an empty one. During the first moments of a start it is silent. After them there is one line for each
-// distinct cause and for each change of which nodes are there, and every kReminderPeriod the last of these
-// lines again. All lines say how long the agent has waited, and how long it may. On a terminal the same is a
-// passing line, brought up to date every kUpdatePeriod.
+// or an empty one. The first moments of a start are silent. Afterwards each distinct cause and each change of
+// the nodes that are there has one line, and every kReminderPeriod the last of these lines comes again. All
+// lines say how long the agent has waited and how long it may. On a terminal there is one passing line
+// instead, renewed every kUpdatePeriod.
 class JoinStatus {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -47,15 +47,15 @@ class JoinStatus {
 
     static constexpr Duration kReminderPeriod = std::chrono::seconds(30);
     static constexpr Duration kUpdatePeriod = std::chrono::seconds(1);
-    // kFirstTroubleDelay: how long trouble is not told of while an agent joins; after that it is told of on
-    // changes.
+    // kFirstTroubleDelay: how long an agent that joins does not report trouble; after that each change is
+    // reported.
     static constexpr std::chrono::seconds kFirstTroubleDelay{3};
     // kMaxCauses: how many distinct causes are printed; a resolver that words each failure anew must not fill
     // the screen.
     static constexpr std::size_t kMaxCauses = 32;
 
     // JoinStatus says nothing about trouble in the first `first_delay`; the agent gives up after `timeout`.
-    // `advice` is what a user who waits in vain may have forgotten; it stands in reminders, empty for none.
+    // `advice` says what the user may have forgotten; reminders repeat it. Empty: none.
     JoinStatus(TimePoint start, Duration first_delay, Duration timeout, std::string advice);
 
     // Begins again after a round: nodes are awaited anew.
@@ -71,7 +71,7 @@ class JoinStatus {
     // so).
     std::string waiting(const Waiting& status, TimePoint now);
 
-    // Takes the news that the job runs without this node, for as long as it will. No timeout is counted, and
+    // Takes the news that the job runs without this node, for an unknown time. No timeout counts then, and
     // nothing more is said.
     std::string parked(const Parked& status);
 
@@ -81,12 +81,12 @@ class JoinStatus {
     // Returns what the user of this node may have forgotten, or got wrong.
     static std::string advice_to(const LaunchOptions& options);
 
-    // Takes the news that the coordinator, which is here, refused another agent. Until others come this stays
-    // what users are told.
+    // Takes the news that the coordinator hosted here refused another agent. Lines name that refusal until
+    // another node joins.
     std::string refused(const PeerRefused& other);
 
-    // Returns the end of a line: why an agent that would host the rendezvous does not, and what to do.
-    // The port is held by another process, as far as that can be seen.
+    // Returns the end of a line for an agent that cannot host the rendezvous, because another process holds
+    // the port: which process, where that can be seen, and what to do.
     static std::string port_taken(std::uint16_t port, const std::optional<PortOwner>& holder);
 
     // Returns the refusal of an agent that has given up, for this cause; `source`:
@@ -128,16 +128,15 @@ class JoinReporter {
     JoinReporter(LauncherLog& log, JoinStatus status)
         : log_(log), status_(std::move(status)), updates_(log.can_update()) {}
 
-    // port_taken says that another process has the port at which this agent would host the rendezvous. The
-    // port is a coordinator's when something is heard from there.
+    // port_taken says that another process has the port at which this agent would host the rendezvous. Any
+    // message that comes from there shows that the other process is a coordinator.
     void port_taken(std::uint16_t port) { taken_ = port; }
     void hear(const ControlMessage& message);
     // tell_loss says that the job has lost a node: the workers may take their whole grace to end, and the
     // report comes after that.
     void tell_loss(const Failure& cause);
-    // Returns why the agent ends; nothing if it goes on. Either the agent would host, and its port turned
-    // out, after some trying, to be a stranger's; or the agent hosts, and stood still as the first round
-    // began.
+    // Returns why the agent ends; nothing if it goes on. The agent ends if it would host, but its port is
+    // held by a process that is no coordinator; or if it hosts, and stood still when the first round began.
     std::optional<Refused> met(const CoordinatorLoss& loss, bool is_host) const {
         if (is_host && loss.kind == CoordinatorLoss::Kind::given_up)
             return Refused{"this node left the job: " + loss.cause, kExitUnavailable};
@@ -146,12 +145,12 @@ class JoinReporter {
         return Refused{with_holder(loss.cause), kExitSystem};
     }
 
-    // Logs trouble with its cause. A cause is too long for a line that is cut, and stays to be read.
+    // Logs trouble with its cause, as a line that stays: the passing line would cut it.
     void trouble(const std::string& cause) {
         const TimePoint now = TimePoint::clock::now();
         log_.trouble(status_.trouble(status_.speaks(now) ? with_holder(cause) : cause, now));
     }
-    // Logs trouble with etcd. `is_host`: no node waits for etcd then.
+    // Logs trouble with etcd. `is_host`: this agent has been elected, so it does not wait for etcd.
     void etcd_trouble(const std::string& cause, bool is_host) {
         if (!is_host) return trouble(harmless_line(cause));
         log_.info("this agent's key in etcd cannot be kept: " + harmless_line(cause) +
@@ -166,7 +165,7 @@ class JoinReporter {
         say(status_.remind(TimePoint::clock::now()));
         update();
     }
-    // Ends the passing line: all nodes are there. Nodes that are awaited later are so from then on.
+    // Ends the passing line: all nodes are there. Nodes that are awaited later begin a new wait.
     void end() {
         ended_ = true;
         if (updates_) log_.update({});
@@ -214,7 +213,7 @@ class AgentLinkObserver {
     // Tells for which reason this agent never becomes part of the job, or the job ends.
     virtual void refuse(const Refused& why) = 0;
     virtual void handle(AgentEvent event) = 0;
-    // Tells that a new coordinator knows of this node what it is told now.
+    // Tells that a new coordinator leads this node, and knows nothing of it but what it is told from now on.
     virtual void be_led() = 0;
     virtual AgentState state() const = 0;
 
@@ -224,8 +223,8 @@ class AgentLinkObserver {
 
 class AgentLink : private LinkObserver {
   public:
-    // AgentLink keeps references to all of these, which outlive it. `options` are told where this agent
-    // hosts.
+    // AgentLink keeps references to all of these, which outlive it. AgentLink writes into `options` where the
+    // coordinator is, once that is known.
     AgentLink(AgentControls& agent, AgentLinkObserver& observer, LaunchOptions& options, LauncherLog& log)
         : agent_(agent),
           observer_(observer),
@@ -235,8 +234,8 @@ class AgentLink : private LinkObserver {
                                     options.join_timeout, JoinStatus::advice_to(options))) {}
 
     // Makes the link, before anything else; `wants_rank_ends`: see Hello. Hosts the coordinator where that is
-    // due, and throws then as RendezvousLink::host() does. If another process has the port, which may be the
-    // job's coordinator, the agent joins that instead.
+    // due, and throws then as RendezvousLink::host() does. If another process has the port, perhaps the job's
+    // coordinator, the agent joins there instead.
     void make(bool wants_rank_ends);
     RendezvousLink* operator->() { return &*link_; }
     RendezvousLink& operator*() { return *link_; }

@@ -51,7 +51,7 @@ BOOST_DESCRIBE_ENUM(AgentState, joining, running, draining, stopping, stopping_a
                     done)
 
 enum class AgentEvent {
-    round_ready,    // the coordinator says who takes part: ranks are known
+    round_ready,    // the coordinator says which nodes take part: ranks are known
     reminder_due,   // nothing new has been said for long
     place_awaited,  // the coordinator says that another round follows, but not when
     refused,  // the coordinator says no, or the join timeout has passed, or this node's coordinator failed

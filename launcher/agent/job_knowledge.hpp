@@ -1,5 +1,5 @@
-// JobKnowledge has what an agent has learnt of its job, and what that means. What happens then is the
-// AgentMachine's. Pure.
+// JobKnowledge has what an agent has learnt of its job, and says what that means. AgentMachine decides what
+// follows. Pure.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,11 @@ class JobKnowledge {
     // Returns nothing if the machine need not hear of the message.
     std::optional<AgentEvent> learn(const ControlMessage& message);
 
-    // Takes a failure of a worker of this node: when it has failed, and again with what is known once all are
-    // gone.
+    // Takes a failure of a worker of this node. Called when the worker has failed, and again, with all that
+    // is known, once all workers are gone.
     AgentEvent learn_failure(const Failure& failure);
-    // Takes a terminating signal to this agent; `impatient`: of a user who does not want to wait any more.
+    // Takes a terminating signal to this agent; `impatient`: it repeats an earlier one, so the user does not
+    // want to wait any more.
     AgentEvent learn_signal(int signal, bool impatient);
     // Returns what the user is told of the signal at once, before it is learnt. Empty where no worker has to
     // end, where the signal changes nothing, and where another node says it on the screen that all share.
@@ -37,8 +38,8 @@ class JobKnowledge {
     AgentEvent learn_time_is_over(const std::string& reason);
     // Takes the reason for which the job is never joined.
     AgentEvent learn_refusal(const Refused& refused);
-    // Takes the loss of the coordinator, or of this node by it, while a round ran; perhaps that is the cause
-    // of all. Returns false if something was the cause before.
+    // Takes the loss of the coordinator, or this node's loss by it, while a round ran. The loss is the first
+    // failure, unless one is known already: then returns false.
     bool learn_loss(const CoordinatorLoss& loss, const LaunchOptions& options);
 
     const RoundReady& round() const { return known_.round; }
@@ -57,7 +58,7 @@ class JobKnowledge {
     // Returns the signal that ends the workers: a signal that one agent was sent reaches the workers of all
     // nodes; for every other cause it is SIGTERM.
     int stop_signal() const;
-    // Returns why workers are stopped, as far as is known, in words that go behind others.
+    // Returns why workers are stopped, as far as is known, for the end of a sentence.
     std::string stop_reason() const;
 
     AgentStatus status(AgentState state, std::vector<WorkerStatus> workers) const;

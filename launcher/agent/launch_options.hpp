@@ -1,5 +1,6 @@
 // LaunchOptions have everything that an agent needs to know, decided before it starts (by apps/ddprun from
-// the command line). Plain values; validated where they are filled in.
+// the command line). Plain values; validated where they are filled in. Where a comment says that node 0's
+// count, the values of other nodes are ignored.
 #pragma once
 
 #include <algorithm>
@@ -140,7 +141,7 @@ struct LaunchOptions {
     std::vector<int> terminating_signals;
     // forwarded_signals do not end the job: received by the launcher -> sent to every worker of the job.
     std::map<int, int> forwarded_signals;
-    // requeue_signals: after one of these a job whose workers all end with 0 is to be run again
+    // requeue_signals: after one of these a job is to be run again if all its workers end with 0
     // (kExitPreempted).
     std::set<int> requeue_signals;
     SignalScope signal_scope = SignalScope::automatic;

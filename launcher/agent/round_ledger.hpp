@@ -38,11 +38,12 @@ class RoundLedger {
     // RoundLedger: `progress` is the state of the progress file now.
     RoundLedger(int node_rank, std::string host, RoundReady place, std::string progress);
 
-    // Returns true if a failure was told, or the workers to end: a worker that ends now is no suspect.
+    // Returns true once a failure was reported or the workers were told to end: a worker that ends now is no
+    // suspect.
     bool is_settled() const { return settled_; }
 
-    // Returns each death as the others may be told of it. First come the workers whose end is not known: how
-    // the others ended is known, so they are no suspects; perhaps they ended because of the first ones.
+    // Returns each death as a message for the other nodes. Workers without a known exit status come first, as
+    // suspects. The others are no suspects: perhaps they ended because of those.
     std::vector<WorkerDying> see(std::vector<Death> deaths);
 
     // Settles which workers end by themselves, at the last look before the first signal of ours. Returns
@@ -52,7 +53,7 @@ class RoundLedger {
     // Takes note that the workers are told to end by this signal.
     void stop(int signal);
 
-    // Returns the failure of a worker that could not be started, so that the others were killed.
+    // Returns the failure of a worker that could not be started, because of which the others were killed.
     Failure refused(const WorkerStartFailure& refused, std::int64_t unix_time_ms);
 
     // Returns the failure of a worker that runs and counts as failed, to be filled in further.

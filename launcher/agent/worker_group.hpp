@@ -12,9 +12,9 @@
 // its end SIGKILL. kKillTimeout later even an unkillable process is given up, by name. All gone means all:
 // before it is reported, the runner has swept away what workers started in sessions of their own.
 //
-// What a worker leaves behind in its process group is killed as soon as the worker itself has ended. During a
-// stop it gets SIGTERM, if the signal has not reached it before, and has the rest of the grace period, since
-// a wrapper script often dies before the program it wraps has saved its state.
+// Processes that a worker leaves behind in its process group are killed as soon as the worker has ended.
+// During a stop they have the rest of the grace period, and get SIGTERM if the signal has not reached them
+// before. A wrapper script often dies before the program it wraps has saved its state.
 //
 // The notices say to the user at once that workers are asked to end, at half the grace period which have not
 // ended, and at its end which are killed.

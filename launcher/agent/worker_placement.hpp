@@ -1,6 +1,6 @@
 // place_worker() decides what one worker of one round is started with. Worker placement is pure but for a key
-// at random, and the only place where a worker's environment is made; the variables that all ranks are told
-// are listed in worker_env.hpp.
+// at random. A worker's environment is made nowhere else; worker_env.hpp lists the variables that all ranks
+// get.
 //
 // The environment is made in this order, the later over the earlier:
 //   LaunchOptions::environment   what the launcher was started with, and which interface to use
@@ -10,8 +10,8 @@
 //   WorkerStation::added         by the features, as --local-cache and the watchdog
 //   worker_env.hpp               its place in the round
 //
-// The functions below also know the ranks that an option names and the job does not have: a typing error that
-// would have no effect.
+// The functions below also find the ranks that an option names and the job does not have: a typing error that
+// would otherwise go unnoticed.
 #pragma once
 
 #include <optional>
@@ -62,8 +62,8 @@ std::optional<int> local_rank_of_tty(const LaunchOptions& options, const RoundRe
 // several nodes the number is known only when all have joined.
 std::optional<std::string> rank_beyond_job(const LaunchOptions& options, int world_size);
 
-// Returns the same of the local ranks of --redirects, --tee, --local-ranks-filter and --wrap local=, for this
-// node's workers.
+// Returns the same for the local ranks of --redirects, --tee, --local-ranks-filter and --wrap local=, for
+// this node's workers.
 std::optional<std::string> local_rank_beyond_node(const LaunchOptions& options);
 
 }  // namespace launch

@@ -78,7 +78,8 @@ struct ClusterTable {
     std::string refusal;  // one line: why no job can be made of the values, and the way out; empty: one can
 };
 
-// Returns a job's own port. All ports that the job may try from there on are within the range.
+// Returns the first port that a job may try for its coordinator, derived from the job's id. The last one it
+// may try (derived_ports) is within the range, too.
 std::uint16_t port_of_job(const std::string& job_id, const PortRange& range = kDerivedPortRange);
 
 ClusterTable derive_cluster(const ClusterView& view, const ClusterRequest& request);
@@ -94,11 +95,11 @@ std::optional<int> chosen_number(const ClusterTable& table, Fact fact);
 // scheduler_names: what --scheduler takes besides none and auto.
 std::vector<std::string> scheduler_names();
 
-// cluster_lines and the functions around it show a ClusterTable to people: all of it, or one line at
-// start-up. Pure.
+// cluster_lines and the functions around it put a ClusterTable into words for users: all of it, or one line
+// at start-up. Pure.
 
-// fact_name, belief_text and situation_text give "nodes", "master address"; "a process launcher", "the
-// command line"; "one process on each node".
+// fact_name, belief_text and situation_text name a value in words: "master address"; "a process launcher";
+// "one process on each node".
 std::string_view fact_name(Fact fact);
 std::string_view belief_text(Belief belief);
 std::string_view situation_text(Situation situation);

@@ -101,7 +101,7 @@ struct FamilyFacts {
 };
 
 // ToldNames is the first shape: a platform that tells each node its number, how many there are and where they
-// meet. The members are names of variables. An empty one is not told.
+// meet. The members are names of variables. An empty name: the platform does not tell that.
 struct ToldNames {
     std::string_view nodes;  // empty: the list says how many
     std::string_view number;
@@ -121,8 +121,8 @@ struct TaskNames {
     std::string_view local_size = {};
     std::string_view local_rank = {};
     std::string_view nodes = {};
-    // node_rank: set where nodes have numbers of their own. Else a task that is alone on its node gives the
-    // number.
+    // node_rank: the variable with the node's number; empty: there is none. Where each node has one task, the
+    // task's rank is the node's number, too.
     std::string_view node_rank = {};
     std::string_view host = {};  // what the launcher calls this machine
     std::string_view job_id = {};

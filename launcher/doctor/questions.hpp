@@ -22,13 +22,13 @@ inline constexpr std::size_t kMaxChildAnswer = 64 * 1024;
 // kReapLimit: how long a killed child is waited for.
 inline constexpr std::chrono::milliseconds kReapLimit{200};
 
-// BoundedChild is a child process that asks what may never be answered (a folder of a dead file server, a
-// name server that is down), so that its parent is not held up.
+// BoundedChild is a child process that asks what may never be answered: a folder of a dead file server, a
+// name server that is down. The parent is not held up.
 //
-// The child has no descriptors but its standard streams: /dev/null, and stdout for its answer. Hence no other
-// process waits for the child at the end of a pipe. The child is killed with its process group when its time
-// is over or the object goes. A child that the kernel does not let go is left killed. Used on the thread that
-// made it.
+// The child has no descriptors but its standard streams: /dev/null, and stdout for its answer. Hence the
+// child keeps no pipe open for which another process waits. The child is killed with its process group when
+// its time is over or the object goes. A child that the kernel does not let go is left killed. Used on the
+// thread that made it.
 class BoundedChild {
   public:
     // Runs `ask` in the child, where it writes to STDOUT_FILENO. Other threads of the parent may hold locks

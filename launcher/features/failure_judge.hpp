@@ -1,10 +1,10 @@
 // A FailureJudge asks a program of the user's what shall follow a failure (--on-failure), without waiting for
 // it.
 //
-// The program runs as the workers do, by their runner and between two rounds: as the leader of its own
-// session, with nothing of ours open, and gone when this launcher is. The question is its stdin, a file that
-// it reads at its own pace; its stderr is the launcher's. An answer counts when the program ends with 0
-// within the timeout. What is left of its process group then is killed.
+// The program runs as the workers do, by their runner, between two rounds. The program leads its own session,
+// has no descriptor of ours, and is gone when this launcher is. The question is its stdin, a file that it
+// reads at its own pace; its stderr is the launcher's. An answer counts when the program ends with 0 within
+// the timeout. What is left of its process group then is killed.
 //
 // The agent makes, uses and destroys the judge on its thread, which `executor` runs; `runner` outlives the
 // judge.
@@ -54,7 +54,7 @@ class FailureJudge final : private WorkerObserver {
   public:
     // kOnFailureTimeout: how long the program may run.
     static constexpr std::chrono::seconds kOnFailureTimeout{10};
-    // kMaxAnswer: how much of what the program says counts; the rest is read and forgotten.
+    // kMaxAnswer: bytes of the program's output that count as its answer; the rest is read and dropped.
     static constexpr std::size_t kMaxAnswer = 4096;
 
     struct Question {

@@ -1,5 +1,5 @@
-// make_known_job() makes every job whose workers run on this node known to ddpctl there, by a folder of its
-// own (launcher/jobs/job_folder.hpp) with a record and the socket at which the launcher answers
+// make_known_job() makes every job that runs workers on this node known to ddpctl there, by a folder of its
+// own (launcher/jobs/job_folder.hpp). The folder has a record and the socket at which the launcher answers
 // (launcher/view/).
 //
 // A detached job has its folder from the start, since its output is there, tells the launcher's parent when

@@ -3,10 +3,10 @@
 //
 // There may be two limits: --time-limit, counted by the steady clock from the launcher's start, and the end
 // that a scheduler has announced, a time of the wall clock. Only the first ends the job (a scheduler ends it
-// itself). The warning comes before whichever limit is the earlier, once in every round. Where a round begins
-// later than that, its workers may not be ready to handle a signal yet, which would end them: they get it
-// half-way between their start and the limit. The host's limit counts. TimeLimit decides and is pure; the
-// feature waits, and tells the agent.
+// itself). The warning comes before whichever limit is the earlier, once in every round. Workers of a round
+// that begins later than that may not be ready to handle a signal, which would end them. Late workers get the
+// signal half-way between their start and the limit. The host's limit counts. TimeLimit decides and is pure;
+// the feature waits, and tells the agent.
 #pragma once
 
 #include <chrono>
@@ -35,7 +35,7 @@ class TimeLimit {
         bool end = false;  // no warning follows
     };
 
-    // Wakeups: when to look again, by whichever clock is there first.
+    // Wakeups: when to look again, by the clock that gets there first.
     struct Wakeups {
         std::optional<TimePoint> steady;
         std::optional<std::int64_t> unix_ms;

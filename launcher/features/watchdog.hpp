@@ -1,5 +1,5 @@
-// The watchdog (make_watchdog()) ends processes of this node's workers whose own timers have expired, as
-// PyTorch's agent does. The watchdog never ends this launcher. PyTorch's names:
+// The watchdog (make_watchdog()) ends processes of this node's workers when timers that they have set expire,
+// as PyTorch's agent does. The watchdog never ends this launcher. PyTorch's names:
 //
 //   TORCHELASTIC_ENABLE_FILE_TIMER=1   there is one
 //   TORCHELASTIC_TIMER_FILE            its pipe; else a new name among the temporary files. Workers are told
@@ -13,9 +13,9 @@
 // The parts below are pure, but for TimerPipe: times and processes are arguments, the lines are bytes from
 // outside. A line is JSON, as PyTorch's FileTimerClient writes it. A timer is set for a time of the wall
 // clock, and waited for by the steady one from then on: a clock that is put right ends no process. A process
-// is named by its pid and the time of its start, since its pid may be given anew. If timers of a process have
-// expired they are over in their order, up to the first with a signal: for that one the process is sent the
-// signal, and all its timers are gone. If none has a signal, all that have expired are over.
+// is named by its pid and the time of its start, since its pid may be given anew. Expired timers of a process
+// are handled in their order, up to the first with a signal. The process is sent that signal, and all its
+// timers are gone. If none has a signal, all that have expired are over.
 #pragma once
 
 #include <sys/types.h>
@@ -122,8 +122,9 @@ class TimerTable {
 // Returns "'train.py#12' of 30 s", in words fit to be shown.
 std::string to_text(const ExpiredTimer& timer);
 
-// Returns the worker that this process is, or is below, or in whose process group it is if its own parents
-// have ended. Nothing for all other processes, the launcher itself and its helpers among them.
+// Returns the worker that this process is, or is below. Else returns the worker that leads its process group,
+// as its own parents may have ended. Nothing for all other processes, the launcher itself and its helpers
+// among them.
 std::optional<pid_t> owner_of(pid_t pid, const std::vector<pid_t>& workers,
                               const std::vector<ProcessStat>& processes);
 

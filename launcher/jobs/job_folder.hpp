@@ -7,7 +7,7 @@
 // cron's, su's and sudo's, too.
 //
 //   <jobs folder>/<id>/output       what the workers and the launcher print
-//                      job.json     JobRecord: whose launcher it is
+//                      job.json     JobRecord: which launcher runs it
 //                      control      unix stream socket, while the launcher lives
 //                                   (launcher/view/job_socket.hpp)
 //                      result.json  how it ended; until then .result keeps its room on the disk
@@ -41,7 +41,7 @@ inline namespace launch {
 // --- what a folder says of its job; pure
 //
 // job.json, written at the start, is a JobRecord; result.json, at the end, is what --result-file writes
-// (launcher/report/failure_report.hpp), of which a JobEnd is the part that lists need.
+// (launcher/report/failure_report.hpp), and a JobEnd is the part of it that lists need.
 
 // kMaxCommandBytes: how many bytes of a command line are recorded; the words behind them are replaced by
 // "...".
@@ -149,7 +149,7 @@ struct Job {
     std::int64_t last_output_unix_ms = 0;  // of a lost job, when something was last printed
 };
 
-// Returns all jobs whose workers ran, the oldest first.
+// Returns all jobs that have run workers, the oldest first.
 std::vector<Job> list_jobs(const std::filesystem::path& jobs);
 
 // Returns true if the launcher of this job still lives: the folder is claimed, or the record's process is
@@ -160,8 +160,8 @@ bool launcher_lives(const Job& job);
 // Error for a launcher in another PID namespace, where its end cannot be seen.
 std::optional<OwnedDescriptor> open_launcher(const Job& job);
 
-// Returns the job with this id or with the only id that begins so, of several the only one that runs; else
-// one line that says why not. Pure.
+// Returns the job with this id, else the only job with an id that begins with `id`, else the only running one
+// of those. Otherwise returns one line that says why there is none. Pure.
 std::variant<Job, std::string> find_job(const std::vector<Job>& jobs, std::string_view id);
 
 // Removes what launchers have left that died while they started, or that ran their job in the foreground.

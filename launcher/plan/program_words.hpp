@@ -19,7 +19,8 @@ bool is_python(std::string_view name);
 // Tells whether a program of that name, without folders, is an interpreter, a shell or a wrapper.
 bool starts_others(std::string_view name);
 
-// Tells whether a binary that is given this word starts others, whatever its own name.
+// Tells whether this word among a binary's arguments shows that the binary starts another program: an
+// interpreter's name, or a file that ends in .py or .sh.
 bool is_for_starter(const std::string& word);
 
 // Gives what `env`, with options and variables, is to execute; empty where that is nothing, or cannot be

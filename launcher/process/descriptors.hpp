@@ -1,6 +1,6 @@
 // least_descriptors, open_end_of_child and the functions around them deal with a process's descriptors: how
-// many there may be, how they are made, closed and waited for, also for the end of a child, without a signal
-// handler.
+// many there may be, how they are made, closed and waited for. A descriptor also tells the end of a child,
+// without a signal handler.
 //
 // The system limits the number of descriptors. A launcher with many workers and connections needs more than
 // the 1024 that shells give for the sake of programs that use select(). The launcher may raise its limit up

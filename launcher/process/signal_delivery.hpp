@@ -1,10 +1,10 @@
 // signal_receivers has the rules of SignalScope: which processes of a worker's process group are sent a
 // signal (pure). deliver_signal sends it, and reads /proc at that moment (blocking, short).
 //
-// A program that handles a signal has children that must not hear of it: when the workers of a DataLoader die
-// before their parent has seen the flag that its handler set, the parent fails and saves nothing. A program
-// that does not handle the signal, as a rule a wrapper, leaves it to the processes below. A signal therefore
-// goes to the worker, and on to the children of every process that does not handle it. Below a process that
+// A program that handles a signal has children that must not hear of it. If a DataLoader's workers die before
+// their parent has seen the flag that its handler set, the parent fails and saves nothing. A program that
+// does not handle the signal, as a rule a wrapper, leaves it to the processes below. A signal therefore goes
+// to the worker, and on to the children of every process that does not handle it. Below a process that
 // handles it, that process decides.
 //
 // Shells are special. A shell that waits for a child catches SIGINT, only to learn what the child makes of

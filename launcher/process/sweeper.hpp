@@ -1,5 +1,5 @@
-// Sweeper ends every process below this one, which has to be a child sub-reaper: a process then becomes our
-// child when its parent ends, so that neither a new session nor a double fork leads out of reach.
+// Sweeper ends every process below this one, which has to be a child sub-reaper. A process then becomes our
+// child when its parent ends, so neither a new session nor a double fork escapes.
 //
 // Owned and driven by one thread, the one that runs `executor`. A process has one Sweeper, which waits for
 // any child there is (SweepRules name the exceptions). The end of a child is an event for the owner
@@ -81,9 +81,9 @@ bool has_no_child();
 //
 // Called when the sweep at the end could not prove that there are none (SweepResult). Either a process does
 // not end even by SIGKILL, or children that the launcher had before stand in the way of the proof. Every
-// process of a job carries the job's id in its environment, unless it removed it, so it can be found under
-// any parent. Processes that another service has started for a worker (a unit of systemd, a container) are
-// left to that service.
+// process of a job carries the job's id in its environment, unless the program removed it, and can thus be
+// found under any parent. Processes that another service has started for a worker (a unit of systemd, a
+// container) are left to that service.
 //
 // Reads all of /proc, and blocks. Environments of other users' processes cannot be read and are not opened;
 // the job's own are the launcher's user's, and younger than the launcher.

@@ -104,8 +104,8 @@ std::optional<Room> shared_memory_room();
 struct HintFacts {
     std::string interpreter;    // LaunchOptions::interpreter; a missing module is often missing there
     bool sees_one_gpu = false;  // LOCAL_RANK counts several GPUs, of which --gpu-bind shows the worker one
-    // shared_memory is looked at when the worker has ended. Memory that the worker alone had is free again by
-    // then, so room is no proof.
+    // shared_memory is looked at when the worker has ended. Memory that only the worker had is free again by
+    // then, so free room does not prove that there was some before.
     std::optional<Room> shared_memory;
     bool is_beyond_gpus = false;  // the local rank is beyond its node's GPUs, which workers share
     bool nccl_is_quiet = true;    // NCCL_DEBUG is not set, so NCCL has not said more

@@ -111,8 +111,8 @@ struct ShellCall {
     int gpus = 0;  // 0: not known
 };
 
-// Returns the user's command, or ssh if that is empty, with what it needs as a remote shell. ssh asks nothing
-// and notices a dead connection, srun begins a step on one host, qrsh stays in its job.
+// Returns the user's command, or ssh if that is empty, with the options that it needs as a remote shell. ssh
+// asks nothing and notices a dead connection, srun begins a step on one host, qrsh stays in its job.
 std::vector<std::string> remote_shell(std::vector<std::string> command);
 
 // Says why a command cannot be a remote shell; nothing for one that may.

@@ -113,7 +113,8 @@ struct BeginAgents {
     int port = 0;
 };
 BOOST_DESCRIBE_STRUCT(BeginAgents, (), (port))
-// PassSignal: a signal for the agent of the relay that is told, or for all behind it, too.
+// PassSignal: a signal for the agent on the node of the relay that receives this; with `to_all` also for the
+// agents of all nodes behind that relay.
 struct PassSignal {
     int signal = 0;
     bool to_all = false;
