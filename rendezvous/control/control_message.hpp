@@ -11,8 +11,9 @@
 // NoticeSignal goes both ways while a round runs. While the round runs, WorkerDying comes from an agent and
 // PeerDying goes to the others, before what they may be the cause of. WorkerDying also comes directly behind
 // WorkerFailed and Stop. RankSucceeded comes once in a round. WhoRuns may ask for StillRunning, and Remark go
-// to node 0. A Question may come from any agent and goes to all others, whose Answers come back. JudgeFailure
-// goes to the host's agent when all workers of a failed round are gone, and Judgement comes back.
+// to node 0. A Question may come from any agent and goes to all others, and their Answers come back.
+// JudgeFailure goes to the host's agent when all workers of a failed round are gone, and Judgement comes
+// back.
 //
 // The conversation with a coordinator that would take over: Hello (with Following) → Welcome → (Lead →
 // (RankEnds* → WorkersGone)? → Follow)+, and then as above from Stop on. SteppedDown ends it, and the agent
@@ -122,7 +123,7 @@ struct WorkerFailed {
 BOOST_DESCRIBE_STRUCT(WorkerFailed, (), (round, failure))
 
 // WorkerDying: a process of the worker, which others may be waiting for, ends or has ended (see LifeTable). A
-// death is no failure yet, but tells which worker died first when failures come: how a large process ended is
+// death is no failure yet, but tells which worker died first when failures come. How a large process ended is
 // known only long after workers that relied on it have failed. After the first failure WorkerDying says that
 // the worker was ending by itself before its agent told it to.
 struct WorkerDying {

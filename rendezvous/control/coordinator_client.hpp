@@ -1,11 +1,11 @@
 // CoordinatorClient: an agent's one connection to the coordinator.
 //
-// The client connects, and tries again with a growing pause until the join deadline, also where nothing
-// answered. Then it says Hello, which tells the address at which it has reached the coordinator. From then on
-// it hands over each message, writes what it is given, and answers heartbeats by itself. When heartbeats
-// fail, the client gives the connection up (heartbeat.hpp). The agent creates, drives and destroys it on the
-// thread of `executor`. Callbacks come from there, never from inside a call of the client's own functions.
-// After a callback has reported the end of a connection, join() may be called again.
+// The client connects, and tries again with a growing pause until the join deadline, even where nothing
+// answers. Then the client says Hello, which tells the address at which it has reached the coordinator. From
+// then on the client hands over each message, writes what it is given, and answers heartbeats by itself. When
+// heartbeats fail, the client gives the connection up (heartbeat.hpp). The agent creates, drives and destroys
+// it on the thread of `executor`. Callbacks come from there, never from inside a call of the client's own
+// functions. After a callback has reported the end of a connection, join() may be called again.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -82,11 +82,11 @@ struct CoordinatorClientOptions {
     std::function<std::shared_ptr<ControlChannel>()> in_process = {};
     Hello hello;
     std::chrono::steady_clock::time_point join_deadline;
-    // answer_timeout: from Hello to the coordinator's first word. The default is kAnswerTimeout, and not much
-    // beyond join_deadline.
+    // answer_timeout: how long the coordinator's first word may take after Hello. Nothing: kAnswerTimeout,
+    // but no longer than until kRefusalTime after join_deadline.
     std::optional<std::chrono::milliseconds> answer_timeout = {};
-    // key: the secret key that both sides must have; nothing: the connection is plain. Not asked for in
-    // process.
+    // key: the secret key that both sides must have; nothing: the connection is plain. An agent in the
+    // coordinator's own process is not asked for it.
     std::optional<SecretKey> key = {};
     // on_connected is called when there is a connection, before Hello is sent, with the address of this
     // machine that the connection was made from. The callee may add to `hello`. May be empty.

@@ -184,7 +184,8 @@ class HeartbeatLease {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    // kMaxUnheard: answers under way that are kept: the first ones and the last.
+    // kMaxUnheard: how many answers are remembered until the agent hears that they have arrived. When there
+    // are more, the newest takes the place of the one before it.
     static constexpr std::size_t kMaxUnheard = 16;
 
     // HeartbeatLease begins at `since`, when the agent said Hello.

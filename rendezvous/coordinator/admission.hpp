@@ -45,19 +45,19 @@ std::optional<Refused> reason_to_refuse(const Hello& newcomer, const JobTerms& t
 // Returns true if the newcomer looks for another job, or does not speak as this one does. A stranger is told
 // its own value of what differs, and nothing of the job.
 bool is_stranger(const Hello& newcomer, const JobTerms& terms);
-// Tells node 0's user, with both values, why the newcomer is a stranger.
+// Returns the line for node 0's user that says, with both values, why the newcomer is a stranger.
 std::string what_is_strange(const Hello& newcomer, const JobTerms& terms);
-// kPortOfAnotherJob: what a port is where an agent of another job is met; goes behind "port 29400".
+// kPortOfAnotherJob: what is said of a port at which an agent met another job; goes behind "port 29400".
 inline constexpr const char* kPortOfAnotherJob = "belongs to another job";
 
 // kMaxQueued: nodes that wait while the job runs without them.
 inline constexpr std::size_t kMaxQueued = 1024;
 
-// Refuses an agent only because the job has begun.
+// Returns the refusal of an agent that comes only after the job has begun.
 Refused came_too_late();
 Refused has_all_nodes(int nodes);
 Refused too_many_wait();
-// Refuses an agent because its machine is left out; `why`: see Exclusion.
+// Returns the refusal of an agent on a machine that is left out; `why`: see Exclusion.
 Refused left_out_before(const std::string& host, const std::string& why);
 Refused said_hello_before();
 Refused said_no_hello();
@@ -96,11 +96,11 @@ class UnfitNodes {
 // Exclusion: which nodes' workers fail again and again, and which machines take part no longer. Pure; kept by
 // the Coordinator, which knows whether the job can do without them.
 //
-// Counted are the rounds of the job that failed first on a node, whichever they were and however long ago. A
-// node here is a place in the job's order together with the host that has it (see Seating). A node keeps its
-// count when its agent comes again to its place, and another machine that takes the place begins with none.
-// Nothing else begins a count anew. Excluded are machines: an agent that comes again from one is the same
-// trouble.
+// Exclusion counts, for each node, the rounds of the job that failed first there, in a row or not, however
+// long ago. A node here is a place in the job's order together with the host that has it (see Seating). A
+// node keeps its count when its agent comes again to its place, and another machine that takes the place
+// begins with none. Nothing else begins a count anew. Machines are excluded, not agents: a new agent on the
+// same machine would bring the same trouble.
 class Exclusion {
   public:
     // Exclusion makes a node due to be left out once `after` rounds failed first there; 0: never.
@@ -158,11 +158,11 @@ class NodeComparison {
     // that differs between nodes with workers of one role:
     //   nodes differ in NCCL_DEBUG: node 2 (gpu07) has "INFO", the others "WARN"
     // The arguments of the program are compared, too, and the words that differ are named. "The others" are
-    // the most nodes; where there are as many of each, those with the lowest node number. In later calls they
-    // are the same ones, as they were in the first. A trait that a node does not have is "not set" there.
+    // the largest group of nodes that are alike; of groups of one size, the one with the lowest node number.
+    // Later calls keep the group of the first. A trait that a node does not have is "not set" there.
     std::vector<std::string> learn(JobNodes& nodes);
 
-    // Compares one node that would come in the same way.
+    // Compares, in the same way, one node that would come.
     std::vector<std::string> against(const Hello& newcomer) const;
 
     // Usual: the traits that most nodes of a role have.
@@ -176,7 +176,8 @@ class NodeComparison {
     std::map<std::string, Usual, std::less<>> by_role_;
 };
 
-// Returns the one sentence by which a job, or a node that would come, is refused for them (--strict-env).
+// Returns the refusal, in one sentence, of a job, or of a node that would come, for these differences
+// (--strict-env).
 Refused refused_for(const std::vector<std::string>& differences);
 Refused newcomer_refused_for(const std::vector<std::string>& differences);
 

@@ -47,9 +47,9 @@ inline namespace job {
 // try. But the row goes on: if the same failure comes again there, on another node, the program is at fault.
 //
 // A row of the same failure begins anew with another failure, with one that is not the program's (it has no
-// signature), and with one after which the progress file had changed. Training that got on and then crashed
-// at its old place is worth another round. A round that lasted does not break the row, for a program may need
-// its time to reach the place where it always dies.
+// signature), and with one of a round in which the progress file changed. Training that got on and then
+// crashed at its old place is worth another round. A round that lasted does not break the row, for a program
+// may need its time to reach the place where it always dies.
 class RestartPolicy {
   public:
     static constexpr int kMaxRestartsWithoutProgress = 3;
@@ -138,12 +138,12 @@ class Aftermath {
     // Returns whether another round could begin: the least number of nodes is there, and at least one has
     // workers.
     bool has_enough(const JobNodes& nodes) const;
-    // Returns whether the round that runs may end for a node that comes. A round that some nodes are done
-    // with may not.
+    // Returns whether the round that runs may be ended to let another node in. Not so once all workers of a
+    // node have ended.
     bool can_grow(const JobNodes& nodes) const;
 
-    // Returns why the machine is left out; nullptr where it is not. A machine of which another node takes
-    // part is not at fault as a whole.
+    // Returns why the machine is left out; nullptr where it is not. Null also where another node on that
+    // machine takes part: then the machine as a whole is not at fault.
     const std::string* why_left_out(const Hello& hello, const JobNodes& nodes) const;
     // Takes nodes back that were left out, since other nodes were lost and the job needs them now. Returns
     // lines for the user.
@@ -178,9 +178,9 @@ class Aftermath {
     void postpone(std::chrono::steady_clock::duration jump);
     void round_begins() { workers_gone_.reset(); }
 
-    // Takes over what the other coordinator of the job has counted.
+    // Takes over what the job's coordinator before this one has counted.
     void take_over(RoundHistory history);
-    // Goes on with the next round, which that coordinator had decided on.
+    // Goes on with the next round, as the coordinator before this one had decided.
     void go_on(bool is_resize, TimePoint now);
 
     // Notes why no round followed, where one might have.
@@ -191,7 +191,7 @@ class Aftermath {
     std::string reason_of_round() const;
     // Adds the restarts and resizes to the end of the job.
     void add_history(Finish& finish) const;
-    // Returns the ends for nodes that leave the job, though it goes on.
+    // Returns the messages by which nodes that leave hear how the job has ended for them, though it goes on.
     Messages farewells(const JobNodes& nodes, const std::optional<Failure>& cause) const;
 
   private:

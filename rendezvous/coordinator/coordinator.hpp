@@ -11,7 +11,7 @@
 //
 // Questions, a fifth, passes on what agents ask each other, in every state alike.
 //
-// The class moves through the table and carries each action out with them.
+// Coordinator moves through the table and carries each action out by these values.
 //
 // A single caller on one thread (RendezvousServer, or a simulated network in tests) drives the coordinator.
 // The caller hands over each message with its connection, tells of closed connections, and calls tick() at
@@ -38,8 +38,8 @@
 namespace ddprun {
 inline namespace job {
 
-// RoundLease: until when the workers of the host's own node may run, of which round. Without an end it is of
-// no round.
+// RoundLease: until when the workers of round `round` may run on the node that hosts the coordinator. Without
+// `end` they may run for ever, and leases of all rounds are equal.
 struct RoundLease {
     int round = 0;
     std::optional<LeaseEnd> end;
@@ -58,8 +58,8 @@ class Coordinator {
 
     // kStartTimeout: how long an agent may take to start its workers, or to fail to do so.
     static constexpr std::chrono::seconds kStartTimeout{90};
-    // kStandstill: a caller that looks at its clock so much later than due stood still. With heartbeats it is
-    // their limit instead.
+    // kStandstill: a caller that comes this much later than next_deadline() stood still. With heartbeats
+    // their limit counts instead.
     static constexpr std::chrono::seconds kStandstill{5};
     static constexpr std::chrono::seconds kKillTime = Aftermath::kKillTime;
 
@@ -86,7 +86,7 @@ class Coordinator {
     // Returns the number of the round that runs or is about to; each round needs an empty store.
     int round() const { return round_.number(); }
 
-    // Returns whether a Hello was said there by an agent that has a place in the job, or waits for one.
+    // Returns whether the agent that said Hello on this connection has a place in the job, or waits for one.
     bool has_taken(ConnectionId connection) const;
 
     // Returns whether the job is over and every agent has left.

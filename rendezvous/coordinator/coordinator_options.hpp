@@ -49,13 +49,13 @@ struct CoordinatorOptions {
     // begin before it is recorded (quorum.hpp).
     bool records_rounds = false;
 
-    // Returns how many nodes the job begins, or goes on, with at least.
+    // Returns the least number of nodes with which the job begins or goes on.
     int least() const { return elasticity.least(nnodes); }
     // Returns how many nodes may run at the same time.
     int seats() const { return elasticity.seats(nnodes); }
     // Returns whether a node that is lost can be replaced.
     bool places_change() const { return elasticity.is_elastic() || restarts.max_restarts > 0; }
-    // Returns whether another coordinator may take over. A single node cannot be followed, nor can a job that
+    // Returns whether another coordinator may take over. Never in a job of a single node, nor in one that
     // every loss ends.
     bool may_fail_over() const { return failover && heartbeat.count() > 0 && nnodes > 1 && places_change(); }
     bool records() const { return records_rounds && may_fail_over(); }

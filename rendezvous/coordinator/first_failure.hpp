@@ -7,7 +7,7 @@
 //   - it is an exit code, while another worker was ending by itself already, by a signal such as SIGKILL: an
 //     exit code may be the answer to such an end, but not the other way round. What a process does to itself
 //     where another has failed (SIGABRT, SIGPIPE) is no such signal;
-//   - the words of the workers that failed lay it on a rank, see culprit_of().
+//   - the last words of the failed workers blame a rank, see culprit_of().
 // A signal to an agent, or the loss of a node, that was told first stays first.
 #pragma once
 
@@ -55,9 +55,9 @@ class FailureReason {
     std::size_t tabs_ = 0;       // how many lines in a row begin with a tab
 };
 
-// Returns at most `room` (at least 8) of a program's last lines. Where the reason stands above those that
-// fit, it comes first, and the next line says how many are left out. `before` is of the lines in front of
-// these.
+// Returns at most `room` (at least 8) of a program's last lines. Where the reason stands above the lines that
+// fit, it comes first, and the next line says how many are left out. `before` has seen the lines in front of
+// `lines`.
 std::vector<std::string> last_words(FailureReason before, const std::vector<std::string>& lines,
                                     std::size_t room);
 
@@ -140,9 +140,9 @@ inline constexpr std::size_t kMaxComparedText = 6'000;
 std::string failure_signature(const Failure& failure, std::vector<std::string> hosts);
 
 // Returns `text` with # for each number and @ for each of `hosts`. A number is a word of digits, or of
-// hexadecimal digits that looks like an address or identifier, with all that is joined to it by marks like
-// those in 10.0.0.1:29500, 2026-11-23 or 1.5e-05. Within another word (cuda0, 16MiB) only the digits are a
-// number.
+// hexadecimal digits that look like an address or identifier. Parts joined to it by marks, as in
+// 10.0.0.1:29500, 2026-11-23 or 1.5e-05, belong to it. Within another word (cuda0, 16MiB) only the digits are
+// a number.
 std::string masked(std::string_view text, const std::vector<std::string>& hosts);
 
 }  // namespace job

@@ -23,10 +23,10 @@ enum class Resize {
 BOOST_DESCRIBE_ENUM(Resize, now, failure, never)
 
 struct Elasticity {
-    // min_nodes: fewer than --nnodes; with so many the job begins, or goes on. Nothing: all of them.
+    // min_nodes: the least number of nodes with which the job begins or goes on; nothing: all of --nnodes.
     std::optional<int> min_nodes;
-    int spares = 0;  // of all nodes: they wait until another one is lost
-    // last_call: how long more nodes are awaited once the least are there, before the first round.
+    int spares = 0;  // how many of all nodes wait until another one is lost
+    // last_call: how long further nodes are awaited, before the first round, once min_nodes are there.
     std::chrono::milliseconds last_call{30'000};
     Resize resize = Resize::now;
     // exclude_after: rounds in which a node's workers were the culprit, after which the node is left out

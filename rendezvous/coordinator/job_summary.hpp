@@ -64,9 +64,10 @@ std::vector<std::string> hosts_of(const JobNodes& nodes);
 // Returns the ends of all nodes' workers.
 std::vector<RankEnd> all_ends(const JobNodes& nodes);
 
-// Returns what the job came to, but for the restarts, and why none followed. The workers besides the one that
-// `cause` is about are counted by their manners. Listed are those that did not succeed, those that failed by
-// themselves first. `requeue`: the workers were sent a signal to that purpose (NoticeSignal::requeue).
+// Returns what the job came to, but for the restarts, and why none followed. All workers but the one that
+// `cause` is about are counted by how they ended. The list has those that did not succeed, with those that
+// failed by themselves in front. `requeue`: the workers were sent a signal after which the job is to be run
+// again (NoticeSignal::requeue).
 Finish summary_of(const JobNodes& nodes, const std::optional<Failure>& cause, bool requeue);
 
 // Returns what a node's agent answers to WhoRuns.

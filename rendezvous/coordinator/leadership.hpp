@@ -1,6 +1,6 @@
-// Leadership: whether this coordinator leads the job, and how it becomes, stays or ceases to be the one that
-// does. The only part that knows of fail-over and of what is recorded in a register outside the job (etcd).
-// Pure; the Coordinator owns it and calls it in the order of what happens.
+// Leadership: whether this coordinator leads the job, and how it comes to lead it and ceases to. No other
+// part knows of fail-over, and of what is recorded in a register outside the job (etcd). Pure; the
+// Coordinator owns it and calls it in the order of what happens.
 //
 // All agents are told which nodes take part (MemberList), where a job may go on without a node. When the
 // coordinator is lost, one of them can begin another one that takes the job over, if a quorum follows it
@@ -57,10 +57,9 @@ class Leadership {
     // Notes that the round stops, or stops already. Returns true, once, if others may go on without the nodes
     // here: these end their workers as lost nodes do, also the host's own.
     bool limit_own_end(const Roster& roster, TimePoint now);
-    // Notes that the host's own agent will stand still, or that it does no more.
+    // Notes that the host's own agent will stand still, or goes on.
     void suspend_own(bool is_suspended) { own_suspended_ = is_suspended; }
 
-    // Returns when the election ends.
     TimePoint election_end() const { return election_end_; }
     // Adds an agent that comes because it has lost the coordinator. Asks the agents that came to follow, once
     // they are enough.
@@ -68,7 +67,8 @@ class Leadership {
     void remove_follower(ConnectionId connection) { votes_.erase(connection); }
     // Returns true once all members that may live follow.
     bool note_follower(const JobNode& node, const Follow& follow, const JobNodes& nodes);
-    // Returns nothing if enough agents follow, else why that is no job. Called when the time is over.
+    // Returns nothing if enough agents follow, else why the job cannot go on with them. Called when the time
+    // is over.
     std::optional<std::string> why_not_elected(const JobNodes& nodes) const;
     // Takes the job over for this coordinator with the agents that follow.
     Takeover take_over(const JobNodes& nodes, TimePoint now);
@@ -90,8 +90,8 @@ class Leadership {
     // Notes that a member knows of the last round. The round before counts as long as not enough of its
     // members do.
     void hear_of_round(ConnectionId from, const ControlMessage& message, int round);
-    // Returns whether a quorum is left without the nodes that leave. The leavers are members no longer, but
-    // were perhaps needed against members that cannot be seen.
+    // Returns whether a quorum is left without the nodes that leave. The leavers no longer count as members,
+    // though they may have been needed for a majority over members that cannot be seen.
     bool holds_without_leavers(const JobNodes& nodes) const;
     // Returns whether a quorum is there for certain.
     bool is_sure(const Roster& roster, const HeartbeatWatch& heartbeats, TimePoint now) const;
@@ -102,19 +102,18 @@ class Leadership {
     // Returns what this coordinator wants to be recorded.
     const std::optional<RecordWish>& wish() const { return wish_; }
     // Returns whether the next round has to be recorded first: a member that it leaves out could lead the job
-    // from the last one.
+    // on from the round before.
     bool lacks_record(const JobNodes& nodes, int next_round) const;
-    // Wishes for that record. Returns the loss for which it is needed, and for which the job ends should it
-    // fail.
+    // Asks for that record. Returns the loss that makes it necessary, which ends the job if the record fails.
     std::optional<Failure> record(const JobNodes& nodes, int next_round);
-    // Returns true if the news is about what is wished for.
+    // Returns true if the news is about the record that was asked for.
     bool learn(const RecordNews& news);
 
-    // Ends the wish: the job is over for all.
+    // Asks for no record any more: the job is over for all.
     void finish() { wish_.reset(); }
-    // Returns the message that this coordinator is one no more, or does not become one.
+    // Returns the message that this coordinator leads the job no longer, or did not come to lead it.
     SteppedDown stepping_down(const JobNodes& nodes, bool has_run, const std::string& reason) const;
-    // Notes that the job is elsewhere, or another group of its nodes. Returns true if that is no news.
+    // Notes that the job is elsewhere, or another group of its nodes. Returns true if that was noted before.
     bool note_moved(const JobMoved& moved) { return std::exchange(moved_, moved).has_value(); }
     const JobMoved& moved() const { return *moved_; }
     // Moves deadlines after a jump of the clock: no agent has had this time.

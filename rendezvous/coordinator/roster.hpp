@@ -1,10 +1,11 @@
-// Roster: the nodes of a job: which are here, which are refused, which wait to be told what, and in which
-// order they stand. Pure; the Coordinator owns it and calls it in the order of what happens.
+// Roster: the nodes of a job: which are here, which are refused, which wait, and in which order they stand.
+// Pure; the Coordinator owns it and calls it in the order of what happens.
 //
 //   while nodes gather   admit() until gathers_all(), then end_gathering() and seat()
 //   between rounds       lose(), note_leaving(), leave_out(), and seat() again with newcomers from the queue
 //
-// The roster decides nothing about failures, restarts or other coordinators. What is to be sent it returns.
+// The roster decides nothing about failures, restarts or other coordinators. The messages to be sent are
+// returned.
 #pragma once
 
 #include <chrono>
@@ -55,8 +56,8 @@ class Roster {
 
     Roster(SharedOptions options, TimePoint now);
 
-    // Returns the nodes by rank; until all are there, nodes without a number stand under one that no node can
-    // have.
+    // Returns the nodes by rank. Until all are there, a node without a number has a key that is no node's
+    // number.
     const JobNodes& nodes() const { return nodes_; }
     // Returns the node on this connection; nullptr where there is none.
     const JobNode* find(ConnectionId connection) const;
@@ -69,7 +70,7 @@ class Roster {
     bool has_released(ConnectionId connection) const { return released_.contains(connection); }
     bool is_empty() const { return nodes_by_connection_.empty() && released_.empty(); }
 
-    // Returns a line for the host's user.
+    // Makes of `text` a message to the agent of the host's user, which shows it.
     Messages remark(std::string text) const;
 
     // Returns nothing if the agent may take part. With `may_inherit` it may come from the machine of the node
@@ -112,7 +113,7 @@ class Roster {
     std::optional<CoordinatorEvent> due(TimePoint now) const;
     Waiting waiting(std::size_t present, const NodeQueue& queue) const;
     Messages tell_waiting(const Waiting& waiting, TimePoint now);
-    // Ends the telling, since a round begins.
+    // Ends the status messages to waiting agents, since a round begins.
     void round_begins();
 
     // Loss: why a node's connection has ended.
@@ -133,7 +134,7 @@ class Roster {
     // Adds an agent that comes while another coordinator is chosen.
     const JobNode& add_follower(ConnectionId from, const Hello& hello);
     void remove_follower(const JobNode& node);
-    // Seats the followers, and as lost the other members of `list`. Returns the connections of nodes that do
+    // Seats the followers, and the other members of `list` as lost. Returns the connections of nodes that do
     // not follow, which are removed.
     std::vector<ConnectionId> take_over(const std::vector<FollowerSeat>& seats, const MemberList& list);
 

@@ -32,7 +32,7 @@ inline namespace job {
 // ExitWait: --exit-wait of a round. When some rank has ended with 0 and others go on, it says after a while
 // which these are. Pure; the Coordinator feeds it and asks the nodes, since only these know which ranks run.
 //
-//   nobody ended ──ended──► waiting ──deadline, ask──► asking ──all answered, or deadline──► concluded
+//   none ended ──ended──► waiting ──deadline, ask──► asking ──all answered, or deadline──► concluded
 //
 // A node that does not answer in time has said of none of its ranks that it ended: they count as running.
 
@@ -91,8 +91,8 @@ class ExitWait {
     std::set<int> unanswered_;
 };
 
-// SignalNotices: signals for the workers, each counted once. What a scheduler sends to a whole job all of its
-// agents get, and each of them tells the coordinator. Pure; the Coordinator feeds it.
+// SignalNotices: signals for the workers, each counted once. A signal that a scheduler sends to a whole job
+// reaches all of its agents, and each of them tells the coordinator. Pure; the Coordinator feeds it.
 class SignalNotices {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -101,8 +101,8 @@ class SignalNotices {
     // to reach all nodes.
     static constexpr std::chrono::seconds kSameSignal{5};
 
-    // Returns true if the agent on this connection is the first to tell of the signal. An agent that is sent
-    // a signal again tells of another one; each is told once.
+    // Returns true if the agent on this connection is the first to tell of the signal. If one agent is sent
+    // the signal twice, the second is another signal: true once more.
     bool is_news(std::uint64_t connection, int signal, TimePoint now);
 
     void round_begins() { sent_.clear(); }
@@ -121,8 +121,8 @@ class Round {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    // kMaxDeathsTold: messages in a round by which agents hear of single deaths elsewhere. Of further deaths
-    // their workers hear when connections close.
+    // kMaxDeathsTold: messages in a round that tell agents of single deaths elsewhere. Workers learn of
+    // further deaths when connections close.
     static constexpr std::size_t kMaxDeathsTold = 100'000;
 
     explicit Round(const CoordinatorOptions& options);
@@ -147,8 +147,7 @@ class Round {
 
     // Sets the cause for which the job ends from now on.
     void set_cause(Failure cause) { cause_ = std::move(cause); }
-    // Replaces the cause of a round that ends for a node that comes: should the job end now, then for
-    // `cause`.
+    // Replaces the cause of a round that ends to let a node in: if the job ends now, it ends for `cause`.
     void replace_resize(const Failure& cause);
 
     // Notes a node's first failure. Returns it with what else is known of it.
@@ -187,7 +186,7 @@ class Round {
     bool note_running(const JobNode& node, const StillRunning& running);
     // Returns the line for the user; nothing if all ranks have ended.
     std::optional<std::string> end_exit_wait(const JobNodes& nodes);
-    // Returns the node of the first rank that is to be ended for that; nothing if none is.
+    // Returns the node of the first rank that --exit-wait ends; nothing if it ends none.
     std::optional<int> overdue_node() const;
     Failure overdue_failure(const JobNode& node) const;
 

@@ -207,8 +207,8 @@ class EtcdElection {
     // Finds the host, or becomes it; fails at the deadline. Called again after the host was lost.
     virtual void campaign(TimePoint deadline) = 0;
 
-    // Finds the next host, or becomes it, after the host was lost; fails at the deadline. `dead`: members of
-    // `last` that are known to be.
+    // Finds the next host, or becomes it, after the host was lost; fails at the deadline. `dead`: group ranks
+    // in `last` that are known to be dead.
     virtual void claim(const MemberList& last, const std::vector<int>& dead, TimePoint deadline) = 0;
 
     // Tells what the elected agent wants recorded from now on; nothing: no record of the job is to be left.

@@ -59,9 +59,9 @@ class RendezvousLink {
     // lost().
     virtual bool seek(const CoordinatorLoss& loss) = 0;
 
-    // Returns whether this agent has no voice in which agent leads the job next, but knows of members that
-    // have. join() then calls at one after the other, for as long as it might have taken to join at first.
-    // Called after lost(), before seek().
+    // Returns whether this agent has no vote on which agent leads the job next, but knows members that do.
+    // join() then calls one member after the other, for as long as the first join might have taken. Called
+    // after lost(), before seek().
     virtual bool may_retry_members() const = 0;
 
     // caller_address() and the functions down to close() mean what those of CoordinatorClient do.

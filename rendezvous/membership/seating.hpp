@@ -47,8 +47,8 @@ class Seating {
     // Keeps a place that a node had in the rounds of another coordinator.
     void keep(int place) { taken_.insert(place); }
 
-    // Returns a place for a node that comes later: its own number; else the place that its host had; else the
-    // lowest that another node has left; else one behind all others.
+    // Returns a place for a node that comes later: its own number, else the place that its host had. Failing
+    // both, the lowest place that another node has left, else one behind all others.
     int seat(const NodeClaim& node);
 
     // Frees this place: its node, on this host, is there no longer.

@@ -42,8 +42,8 @@ std::string make_secret_text();
 
 // --- where the secret comes from
 //
-// The functions below read and write files; blocking, short, but for stdin, which is waited for kStdinTimeout
-// at most. ddprun calls them before it starts anything else.
+// The functions below read and write files; blocking, short, but on stdin they wait up to kStdinTimeout.
+// ddprun calls them before it starts anything else.
 
 struct SecretSources {
     std::string file;      // --secret-file or DDPRUN_SECRET_FILE; "-": one line of stdin; empty: not given

@@ -79,8 +79,8 @@ class CallerGate {
         std::optional<std::string> sentence;  // for the user, once for each caller
         std::optional<RefusedCaller> event;
     };
-    // Notes a caller that was turned away. `why`: the reason where it is an agent or a door; empty: the
-    // caller was not let pass.
+    // Notes a caller that was turned away. `why`: the reason, for an agent or a door; empty: this gate did
+    // not let the caller pass.
     TurnedAway turn_away(const Caller& caller, const std::string& why, RefusedCallers::Clock::time_point now);
 
   private:

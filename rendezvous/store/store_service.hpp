@@ -2,7 +2,7 @@
 //
 // The owner accepts connections (a StoreHost, or the coordinator's port after it has seen a store client's
 // first byte) and co_spawns serve() for each. Everything runs on the one thread of the executor. A peer that
-// is slow, half-open, silent or hostile costs bounded memory and never holds up another: no function here
+// is slow, half-open, silent or hostile costs bounded memory and never holds up another. No function here
 // blocks, and a connection is read only while its replies are being taken.
 #pragma once
 

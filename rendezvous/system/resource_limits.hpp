@@ -47,9 +47,9 @@ std::vector<int> affinity_cpus();
 // Returns how many whole CPUs of `cpus` the quota allows, at least 1.
 int usable_cpus(int cpus, std::optional<double> quota);
 
-// Returns the bytes of memory that this process may take: the least of the machine's, of its control groups'
-// limits (each up to the root) and of its limit of address space. Reads small files of /proc and /sys; what
-// cannot be read limits nothing.
+// Returns the bytes of memory that this process may take: the least of the machine's memory, the limits of
+// all its control groups up to the root, and its limit of address space. Reads small files of /proc and /sys;
+// what cannot be read limits nothing.
 std::size_t memory_limit();
 
 // Returns the least memory limit of the groups that `own_groups` (the text of /proc/self/cgroup) names.

@@ -91,13 +91,13 @@ struct ShmOffer {
 //
 // Other processes open the memfd as /proc/PID/fd/N. No listening socket is needed which strangers could find,
 // and the kernel lets in only processes that may inspect this one: the same user's. A process of that PID in
-// another namespace is told apart by the kind of file, its seals and its size; a caller that must be sure
+// another namespace is told apart by the kind of file, its seals and its size. A caller that must be sure
 // writes something into the memory.
 //
 // Processes that do not see each other, as in containers, use System V's memory, if they share an IPC
-// namespace: a file in /dev/shm has a name that a kill leaves behind, can be shrunk, and may have no room.
-// The memory is marked to go with its last mapping before its number is told; Linux lets others map it even
-// then (man 2 shmctl).
+// namespace. A file in /dev/shm has a name that outlives a kill, can be shrunk, and may have no room. The
+// memory is marked to go with its last mapping before its number is told; Linux lets others map it even then
+// (man 2 shmctl).
 class ShmMapping {
   public:
     // Makes and maps `size` bytes of zeros, size > 0; nothing where the system refuses. /proc/PID/maps shows

@@ -38,14 +38,14 @@ std::string edited_text(std::string text);
 //   file it is.
 // - Another file that is not regular (a FIFO that has a reader) is written to directly; a reader that takes
 //   nothing is waited for.
-// - A file of another user in a folder where everybody may make names, as in /tmp, is refused (EPERM).
+// - A file of another user in a folder where all users may make names, as in /tmp, is refused (EPERM).
 //
 // Leaves no new file behind when it fails.
 boost::system::error_code replace_file(const std::filesystem::path& path, std::string_view bytes);
 
-// --- who owns a path: what another user has made, or may change, is not this user's, whatever its name
+// --- the owner of a path: what another user has made, or may change, is not this user's, whatever its name
 
-// Says whether other users may write to the file: everybody, or its group. A group with its owner's number
+// Says whether other users may write to the file: all of them, or its group. A group with its owner's number
 // does not count: the private group of a user with umask 002. The members of other groups cannot be asked for
 // at a bounded cost.
 bool others_may_write(const struct stat& info);
@@ -67,7 +67,7 @@ std::optional<uid_t> foreign_owner(const std::filesystem::path& path, const std:
 bool is_in_open_folder(const std::filesystem::path& path);
 
 // Opens a file with these flags, close-on-exec; a new file gets `mode`. Fails with EPERM for another user's
-// link, and for another user's file where everybody may make names, as in /tmp.
+// link, and for another user's file where all users may make names, as in /tmp.
 boost::system::result<OwnedDescriptor> open_own_file(const std::filesystem::path& path, int flags,
                                                      unsigned mode);
 

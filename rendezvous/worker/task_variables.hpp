@@ -9,9 +9,9 @@ namespace ddprun {
 inline namespace base {
 
 // TaskPlace is a worker's place. correct_task_variables() writes it into the variables of all launchers that
-// have told one; those that are not set stay so. Where what was told is wrong, the ways by which MPI's
-// library, Horovod or JAX would take part in that place are removed: two processes in one would wait for each
-// other.
+// have told one; those that are not set stay so. Where the place that was told is wrong, the variables by
+// which MPI's library, Horovod or JAX would take that place are removed. Two processes in one place would
+// wait for each other.
 struct TaskPlace {
     int rank, size, local_rank, local_size;
 };

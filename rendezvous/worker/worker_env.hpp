@@ -98,10 +98,10 @@ struct WorkerPlace {
 // mpirun), PMI_RANK and PMI_SIZE (MPICH's and Intel's), SLURM_PROCID and SLURM_NTASKS (srun). Without any of
 // them: one rank alone.
 //
-// Where ranks meet without MASTER_ADDR and MASTER_PORT: under srun at the step's first node; under Open MPI's
-// mpirun on one host by a file in the job's own folder, on several at mpirun's machine. Throws system_error
-// with Errc::malformed that names the variable which is missing or wrong (for example MASTER_ADDR with two
-// ranks).
+// Without MASTER_ADDR and MASTER_PORT, ranks under srun meet at the step's first node. Under Open MPI's
+// mpirun they meet by a file in the job's own folder on one host, at mpirun's machine on several. Throws
+// system_error with Errc::malformed that names the variable which is missing or wrong (for example
+// MASTER_ADDR with two ranks).
 WorkerPlace read_worker_place(const Environment& environment);
 
 }  // namespace base
