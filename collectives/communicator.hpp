@@ -23,7 +23,7 @@
 // All operations of a communicator, of all forms, are carried out in the order in which they were asked for.
 //
 // Results are bitwise equal on all ranks. Results are also equal from run to run with the same number of
-// ranks in the same placement: the same ranks share hosts, and the same transport carries the data
+// ranks in the same placement. Placement means which ranks share a host, and which transport carries the data
 // (DDPRUN_TRANSPORT, DDPRUN_BACKEND). In another placement the ranks' values are combined in another order,
 // so floating-point results may differ in their last bits. With NCCL both hold only where
 // CommunicatorOptions::reproducible is set.
@@ -116,8 +116,8 @@ class Communicator final : public Operations<Communicator, void> {
     // variables: one rank alone.
     static Communicator from_env(const CommunicatorOptions& options = {});
 
-    // Joins at a place that all ranks know: `tcp://host:port` (rank 0 hosts the store there) or
-    // `file:///path` (a file that does not exist yet, on a disk all ranks share). 0 <= rank < world_size.
+    // Joins at a place that all ranks know: `tcp://host:port`, where rank 0 hosts the store, or
+    // `file:///path`, a file that does not exist yet on a disk all ranks share. 0 <= rank < world_size.
     static Communicator connect(const std::string& url, int rank, int world_size,
                                 const CommunicatorOptions& options = {});
 
@@ -196,9 +196,9 @@ class Communicator final : public Operations<Communicator, void> {
     Work start_recv_tagged(void* data, std::size_t bytes, int peer, std::uint64_t tag,
                            std::chrono::milliseconds timeout = std::chrono::milliseconds(-1));
 
-    // Calls ended() exactly once, on a thread of the library: with the reason when the communicator ends by a
-    // failure or abort(), or with ok when it is finalized or destroyed before. ended() must not throw. Any
-    // thread, as for status().
+    // Calls ended() exactly once, on a thread of the library. When the communicator ends by a failure or
+    // abort(), ended() gets the reason; when it is finalized or destroyed before, ok. ended() must not throw.
+    // Any thread, as for status().
     void on_end(std::function<void(const Status&)> ended);
 
     // Sets the timeout of operations that have none of their own (OperationRequest::timeout), from the next
@@ -221,10 +221,10 @@ class Communicator final : public Operations<Communicator, void> {
     // Makes a new communicator for every colour, of the ranks that gave that colour, ordered by key, then by
     // rank here; none for a rank with a negative colour. Called by all ranks; needs no store. The new
     // communicator takes over the options; connecting takes join_timeout at most. Old and new communicator do
-    // not depend on each other: either may end, fail or be destroyed without an effect on the other, except
-    // that the death of a process ends every communicator that the process is in. An error with operation()
-    // "join" ended only the new communicator. The culprits are ranks of the new communicator, or, for ranks
-    // that could not take part, ranks of this one; the text says which.
+    // not depend on each other: either may end, fail or be destroyed without an effect on the other. Only the
+    // death of a process ends every communicator that the process is in. An error with operation() "join"
+    // ended only the new communicator. The culprits are ranks of the new communicator, or, for ranks that
+    // could not take part, ranks of this one; the text says which.
     std::optional<Communicator> split(int color, int key = 0);
 
     // Makes a new communicator of the listed ranks of this one, in the list's order. Only those ranks call
@@ -233,9 +233,9 @@ class Communicator final : public Operations<Communicator, void> {
     //
     // The ranks meet by messages. More than 32 ranks that are on several hosts, and ranks with NCCL, meet as
     // in shrink(): their store must still live. The new communicator takes over the options unless others are
-    // given; the backend stays. Errors name ranks by their numbers here: timed_out names those that have not
-    // come, or one that has given up; peer_left one that has left this communicator; mismatch two that have
-    // different lists.
+    // given; the backend stays. Errors name ranks by their numbers here. timed_out names those that have not
+    // come, or one that has given up. peer_left names one that has left this communicator, mismatch two that
+    // have different lists.
     Communicator subgroup(const std::vector<int>& ranks, const std::string& name);
     Communicator subgroup(const std::vector<int>& ranks, const std::string& name,
                           const CommunicatorOptions& options);
@@ -264,16 +264,16 @@ class Communicator final : public Operations<Communicator, void> {
     Communicator shrink(const std::vector<int>& excluded);
 
     // Leaves in order, after the operations that were started, and waits until all other ranks have come to
-    // their finalize() or destructor. No rank thus goes on, and perhaps ends its process, while others still
-    // work. Called by all ranks. Waits `timeout` at most, options().leave_timeout where none is given; 0 does
-    // not wait.
+    // their finalize() or destructor. Thus no rank goes on, or ends its process, while others still work.
+    // Called by all ranks. Waits `timeout` at most, options().leave_timeout where none is given; 0 does not
+    // wait.
     //
-    // Throws timed_out naming the ranks that have not come; what the communicator has ended with, also while
-    // this rank waits; and `aborted` if operations that were started have not ended within `timeout`, which
-    // ends them on all ranks. After finalize(), also if it throws anything but invalid_argument, this rank
-    // has left. What the communicator owned is freed; with NCCL, freeing can take 5 s more. Every later call
-    // is an invalid_argument, except those that only ask for the rank, the world and the options, and the
-    // destructor does nothing more.
+    // Throws timed_out, with the ranks that have not come. Throws what the communicator has ended with, also
+    // while this rank waits. Throws `aborted` if operations that were started have not ended within
+    // `timeout`: they then end on all ranks. After finalize(), also if it throws anything but
+    // invalid_argument, this rank has left. What the communicator owned is freed; with NCCL, freeing can take
+    // 5 s more. Every later call is an invalid_argument, except those that only ask for the rank, the world
+    // and the options, and the destructor does nothing more.
     void finalize();
     void finalize(std::chrono::milliseconds timeout);
 

@@ -33,8 +33,8 @@ namespace ddprun {
 // plan_buckets() says which gradients are reduced together, BucketTurns when a bucket's turn comes. Pure.
 //
 // The backward pass makes gradients from the last parameter to the first, so buckets are filled in that
-// order; the first to be full is small, so that communication begins early. Every rank starts its buckets in
-// the same order, whatever the order in which its gradients become ready. Source of both ideas: PyTorch's
+// order. The first to be full is small, so communication begins early. Every rank starts its buckets in the
+// same order, whatever the order in which its gradients become ready. Source of both ideas: PyTorch's
 // DistributedDataParallel (S. Li et al., "PyTorch Distributed", VLDB 2020).
 
 // BucketPlan: which parameters each bucket has. All gradients lie one after the other in the order of the

@@ -114,9 +114,9 @@ class Operations {
     // Gathers into parts that lie anywhere, in any order in memory, of any sizes, listed by rank; in place
     // where a part is the same memory on both sides. The four operations below take such lists, too.
     //
-    // All ranks call this form. Before anything is sent, the ranks tell each other the sizes: where one has
-    // another number of elements for a rank than that rank expects, all ranks get an invalid_argument that
-    // names both, and the communicator lives on. Not on GPUs.
+    // All ranks call this form. Before anything is sent, the ranks tell each other the sizes. Where a rank
+    // has another number of elements for a second one than that one expects, all ranks get an
+    // invalid_argument that names both. The communicator lives on. Not on GPUs.
     template <Element T>
     Result all_gather(std::span<const std::type_identity_t<T>> in, const std::vector<std::span<T>>& out) {
         return submit_parts<T>(Operation::all_gather, in, {}, {}, parts_of(out));
@@ -148,7 +148,7 @@ class Operations {
     Result barrier() { return self().submit({.operation = Operation::barrier}); }
 
     // Sends to one other rank, which must call recv with the same type and size. Returns when `data` may be
-    // changed again, which can be before or after the peer's recv: two ranks that both send first may wait
+    // changed again, which can be before or after the peer's recv. Two ranks that both send first may wait
     // for each other; in a Group (group.hpp) they do not.
     template <class T, std::size_t N>
     requires Element<std::remove_const_t<T>> Result send(std::span<T, N> data, int peer) {
@@ -160,9 +160,9 @@ class Operations {
         return recv(data.data(), data.size(), data_type_of<T>(), peer);
     }
 
-    // Reduces untyped buffers. The untyped calls from here on are what the typed ones stand on: `count` is as
-    // in OperationRequest; pointers are aligned for the type, and may be null only when count is 0 or the
-    // buffer is ignored.
+    // Reduces untyped buffers. All typed calls use the untyped ones from here on. `count` is as in
+    // OperationRequest. Pointers are aligned for the type, and may be null only when count is 0 or the buffer
+    // is ignored.
     Result all_reduce(const void* in, void* out, std::size_t count, DataType type, const Reduction& op,
                       Compression compression = Compression::none) {
         return self().submit({Operation::all_reduce, in, out, count, type, op, -1, {}, compression});

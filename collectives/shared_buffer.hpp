@@ -2,7 +2,7 @@
 // standard library only.
 //
 // Where the ranks of a communicator are on one host, each has a pool of addresses that the other ranks have
-// mapped as a whole; a buffer is a part of its rank's pool. No other rank takes part when a buffer is made or
+// mapped as a whole. A buffer is a part of its rank's pool. No other rank takes part when a buffer is made or
 // freed, and the ranks' sizes may differ. Operations on memory in a pool save copies (above the size that
 // goes with the announcement, see collectives/README.md): the other ranks read the input where it lies. An
 // all_reduce or reduce with all inputs and outputs in pools is one pass over them. Results do not depend on

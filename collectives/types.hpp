@@ -53,10 +53,10 @@ enum class ReduceOp : std::uint8_t {
 // An all_reduce of f16 may be compressed as f16, of bf16 as bf16: without compression its sums travel as f32.
 //
 // Within the memory of a host nothing is compressed. A rank that does not use shared memory is a host of its
-// own here. Values that leave a host are rounded there: once by each host where there are two, or where few
-// bytes travel; else by each on the way round the ring, at most as often as there are hosts. In between,
-// values are combined as f32. Averages are divided before they travel, so they overflow f16 only where a
-// value itself does.
+// own here. Values that leave a host are rounded there. With two hosts, or few bytes, each host rounds once;
+// otherwise each host on the way round the ring does, at most as often as there are hosts. In between, values
+// are combined as f32. Averages are divided before they travel, so they overflow f16 only where a value
+// itself does.
 enum class Compression : std::uint8_t { none = 0, f16 = 1, bf16 = 2 };
 
 // Reduction: what a reducing call is given: an operation, and for premul_sum this rank's scalar, 1 unless
@@ -93,8 +93,8 @@ std::string_view name_of(ReduceOp op) noexcept;
 std::string_view name_of(Compression compression) noexcept;
 
 // Element: the C++ types that can be moved and reduced: float, double, Float16, BFloat16, and integers of 8,
-// 32 or 64 bits, signed or not, under any of their names. bool and character types are none, but signed char
-// and unsigned char are numbers.
+// 32 or 64 bits, signed or not, under any of their names. bool and character types are not among them, except
+// signed char and unsigned char, which count as numbers.
 template <class T>
 concept Element = std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, Float16> ||
     std::is_same_v<T, BFloat16> || std::is_same_v<T, signed char> || std::is_same_v<T, unsigned char> ||

@@ -38,9 +38,9 @@ class Work {
     bool wait_for(std::chrono::milliseconds timeout) const;
     // Returns true when the operation has ended, well or not. Never blocks.
     bool test() const;
-    // Calls done(how it ended) exactly once: at once if the operation has ended, else when it does, on a
-    // thread of the library that runs no operations. done() may wait for other operations, but must not
-    // throw.
+    // Calls done(how it ended) exactly once. If the operation has ended, calls it at once; else when the
+    // operation ends, on a thread of the library that runs no operations. done() may wait for other
+    // operations, but must not throw.
     void then(std::function<void(const Status&)> done) const;
     // Returns the error that the operation ended with; nothing while it goes on, and when it has ended well.
     std::optional<CollectiveError> error() const;

@@ -30,7 +30,7 @@ inline const std::byte* element_at(const void* data, std::size_t first, DataType
 
 // Combines: out[i] = received[i] op local[i]; avg and premul_sum sum (see finish_average and scale). `out`
 // may be one of the two inputs; otherwise the three buffers do not overlap. f16 and bf16 are combined in f32
-// and rounded, in every call: a caller that reduces more than two such inputs uses combine_all, or widens
+// and rounded, in every call. A caller that reduces more than two such inputs uses combine_all, or widens
 // first.
 void combine(ReduceOp op, DataType type, void* out, const void* received, const void* local,
              std::size_t count);

@@ -1,8 +1,8 @@
 // Backend: one way to carry out the operations of a communicator: alone, over TCP, in shared memory, by NCCL.
 //
-// A Backend is driven by Communicator, which has checked every argument: known enumerators, ranks in range,
-// aligned and non-null pointers (where count > 0), buffers that overlap not at all or exactly as documented
-// in communicator.hpp. A single thread at a time calls it; any may call abort() and verdict(). Throws
+// A Backend is driven by Communicator, which has checked every argument: enumerators are known, ranks are in
+// range, pointers are aligned and (where count > 0) not null. Buffers overlap not at all, or as
+// communicator.hpp allows. A single thread at a time calls it; any may call abort() and verdict(). Throws
 // CollectiveError. The destructor leaves in order and never throws.
 #pragma once
 
@@ -59,7 +59,7 @@ class WorkState {
 
 // Parts: where a task's buffers lie, if not in one piece.
 //
-// Where the parts are counted, both lists have an element for each rank: a buffer without parts is then
+// Where the parts are counted, both lists have an element for each rank. A buffer without parts is then
 // listed as the part for, or from, each rank that has anything of it. Else a list is empty where the buffer
 // is in one piece.
 struct Parts {

@@ -16,7 +16,7 @@
 // Between hosts a TcpGroup works: dissemination for small slices, a swap for two hosts, else the ring.
 //
 // Values are combined in the order of the ranks of a host, then of the hosts (the ring begins at a host that
-// depends on the element). Each element is combined alike on all ranks, so results are bitwise equal on all
+// depends on the element). Each element is combined alike on all ranks. Results are thus bitwise equal on all
 // ranks, and from run to run with the same ranks on each host. f16 and bf16 are carried as f32 on the whole
 // way and rounded once, at the end. An all_reduce that asks for compression carries all as f32 within the
 // hosts, and compressed between them.

@@ -2,13 +2,14 @@
 // agent announce its own death.
 //
 // A DeathNews holds a slot of the agent's LifeTable as long as it lives, under a life of its own (a random
-// number), and listens for the lives that are lost. When this process is killed, its agent knows at once,
-// before the kernel frees the memory and closes the connections, and tells the agents of all nodes. There is
-// one DeathNews for each communicator that met in a store; communicators that are split off share it.
+// number). The DeathNews listens for the lives that are lost. When this process is killed, its agent knows at
+// once, before the kernel frees the memory and closes the connections, and tells the agents of all nodes.
+// There is one DeathNews for each communicator that met in a store; communicators that are split off share
+// it.
 //
-// No rank depends on DeathNews. Where there is no table, or the slot is taken (by another communicator of the
-// process, or another process of the worker), the other ranks hear of this process's death by its
-// connections. In a forked child the object does nothing, and may end there.
+// No rank depends on DeathNews. Where there is no table, or the slot is taken (by another communicator or
+// process of the worker), the other ranks hear of this process's death by its connections. In a forked child
+// the object does nothing, and may end there.
 //
 // Members may be called from any thread. A DeathNews has a thread, which blocks all signals and sleeps until
 // the agent wakes it.

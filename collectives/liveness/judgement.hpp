@@ -1,9 +1,9 @@
 // judge_disagreement(), blame_for_deadline(): which ranks made which call, and which are to blame where the
 // calls are not all the same. Pure.
 //
-// What most ranks did is taken for what the program meant: a call too many of one rank is blamed on that
-// rank, and not on one of those that never make it. Where no side has more ranks than each other, all that
-// disagree are named.
+// What most ranks did is taken for what the program meant. If one rank makes a call too many, that rank is
+// blamed, not those that never make the call. Where no side has more ranks than each other, all that disagree
+// are named.
 #pragma once
 
 #include <algorithm>
@@ -50,10 +50,10 @@ struct NamedTimeout {
 };
 
 // Returns which ranks kept `rank` from finishing `call` in time, judged from `progress`, the ranks' last
-// calls (nothing for a rank that does not answer). The culprits are ranks that have not come or do not
-// answer; ranks that are in another call, a mismatch; or else the first of those that `rank` was waiting for,
-// `awaited`, or none. Send, recv and groups of them concern the ranks of `awaited` alone: those of them that
-// exchange no messages at all, or else all.
+// calls (nothing for a rank that does not answer). The culprits are the ranks that have not come or do not
+// answer; else those in another call (a mismatch); else the first rank of `awaited`, for which `rank` was
+// waiting; else none. Send, recv and groups of them concern only the ranks of `awaited`: those that exchange
+// no messages at all, else all of them.
 Verdict blame_for_deadline(const std::vector<std::optional<Call>>& progress, const Call& call, int rank,
                            const std::vector<int>& awaited, const NamedTimeout& timeout);
 
@@ -67,8 +67,8 @@ std::optional<std::string> notice_of_wait(const std::vector<std::optional<Call>>
 // Pure.
 //
 // The rank asks the others whether they are in the same call (QuestionNotice) after half a second, and again
-// after pauses that double up to half a minute. Once, if it is wanted, the rank gives notice of the ranks it
-// waits for: it first inquires where they are, then, when there was time to answer, writes the notice.
+// after pauses that double up to half a minute. Once, if that is wanted, the rank gives notice of the ranks
+// it waits for. The rank first inquires where they are and, when there was time to answer, writes the notice.
 //
 // Driven by PeerMesh.
 

@@ -154,13 +154,13 @@ class Arrivals {
 // Family: the communicators of one process that come from each other by split and subgroup.
 //
 // A Family has one listener, lock and thread, which accepts connections and reads the rings of all, so
-// another communicator costs only its ring. The Family ends with the last communicator, whichever that is.
+// another communicator costs only its ring. The Family ends with its last communicator.
 //
 // A process that is dead is dead in all communicators, but each hears of it by ways of its own, at its own
-// time. A rank that heard in one communicator, and therefore leaves the others in order, would be named there
-// in place of the dead rank, by ranks that have not heard yet. The end of one communicator by a death thus
-// ends all that the dead process is in, before a call of this rank can fail. Any other end concerns one
-// communicator only. Processes are numbered by their ranks in the first communicator.
+// time. A rank that heard in one communicator, and therefore left the others in order, would be blamed there
+// for the dead rank by ranks that have not heard yet. The end of one communicator by a death thus ends all
+// that the dead process is in, before a call of this rank can fail. Any other end concerns one communicator
+// only. Processes are numbered by their ranks in the first communicator.
 //
 // While ranks split, the new communicator's ring is open. A rank that gives up because the old communicator
 // ended may be out of the reach of others, which take it for dead. Ranks of the new communicator therefore

@@ -125,8 +125,8 @@ class LifelineState {
     // conclude(). Questions of several ranks about the same call become one, so a round costs one notice for
     // each connection.
     Sendings ask(std::uint32_t round);
-    // Suspects that the ranks do not all make the same collective of that number: asks which rank made which,
-    // and ends the communicator when it is known what most of them do.
+    // Suspects that the ranks do not all make the same collective of that number. Asks which rank made which,
+    // and ends the communicator once it is known what most of them do.
     Sendings suspect(std::uint64_t sequence);
     // Concludes what suspect() began, by what is known now, or by `otherwise` where that is not enough. There
     // is a verdict afterwards.

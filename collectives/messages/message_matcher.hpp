@@ -27,7 +27,7 @@ struct ArrivedMessage {
     std::uint64_t tag = 0;
     std::uint64_t bytes = 0;
     bool offered = false;
-    // id, turn and place are of an offer.
+    // id, turn and place: as in the MessageFrame of an offer; 0 where there is no offer.
     std::uint32_t id = 0;
     std::uint32_t turn = 0;
     std::uint64_t place = 0;

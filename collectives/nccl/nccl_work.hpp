@@ -115,8 +115,8 @@ class NcclWork final : public WorkState {
         return true;
     }
 
-    // Calls done() at once where the operation has ended, else on a thread that waits for that: the device
-    // tells none.
+    // Calls done() at once where the operation has ended, else on a thread that waits for the end, since the
+    // device does not report it.
     void then(std::function<void()> done) override {
         if (ended()) return done();
         run_beside([this, done = std::move(done)] {

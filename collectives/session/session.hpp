@@ -65,8 +65,8 @@ struct GatheringNames {
     const char* members;
 };
 
-// Departure: how the ranks of a communicator tell the rank that serves their store that they need it no more.
-// Borrows the store; the store's own errors come through.
+// Departure: how the ranks of a communicator tell the rank that serves their store that they no longer need
+// it. Borrows the store; the store's own errors come through.
 class Departure {
   public:
     Departure(Store& store, std::string prefix, int rank, int world_size)
@@ -240,7 +240,7 @@ class Executor {
   private:
     using Ticket = std::uint64_t;
 
-    // Turn: from when an operation's turn has come until it is over.
+    // Turn: made, it waits for the turn of an operation; destroyed, it passes the turn on.
     class Turn {
       public:
         Turn(Executor& executor, Ticket ticket) : executor_(executor), ticket_(ticket) {
@@ -310,7 +310,7 @@ struct MeetingRoom {
     // needed.
     MeetingRoom later() const;
 
-    // Tells the others that this rank needs the store no more, then lets go of it. The rank that hosts the
+    // Tells the others that this rank no longer needs the store, then lets go of it. The rank that hosts the
     // store first waits until all have said so, `timeout` at most.
     void leave(std::chrono::milliseconds timeout);
 };

@@ -8,7 +8,7 @@
 //                  already above 8 KiB of all ranks
 // From there on, buffers in a rank's pool (shm_pool.hpp) go without stages: the others read the input where
 // it lies. A reduction for all or a root takes one pass, each rank reducing its slice, where all ranks'
-// inputs lie in pools, and all outputs, too. Reductions take the ranks in the order 0 … n-1, so results are
+// inputs lie in pools, and all outputs, too. Reductions take the ranks in the order 0 … n-1. Results are thus
 // bitwise equal on all ranks and from run to run, as long as the ranks share a host.
 //
 // A ring of robust futexes finds the dead at once (shm_lifeline.hpp).

@@ -24,7 +24,7 @@ inline namespace detail {
 // Flow: a message from this rank to another, and one to this rank from a third, moved at the same time
 // without waiting.
 //
-// A large message is shared by the lanes of a connection; each lane is a flow of its own, with its own part
+// A large message is shared by the lanes of a connection. Each lane is a flow of its own, with its own part
 // of the data, and all run side by side. A flow borrows the memory it moves, and lives no longer than its
 // call.
 
@@ -78,7 +78,7 @@ void relay(PeerMesh& mesh, int from, int to, std::byte* data, std::size_t size,
 // Returns every rank's `mine`, by rank: what the ranks of a new communicator have to tell each other. Throws
 // as PeerMesh::wait does, and LinkLost.
 //
-// The values go up a tree to rank 0 and down again, by two connections for each rank: the ranks of a host
+// The values go up a tree to rank 0 and down again, by two connections for each rank. The ranks of a host
 // share its CPUs, so fewer connections save more than fewer steps.
 template <class T>
 std::vector<T> gather_over_mesh(PeerMesh& mesh, const T& mine, PeerMesh::Operation operation) {

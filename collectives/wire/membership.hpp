@@ -74,9 +74,9 @@ std::optional<Membership> parse_table(std::string_view text, int world_size);
 
 // RankGroup: some ranks of a communicator in an order of their own, for algorithms among them. Pure.
 //
-// RankGroups cut a communicator over several hosts. The ranks of one host are a group that shares memory. The
-// ranks that have the same place on their hosts, one on each, are a group that does the same part of the work
-// between hosts; these groups need the same number of ranks on every host.
+// RankGroups cut a communicator over several hosts. The ranks of one host are a group that shares memory.
+// Ranks that have the same place on their hosts, one on each, are a group that does the same part of the work
+// between hosts. The groups need the same number of ranks on every host.
 struct RankGroup {
     std::vector<int> ranks;  // of the communicator
     int index = 0;           // this rank's place among them

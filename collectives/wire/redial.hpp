@@ -27,7 +27,7 @@ inline constexpr std::chrono::milliseconds kFirstRedialPause{5};
 inline constexpr std::chrono::milliseconds kLongestRedialPause{250};
 // kFirstPatience: how long the first call within a machine may take. There a connection stands at once if the
 // listener has room for it, and the system repeats a failed attempt only after a second. The patience doubles
-// each time, up to kLongestPatience, since a machine may lengthen its own ways.
+// each time, up to kLongestPatience, since even a connection within a machine can be slow.
 inline constexpr std::chrono::milliseconds kFirstPatience{50};
 inline constexpr std::chrono::milliseconds kLongestPatience{3200};
 
