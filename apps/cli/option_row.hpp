@@ -132,10 +132,10 @@ struct ToldOption {
     std::vector<ToldValue> told;
 };
 
-// DroppedOptions are passed over by take_values() below, by long name with a remark each, whatever is said of
-// them. take_values() sets the rows from all sources, and reads the file that --config names. Errors call an
-// option of the command line as it was typed. The result is what was said, in the order of the rows; options
-// of which nothing is said are not in it.
+// DroppedOptions: options that take_values() passes over, whatever value they are given; each long name with
+// a remark. take_values() sets the rows from all sources, and reads the file that --config names. Errors call
+// an option of the command line as it was typed. The result has the options that were given, in the order of
+// the rows.
 using DroppedOptions = std::map<std::string, std::string>;
 std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<OptionGroup>& groups,
                                     const Environment& environment, const TypedNames& typed,

@@ -15,8 +15,8 @@ namespace ddprun {
 inline namespace app {
 
 // Returns what --help shows, at most 80 columns wide. `topic`: empty or "all": all options; one of them, with
-// or without dashes; a group's heading; or an exit code, of which the manual's table says what it means. A
-// single option and a group are shown with their whole texts. Throws UsageError for another topic.
+// or without dashes; a group's heading; or an exit code, with its meaning from the manual's table. A single
+// option and a group are shown with their whole texts. Throws UsageError for another topic.
 std::string help_text(const CLI::App& app, const std::vector<OptionGroup>& groups, const std::string& topic);
 
 // Adds --licenses and --print-completion, and two options that --help does not show: --print-man and

@@ -14,7 +14,7 @@
 namespace ddprun {
 inline namespace app {
 
-// Statistics of a row's iterations. Pure, like all of the table.
+// Statistics of the times of a row's iterations, in the unit of those times. Pure, like all of the table.
 struct Statistics {
     double median = 0;
     double min = 0;

@@ -6,8 +6,8 @@
 //     [kPixels + 1][hidden], then [hidden + 1][kClasses]
 //
 // The sums over the images of a step are one buffer of doubles: the gradients in the same order, then the
-// totals. The gradients of one image are floats; in doubles their sums are so nearly exact that the order of
-// additions, and with it the number of ranks, hardly ever shows in the trained floats.
+// totals. The gradients of one image are floats, and their sums doubles, which are nearly exact. The order of
+// additions, and with it the number of ranks, thus hardly ever shows in the trained floats.
 #pragma once
 
 #include <array>
@@ -42,7 +42,7 @@ std::vector<std::vector<std::size_t>> own_images(const TrainingPlan& plan, std::
 class Mlp {
   public:
     // Mlp draws its weights evenly from ±sqrt(6 / fan-in), and sets biases to 0: the same bits on every
-    // machine. Source: K. He et al., "Delving Deep into Rectifiers", 2015.
+    // machine. Source: "Delving Deep into Rectifiers", 2015, arXiv:1502.01852.
     explicit Mlp(const TrainingPlan& plan);
 
     std::vector<float>& parameters() { return parameters_; }

@@ -26,8 +26,8 @@ inline namespace app {
 // kExitProblem: the exit code of `ddprun doctor` where it has found a problem; otherwise 0, or kExitUsage.
 inline constexpr int kExitProblem = 1;
 
-// kThisProgram is the program of such a job, wherever it lies, or has lain: what a relay has shipped is
-// removed by then.
+// kThisProgram is the program of a job that runs doctor as its workers, wherever the file lies, or has lain:
+// what a relay has shipped is removed by then.
 inline constexpr const char* kThisProgram = "/proc/self/exe";
 inline constexpr std::string_view kDoctorWord = "doctor";
 // kNodeRoleFlag: the first word behind `doctor` where a node plays its part; users do not write it.
@@ -38,7 +38,7 @@ inline constexpr std::string_view kNodeRoleFlag = "--as-node";
 // Pure.
 bool is_doctor_command(const std::vector<std::string>& words, const std::string& called);
 
-// Returns true for the launch of a job of which the workers are doctors, also on a node that a relay has
+// Returns true for the launch of a job that runs doctor as its workers, also on a node that a relay has
 // started. Pure.
 bool is_doctors_job(const std::vector<std::string>& program);
 

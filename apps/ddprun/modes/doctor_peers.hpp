@@ -37,10 +37,10 @@ inline constexpr std::chrono::milliseconds kEnoughTime{1'000};
 // kMeasureLimit: measuring that takes longer altogether is given up; what was measured by then counts.
 inline constexpr std::chrono::seconds kMeasureLimit{20};
 
-// Measures among so many nodes, which do it at the same time. Each swaps equal amounts with each other one in
-// the steps of an all_to_all, so that no node is in two swaps at one time. (One call of all_to_all would take
-// equally long on all nodes, as each of them waits for the slowest.) The rate of node `self`, and what has
-// gone wrong, become part of its report.
+// Measures how fast node `self` swaps data with each other one of `nodes` nodes, all of which call at the
+// same time. Pairs swap equal amounts in the steps of an all_to_all, so no node is in two swaps at once. (One
+// call of all_to_all would take equally long on all nodes, as each waits for the slowest.) The rate, and what
+// has gone wrong, become part of `report`.
 void measure_rates(const Measuring& own, int nodes, int self, ReachReport& report);
 
 }  // namespace app

@@ -34,7 +34,7 @@ class LaunchFeatures {
                    std::chrono::steady_clock::time_point start, std::vector<std::string> command,
                    LauncherLog& log);
 
-    // Makes the features: this machine was looked at, and this is the launch.
+    // Makes the features; called once the options of the launch are final.
     void launch_known(const LaunchOptions& options, const CommandLine& line);
 
     // Takes the start of --detach's launcher, which this process is.

@@ -67,8 +67,8 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 // command lines.
 inline constexpr const char* kSecretVariable = "DDPRUN_SECRET";
 
-// CommandLine: the part of LaunchOptions that the words alone decide is set already. The members here need
-// the machine's facts to become something, or are for main.
+// CommandLine: LaunchOptions as far as the words alone decide them. The further members wait for facts about
+// the machine, or are for main.
 struct CommandLine : LaunchOptions {
     CommandLine() { terminating_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT}; }
 

@@ -27,10 +27,10 @@ struct LauncherWords {
 // an option of `app`, nor one of the rows, nor an option's value. A single "--" is dropped, before the
 // program or else directly behind its name.
 //
-// A long name may be abbreviated as long as only one option begins so; the options that torchrun has (as
-// `groups` say) count first, so that ours make none of its abbreviations ambiguous. A habit from another
-// launcher is no abbreviation, unless `by_torchruns_name`. A value of a short option may follow "=". An
-// option with an empty value counts as not given and is left out.
+// A long name may be abbreviated as long as only one option begins so. The options that torchrun has (see
+// `groups`) count first, so ours make none of its abbreviations ambiguous. A habit from another launcher is
+// no abbreviation, unless `by_torchruns_name`. A value of a short option may follow "=". An option with an
+// empty value counts as not given and is left out.
 //
 // Throws UsageError for an option that is none, for an abbreviation of several, and for one without its
 // value.

@@ -17,7 +17,7 @@ struct ClusterPlan {
 // Returns how strongly an option from `origin` is believed.
 Belief belief_of(const OptionOrigin& origin);
 
-// Collects what is told of each value, refused or not.
+// Derives the values of the job from the environment and the command line. The table may hold a refusal.
 ClusterTable table_of(const CommandLine& line, const ClusterView& view);
 
 // Returns the port that the environment tells; nothing where the user has said one, or where none is told.

@@ -12,7 +12,7 @@ inline namespace app {
 
 // Returns LaunchOptions as the agent gets them; the rest of the line is as it was said. Throws UsageError for
 // what does not fit this machine: `gpu` without a GPU, more workers than GPUs, a --master-addr on node 0 that
-// is none of its addresses, and ranks that the job of one node does not have.
+// is none of its addresses. Also for ranks that a job of one node does not have.
 CommandLine resolve_launch(const CommandLine& line, const NodeFacts& facts);
 
 // Returns why the first program that cannot be started cannot, with its name and with what may have been

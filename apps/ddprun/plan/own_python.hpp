@@ -9,10 +9,11 @@
 namespace ddprun {
 inline namespace app {
 
-// Returns the python3 of the environment in which `program`, one of the links on its way to a file, or that
-// file lies; empty: none of them lies in one. An environment is a virtual one (pyvenv.cfg above the folder),
-// by venv, virtualenv, pipx, uv and uvx, or any other folder with a Python beside the launcher, as conda has
-// it. A folder of the system's is none, where each has its package, unless that Python has ours.
+// Returns the python3 of the environment that holds `program`, a link on its way to a file, or that file;
+// empty: no environment holds one of them. An environment is a virtual one (pyvenv.cfg above the folder),
+// made by venv, virtualenv, pipx, uv or uvx. Any other folder with a Python beside the launcher is one, too,
+// as with conda. A folder of the system, where both may come from packages of their own, counts only if that
+// Python has our package.
 std::string python_beside(const std::string& program);
 
 // Returns the python3 of this process's environment, found by the name that the process was started by and by

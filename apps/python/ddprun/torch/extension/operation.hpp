@@ -31,14 +31,14 @@ struct Task {
     Task(std::vector<Tensors> results, std::optional<Tensors> shown)
         : outputs(std::move(results)), inputs(std::move(shown)) {}
 
-    // Returns the tensor, or a copy, as one block of memory that the library may read while it writes those
-    // of a list.
+    // Returns the tensor, or a copy of it, as one block of memory that the library may read while it writes
+    // tensors of a list.
     at::Tensor reads(const at::Tensor& tensor) {
         const bool as_it_is = is_block(tensor) && !overlaps_list(tensor);
         return keep(as_it_is ? tensor : tensor.clone(at::MemoryFormat::Contiguous));
     }
-    // Returns the same of memory that the library writes; the tensor gets it in the end. `reads_it`: what is
-    // there counts.
+    // Returns the block into which the library writes; if that is a copy, the tensor gets it at the end.
+    // `reads_it`: the library also reads the tensor's values.
     at::Tensor writes(const at::Tensor& tensor, bool reads_it = false) {
         if (is_block(tensor)) return keep(tensor);
         at::Tensor block = reads_it ? tensor.clone(at::MemoryFormat::Contiguous)
@@ -47,8 +47,8 @@ struct Task {
         copies.emplace_back(tensor, block);
         return block;
     }
-    // Returns the same of one tensor of a list, which may overlap others of it: of what is written twice, the
-    // later in the list stays.
+    // Returns the block for one tensor of a list, which may overlap others of the list: where two are written
+    // to the same memory, the later in the list stays.
     at::Tensor writes_of_list(const at::Tensor& tensor, bool reads_it = false) {
         if (!is_block(tensor) || !overlaps_list(tensor)) return list_.emplace_back(writes(tensor, reads_it));
         copies.emplace_back(tensor, reads_it ? tensor.clone() : at::empty_like(tensor));
@@ -253,7 +253,7 @@ class Operation final : public c10d::Work {
   private:
     using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
-    // Waits for the end of all works.
+    // Waits for the end of all works; returns the error of the first that failed, nullptr if none did.
     std::exception_ptr outcome() {
         for (ddprun_work* work : flight_->works) {
             if (const int code = ddprun_work_wait(work); code != DDPRUN_OK) return last_failure(code);
