@@ -2,9 +2,9 @@
 // it.
 //
 // The program runs as the workers do, by their runner, between two rounds. The program leads its own session,
-// has no descriptor of ours, and is gone when this launcher is. The question is its stdin, a file that it
-// reads at its own pace; its stderr is the launcher's. An answer counts when the program ends with 0 within
-// the timeout. What is left of its process group then is killed.
+// has no descriptor of ours, and is gone when this launcher is. The question is a file that it has as stdin;
+// its stderr is the launcher's. An answer counts when the program ends with 0 within the timeout. What is
+// left of its process group then is killed.
 //
 // The agent makes, uses and destroys the judge on its thread, which `executor` runs; `runner` outlives the
 // judge.
@@ -98,8 +98,8 @@ class FailureJudge final : private WorkerObserver {
 };
 
 // Makes the feature that lets the program of --on-failure answer, on the host, what shall follow a failure,
-// as the coordinator asks. Where the program says nothing of use, its user reads why. Returns nullptr without
-// such a program.
+// as the coordinator asks. Where the program gives no usable answer, the user is told why. Returns nullptr
+// without --on-failure.
 std::unique_ptr<Feature> make_failure_judge(FeatureInputs& inputs);
 
 }  // namespace launch

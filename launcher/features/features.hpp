@@ -10,11 +10,11 @@
 namespace ddprun {
 inline namespace launch {
 
-// Makes the feature, always there, by which signals to the launcher have a meaning for its job. Some end it,
-// some go on to all of its workers; Ctrl-Z makes it stand still, SIGWINCH says that the terminal has another
-// size. A signal that is not expected ends the job as SIGTERM does. Interrupts are counted as Interrupts
-// says. Signals have their meaning from began() on. When the agent leaves, those that were watched stay
-// blocked: the process is about to end, and its exit code shall not give way to a signal that comes then.
+// Makes the feature that every launch has, by which signals to the launcher have a meaning for its job. Some
+// end it, some go on to all of its workers; Ctrl-Z makes it stand still, SIGWINCH says that the terminal has
+// another size. A signal that is not expected ends the job as SIGTERM does. Interrupts are counted as
+// Interrupts says. Signals have their meaning from began() on. When the agent leaves, the signals that were
+// watched stay blocked, so a signal that comes then does not replace the exit code.
 std::unique_ptr<Feature> make_launcher_signals(FeatureInputs& inputs);
 
 // Makes the feature of the launcher's terminal: its size, Ctrl-Z, and --tty, which lends it to one worker.

@@ -2,11 +2,11 @@
 // own (launcher/jobs/job_folder.hpp). The folder has a record and the socket at which the launcher answers
 // (launcher/view/).
 //
-// A detached job has its folder from the start, since its output is there, tells the launcher's parent when
-// its workers run, and leaves a result. What cannot be made ends the job. If its workers never run the folder
-// is removed; if something else removes it later, it is made anew. A job in the foreground has a folder while
-// its workers run, from a moment after they began, and nothing is left of it. Where none can be made, ddpctl
-// does not know of the job, which runs all the same.
+// A detached job has its folder from the start, since its output is there. The job tells the launcher's
+// parent when its workers run, and leaves a result. If any of this cannot be made, the job ends. If the
+// workers never run, the folder is removed; if something else removes the folder later, it is made anew. A
+// job in the foreground has a folder only while its workers run, from a moment after they began. Where no
+// folder can be made, the job runs all the same, and ddpctl does not know of it.
 #pragma once
 
 #include <filesystem>

@@ -1,7 +1,7 @@
 // StuckWorkers finds workers in an uninterruptible wait of the kernel (state D: a file server that does not
 // answer, a driver that hangs). A worker in such a wait looks alive, and nothing can be done about it.
-// TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT=SECONDS makes a worker fail that has been in the same such wait
-// for so long, as with torchrun; the failure names the file system that it waits for, where that shows.
+// TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT=SECONDS fails a worker that has been in one such wait for that
+// long, as with torchrun. The failure names the file system that the worker waits for, where that shows.
 //
 // What is decided is pure: times and what /proc shows are arguments. Without the variable nothing looks.
 #pragma once
@@ -37,8 +37,7 @@ class StuckWorkers {
 
     explicit StuckWorkers(std::chrono::milliseconds limit) : limit_(limit) {}
 
-    // Returns a worker that is stuck, by what was seen until now; workers that are not among the sights are
-    // forgotten.
+    // Returns a worker that has been stuck up to these sights; forgets the workers that are not among them.
     std::optional<pid_t> see(const std::vector<WaitSight>& sights, TimePoint now);
     // Returns how often workers are looked at.
     std::chrono::milliseconds pause() const { return limit_ / 4; }
@@ -53,7 +52,7 @@ class StuckWorkers {
     std::map<pid_t, Wait> waits_;
 };
 
-// Returns nothing where the text is no number of seconds above 0.
+// Reads the seconds of the variable; nothing for a text that is no number above 0.
 std::optional<std::chrono::milliseconds> parse_stuck_limit(std::string_view text);
 
 // Returns "/data (nfs4, server:/export)": the mount of /proc/<pid>/mountinfo that the path is on; empty if
@@ -62,7 +61,7 @@ std::string mount_of(std::string_view mountinfo, std::string_view path);
 // Returns the mount of the file that the process's system call is about; empty where that does not show.
 std::string awaited_mount(pid_t process, const std::string& proc = "/proc");
 
-// Returns nullptr without the variable.
+// Returns nullptr if the variable is 0, or no number of seconds, for which it logs a warning.
 std::unique_ptr<Feature> make_stuck_workers(FeatureInputs& inputs);
 
 }  // namespace launch

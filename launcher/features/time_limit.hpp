@@ -2,11 +2,11 @@
 // (--warn-before).
 //
 // There may be two limits: --time-limit, counted by the steady clock from the launcher's start, and the end
-// that a scheduler has announced, a time of the wall clock. Only the first ends the job (a scheduler ends it
-// itself). The warning comes before whichever limit is the earlier, once in every round. Workers of a round
-// that begins later than that may not be ready to handle a signal, which would end them. Late workers get the
-// signal half-way between their start and the limit. The host's limit counts. TimeLimit decides and is pure;
-// the feature waits, and tells the agent.
+// that a scheduler has announced, a time of the wall clock. TimeLimit ends the job only at the first of them;
+// at the other the scheduler ends it. The warning comes before whichever limit is the earlier, once in every
+// round. Workers of a round that begins later than that may not be ready to handle a signal, which would end
+// them. Late workers get the signal half-way between their start and the limit. The host's limit counts.
+// TimeLimit decides and is pure; the feature waits, and tells the agent.
 #pragma once
 
 #include <chrono>
@@ -46,7 +46,7 @@ class TimeLimit {
     // Returns true if its wakeups may be times of the wall clock.
     bool needs_wall_clock() const { return wall_.has_value(); }
 
-    // Takes note that workers run; a warning is due in this round, too.
+    // Notes that workers run: this round has a warning of its own.
     void round_begins(const Moment& now);
 
     Wakeups next() const;

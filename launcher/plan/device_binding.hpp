@@ -86,14 +86,15 @@ struct DeviceBinding {
 std::optional<int> device_of(const BindingRequest& request, int local_rank);
 
 // Returns a line that refuses more workers than devices, or variables that contradict each other. Empty:
-// neither is so.
+// nothing is wrong.
 std::string refuse_devices(const BindingRequest& request);
 
 // Says what `automatic` means for a program: only a native one is known not to choose its device by
 // LOCAL_RANK.
 GpuBind bind_of(GpuBind bind, ProgramKind kind);
 
-// Binds a worker of such a program, once nothing is refused. Workers that share devices take them in turn.
+// Returns what a worker of a program of this kind sees. Called where refuse_devices() is empty. Workers that
+// share devices take them in turn.
 DeviceBinding bind_device(const BindingRequest& request, ProgramKind kind, int local_rank);
 
 }  // namespace launch

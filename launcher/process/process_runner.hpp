@@ -1,4 +1,4 @@
-// ProcessRunner starts worker processes and says how they end, as the seam between WorkerGroup and what
+// ProcessRunner starts worker processes and says how they end. The interface separates WorkerGroup from what
 // forks: LocalRunner (this process), a guardian, or a fake in tests.
 //
 // Driven by one thread, the one that runs the executor on which the events arrive. The creator owns the
@@ -60,9 +60,9 @@ struct WorkerSpec {
     // ignore_hangup: SIGHUP was ignored when the launcher was entered (nohup), and stays ignored in the
     // worker.
     bool ignore_hangup = false;
-    // takes_terminal: standard input is a terminal of no session, and becomes the terminal of the worker's
-    // session. Ctrl-C typed there reaches the worker, and a debugger can hand the terminal on to what it
-    // runs.
+    // takes_terminal: standard input is a terminal that belongs to no session, and becomes the terminal of
+    // the worker's session. Ctrl-C typed there reaches the worker, and a debugger can lend the terminal to
+    // its program.
     bool takes_terminal = false;
     // cpus: where the worker may run, ascending; empty: on the launcher's CPUs.
     std::vector<int> cpus;
@@ -77,8 +77,8 @@ BOOST_DESCRIBE_STRUCT(WorkerSpec, (),
                       (argv, environment, rank, local_rank, standard_input, standard_output, standard_error,
                        ignore_hangup, takes_terminal, cpus, memory_node, open_files, death_signal))
 
-// LauncherTraces says what a launcher puts right at its end. A launcher that was killed leaves that to its
-// guardian.
+// LauncherTraces says what a launcher cleans up at its end. Where the launcher was killed, its guardian does
+// so.
 
 struct LauncherTraces {
     // modes_before and modes_set: the modes of the terminal that one worker has or gets, before the launcher
@@ -166,9 +166,9 @@ class ProcessRunner {
         return results;
     }
 
-    // Sends the signal to those of the worker's process group that the scope says, also when the worker
-    // itself has ended; SIGKILL, SIGSTOP and SIGCONT always to all. After worker_group_gone(), and where
-    // nothing is left to receive it, nothing happens.
+    // Sends the signal to the members of the worker's process group that the scope says, even when the worker
+    // itself has ended. SIGKILL, SIGSTOP and SIGCONT always go to all. Does nothing after
+    // worker_group_gone(), or where no process is left.
     virtual void signal_worker(pid_t worker, int signal, SignalScope scope) = 0;
 
     // Kills and reaps every process that workers started, in any session or process group, and the workers
@@ -177,12 +177,12 @@ class ProcessRunner {
     // done.
     virtual void sweep(std::chrono::milliseconds timeout, std::function<void(const SweepResult&)> done) = 0;
 
-    // Makes the runner stop, at `end`, what a sweep would kill, and kill it after the end's patience, unless
-    // another end is set before. Also done if the caller stands still then. A later end lets the workers go
-    // on. A runner that cannot do so does nothing.
+    // Makes the runner stop (SIGSTOP), at `end`, what a sweep would kill, and kill it after the end's
+    // patience, unless another end is set before. Works even while the caller stands still. A later end lets
+    // the workers go on. A runner that cannot do so does nothing.
     virtual void set_lease(const std::optional<LeaseEnd>& end) { static_cast<void>(end); }
 
-    // Tells the runner what to put right if the caller is killed. A runner that cannot do so does nothing.
+    // Tells the runner what to clean up if the caller is killed. A runner that cannot do so does nothing.
     virtual void set_traces(const LauncherTraces& traces) { static_cast<void>(traces); }
 
     // Makes the runner report nothing more about the worker, whatever becomes of it: even SIGKILL did not end

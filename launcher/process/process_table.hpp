@@ -35,7 +35,7 @@ struct ProcessStat {
     bool ended() const { return state == 'Z' || state == 'X'; }
 };
 
-// Reads a line of /proc/<pid>/stat; nothing if it has not that form. The command may hold parentheses and
+// Reads a line of /proc/<pid>/stat; nothing for a line of another form. The command may hold parentheses and
 // spaces. Pure.
 std::optional<ProcessStat> parse_process_stat(std::string_view line);
 
@@ -54,7 +54,7 @@ std::optional<std::vector<ProcessStat>> read_process_table(const std::string& pr
 // Reads this process and every one below it; nothing if `proc` does not show this process. Where the kernel
 // lists the children of a process (CONFIG_PROC_CHILDREN, usual), no other user's process is opened, however
 // many there are. Elsewhere all processes are read. A child that changes its parent meanwhile is found all
-// the same, unless that goes on and on.
+// the same, unless parents keep changing.
 std::optional<std::vector<ProcessStat>> read_own_processes(const std::string& proc = "/proc");
 
 // Returns every process below `root`, parents before their children, without `spared` and what is below
@@ -63,7 +63,7 @@ std::vector<ProcessStat> descendants(const std::vector<ProcessStat>& table, pid_
                                      const std::vector<ProcessStat>& spared = {});
 
 // Survivor is a process that is still there although it was sent SIGKILL, or was not to be sent it. The
-// description is for a person who looks after the machine.
+// description is for the administrator of the machine.
 struct Survivor {
     pid_t pid = 0;
     char state = '?';
@@ -98,8 +98,8 @@ struct ResourceUse {
 };
 BOOST_DESCRIBE_STRUCT(ResourceUse, (), (user_us, system_us, max_rss_bytes, page_faults))
 
-// Asks for a child that has ended and was not reaped, and leaves it so. Nothing where the system does not
-// say.
+// Returns what a child that has ended, but was not reaped, has used; does not reap it. Nothing where the
+// system does not say.
 std::optional<ResourceUse> use_of_ended(pid_t child);
 
 }  // namespace launch

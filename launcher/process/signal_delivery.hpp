@@ -66,7 +66,8 @@ using ProcessSet = std::set<std::pair<pid_t, std::uint64_t>>;
 
 // Returns the processes to send `signal` to, out of the living members of the process group that `leader`
 // made and may have left. Each once, parents first. A process that has lost its parent counts as a child of
-// the leader. Processes that were `told` before work on it and need those below them: both are left in peace.
+// the leader. Processes that were `told` before are at work on it and need the processes below them: neither
+// gets the signal.
 std::vector<ProcessStat> signal_receivers(const std::vector<GroupMember>& members, pid_t leader, int signal,
                                           const ProcessSet& told);
 
@@ -90,7 +91,7 @@ class OwnProcesses {
     explicit OwnProcesses(std::filesystem::path proc = "/proc") : proc_(std::move(proc)) {}
 
     const std::filesystem::path& proc() const { return proc_; }
-    // Looks unless it has looked; nothing where /proc does not show this process.
+    // Looks at /proc unless a look is kept; nothing where /proc does not show this process.
     const std::optional<std::vector<ProcessStat>>& table();
     // Returns true if a process of the group runs. All members must be this process or below it. Linux
     // reports the end of a child, never that of a group. Zombies do not count, since not every init of a
@@ -112,7 +113,7 @@ void deliver_signal(const SignalTarget& target, int signal, SignalScope scope, T
 // or a limit of the kernel's sends them. Signals that were ignored when the launcher was started are not
 // among them.
 std::vector<int> unexpected_signals();
-// Says that such a signal has come, and which options give it a meaning.
+// Says that a signal of these has come, and which options give it a meaning.
 std::string unexpected_text(int signal);
 
 // Sends the signal to just this process, whether it is our child or not. Returns 0, or EPERM where it is

@@ -27,9 +27,8 @@ inline namespace launch {
 struct SweepRules {
     // has_owner: true for a child that its owner waits for. A sweep kills it, but does not reap or count it.
     std::function<bool(pid_t)> has_owner;
-    // sweeps_itself: true for a child that ends all below it and then itself when we are gone. A sweep kills
-    // it only when nothing else is left. Otherwise a SIGKILL for us in the middle of a sweep would leave
-    // nothing that sweeps.
+    // sweeps_itself: true for a child that, when we are gone, ends all below it and then itself. A sweep
+    // kills it last. Otherwise, if we were killed in the middle of a sweep, nothing would sweep the rest.
     std::function<bool(pid_t)> sweeps_itself;
     // spared: children that are not ours to end, nor are the processes below them.
     std::vector<ProcessStat> spared;
@@ -67,7 +66,8 @@ class Sweeper {
     friend SweepResult sweep_now(SweepRules rules, Duration timeout);
 };
 
-// Sweeps and blocks, in a process that has nothing else to do. Children with an owner are reaped, too.
+// Sweeps, and blocks until done; for a process that has nothing else to do. Children with an owner are
+// reaped, too.
 SweepResult sweep_now(SweepRules rules, Sweeper::Duration timeout);
 
 // Makes this process the new parent of the orphans below it, for the rest of its life.
