@@ -15,8 +15,8 @@
 namespace ddprun {
 inline namespace detail {
 
-// kKeptOfPeer: how much a receiver keeps at most of one sender's messages, each counted with its bytes and
-// kMessageCost.
+// kKeptOfPeer: how much a receiver keeps at most of one sender's messages. Each message has a cost: its bytes
+// and kMessageCost.
 inline constexpr std::uint64_t kKeptOfPeer = std::uint64_t{256} << 10;
 inline constexpr std::uint64_t kMessageCost = 64;
 
@@ -31,7 +31,8 @@ struct MessagePeer {
     std::array<std::deque<MessageOperation*>, 2> outboxes;
     std::deque<std::uint32_t> streams;  // offers that the peer has accepted
     std::uint64_t sent_eagerly = 0;     // costs
-    // came_eagerly: costs, too. How far they are ahead of handed_on is counted here as well as by the peer.
+    // came_eagerly: costs of the messages that came unasked. Minus `handed_on`: what is kept here, which the
+    // peer counts, too.
     std::uint64_t came_eagerly = 0;
     std::uint64_t handed_on = 0;
     std::uint64_t handed_on_by_peer = 0;  // as far as it was looked at

@@ -123,9 +123,9 @@ struct WorkerFailed {
 BOOST_DESCRIBE_STRUCT(WorkerFailed, (), (round, failure))
 
 // WorkerDying: a process of the worker, which others may be waiting for, ends or has ended (see LifeTable). A
-// death is no failure yet, but tells which worker died first when failures come. How a large process ended is
-// known only long after workers that relied on it have failed. After the first failure WorkerDying says that
-// the worker was ending by itself before its agent told it to.
+// death is not a failure yet, but tells which worker died first when failures come. How a large process ended
+// is known only long after workers that relied on it have failed. After the first failure WorkerDying says
+// that the worker was ending by itself before its agent told it to.
 struct WorkerDying {
     int round = 0;
     int rank = 0;
@@ -455,7 +455,7 @@ struct Lead {
 };
 BOOST_DESCRIBE_STRUCT(Lead, (), (epoch))
 
-// SteppedDown: the sender is no coordinator any more, or does not become one.
+// SteppedDown: the sender leads the job no longer, or did not come to lead it.
 struct SteppedDown {
     std::string reason;
     int epoch = 0;  // of the MemberList that `round` and `gone` are of

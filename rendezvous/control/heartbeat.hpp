@@ -3,7 +3,7 @@
 // never compared.
 //
 // The coordinator asks all agents at once, every third of the limit. A question has a number, and the number
-// of the last answer that was heard from this agent. The answer repeats the number of the question.
+// of the last answer that has come from this agent. The answer repeats the number of the question.
 //
 //   coordinator   an agent is lost when its answer is overdue by the limit: a period and the limit after
 //                 the last sign of it
@@ -14,11 +14,12 @@
 //                 says so, or if the system says that its bytes have arrived, which is looked for before an
 //                 agent gives up.
 //
-// An answer that comes late is confirmed by a question at once: its agent waits for that.
+// An answer that comes late is confirmed by a question at once, since its agent waits for that.
 //
 // An agent that stands still (stopped, frozen, its machine moved) must not take that for the other side's
-// silence: its own timer that fires much too late tells. The agent does not know what the others have done
-// meanwhile; perhaps they stood still, too. Hence it asks, for as long as the limit from when it goes on:
+// silence. An agent notices by its own timer, which fires much too late. The agent does not know what the
+// others have done meanwhile; perhaps they stood still, too. Hence it asks for as long as the limit, from
+// when it goes on:
 //
 //   coordinator   gives the agents the time again in which it did not ask them. No answer is confirmed
 //                 before a quorum of the round has answered a question that was asked since (settle()): the
@@ -30,8 +31,8 @@
 //                 nothing. Nothing of the agent runs beside another round for longer than its guardian
 //                 needs to see that the lease is over
 //
-// An agent that starts its workers waits for the disk that their program is on, and for nothing else. For
-// that it is excused from RoundReady on, until it says that it has started them.
+// An agent that starts its workers may wait for the disk that their program is on. Therefore the agent is
+// excused from RoundReady until it says that it has started them.
 #pragma once
 
 #include <algorithm>
@@ -97,18 +98,18 @@ class HeartbeatWatch {
     void remove(ConnectionId agent) { peers_.erase(agent); }
     bool has(ConnectionId agent) const { return peers_.contains(agent); }
 
-    // Leaves this agent unasked, since it will be silent, until its next heartbeat or `until`; its silence
+    // Asks this agent nothing until its next heartbeat or `until`, since it will be silent; the silence
     // counts from then.
     void excuse(ConnectionId agent, TimePoint until);
 
-    // Notes that this side stands still from now on, or goes on. Meanwhile no sign is answered by a question,
-    // which would say that this side goes on.
+    // Notes that this side stands still from now on, or goes on. While it stands still no sign of an agent
+    // gets a question back, since a question would say that this side goes on.
     void stand_still(bool still, TimePoint now) {
         if (std::exchange(is_still_, still) != still) next_question_ = now + terms_.period();
     }
 
-    // Notes any message as a sign of its sender. Only a heartbeat (`beats`) ends an excuse and has the
-    // question that is returned.
+    // Notes any message as a sign of its sender. Only a heartbeat (`beats`) ends an excuse, and returns a
+    // question for the agent.
     std::optional<Heartbeat> seen(ConnectionId agent, bool beats, TimePoint now);
 
     // Notes an answer. Returns the question by which it is to be confirmed at once, if it comes late.
@@ -119,9 +120,9 @@ class HeartbeatWatch {
         std::vector<ConnectionId> lost;  // not watched any more
     };
 
-    // Gives the agents the time again by which this call is late (`late`). Call it before any message of the
-    // agents is taken in. A caller that is much too late stood still itself and asked nothing. All agents,
-    // excused ones too, are to be asked now then, and all is in doubt.
+    // Moves the agents' deadlines by `late`, the time by which this call is late. Call it before any message
+    // of the agents is taken in. A caller that is much too late stood still itself. Then questions to all
+    // agents, excused ones too, are due at once, and this side is in doubt (is_in_doubt).
     void look(TimePoint now, TimePoint::duration late);
     void look(TimePoint now) { look(now, now - next_deadline().value_or(now)); }
 
@@ -132,8 +133,8 @@ class HeartbeatWatch {
     // Asks all agents at once, whether that is due or not.
     std::vector<std::pair<ConnectionId, Heartbeat>> ask(TimePoint now);
 
-    // Returns whether this agent cannot have given the coordinator up: it has answered a question that is not
-    // too old, however long the answer, or the coordinator itself, took.
+    // Returns whether this agent cannot have given the coordinator up: the question that it has answered last
+    // is not too old, however long the answer or the coordinator itself took.
     bool is_bound(ConnectionId agent, TimePoint now) const;
 
     // Returns whether this side stood still, and the others may have gone on without it. Until settle()
@@ -148,8 +149,8 @@ class HeartbeatWatch {
     // Ends the doubt: the others have not gone on. Returns the questions that tell all agents so.
     std::vector<std::pair<ConnectionId, Heartbeat>> settle(TimePoint now);
 
-    // Returns when a coordinator that asks must have asked again; later all others have given it up. Nothing
-    // without others.
+    // Returns by when the coordinator must have asked again; after that all others have given it up. Nothing
+    // where there are no others.
     std::optional<TimePoint> lease_end() const {
         if (doubted_end_ || peers_.empty()) return doubted_end_;
         return next_question_ + terms_.limit;
@@ -193,7 +194,7 @@ class HeartbeatLease {
 
     const HeartbeatTerms& terms() const { return terms_; }
 
-    // Looks whether this agent stood still. Called at next_look(), and before anything of the coordinator's
+    // Looks whether this agent stood still. Called at next_look(), and before any message of the coordinator
     // is taken in. An agent that calls much too late stood still, and asks from then on.
     void look(TimePoint now);
     TimePoint next_look() const { return std::min(deadline(), looked_ + terms_.period()); }
@@ -214,9 +215,9 @@ class HeartbeatLease {
     void resume(TimePoint now);
     bool is_suspended() const { return suspended_; }
 
-    // Ends the suspension: the agent has started its workers, and gives that sign. The lease still ends when
-    // it did, since a coordinator that would take the job over counts from then. If the start took longer, it
-    // begins anew: this coordinator has excused the agent.
+    // Ends the suspension: the agent has started its workers, and gives that sign. The end of the lease
+    // stays, since a coordinator that would take the job over counts from then. If the start took longer than
+    // the lease, the lease begins anew: this coordinator has excused the agent.
     void started(TimePoint now);
 
     // Notes that the other machine has received all answers until now. For an agent that asks that says
@@ -225,7 +226,7 @@ class HeartbeatLease {
 
     // Returns when the agent has to stop its workers, or, while it asks, to let them stand still.
     TimePoint end() const { return heard_ + terms_.patience() - terms_.margin(); }
-    // Returns whether the agent has to give the coordinator up.
+    // Returns whether the agent must give up the coordinator.
     bool is_over(TimePoint now) const { return !suspended_ && now >= deadline(); }
     // Returns when this agent may be counted as lost.
     LeaseEnd workers_end() const { return {end() + terms_.margin(), terms_.limit}; }

@@ -188,10 +188,10 @@ struct WeakerOption {
 [[noreturn]] void refuse_together(const CommandLine& line, const std::string& flag, const std::string& other,
                                   const std::string& message);
 
-// Throws UsageError where the program is one of several hosts that were written with blanks between. Adds a
-// remark of words behind a script that are this launcher's (habits.cpp).
+// Throws UsageError where the program looks like a further host of --hosts, written behind a blank. Adds
+// remarks about options of this launcher that stand behind a script (habits.cpp).
 void look_at_program_words(CommandLine& line);
-// Returns how several hosts are written, of which the program would be one.
+// Returns the error that says how several hosts are written, for a program that looks like one of them.
 std::string parted_hosts(const CommandLine& line);
 
 // Throws UsageError for a number that is none of the job's nodes. Where the user says nothing of their count,
