@@ -114,7 +114,7 @@ class LifelineState {
     // Takes in the loss of a rank, and how the loss shows, as the rest of "rank 3 died: …". The rank died,
     // unless it had left before.
     Sendings lost(int rank, std::string_view how = kConnectionsClosed);
-    // Ends the communicator by this rank.
+    // Ends the communicator with this verdict, which this rank declares.
     Sendings declare(const Verdict& verdict);
     // Leaves in order.
     Sendings leave();

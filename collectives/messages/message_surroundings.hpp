@@ -51,7 +51,7 @@ class MessageSurroundings {
     // Sleeps until `bell` is rung, if it still has that count, or until `end`.
     virtual void sleep_on(const std::atomic<std::uint32_t>& bell, std::uint32_t count, Deadline end) = 0;
     virtual void poll(std::vector<pollfd>& descriptors, Deadline end) = 0;
-    // Sleeps without the lock until call_all(), or shorter.
+    // Sleeps without the lock until call_all(); may also wake without cause.
     virtual void sleep_until_called(std::unique_lock<std::mutex>& lock) = 0;
     virtual void call_all() = 0;
     // Lets other threads have the CPU.

@@ -85,9 +85,9 @@ class ShmLifeline final : private EndObserver {
     // Ends the sleep of the thread on that place's word.
     void wake_sleeper(int place);
     void release();
-    // Sees to it that the waiting thread of this rank hears of the end. The thread may be queued for the CPU
-    // on which the kernel frees the dead process's memory, until the next tick of the clock (4 ms), while
-    // other CPUs idle.
+    // Makes the waiting thread of this rank hear of the end at once. Without help the thread may be queued,
+    // until the next tick of the clock (4 ms), on the CPU where the kernel frees the dead process's memory,
+    // while other CPUs idle.
     void help_waiting_thread() const;
     // Returns why the communicator ended, if any rank of the host has said so.
     std::optional<Verdict> cause_of_end() const;

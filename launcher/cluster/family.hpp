@@ -112,9 +112,9 @@ struct ToldNames {
     std::string_view job_name = {};                // stands in front of the id
 };
 
-// TaskNames is the second shape: a process launcher of MPI's kind, which tells each task of the others. The
-// number of nodes is told, or follows where each node has one task, or all tasks are here; else it is left
-// open.
+// TaskNames is the second shape: a process launcher of MPI's kind, which tells each task its rank and the
+// number of tasks. The members are names of variables. The number of nodes is told, or follows from tasks
+// that are spread evenly; else it is left open.
 struct TaskNames {
     std::string_view size;
     std::string_view rank;

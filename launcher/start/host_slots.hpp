@@ -80,8 +80,9 @@ std::variant<std::vector<HostSlots>, std::string> parse_host_file(std::string_vi
 // Hosts are named as host_list.hpp has them, without their users; an IPv6 address stands in brackets.
 enum class Selection { include, exclude };
 
-// Returns the hosts that are left, in the list's order, at least one; or what is wrong, which goes behind the
-// flag and its value. A host with chosen slots has that number of workers, and the slots as its devices.
+// Returns the hosts that the selection keeps, in the list's order, at least one; or what is wrong, for the
+// end of a line that names the flag and its value. A host with chosen slots has that number of workers, and
+// the slots as its devices.
 std::variant<std::vector<HostSlots>, std::string> select_hosts(const std::vector<HostSlots>& hosts,
                                                                Selection way, std::string_view text);
 

@@ -42,10 +42,10 @@ class StartLedger {
     // Says whether agents are only waited for: node 0 has ended, and the job cannot go on without it.
     bool awaits_stragglers() const { return begun_ && is_gone(0) && !terms_.may_outlive_0; }
 
-    // Returns the code of the whole start: node 0's, or where that was not heard, that of the agent that
-    // ended last. Of a job that never began it is kExitSystem where too few hosts were started, or the code
-    // of the agent that ended first, if that is a failure. A success that node 0 should have told, and did
-    // not, is kExitSystem, too.
+    // Returns the exit code of the whole start. If the job never began: kExitSystem where too few hosts were
+    // started, else the code of the agent that ended first, if not 0. Otherwise node 0's code or, if that was
+    // not heard, that of the agent that ended last. A 0 from another node than node 0 becomes kExitSystem,
+    // unless the job could go on without node 0.
     int exit_code() const;
     // Makes a summary for a job that never began; nothing where node 0's own report says it.
     std::optional<std::string> why_not_begun() const;

@@ -271,8 +271,8 @@ struct CoordinatorLoss {
 CoordinatorLoss stranger_loss(const Endpoint& called);
 // Returns the loss where the called side was connected, but has said nothing in time.
 CoordinatorLoss unanswered_loss(const Endpoint& called);
-// Returns the loss where an agent's lease is over and, if the agent stood still, also the time in which it
-// asked. An agent that stood still for as long as the limit has been given up.
+// Returns the loss of the coordinator by an agent when the lease is over; if the agent stood still, the time
+// in which it asked is over, too. An agent that stood still for the limit or longer has been given up.
 CoordinatorLoss lease_loss(const HeartbeatLease& lease);
 // Returns the loss of an agent that the coordinator has given up, for the reason that it says.
 CoordinatorLoss given_up_loss(const std::optional<HeartbeatLease>& lease, const std::string& reason);

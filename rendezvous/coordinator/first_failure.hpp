@@ -100,8 +100,9 @@ class FirstFailure {
     // Returns true if a failure of this worker, told now, may be the first.
     bool may_be_first(int rank) const { return told_.empty() || is_suspect(rank) || is_contender(rank); }
 
-    // Notes what `teller` (a worker on a node, a node in the job) says failed first there. What it says later
-    // of a worker's failure counts instead. The failure stays where it is, to be filled in further.
+    // Notes what `teller` (a worker on a node, a node in the job) says failed first there. What `teller` says
+    // later of a worker's failure counts instead. The failure that is returned stays in place, to be filled
+    // in further.
     Failure& tell(int teller, Failure failure);
 
     // Returns the first failure, as far as is known; nothing if no failure was told.

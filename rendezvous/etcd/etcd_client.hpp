@@ -1,8 +1,8 @@
 // EtcdClient asks etcd's JSON gateway over HTTP or HTTPS, one connection for each request.
 //
 // The endpoint that answered last is asked first, then the others in their order. Used by coroutines on one
-// executor; every wait is bounded. EtcdClient throws nothing of the world's: an EtcdAnswer says what went
-// wrong.
+// executor; every wait is bounded. EtcdClient throws nothing for failures of network or etcd: an EtcdAnswer
+// says what went wrong.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -26,8 +26,7 @@ class TlsContext;
 struct EtcdAnswer {
     enum class Kind {
         good,  // `text` is the body
-        // refused: every endpoint refuses, and will go on to do so; `text` says it in a line, with their own
-        // words.
+        // refused: every endpoint refuses, and will keep refusing; `text` is one line with their own words.
         refused,
         failed,  // failed this time; `text` as above
     };
@@ -54,8 +53,9 @@ class EtcdClient {
     // Asks the endpoints for an answer; none is waited for after the deadline.
     boost::asio::awaitable<EtcdAnswer> ask(EtcdRequest request, TimePoint deadline);
 
-    // Returns a good answer when the watch of the endpoint that answered last has news, or is silent until
-    // the deadline or for kWatchTimeout; another one when the watch ends.
+    // Watches at the endpoint that answered last. Returns a good answer when there is news, or when none has
+    // come until the deadline or for kWatchTimeout. If the watch breaks off, returns an answer that is not
+    // good.
     boost::asio::awaitable<EtcdAnswer> watch(EtcdRequest request, TimePoint deadline);
 
     // Returns the address of this machine that the last connection was made from; empty before the first.
@@ -81,7 +81,7 @@ class EtcdClient {
 // EtcdRegister has a job's two keys in etcd, and this agent's leases of them: which agent hosts, and the
 // newest recorded round.
 //
-// The round's key outlives the host's by far, so that a member of that round can lead the job from there. The
+// The round's key outlives the host's by far: a member of that round can lead the job on from there. The
 // agent that writes the round's key binds it to a lease of its own: as long as the key is bound to that
 // lease, no other agent has led the job since.
 //
@@ -91,7 +91,7 @@ class EtcdRegister {
   public:
     using TimePoint = EtcdClient::TimePoint;
 
-    // kRoundTtls: how many times as long as the host's key the round's is there when no agent keeps it.
+    // kRoundTtls: how many times as long as the host's key the round's key stays when no agent keeps it.
     static constexpr int kRoundTtls = 3;
     static constexpr std::chrono::seconds kDropTimeout{2};
 
@@ -111,10 +111,10 @@ class EtcdRegister {
     // Takes the host's key, and that of the round if one was recorded, for this agent; false if a key has
     // changed since `view`.
     boost::asio::awaitable<std::optional<bool>> take(const View& view, std::string host, TimePoint deadline);
-    // Writes the host's key anew; false if it is this agent's no longer.
+    // Writes the host's key anew; false if the key is no longer this agent's.
     boost::asio::awaitable<std::optional<bool>> write_host(std::string host, TimePoint deadline);
-    // Records the round if this agent hosts, and no other has recorded anything since; else false. `anew`:
-    // nothing is recorded.
+    // Records the round if this agent hosts, and no other agent has written the round's key since this one
+    // did; else false. `anew`: there must be no such key yet.
     boost::asio::awaitable<std::optional<bool>> record(const RoundRecord& record, bool anew,
                                                        TimePoint deadline);
     // Keeps the leases, and tells whether the host's key is this agent's still.
@@ -134,7 +134,7 @@ class EtcdRegister {
     std::chrono::milliseconds keep_period() const;
     const std::string& host_key() const { return host_key_; }
     const std::string& cause() const { return cause_; }
-    // Says whether every endpoint refuses, and will go on to do so.
+    // Says whether every endpoint refuses, and will keep refusing.
     bool is_refused() const { return is_refused_; }
 
   private:

@@ -1,9 +1,9 @@
 // EtcdElection lets the agents of a job find out by etcd which of them hosts its coordinator.
 //
 // The agents race for one key, which is bound to a lease of the winner. The winner publishes where it hosts,
-// as the key's value, and keeps the lease; the others read it there. Where the key goes before they have
-// reached the host, they race again. A host that has lost its lease (etcd was away, or the process stood
-// still) writes its key anew; if another agent was first, on_host tells of that one.
+// as the key's value, and keeps the lease; the others read it there. If the key goes before they have reached
+// the host, they race again. A host that has lost its lease (etcd was away, or the process stood still)
+// writes its key anew; if another agent was first, on_host tells of that one.
 //
 // Where rounds are recorded (quorum.hpp), the members of the last one claim the key when its host is lost: at
 // once where that is known to be dead, else when its lease is over. All other agents leave the key to them,
@@ -162,8 +162,8 @@ inline constexpr int kElectionEvents = static_cast<int>(ElectionEvent::too_late)
 
 struct ElectionEvents {
     // on_elected: this agent is to host, at the port of the options and at `here`, where the others reach
-    // this machine. The address is the one that its last connection to etcd came from; loopback's only where
-    // etcd was asked for by one. Call publish() when it hosts.
+    // this machine. The address is the one that its last connection to etcd came from; a loopback address
+    // only where etcd itself is named by one. Call publish() when it hosts.
     std::function<void(const Endpoint& here)> on_elected;
     // on_claimed: this agent is to host, and to lead the job from the round that claim() was told of. Call
     // publish() when it hosts.
@@ -223,9 +223,9 @@ class EtcdElection {
     // Tells that this agent does not host after all: another one may.
     virtual void release() = 0;
 
-    // Ends the keys and their leases, but the round's where record() was told of one. `done` is called when
-    // they are ended, or after EtcdRegister::kDropTimeout, since a lease that is not kept ends by itself. May
-    // be called again, to be told of the end.
+    // Ends the host's key and, unless record() was given a wish, the round's, with their leases. `done` is
+    // called when that is done, or after EtcdRegister::kDropTimeout, since a lease that is not kept ends by
+    // itself. May be called again with another `done`.
     virtual void withdraw(std::function<void()> done) = 0;
 };
 

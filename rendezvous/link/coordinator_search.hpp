@@ -31,7 +31,7 @@ inline namespace job {
 class LinkObserver {
   public:
     // hear(), trouble(), lost() and lease_moves() mean what the events of CoordinatorClient do. lost() comes
-    // only where seek() is to be asked, or has not helped.
+    // only where the agent has to call seek(), or seek() has not helped.
     virtual void hear(const ControlMessage& message) = 0;
     virtual void trouble(const std::string& cause) = 0;
     virtual void lost(const CoordinatorLoss& loss) = 0;
@@ -78,8 +78,8 @@ class JobMemory {
     // Returns the member that leads. Only where following() is something.
     int leader() const { return leader_.value_or(following_->last.host_rank); }
 
-    // Returns what this agent knows as a member of the last round. Nothing if there was none, or it is one
-    // that cannot be taken over.
+    // Returns what this agent knows as a member of the last round. Nothing if there was no round, or the job
+    // cannot be taken over.
     std::optional<Following> following() const;
     // Returns the newest list that this agent has heard of, whether it is on the list or not.
     const std::optional<MemberList>& members() const { return members_; }
@@ -121,10 +121,10 @@ class HostLease {
 // LeaderSearchSteps: what a search has its link do. lose(), pass_over() and go_on() call none of the steps
 // directly: the link may call them from a callback of the connection that a step ends.
 struct LeaderSearchSteps {
-    // hang_up ends the connection. Returns true if agents that followed this agent's own coordinator are
-    // being told that it has come to nothing; step() is called when they were told.
+    // hang_up ends the connection. Returns true if agents that followed this agent's own coordinator are now
+    // being told that it does not lead; step() is called when they were told.
     std::function<bool()> hang_up;
-    // clear ends the connection and that coordinator.
+    // clear ends the connection, and the coordinator that this agent hosts.
     std::function<void()> clear;
     // go_to goes to this member, or hosts if it is this agent itself.
     std::function<void(const Succession::Step& next)> go_to;
@@ -164,7 +164,7 @@ class LeaderSearch {
     }
 
     bool is_on() const { return succession_.has_value(); }
-    // Returns what the agent tells of itself. own() and called() only while the search is on.
+    // Returns what the agent tells of itself. own() and called() may be called only during a search.
     const Following& own() const { return succession_->own(); }
     std::optional<int> called() const { return called_; }
     bool follows() const { return is_on() && follows_; }
@@ -228,9 +228,9 @@ class RedirectNotice {
     std::shared_ptr<Impl> impl_;
 };
 
-// PortWalk says at which port an agent looks next, and what it has met. A job without a port by number is at
-// the first one that was free on its host. Each port gets a call. Where another job is, or another program,
-// or nothing, the next one is called, round and round, with a growing pause before each round. Pure.
+// PortWalk says at which port an agent looks next, and what it has met. A job without a given port is at the
+// first one that was free on its host. Each port gets a call. Where another job is, or another program, or
+// nothing, the next one is called, round and round, with a growing pause before each round. Pure.
 class PortWalk {
   public:
     static constexpr std::chrono::milliseconds kFirstPause{10};
@@ -264,13 +264,13 @@ class PortWalk {
     std::string cause_;                   // of the last port where nothing takes calls
 };
 
-// HostClaim: a claim that at most one of the agents of a job on a machine has, which hosts the coordinator
-// where its port is not known beforehand. The kernel takes the claim back when that agent ends. Claims are
-// made in the network namespace, where ports are, too.
+// HostClaim: a claim that at most one agent of a job has on a machine. Where the port is not known
+// beforehand, the agent with the claim hosts the coordinator. The kernel takes the claim back when that agent
+// ends. Claims, like ports, belong to the network namespace.
 class HostClaim {
   public:
-    // Returns false if another agent of this user has the claim. A name that another user has is no claim:
-    // the next one is taken. Throws Error where there is none left.
+    // Returns false if another agent of this user has the claim. Where another user holds the claim's name,
+    // the next name is taken. Throws Error where there is none left.
     bool take(const std::string& run_id);
 
   private:
@@ -303,7 +303,7 @@ class PortSearch {
   public:
     // kCallTimeout: for one call to where nothing answers.
     static constexpr std::chrono::milliseconds kCallTimeout{1'000};
-    // kAnswerTime: how much longer than Roster::kFirstStatusDelay a coordinator may take to its first word.
+    // kAnswerTime: how much longer than Roster::kFirstStatusDelay the coordinator's first word may take.
     static constexpr std::chrono::milliseconds kAnswerTime{2'000};
 
     PortSearch(const boost::asio::any_io_executor& executor, PortSearchOptions options,

@@ -19,8 +19,8 @@ inline namespace job {
 // kDefaultJoinTimeout: how long a job waits for its nodes, unless its user says otherwise (--join-timeout).
 inline constexpr std::chrono::milliseconds kDefaultJoinTimeout{900'000};
 
-// kMaxMembersListed: members that are listed, the first ones. With that limit, what all agents are told grows
-// only as their number does.
+// kMaxMembersListed: how many members are listed, the first ones. With this limit the bytes to all agents
+// together grow in proportion to their number.
 inline constexpr std::size_t kMaxMembersListed = 64;
 inline constexpr std::size_t kMaxRestartsListed = 100;
 // kMaxRestartsCarried: restarts that another coordinator is told of, the last ones.

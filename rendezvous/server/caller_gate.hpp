@@ -102,7 +102,7 @@ class ConnectionLimit {
   public:
     // kMaxConnections: connections of all kinds at one time at most, whatever the limit of open files.
     static constexpr std::size_t kMaxConnections = 65'536;
-    // kLeastConnections: connections that are taken in any case: a job without its own agents is none.
+    // kLeastConnections: connections that are taken in any case, since a job needs those of its own agents.
     static constexpr std::size_t kLeastConnections = 64;
 
     // ConnectionLimit leaves `spared` descriptors to others.

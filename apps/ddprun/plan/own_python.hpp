@@ -12,8 +12,7 @@ inline namespace app {
 // Returns the python3 of the environment that holds `program`, a link on its way to a file, or that file;
 // empty: no environment holds one of them. An environment is a virtual one (pyvenv.cfg above the folder),
 // made by venv, virtualenv, pipx, uv or uvx. Any other folder with a Python beside the launcher is one, too,
-// as with conda. A folder of the system, where both may come from packages of their own, counts only if that
-// Python has our package.
+// as with conda. A folder that many programs share (/usr/bin) counts only if its Python has our package.
 std::string python_beside(const std::string& program);
 
 // Returns the python3 of this process's environment, found by the name that the process was started by and by

@@ -22,8 +22,8 @@ class Group final : public Collectives {
         c10::intrusive_ptr<Backend::Options> clone() const { return c10::make_intrusive<Options>(*this); }
     };
 
-    // Group meets over `store`; by the parent's connections where there is one, which has the members as
-    // `ranks`. With `later` meeting is left to reconfigure(). Throws RankError.
+    // Group meets over `store` or, with a parent, over the parent's connections; `ranks` are then the
+    // members' ranks in the parent. With `later` the ranks meet only in reconfigure(). Throws RankError.
     Group(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options,
           const Group* parent = nullptr, const std::vector<int>& ranks = {}, bool later = false);
     ~Group() override;
