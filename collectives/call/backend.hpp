@@ -76,8 +76,8 @@ struct Task {
     Call call;  // the backend counts its sequence
     // in, out: the buffers. In an operation in place `out` is `in` for all_reduce, reduce and all_to_all,
     // this rank's part of `in` for the others; broadcast has the same in both. Buffers that do not count may
-    // be anything: `out` of reduce and gather, and `in` of scatter, except on the root; of send and recv the
-    // one without a meaning.
+    // be anything: `out` of reduce and gather, and `in` of scatter, except on the root; `out` of send, and
+    // `in` of recv.
     const void* in = nullptr;
     void* out = nullptr;
     double scalar = 1;       // of premul_sum

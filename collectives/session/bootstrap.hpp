@@ -75,8 +75,8 @@ struct StoreMeeting {
 
 using Meeting = std::variant<TcpMeeting, FileMeeting, StoreMeeting>;
 
-// Returns the program's store as one of the library's own. compare_set() is as good as the program's add()
-// is.
+// Returns the program's store as a Store. The compare_set() is decided by the program's add(), and atomic
+// only if that is.
 std::shared_ptr<Store> store_over(std::shared_ptr<KeyValueStore> given);
 
 // Reads `tcp://host:port` or `file://path`. Throws invalid_argument for anything else. Pure.
@@ -123,7 +123,7 @@ std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::s
 // Throws invalid_argument that names the timeout which is out of range.
 void require_valid(const CommunicatorOptions& options);
 
-// Meets the others at `meeting`, hosting the store if that falls to this rank. A rank alone needs no meeting.
+// Meets the others at `meeting`; hosts the store if this rank has to. A rank alone needs no meeting.
 std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place,
                                       const CommunicatorOptions& options);
 

@@ -1,6 +1,6 @@
-// host_identity: by which ranks know that they are on one host. Containers that do not see each other's
-// processes are hosts of their own, since memory is handed over by a process's number. Containers that share
-// an IPC namespace have memory with numbers of its own (shared_memory.hpp), and are one.
+// host_identity: the texts by which ranks know that they are on one host. Containers that do not see each
+// other's processes are hosts of their own, since memory is handed over by a process's number. Containers
+// that share an IPC namespace have memory with numbers of its own (shared_memory.hpp), and are one.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,8 @@ std::string host_identity();
 // namespace>/<user>`, without blanks. Empty where the system has none, or refuses it.
 std::string memory_numbers();
 
-// Makes one host of a machine's containers with the same numbers, unless those would be too many ranks for
-// one, or hosts would then have different numbers of ranks. Nothing stays of what members were joined before.
+// Makes one host of a machine's containers that share memory numbers. Does not if one host would have too
+// many ranks, or hosts would then differ in their numbers of ranks. Undoes earlier joins of members first.
 // Pure.
 void join_containers(Membership& membership);
 

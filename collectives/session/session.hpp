@@ -73,7 +73,8 @@ class Departure {
         : store_(store), prefix_(std::move(prefix)), rank_(rank), world_size_(world_size) {}
 
     void say_gone() { store_.set(key(rank_), "1"); }
-    // Waits until `ranks`, or all others, have said so; `timeout` at most. False when they have not.
+    // Waits until `ranks`, or all others, have said that they no longer need the store; `timeout` at most.
+    // False if some have not.
     bool wait_for(const std::vector<int>& ranks, std::chrono::milliseconds timeout);
     bool wait_for_others(std::chrono::milliseconds timeout);
 
@@ -107,7 +108,7 @@ class Gathering {
   private:
     std::string key(const char* name, int rank) const;
     void require_agreement();
-    // Returns what counts: `decision`, or what another rank has decided before.
+    // Returns the decision that counts: `decision`, or another rank's earlier one.
     std::string decide(const std::string& decision);
     void throw_if_failure(const std::string& decision) const;
     void make_table();
@@ -229,7 +230,7 @@ class Executor {
     void set_timeout(std::chrono::milliseconds timeout) { backend_->set_timeout(timeout); }
     bool ended() const { return backend_->ended(); }
     std::optional<Verdict> verdict() const { return backend_->verdict(); }
-    // backend() is for what needs no turn, as memory; and for tests.
+    // backend() is for what needs no turn, such as memory, and for tests.
     Backend& backend() { return *backend_; }
 
     // Carries out the first started operation, if its turn has come and no thread has begun it; false if not.
@@ -369,8 +370,8 @@ inline constexpr const char* kFinalized = "this communicator has been finalized"
 inline constexpr const char* kOfParent =
     "this communicator belongs to another process, which this one was forked from";
 
-// Returns true in a forked child, where nothing of the session may be touched: the threads that were at it
-// are not there.
+// Returns true in a forked child, where nothing of the session may be touched: the threads that used it do
+// not exist there.
 inline bool is_of_parent(const Session& session) noexcept { return session.process != this_process(); }
 
 // CallGuard: one call of a communicator: finalize() waits until it is through. Keeps out calls after that, or

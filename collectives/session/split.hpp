@@ -33,7 +33,7 @@ std::vector<int> split_group(std::span<const SplitEntry> entries, int rank);
 // did, which leaves the old one alone.
 std::unique_ptr<Session> open_split_session(Session& old, int color, int key);
 
-// open_shrunk_session: from a communicator, ended or not, to one of those of its ranks that go on.
+// open_shrunk_session: from a communicator, ended or not, to a new one of the ranks that go on.
 //
 // The old communicator's connections are not used, since they may be what has failed. The ranks meet in the
 // store again (Gathering in session.hpp), over a connection of its own for each new communicator.
@@ -50,7 +50,7 @@ std::string shrunk_prefix(std::uint32_t round, const Nonce& nonce, int shrinks);
 // ones connect.
 std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excluded);
 
-// open_subgroup_session: from a communicator to one of those of its ranks that call it. The ranks meet by
+// open_subgroup_session: from a communicator to a new one of the ranks that call it. The ranks meet by
 // messages of the old one, under a name that the program gives. Where they are so many, on several hosts,
 // that not each can be connected to each other, they meet in the store. As after a split, the two
 // communicators are of one family.

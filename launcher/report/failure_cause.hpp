@@ -58,10 +58,10 @@ std::optional<std::string> write_root_cause(const std::filesystem::path& own_err
 // explain_kill tells whether a SIGKILL that ddprun has not sent came from the kernel's OOM killer.
 //
 // The kernel counts its OOM kills before it sends the signal: for the whole machine in /proc/vmstat
-// (oom_kill), and for every cgroup v2, those below it included, in memory.events (oom_kill). A counter that
-// stood still tells that the signal came from elsewhere. A counter that moved tells that a process of its
-// scope was killed, but which one only where the scope is the worker's own. More than that is never claimed.
-// (The counters of cgroup v1 leave out what is below.)
+// (oom_kill), and for every cgroup v2, those below it included, in memory.events (oom_kill). If a counter
+// stood still, the signal came from elsewhere. If a counter moved, a process of its scope was killed; only
+// where the scope is the worker's own is it known which. More than that is never claimed. (The counters of
+// cgroup v1 leave out what is below.)
 
 // OomSources says where the counters are. A folder that is not known is left empty.
 struct OomSources {
@@ -112,9 +112,8 @@ struct HintFacts {
     bool locks_memory_to_a_limit = true;
 };
 
-// Makes one line for Failure::hint: what an end or a text that many users have met means, and how it is
-// mended. The hint goes by the failure's signal, error message, traceback and last lines; empty if none of
-// them is known.
+// Makes one line for Failure::hint: what a common end or message means, and what to do about it. The hint
+// goes by the failure's signal, error message, traceback and last lines; empty if none of them is known.
 std::string failure_hint(const Failure& failure, const HintFacts& facts);
 
 }  // namespace launch

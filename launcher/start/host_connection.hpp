@@ -1,5 +1,6 @@
 // HostConnection is one branch of the tree that starts a job. The class connects to the branch's first host,
-// again within bounds, brings a relay there, tells the relay what to do, and passes on what it says.
+// with a bounded number of attempts, and brings a relay there. Then HostConnection tells the relay what to
+// do, and passes on what the relay says.
 //
 //   connecting ── have ──► led ── the remote shell ends ──► over
 //     │   ▲ └─── need: the program's bytes ───┘
@@ -122,7 +123,7 @@ struct ConnectionTools {
 
 struct HostEvents {
     std::function<void(UpMessage)> on_message;
-    // on_over: nothing more comes. A host that failed has said so before.
+    // on_over: nothing more comes. The failure of a host was reported before.
     std::function<void()> on_over;
 };
 
@@ -179,7 +180,8 @@ class HostConnection {
     Alive alive_;
 };
 
-// HostConnections are the branches that one process starts, used as one, and in the way of HostConnection.
+// HostConnections are the branches that one process starts, used as one; the rules are those of
+// HostConnection.
 class HostConnections {
   public:
     HostConnections(const boost::asio::any_io_executor& executor, HostEvents events);

@@ -1,12 +1,11 @@
-// HostSlots are a host on which a job is to be started, and its slots. The hosts are read as a user writes
-// them: a list, a file, and a choice from these. Pure.
+// HostSlots are a host on which a job is to be started, and its slots. The functions read hosts as users
+// write them: a list, a file, and a selection of these. Pure.
 //
 //   list  = item { separator item }                      separator = a comma, blanks and newlines, or both
 //   item  = [ user "@" ] name [ ":" slots ]              gpu[01-04]:8
 //   name  = as host_list.hpp has it, brackets included   or an IPv6 address in brackets: [fd00::1]:8
 //
-// A host that is named again is the same one with more slots: one more where no number is said, as in a file
-// of PBS.
+// A host that is named again gets further slots: one where no number is given, as in a file of PBS.
 #pragma once
 
 #include <optional>

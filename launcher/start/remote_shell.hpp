@@ -30,14 +30,15 @@ inline namespace launch {
 // other build.
 std::string build_identity();
 
-// Returns the path of the file that this process runs, as it may be named on other hosts; empty where it is
-// not there any more.
+// Returns the path of the file that this process runs, for use on other hosts; empty where the file has been
+// removed.
 std::string own_program();
 
-// Returns a name by which this process can start itself again, removed or not.
+// Returns a name by which this process can start its own program again, even if the file was removed.
 std::string own_executable();
 
-// Reads the file that this process runs, whatever has its name now. Nothing where the system refuses.
+// Reads the file that this process runs, even if its name now leads to another file. Nothing where the system
+// refuses.
 std::uint64_t own_program_size();
 std::string own_program_bytes();
 
@@ -67,7 +68,7 @@ struct BootstrapRequest {
     std::vector<std::uint32_t> owners = {};
 };
 
-// Makes one word for `COMMAND HOST LINE`, which any shell runs, even one of csh's kind.
+// Makes the LINE of `COMMAND HOST LINE`, one word that any shell runs, even one of csh's kind.
 std::string bootstrap_line(const BootstrapRequest& request);
 
 // Returns the text as one word of a shell.
@@ -121,8 +122,8 @@ std::optional<std::string> why_no_remote_shell(const std::vector<std::string>& c
 // Returns the words for one host. `command` is of remote_shell().
 std::vector<std::string> shell_words(const std::vector<std::string>& command, const ShellCall& call);
 
-// Returns the variables of a remote shell. srun does not get those from which it takes options: they were
-// meant for the user's own steps.
+// Returns the variables of a remote shell. srun does not get the variables that it reads as options, which
+// were meant for the user's own steps.
 Environment shell_environment(const std::vector<std::string>& command, Environment environment);
 
 // Returns the command's name for people, without folders.

@@ -138,7 +138,7 @@ struct PortTaken {
     int port = 0;
 };
 BOOST_DESCRIBE_STRUCT(PortTaken, (), (port))
-// AgentRuns: the workers of this agent run, and so do those of all others.
+// AgentRuns: the workers of this agent run, and thus those of all agents.
 struct AgentRuns {
     int rank = 0;
 };
@@ -149,7 +149,7 @@ struct AgentEnded {
     bool by_signal = false;
 };
 BOOST_DESCRIBE_STRUCT(AgentEnded, (), (rank, code, by_signal))
-// HostFailed: nothing is heard any more of this node and of those behind it.
+// HostFailed: nothing more is heard from this node and from the nodes behind it.
 struct HostFailed {
     std::vector<int> ranks;
     std::string text;

@@ -39,7 +39,8 @@ class StartLedger {
     bool has_begun() const { return begun_; }
     // Says whether the job cannot begin any more: too few nodes are left, or node 0 is not.
     bool is_hopeless() const;
-    // Says whether agents are only waited for: node 0 has ended, and the job cannot go on without it.
+    // Says whether the job is over, and agents only have to end: node 0 has ended, and the job cannot go on
+    // without it.
     bool awaits_stragglers() const { return begun_ && is_gone(0) && !terms_.may_outlive_0; }
 
     // Returns the exit code of the whole start. If the job never began: kExitSystem where too few hosts were
@@ -65,7 +66,7 @@ class StartLedger {
     std::optional<int> last_code_;
 };
 
-// kMaxEchoes: lines of launchers that are remembered; then all are forgotten.
+// kMaxEchoes: how many lines of launchers are remembered; at one more, all are forgotten.
 inline constexpr std::size_t kMaxEchoes = 4096;
 
 // EchoFilter lets a line through once: every agent of a job says why it ended, in the same words. Pure.

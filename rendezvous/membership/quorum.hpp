@@ -1,9 +1,9 @@
 // Quorum: whether the members of a round that are together may go on without the others. Pure; the
 // Coordinator asks it about the round that runs and one that it takes over.
 //
-// A strict majority of the members may go on; of an even split the half that has the first of them, which
-// hosts the coordinator. Members that are known to be dead, or to have left, are members no longer. Of two
-// halves that cannot see each other at most one goes on, whatever either knows of the dead.
+// A strict majority of the members may go on. In an even split the half with the first member, which hosts
+// the coordinator, may go on. Members that are known to be dead, or to have left, do not count. Of two halves
+// that cannot see each other at most one goes on, whatever either knows of the dead.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ constexpr bool is_quorum(const Attendance& attendance) {
     return twice > attendance.living || (twice == attendance.living && attendance.has_first);
 }
 
-// Quorum: the members of one round, by any numbers that tell them apart, as they get lost.
+// Quorum: the members of one round that are left as others get lost, by any numbers that tell them apart.
 class Quorum {
   public:
     using Id = std::uint64_t;
@@ -58,7 +58,8 @@ class Quorum {
     std::size_t living() const { return living_; }
     std::size_t present() const { return present_.size(); }
 
-    // Notes that a member has heard of the next round. has_heard(): whether those that have are a quorum.
+    // Notes that a member has heard of the next round. has_heard() says whether the members that have heard
+    // are a quorum.
     void hear(Id member) {
         if (present_.contains(member)) heard_.insert(member);
     }
@@ -79,7 +80,7 @@ class Quorum {
 // RoundRecord: the newest round of a job of which a register outside the job (etcd) was told; it decides
 // which agent may lead the job when its coordinator is lost. Pure.
 //
-// A round from which a member of the last one is left out, though it may live, does not begin before it is
+// A round that leaves out a member of the last one, which may still live, does not begin before the round is
 // recorded. Other rounds are recorded while they run. An agent that knows of no older round than the record
 // has therefore not been left out.
 struct RoundRecord {
@@ -124,11 +125,11 @@ inline bool may_lead(const RoundRecord& record, const MemberList& last) {
 // Succession: how an agent finds the next coordinator when its own is lost. Pure; RendezvousLink carries the
 // steps out.
 //
-// All members of a round know the same order: the host first, then by group rank. Each calls at the first one
-// that may be alive. A member that cannot be reached, or does not lead after all, is passed over. When it is
-// the agent's own turn it hosts a coordinator itself, until that leads the job or gives up. In this way
-// members that can see each other meet at the first of them. After the last one the search begins again,
-// because others may notice the loss later.
+// All members of a round know the same order: the host first, then by group rank. Each member calls at the
+// first one that may be alive. A member that cannot be reached, or does not lead after all, is passed over.
+// When it is the agent's own turn it hosts a coordinator itself, until that leads the job or gives up. In
+// this way members that can see each other meet at the first of them. After the last one the search begins
+// again, because others may notice the loss later.
 class Succession {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -146,8 +147,8 @@ class Succession {
 
     // kPause: between two turns through all members.
     static constexpr std::chrono::milliseconds kPause{500};
-    // kSearchTime: how much longer than three times the time in which all notice the loss an agent looks for
-    // a coordinator.
+    // kSearchTime: how long an agent looks for a coordinator, beyond three times the time in which all notice
+    // the loss.
     static constexpr std::chrono::seconds kSearchTime{10};
 
     // Succession begins with `own`, what the agent knows; its own rank says which member it is. The agent

@@ -84,15 +84,15 @@ struct NodeRanks {
 // Pure.
 std::vector<NodeRanks> map_ranks(const std::vector<NodeShare>& nodes);
 
-// ListPosition: where a node's host stands in the list of `size` hosts that the node knows; another position:
-// in none.
+// ListPosition: where a node's host stands in the list of `size` hosts that the node knows. A position
+// outside the list: the node's host is in no list.
 struct ListPosition {
     int position = 0;
     int size = 0;
 };
 
 // Returns the hosts of the list, in its order, that have no node yet. Nothing where that is not certain: a
-// node that is there knows another list, or none, or more are missing than the `most` that may still come.
+// node knows another list, or none, or more hosts are missing than the `most` that may still come.
 std::vector<std::string> absent_hosts(const std::vector<std::string>& hosts,
                                       const std::vector<ListPosition>& there, int most);
 

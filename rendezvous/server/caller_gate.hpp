@@ -27,7 +27,8 @@ class RefusedCallers {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // kMostSources: sources (an address, a user and a reason) that are told apart; all others are one more.
+    // kMostSources: how many sources (an address, a user and a reason) are told apart; all further ones count
+    // as one.
     static constexpr std::size_t kMostSources = 64;
     // kPause: each source is told of once in this time.
     static constexpr std::chrono::minutes kPause{1};

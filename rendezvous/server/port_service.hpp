@@ -57,10 +57,9 @@ inline std::thread start_serving(boost::asio::io_context& context,
 // PortCalls counts the connections that the job's port has taken, and knows which of them have yet to show
 // that they are of the job.
 //
-// A caller is unproven as long as all that it has said may have been heard elsewhere, or may come from any
-// program. The doubt ends when its first message is whole, in a record that has opened where there is a key,
-// and the coordinator has taken the caller for the job's. An unproven caller has little time, and goes when
-// there are too many.
+// A caller is unproven as long as all that it has said could be a repetition, or come from any program. The
+// doubt ends when its first message is complete, and the coordinator has accepted the caller. With a key, the
+// message must also open with it. An unproven caller has little time, and goes when there are too many.
 
 // UnprovenCalls says which unproven connection goes when there are too many. Pure; owned by PortCalls.
 // PyTorch's clients that never speak are not among them: they call from a machine of the round, and do not
@@ -74,9 +73,9 @@ class UnprovenCalls {
 
     explicit UnprovenCalls(std::size_t most = kMost) : most_(most) {}
 
-    // Adds a new call; any number may come of a source that is not told. Returns the call that has to go,
-    // which counts no longer: the oldest that has said nothing, else the oldest; of the same source where
-    // that has too many. `has_said` (may be empty) tells whether a call that would have to go as silent has
+    // Adds a new call; without a source any number may come. Returns the call that has to go, which counts no
+    // longer: the oldest that has said nothing, else the oldest. Where one source has too many calls, one of
+    // that source goes. `has_said` (may be empty) tells whether a call that would have to go as silent has
     // sent bytes that were not read yet.
     std::optional<Id> add(Id id, const std::optional<boost::asio::ip::address>& source,
                           const std::function<bool(Id)>& has_said = {});
