@@ -45,7 +45,7 @@ class DeathNews {
     // Returns the news of a communicator that takes the place of one with `news`: the same, or another if
     // `news` has been withdrawn. Null for null.
     static std::shared_ptr<DeathNews> of_successor(const std::shared_ptr<DeathNews>& news);
-    // Leaves in order: the agent does not take this process's end for a death any more.
+    // Leaves in order: from now on the agent does not take this process's end for a death.
     ~DeathNews();
 
     // Returns the number by which the agent announces this process's death; 0: the agent will say nothing.

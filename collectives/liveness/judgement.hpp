@@ -2,8 +2,8 @@
 // calls are not all the same. Pure.
 //
 // What most ranks did is taken for what the program meant. If one rank makes a call too many, that rank is
-// blamed, not those that never make the call. Where no side has more ranks than each other, all that disagree
-// are named.
+// blamed, not those that never make the call. Where no group of ranks is the largest, all that disagree are
+// named.
 #pragma once
 
 #include <algorithm>

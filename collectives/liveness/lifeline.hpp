@@ -10,10 +10,9 @@
 // up and exits has told the culprit's name before its own connections close, and is never taken for the
 // culprit.
 //
-// A Lifeline also hears from the agent of ranks that died (death_news.hpp), which is sooner than by their
-// connections; notices that had arrived by the ring count first. Once the communicator has ended, the agent
-// must not announce this rank's death any more: the announcement would overtake the notice of why the rank
-// gave up.
+// The agent also tells a Lifeline of ranks that died (death_news.hpp), sooner than their connections do.
+// Notices that had arrived by the ring count first. Once the communicator has ended, the agent must not
+// announce this rank's death any more: the announcement would overtake the notice of why the rank gave up.
 //
 // All public members may be called from any thread, except take_news() and take_data(): those belong to the
 // thread that runs the operations. The thread of the Family blocks all signals.
@@ -107,8 +106,8 @@ class RingNeighbours {
     std::vector<Neighbour> neighbours_;
 };
 
-// Arrivals: which ranks have dialled this rank, of those that may, and the data connections that came so and
-// were not taken yet. Owned by a lifeline and under its lock; decides about nothing else.
+// Arrivals: which of the ranks that may dial this rank have done so, and their data connections that were not
+// taken yet. Owned by a lifeline and under its lock; decides about nothing else.
 class Arrivals {
   public:
     explicit Arrivals(const Membership& membership);
@@ -163,7 +162,7 @@ class Arrivals {
 // only. Processes are numbered by their ranks in the first communicator.
 //
 // While ranks split, the new communicator's ring is open. A rank that gives up because the old communicator
-// ended may be out of the reach of others, which take it for dead. Ranks of the new communicator therefore
+// ended may be unable to tell others, which then take it for dead. Ranks of the new communicator therefore
 // ask the old one (Origin::parent).
 class Family final : private DeathNews::Listener {
   public:

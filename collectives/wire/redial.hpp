@@ -47,13 +47,14 @@ class Redial {
     std::optional<std::minstd_rand> chance_;
 };
 
-// DialRefused says, in words, that what listens there is not the rank, or does not want this one.
+// DialRefused says, in words, that what listens there is not the rank, or that the rank does not let this one
+// in.
 struct DialRefused {
     std::string what;
 };
 
-// Dial: a call to a rank, until that rank has answered that this one may come and, where there is a key, each
-// has proven that it has the key. Never waits: its owner does.
+// Dial: a call to a rank, until that rank has let this one in and, where there is a key, each has proven that
+// it has the key. A Dial never waits: its owner does.
 class Dial {
   public:
     // Borrows `membership`.

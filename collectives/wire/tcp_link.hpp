@@ -83,8 +83,8 @@ class TcpListener {
     int descriptor() const noexcept { return fd_.get(); }
     // Returns the next connection, or none at the moment (also when descriptors have run out).
     ProcessDescriptor accept();
-    // Makes an accepted connection ready for data. Not called for strangers: it takes as long as all else
-    // that is done with them.
+    // Makes an accepted connection ready for data. Not called for strangers, since it doubles the time that a
+    // stranger costs.
     void tune_accepted(int fd) const;
 
   private:
@@ -100,7 +100,7 @@ class TcpListener {
 bool is_of_another_user(int fd, uid_t own, ConnectionOwners& owners);
 
 // Begins to connect to a numeric address: the descriptor becomes writable when that has succeeded or failed
-// (see connect_error). Throws system_error when not even a beginning is possible.
+// (see connect_error). Throws system_error when connecting cannot even begin.
 ProcessDescriptor begin_connect(const Endpoint& endpoint);
 
 // Returns the errno of a connection that was begun; 0 when it stands.

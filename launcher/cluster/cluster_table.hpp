@@ -9,9 +9,9 @@
 //   4  MASTER_ADDR, RANK and WORLD_SIZE, where it can be told whether they count nodes or processes
 //   5  an allocation; in one of several nodes this process starts the other agents, where it can reach them
 //   6  one node
-// Count, number and place of the nodes always come from a single family. A weaker family adds the place
-// alone, and only where its list agrees with that count and that number. Unknown values of a job of several
-// nodes are refused.
+// The count of the nodes, this node's number and the place where they meet always come from a single family.
+// A weaker family may add only the place, and only where its list agrees with that count and number. Unknown
+// values of a job of several nodes are refused.
 #pragma once
 
 #include <algorithm>
@@ -84,8 +84,8 @@ std::uint16_t port_of_job(const std::string& job_id, const PortRange& range = kD
 
 ClusterTable derive_cluster(const ClusterView& view, const ClusterRequest& request);
 
-// Says whether this process runs below a worker of another job, with variables from that job's agent: that
-// worker's peers are in the job already. Either of two variables tells, as a program may remove one.
+// Says whether this process runs below a worker of another job, with variables from that job's agent. Either
+// of two variables tells, as a program may remove one.
 bool is_in_worker(const Environment& environment);
 
 // Returns null for a fact that is not known.

@@ -24,7 +24,7 @@ inline namespace launch {
 // kMaxClusterFile: bytes of a file that a scheduler names. A longer file counts as one that cannot be read.
 inline constexpr std::size_t kMaxClusterFile = 4 * 1024 * 1024;
 
-// A ClusterView is what tells on this machine which job it is in: the environment, the machine's names, and
+// A ClusterView is what can tell which job this process is in: the environment, the machine's names, and
 // files that schedulers name.
 struct ClusterView {
     Environment environment;
@@ -92,8 +92,8 @@ struct FamilyFacts {
     // is known.
     std::string reached_by;
     bool reached_from_outside = false;  // `reached_by` works from a machine outside the allocation, too
-    // is_outside: this process's children are no processes of the job. The launcher reaches this machine as
-    // it does the others.
+    // is_outside: children of this process do not belong to the job. The launcher reaches this machine by the
+    // remote shell, as it does the others.
     bool is_outside = false;
     // many_addresses: other nodes may reach node 0 at another of its addresses than the one it knows.
     bool many_addresses = false;
@@ -154,7 +154,7 @@ struct Family {
     // separate them, and an asterisk at the end stands for any rest.
     std::string_view bound = {};
     // files: variables that hold the path of a file that the reader asks for. "NAME=PATH" is a file at a
-    // fixed path, there where NAME is set.
+    // fixed path, which is read where NAME is set.
     std::string_view files = {};
 };
 

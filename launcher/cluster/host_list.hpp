@@ -32,8 +32,8 @@ inline constexpr std::size_t kMaxRangeDigits = 18;
 std::variant<std::vector<std::string>, std::string> expand_host_list(std::string_view text);
 
 // Finds the position of the host of this name in the list, from 0 on. gpu07 and gpu07.example are one host,
-// unless another entry is the very name. Case does not count. Nothing where several different entries may be
-// meant.
+// unless another entry has exactly the name. Case does not count. Nothing where several different entries may
+// be meant.
 std::optional<int> position_of(std::string_view host, const std::vector<std::string>& hosts);
 
 // Writes what expand_host_list reads: gpu[01-03,07], each name once. Names that differ only in their last

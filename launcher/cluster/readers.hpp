@@ -69,7 +69,8 @@ void claim_listed_hosts(const ClusterView& view, FamilyFacts& facts);
 // the file could not be read.
 const std::string* named_file(const ClusterView& view, std::string_view variable);
 
-// Counts a word for each slot: the hosts in the order in which they come first, and how often each comes.
+// Counts the words, one for each slot: returns the hosts in the order in which they come first, and how often
+// each comes.
 std::vector<ListedHost> count_repeats(const std::vector<std::string_view>& words);
 
 // Returns one line where a variable counts other hosts than a list has. Empty: they agree, or one of them is

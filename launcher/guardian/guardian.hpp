@@ -1,4 +1,4 @@
-// make_guardian starts two forked processes, of which neither ever returns, the keeper and the guardian:
+// make_guardian forks two processes, the keeper and the guardian, which never return:
 //
 //     agent ── keeper ── guardian ── workers
 //
@@ -10,10 +10,10 @@
 // killed, the workers still end by their parent-death signal; what a worker started in a session of its own
 // then stays.
 //
-// Keeper and guardian have names, command lines and a session of their own. What is meant for the launcher or
-// the user's program by one of these (pkill -f, killall) therefore does not hit them. Each process leads a
-// group of its own and blocks all signals that can be blocked: the agent decides what a signal means. The
-// only descriptors of the agent that they hold are their end of the channel and its stderr.
+// Keeper and guardian have names, command lines and a session of their own. A signal that pkill -f or killall
+// sends to the launcher or the user's program therefore does not hit them. Each process leads a group of its
+// own and blocks all signals that can be blocked: the agent decides what a signal means. The only descriptors
+// that they have from the agent are their end of the channel and its stderr.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -70,8 +70,8 @@ inline constexpr char kGuardianName[] = "rank-guardian";
 [[noreturn]] void become_keeper(GuardianChannel channel, const WorkerLease& lease,
                                 const std::optional<JobCgroup>& cgroup);
 
-// Returns true if the number is open and a program is meant to inherit it. A launcher that was started
-// without a standard stream has something of its own there.
+// Returns true if the number is open and a program is meant to inherit it. Where a launcher was started
+// without a standard stream, the number belongs to a descriptor of its own.
 bool is_inherited(int fd);
 
 }  // namespace launch

@@ -54,11 +54,11 @@ struct SweepAll {
     std::chrono::milliseconds timeout{0};
 };
 BOOST_DESCRIBE_STRUCT(SweepAll, (), (timeout))
-// WatchLease: the lease has an end that the guardian does not wait for (WorkerLease). Before, there was no
-// end, or it was later, or it has passed.
+// WatchLease: the lease (WorkerLease) has a new end that the guardian does not wait for yet: there was no end
+// before, or a later one, or one that has passed.
 struct WatchLease {};
 BOOST_DESCRIBE_STRUCT(WatchLease, (), ())
-// GuardianOrder: what the agent sends. LauncherTraces says what is to be put right at the end from now on.
+// GuardianOrder: what the agent sends. LauncherTraces says what the guardian is to clean up at the end.
 using GuardianOrder =
     std::variant<StartWorker, SignalWorker, ForgetWorker, SweepAll, WatchLease, LauncherTraces>;
 
@@ -143,10 +143,10 @@ class GuardianChannel {
 // memory that the agent and its guardian share. The agent moves the end on. The guardian looks only when the
 // end has come, and stops the workers if it has passed (SIGSTOP).
 //
-// An agent that was stopped cannot stop the workers itself, and the other nodes go on without it. But perhaps
-// all stood still, and the job goes on with it. Hence the workers go on if the agent moves the end on within
-// the patience of the lease; else the guardian kills them. The patience counts from when the guardian itself
-// has seen the end, as it may have stood still, too.
+// An agent that was stopped cannot stop the workers itself, and the other nodes go on without it. But if all
+// nodes stood still, the job goes on with this one. Hence the workers go on if the agent moves the end on
+// within the patience of the lease; else the guardian kills them. The patience counts from when the guardian
+// itself has seen the end, as it may have stood still, too.
 //
 // Made by the agent before it forks the guardian. Afterwards each uses its own object, on any one thread.
 class WorkerLease {
