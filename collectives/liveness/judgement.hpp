@@ -50,10 +50,11 @@ struct NamedTimeout {
 };
 
 // Returns which ranks kept `rank` from finishing `call` in time, judged from `progress`, the ranks' last
-// calls (nothing for a rank that does not answer). The culprits are the ranks that have not come or do not
-// answer; else those in another call (a mismatch); else the first rank of `awaited`, for which `rank` was
-// waiting; else none. Send, recv and groups of them concern only the ranks of `awaited`: those that exchange
-// no messages at all, else all of them.
+// calls (nothing for a rank that does not answer). Where ranks made another call of the same number, a
+// mismatch blames those that did something else than most. Where most ranks are behind, those that made the
+// call too many are blamed. Else the culprits are the ranks that have not come or do not answer; else the
+// first rank of `awaited`, for which `rank` was waiting; else none. Send, recv and groups of them blame only
+// ranks of `awaited`: those that are not in such a call themselves, else all of them.
 Verdict blame_for_deadline(const std::vector<std::optional<Call>>& progress, const Call& call, int rank,
                            const std::vector<int>& awaited, const NamedTimeout& timeout);
 
