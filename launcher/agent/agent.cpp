@@ -88,6 +88,7 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
     }
     void end_by(int signal, bool impatient) override {
         log_.info(job_.notice_of(signal, machine_.state(), options_));
+        if (round_ && !impatient) round_->hurry();
         handle(job_.learn_signal(signal, impatient));
     }
     void time_is_over(const std::string& why) override { handle(job_.learn_time_is_over(why)); }
@@ -218,7 +219,7 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
 
     void stop_workers(int signal) {
         log_.debug(fmt::format("stopping the workers by {}{}", signal_text(signal), job_.stop_reason()));
-        if (round_) round_->stop(signal);
+        if (round_) round_->stop(job_.stop_cause(signal));
     }
 
     void report_gone() {

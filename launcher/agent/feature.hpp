@@ -12,6 +12,8 @@
 //                   the round
 //   workers_run     all workers of this node were started; what it throws ends the launcher
 //   worker_failed   a worker of this node failed: the feature says why if it knows
+//   before_stop     workers of this node are about to be told to end, and at half of the grace those that are
+//                   left once more: the feature may hold the signal for a while, to look at them as they are
 //   round_over      no worker of this node is left, nor anything that they have started
 //   ended           the job is over here
 //
@@ -22,8 +24,10 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +40,7 @@
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/process/process_runner.hpp"
 #include "launcher/report/failure_report.hpp"
+#include "launcher/stop/stop_consent.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/agent_status.hpp"
 #include "rendezvous/net/socket.hpp"
@@ -218,6 +223,17 @@ class Feature {
     virtual void round_begins(const RoundReady&, RoundAdditions&) {}
     virtual void workers_run(const RoundReady&) {}
     virtual void worker_failed(Failure&) {}
+    // Returns true if the signal is to wait for `go_on`, which the feature calls on the agent's thread, from
+    // here or later, at the latest after `cause.longest`; the signal does not wait longer than that. All
+    // features look side by side. A round has at most one stop, of two steps: before the first signal, for
+    // whatever cause, and at half of the grace before SIGTERM goes to all that is left. Nothing comes before
+    // SIGKILL. A user in a hurry does not wait: a second Ctrl-C kills, and another SIGTERM sends what is
+    // held; so does a loss (--lost-grace) after which others wait for these workers. The grace period begins
+    // with the signal, --lost-grace with the loss. What ends while the first signal is held ends in the stop.
+    virtual bool before_stop(const StopCause& cause, const GoOn& go_on) {
+        static_cast<void>(cause), static_cast<void>(go_on);
+        return false;
+    }
     virtual void round_over() {}
     // Returns one line about trouble, if there was any, which is shown.
     virtual std::optional<std::string> ended(const JobResult&) { return std::nullopt; }
@@ -263,6 +279,16 @@ class Features {
             if (auto text = one->answer(question)) return text;
         }
         return std::nullopt;
+    }
+    // Returns the features that hold the signal, by number; `go_on_of` makes what a feature goes on by.
+    std::set<int> before_stop(const StopCause& cause, const std::function<GoOn(int)>& go_on_of) const {
+        std::set<int> holding;
+        int number = 0;
+        for (Feature* one : all_) {
+            if (one->before_stop(cause, go_on_of(number))) holding.insert(number);
+            ++number;
+        }
+        return holding;
     }
     // Calls this moment of each: features.at(&Feature::learnt, news).
     template <typename Moment, typename... Arguments>

@@ -118,6 +118,13 @@ int JobKnowledge::stop_signal() const {
     return cause && cause->kind == Failure::Kind::signalled ? cause->signal : SIGTERM;
 }
 
+StopCause JobKnowledge::stop_cause(int signal) const {
+    return {.signal = signal,
+            .failure = known_.first_failure ? known_.first_failure : own_failure_,
+            .received = known_.signal,
+            .reason = known_.signal_reason};
+}
+
 std::string JobKnowledge::stop_reason() const {
     if (const auto& cause = known_.first_failure ? known_.first_failure : own_failure_)
         return ": " + to_text(*cause);

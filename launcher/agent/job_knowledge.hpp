@@ -10,6 +10,7 @@
 #include "launcher/agent/agent_machine.hpp"
 #include "launcher/agent/job_ending.hpp"
 #include "launcher/agent/launch_options.hpp"
+#include "launcher/stop/stop_consent.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/control/heartbeat.hpp"
 #include "rendezvous/job/agent_status.hpp"
@@ -58,6 +59,8 @@ class JobKnowledge {
     // Returns the signal that ends the workers: a signal that one agent was sent reaches the workers of all
     // nodes; for every other cause it is SIGTERM.
     int stop_signal() const;
+    // Returns why workers are stopped by this signal, as far as is known.
+    StopCause stop_cause(int signal) const;
     // Returns why workers are stopped, as far as is known, for the end of a sentence.
     std::string stop_reason() const;
 

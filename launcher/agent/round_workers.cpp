@@ -152,7 +152,10 @@ RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, Process
       features_(features),
       observer_(observer),
       ledger_(options.node_rank, station_.host, place, file_state(options.progress_file)),
-      group_(executor, runner, *this, options.signal_scope) {}
+      group_(executor, runner, *this, options.signal_scope),
+      gate_(executor, [&features](const auto& cause, const auto& go_on_of) {
+          return features.before_stop(cause, go_on_of);
+      }) {}
 
 void RoundWorkers::start() {
     oom_before_ = read_oom_counters(oom_);
@@ -256,13 +259,40 @@ void RoundWorkers::hear(const ControlMessage& message) {
     if (own && own->rank == reporter_of(restarting->cause)) pump_.replay_stderr(own->local_rank);
 }
 
-void RoundWorkers::stop(int signal) {
+void RoundWorkers::stop(const StopCause& cause) {
     tell_ending(settle());
-    ledger_.stop(signal);
-    group_.stop(signal, options_.grace_period);
+    ledger_.stop(cause.signal);
+    if (!group_.expect_stop(cause.signal)) return;
+    hurry();
+    if (cause_.signal != 0) return stop_now(cause.signal);
+    cause_ = cause;
+    auto until_kill = options_.grace_period;
+    if (last_moment_) until_kill = std::min(until_kill, time_until(*last_moment_));
+    const bool is_held = gate_.hold(cause, until_kill, [this, signal = cause.signal] {
+        // The time of features is part of that.
+        if (last_moment_) group_.hasten(time_until(*last_moment_));
+        stop_now(signal);
+    });
+    if (!is_held) stop_now(cause.signal);
+}
+
+void RoundWorkers::hasten(std::chrono::milliseconds most) {
+    last_moment_ = Deadline::clock::now() + most;
+    group_.hasten(most);
+    hurry();
+}
+
+void RoundWorkers::grace_passed(const GraceNotice& notice) {
+    observer_.say(LogLevel::info, to_text(notice));
+    if (notice.is_over) return;
+    cause_.signal = SIGTERM;
+    cause_.is_half_over = true;
+    const bool is_held = gate_.hold(cause_, notice.grace_period / 2, [this] { group_.ask_again(); });
+    if (!is_held) group_.ask_again();
 }
 
 void RoundWorkers::kill_now() {
+    gate_.drop();
     tell_ending(settle());
     group_.kill_now();
 }
@@ -358,6 +388,7 @@ void RoundWorkers::gather_evidence(Failure& failure) {
 }
 
 void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
+    gate_.drop();
     unkillable_ = unkillable;
     watch_.reset();
     features_.at(&Feature::round_over);

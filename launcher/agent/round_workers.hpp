@@ -26,6 +26,7 @@
 #include "launcher/output/output_pump.hpp"
 #include "launcher/process/process_runner.hpp"
 #include "launcher/report/failure_cause.hpp"
+#include "launcher/stop/stop_gate.hpp"
 #include "rendezvous/base/alive.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/worker/life_table.hpp"
@@ -123,8 +124,14 @@ class RoundWorkers final : private GroupObserver {
     // comes in any case, and may destroy this object.
     void start();
 
-    void stop(int signal);
-    void hasten(std::chrono::milliseconds most) { group_.hasten(most); }
+    // Stops the workers as `cause` says, once no feature holds the signal. Called again, it sends the new
+    // signal, and what is held before that; no feature is asked again.
+    void stop(const StopCause& cause);
+    // Sends a signal that features hold, if there is one: a user does not want to wait.
+    void hurry() { gate_.take_now(); }
+    // Limits the time of a stop to this from now on (--lost-grace), what features hold included; a signal
+    // that is held is sent.
+    void hasten(std::chrono::milliseconds most);
     bool is_over() const { return open_steps_ == 0; }
     // Counts this worker as failed, though it has not ended, if that is the first failure.
     void hangs(int local_rank, const std::string& why);
@@ -163,7 +170,8 @@ class RoundWorkers final : private GroupObserver {
     void tell_ending(const std::vector<int>& ranks);
     void ended(const WorkerEnd& end) override;
     void group_gone(const std::vector<UnkillableWorker>& unkillable) override;
-    void grace_passed(const GraceNotice& notice) override { observer_.say(LogLevel::info, to_text(notice)); }
+    void grace_passed(const GraceNotice& notice) override;
+    void stop_now(int signal) { group_.stop(signal, options_.grace_period); }
     void fail(const Failure& failure);
     void gather_evidence(Failure& failure);
     void step_done();
@@ -179,8 +187,11 @@ class RoundWorkers final : private GroupObserver {
     RoundObserver& observer_;
     RoundLedger ledger_;
     WorkerGroup group_;
-    std::unique_ptr<LifeWatch> watch_;  // while there are workers, where the system lets us
-    bool has_traces_ = false;           // of a feature, while there are workers
+    StopGate gate_;
+    StopCause cause_;                      // of the last step of the stop; signal 0: there is none yet
+    std::optional<Deadline> last_moment_;  // see hasten()
+    std::unique_ptr<LifeWatch> watch_;     // while there are workers, where the system lets us
+    bool has_traces_ = false;              // of a feature, while there are workers
     OomCounters oom_before_;
     std::vector<std::string> error_files_;         // by local rank
     std::map<int, std::string> error_file_texts_;  // by rank, of those that failed

@@ -89,8 +89,15 @@ void WorkerGroup::signal_all(int signal, SignalScope scope) {
     }
 }
 
+bool WorkerGroup::expect_stop(int signal) {
+    if (killing_ || all_gone()) return false;
+    is_stop_due_ = true;
+    sent_.insert(signal);
+    return true;
+}
+
 void WorkerGroup::stop(int signal, Duration grace_period) {
-    if (killing_ || all_gone()) return;
+    if (!expect_stop(signal)) return;
     signal_all(signal, scope_);
     signal_all(SIGCONT, SignalScope::group);
     stop_signal_ = signal;
@@ -144,11 +151,11 @@ void WorkerGroup::cancel_timers() {
     grace_timer_.cancel();
 }
 
+void WorkerGroup::half_over() { observer_.grace_passed(notice_of_grace(false)); }
+
 // Perhaps the leader hangs, or does not pass the signal on.
-void WorkerGroup::half_over() {
-    const GraceNotice notice = notice_of_grace(false);
-    signal_all(SIGTERM, SignalScope::again);
-    observer_.grace_passed(notice);
+void WorkerGroup::ask_again() {
+    if (!killing_ && !all_gone()) signal_all(SIGTERM, SignalScope::again);
 }
 
 void WorkerGroup::grace_over() {
@@ -182,7 +189,7 @@ WorkerGroup::Worker& WorkerGroup::worker_of(pid_t pid) {
 void WorkerGroup::worker_exited(pid_t pid, const ExitStatus& status) {
     Worker& worker = worker_of(pid);
     worker.phase = Worker::Phase::ended;
-    const bool in_a_stop = stopping_ || killing_;
+    const bool in_a_stop = is_stop_due_ || killing_;
     // In the grace period, the leftovers are asked to end, too, and may take their time.
     if (in_a_stop && !killing_) {
         runner_.signal_worker(worker.pid, SIGTERM, SignalScope::leftovers);

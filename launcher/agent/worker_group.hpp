@@ -67,8 +67,8 @@ struct WorkerEnd {
     int local_rank = 0;
     pid_t pid = 0;
     ExitStatus status;
-    // stopped_by_us: the worker ended after stop() or kill_now(), and by no signal that the group had not
-    // sent. Then its end is no failure of its own.
+    // stopped_by_us: the worker ended after expect_stop(), stop() or kill_now(), and by no other signal than
+    // those of the stop. Then its end is no failure of its own.
     bool stopped_by_us = false;
     bool outlasted_grace = false;  // by the SIGKILL at the end of the grace period
     std::chrono::nanoseconds wall_time{0};
@@ -95,7 +95,8 @@ class GroupObserver {
     virtual void ended(const WorkerEnd& end) = 0;
     // Tells that nothing of the group is left but these; normally none.
     virtual void group_gone(const std::vector<UnkillableWorker>& unkillable) = 0;
-    // Tells that half the grace period, or all of it, has passed, and which workers are still there.
+    // Tells that half the grace period, or all of it, has passed, and which workers are still there. At half
+    // of it the observer calls ask_again(), from here or soon.
     virtual void grace_passed(const GraceNotice& notice) = 0;
 
   protected:
@@ -128,9 +129,16 @@ class WorkerGroup : private WorkerObserver {
     void freeze() { signal_all(SIGSTOP, SignalScope::group); }
     void thaw() { signal_all(SIGCONT, SignalScope::group); }
 
+    // Tells that stop() follows with this signal: what ends meanwhile ends in the stop. Returns false if
+    // there is nothing to stop.
+    bool expect_stop(int signal);
+
     // Asks every worker to end with `signal`, as the scope says, and after `grace_period` kills what is left.
     // Called again, it sends the new signal and the earlier deadline counts.
     void stop(int signal, Duration grace_period);
+
+    // Sends SIGTERM to every process group that is left, at half of the grace period.
+    void ask_again();
 
     // Limits the time of a stop to this from now on (--lost-grace), also of one that is under way.
     void hasten(Duration most);
@@ -183,6 +191,7 @@ class WorkerGroup : private WorkerObserver {
     Duration grace_period_{0};
     std::optional<Duration> most_;  // see hasten()
     int stop_signal_ = 0;
+    bool is_stop_due_ = false;  // or under way
     bool stopping_ = false;
     bool killing_ = false;
     bool grace_over_ = false;

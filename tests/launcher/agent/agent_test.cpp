@@ -10,6 +10,7 @@
 #include "launcher/agent/agent_link.hpp"
 #include "launcher/features/features.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
+#include "tests/launcher/agent/holding_feature.hpp"
 #include "tests/launcher/agent/worker_group_fixture.hpp"
 #include "tests/support/catch.hpp"
 
@@ -19,13 +20,15 @@ namespace {
 // The test plays a worker's end; the rest of the group ends by whatever signal it is sent.
 class ObedientRunner final : public ProcessRunner {
   public:
-    explicit ObedientRunner(boost::asio::any_io_executor executor) : executor_(std::move(executor)) {}
+    ObedientRunner(boost::asio::any_io_executor executor, std::vector<int>& signals)
+        : executor_(std::move(executor)), signals_(signals) {}
 
     std::variant<Started, StartFailure> start(const WorkerSpec&, WorkerObserver& observer) override {
         workers_.push_back(&observer);
         return Started{pid_of(workers_.size() - 1)};
     }
     void signal_worker(pid_t worker, int signal, SignalScope) override {
+        signals_.push_back(signal);
         if (signal == SIGCONT) return;
         for (std::size_t i = 0; i < workers_.size(); ++i) {
             if (pid_of(i) == worker) end(i, Signaled{signal, false});
@@ -53,6 +56,7 @@ class ObedientRunner final : public ProcessRunner {
     static pid_t pid_of(std::size_t worker) { return worker % 2 == 0 ? ::getpid() : ::getppid(); }
 
     boost::asio::any_io_executor executor_;
+    std::vector<int>& signals_;
     std::vector<WorkerObserver*> workers_;  // those that have not ended
 };
 
@@ -96,7 +100,7 @@ class Play : public Feature {
         const auto signals = make_launcher_signals(inputs);
         return run_agent(std::move(options), log, features(*signals),
                          [this](const auto& executor, const auto&) {
-                             auto made = std::make_unique<ObedientRunner>(executor);
+                             auto made = std::make_unique<ObedientRunner>(executor, sent);
                              runner = made.get();
                              return made;
                          });
@@ -121,6 +125,7 @@ class Play : public Feature {
     ObedientRunner* runner = nullptr;
     AgentControls* controls = nullptr;
     int round = 0;
+    std::vector<int> sent;  // signals to the workers, one after the other
     std::vector<WorkerEnded> ends;
     Lines states;
     JobResult result;
@@ -201,6 +206,81 @@ TEST_CASE("a signal to the agent goes to its workers and ends the job") {
     CHECK(play.result.outcome == Outcome::signalled);
     REQUIRE(play.result.ranks.size() == 2);
     CHECK(play.result.ranks[0].signal == SIGUSR2);
+}
+
+TEST_CASE("a feature learns why the workers stop, and holds the stop until it goes on") {
+    HoldingFeature holder, second;
+    SECTION("of a failure") {
+        Play play([](Play& self) { self.runner->end(1, Exited{7}); });
+        holder.when_asked = [&] { boost::asio::post(play.controls->executor(), holder.go_ons.back()); };
+        second.when_asked = [&] {
+            CHECK(play.sent == std::vector<int>{SIGKILL});  // what the failed worker left
+            second.go_on();
+        };
+        play.others = {&holder, &second};
+        CHECK(play.run() == 7);
+        REQUIRE(holder.causes.size() == 1);
+        CHECK(holder.causes[0].failure->rank == 1);
+        CHECK(holder.causes[0].received == 0);
+        CHECK(play.result.ranks.at(1).manner == RankEnd::Manner::stopped);
+    }
+    SECTION("of a signal, and never goes on") {
+        Play play([](Play& self) { self.controls->tell(SignalSent{SIGUSR2}); });
+        play.options.grace_period = std::chrono::milliseconds(20);
+        play.others = {&holder};
+        CHECK(play.run() == 128 + SIGUSR2);
+        REQUIRE_FALSE(holder.causes.empty());
+        CHECK(holder.causes[0].received == SIGUSR2);
+        CHECK_FALSE(holder.causes[0].failure);
+        CHECK(play.result.ranks.at(0).signal == SIGUSR2);
+    }
+    SECTION("of the time, and all workers end meanwhile") {
+        Play play([](Play& self) { self.controls->time_is_over("time is over"); });
+        holder.when_asked = [&] {
+            play.runner->end(0, Exited{0});
+            play.runner->end(1, Exited{0});
+        };
+        play.others = {&holder};
+        CHECK(play.run() == kExitPreempted);
+        CHECK(holder.causes.at(0).reason == "time is over");
+        CHECK(std::count(play.sent.begin(), play.sent.end(), SIGCONT) == 0);
+    }
+    // The agent is gone.
+    for (const GoOn& go_on : holder.go_ons) go_on();
+}
+
+TEST_CASE("a user who does not want to wait sends the signal that a feature holds") {
+    const bool impatient = GENERATE(false, true);
+    HoldingFeature holder;
+    Play play([](Play& self) { self.controls->time_is_over("time is over"); });
+    holder.when_asked = [&] {
+        boost::asio::post(play.controls->executor(), [&, impatient] {
+            CHECK(play.sent.empty());
+            play.controls->end_by(SIGINT, impatient);
+            REQUIRE_FALSE(play.sent.empty());
+            CHECK(play.sent[0] == (impatient ? SIGKILL : SIGTERM));
+        });
+    };
+    play.others = {&holder};
+    CHECK(play.run() != 0);
+    CHECK(holder.causes.size() == 1);
+}
+
+TEST_CASE("what goes on of an earlier round does not stop the next") {
+    HoldingFeature holder;
+    Play play([&](Play& self) {
+        if (self.round == 0) return self.runner->end(0, Exited{7});
+        const std::size_t before = self.sent.size();
+        holder.go_ons.at(0)();
+        CHECK(self.sent.size() == before);
+        self.runner->end(2, Exited{0});
+        self.runner->end(3, Exited{0});
+    });
+    holder.when_asked = [&] { play.runner->end(1, Exited{1}); };
+    play.options.restarts.max_restarts = 1;
+    play.others = {&holder};
+    CHECK(play.run() == 0);
+    CHECK(play.result.restart_count == 1);
 }
 
 TEST_CASE("other nodes are shown no secrets of the command, whose digest is of all words") {

@@ -142,8 +142,22 @@ TEST_CASE(
     job.learn(Stop{0, kSignal});
     CHECK(job.stop_signal() == SIGINT);
     CHECK_THAT(job.stop_reason(), Catch::StartsWith(": signal 2 to the agent of"));
+    CHECK(job.stop_cause(SIGINT).failure == kSignal);
     job.learn(RoundReady{.round = 1});
     CHECK(job.stop_signal() == SIGTERM);
+}
+
+TEST_CASE("features are told of a stop what is known") {
+    JobKnowledge job(0);
+    const StopCause none = job.stop_cause(SIGTERM);
+    CHECK(none.signal == SIGTERM);
+    CHECK_FALSE(none.failure);
+    CHECK(none.received == 0);
+    job.learn_time_is_over("time is over");
+    CHECK(job.stop_cause(SIGTERM).received == SIGTERM);
+    CHECK(job.stop_cause(SIGTERM).reason == "time is over");
+    job.learn_failure(kWorker);
+    CHECK(job.stop_cause(SIGTERM).failure == kWorker);
 }
 
 TEST_CASE("a time limit acts as SIGTERM does, and says that nobody has sent one") {

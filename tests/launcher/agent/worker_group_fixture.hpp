@@ -106,7 +106,10 @@ class GroupRun : public GroupObserver {
         unkillable = left;
         ++all_gone;
     }
-    void grace_passed(const GraceNotice& notice) override { notices.push_back(to_text(notice)); }
+    void grace_passed(const GraceNotice& notice) override {
+        notices.push_back(to_text(notice));
+        if (!notice.is_over) group->ask_again();
+    }
 
     // Runs until nothing of the group is left.
     void finish() {
