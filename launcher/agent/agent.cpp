@@ -50,7 +50,8 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
     int run() {
         pump_.emplace(executor(), options_.output,
                       OutputPumpSettings{.temporary_folder = temporary_folder(options_.environment),
-                                         .in_run_folder = options_.in_run_folder},
+                                         .in_run_folder = options_.in_run_folder,
+                                         .on_line = features_.line_watcher()},
                       [this](const std::string& notice) { log_.warn(notice); });
         log_.speak_by(&*pump_);
         network_.emplace(*this, options_, log_);

@@ -14,11 +14,12 @@
 //   worker_failed   a worker of this node failed: the feature says why if it knows
 //   before_stop     workers of this node are about to be told to end, and at half of the grace those that are
 //                   left once more: the feature may hold the signal for a while, to look at them as they are
+//   line            a worker of this node has printed a line, if the feature wants_lines(); on another thread
 //   round_over      no worker of this node is left, nor anything that they have started
 //   ended           the job is over here
 //
-// The agent calls everything on its own thread, from inside run_agent(), in the order in which it happens. A
-// feature outlives the agent, and throws from began(), round_begins() and workers_run() only.
+// The agent calls everything but line() on its own thread, from inside run_agent(), in the order in which it
+// happens. A feature outlives the agent, and throws from began(), round_begins() and workers_run() only.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -38,6 +39,7 @@
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/appended_file.hpp"
 #include "launcher/output/launcher_log.hpp"
+#include "launcher/output/output_pump.hpp"
 #include "launcher/process/process_runner.hpp"
 #include "launcher/report/failure_report.hpp"
 #include "launcher/stop/stop_consent.hpp"
@@ -55,7 +57,6 @@ class RendezvousLink;
 namespace ddprun {
 inline namespace launch {
 
-class OutputPump;
 class RoundWorkers;
 struct DetachedStart;
 
@@ -214,6 +215,8 @@ class Feature {
     // Returns true if the result given to ended() is to have the ends of the ranks of all nodes, which the
     // coordinator then sends.
     virtual bool wants_all_ranks() const { return false; }
+    // Returns true if line() is to be called; asked once, before began().
+    virtual bool wants_lines() const { return false; }
 
     virtual std::optional<std::string> unfit() { return std::nullopt; }
     virtual void began(AgentControls&) {}
@@ -233,6 +236,12 @@ class Feature {
     virtual bool before_stop(const StopCause& cause, const GoOn& go_on) {
         static_cast<void>(cause), static_cast<void>(go_on);
         return false;
+    }
+    // Tells of a line of a worker, as LineWatcher says (output_pump.hpp): on the pump's thread, beside all
+    // other moments, so that the feature guards what both touch. Nothing is told of the rank of --tty where
+    // its output is a terminal of its own. Lines of a round may come after round_over(), none after ended().
+    virtual void line(int rank, OutputStream stream, std::string_view text) noexcept {
+        static_cast<void>(rank), static_cast<void>(stream), static_cast<void>(text);
     }
     virtual void round_over() {}
     // Returns one line about trouble, if there was any, which is shown.
@@ -265,6 +274,17 @@ class Features {
         bool wanted = false;
         for (const Feature* one : all_) wanted = wanted || one->wants_all_ranks();
         return wanted;
+    }
+    // Returns what tells the features that want lines of them; empty: none does.
+    LineWatcher line_watcher() const {
+        std::vector<Feature*> watching;
+        for (Feature* one : all_) {
+            if (one->wants_lines()) watching.push_back(one);
+        }
+        if (watching.empty()) return {};
+        return [watching](int rank, OutputStream stream, std::string_view text) {
+            for (Feature* one : watching) one->line(rank, stream, text);
+        };
     }
     // Returns the first reason for which the node is unfit; empty: the node is fit.
     std::string unfit() const {

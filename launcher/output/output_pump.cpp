@@ -40,6 +40,13 @@ class OutputPump::Gate {
         if (open_) asio::post(executor_, std::forward<Handler>(handler));
     }
 
+    // Calls the function here and now, unless the gate is closed; it is not closed meanwhile.
+    template <typename Function>
+    void call(Function&& function) {
+        std::lock_guard lock(mutex_);
+        if (open_) std::forward<Function>(function)();
+    }
+
     void give(const std::weak_ptr<Answer>& answer, std::vector<std::string> lines) {
         post([answer, lines = std::move(lines)] {
             const auto asked = answer.lock();
@@ -134,7 +141,8 @@ WorkerStreams OutputPump::open_one(int local_rank, int rank, std::shared_ptr<Pum
     for (OutputStream stream : {OutputStream::out, OutputStream::err}) {
         OutputRouteParts parts = route_parts(local_rank, rank, stream, folder);
         // The end of stderr is kept for the report in any case.
-        const bool wanted = stream == OutputStream::err || parts.console || parts.file || parts.filtered;
+        const bool wanted =
+            stream == OutputStream::err || parts.console || parts.file || parts.filtered || parts.on_line;
         if (!wanted) continue;
         const int console_fd = stream == OutputStream::out ? settings_.out_fd : settings_.err_fd;
         const bool terminal = parts.console != nullptr && parts.console->writer.is_terminal();
@@ -188,6 +196,10 @@ OutputRouteParts OutputPump::route_parts(int local_rank, int rank, OutputStream 
     if (parts.file == nullptr) parts.kept = &loop_->kept();
     parts.rank = rank;
     parts.stream = stream;
+    if (!settings_.on_line) return parts;
+    parts.on_line = [gate = gate_, watcher = settings_.on_line, rank, stream](std::string_view text) {
+        gate->call([&] { watcher(rank, stream, text); });
+    };
     return parts;
 }
 

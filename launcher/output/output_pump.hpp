@@ -23,6 +23,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/output/kept_readers.hpp"
@@ -61,11 +62,23 @@ struct WorkerStreams {
     StreamTarget standard_error() const;
 };
 
+// LineWatcher is called with each line that a worker prints, without its end. `rank` is the worker's, and the
+// text is valid during the call.
+//
+// The pump's thread calls it, after the log file has the line, and before the console: it must be quick,
+// since all output of the node waits meanwhile, must not throw, and must not wait for the agent's thread.
+// After OutputPump::stop() there are no calls. A line is told when it has ended, in the state in which it is
+// written to files: of what carriage returns have begun anew, the last. Of a line longer than
+// LineSplitter::kMaxLine the first so many bytes are told, perhaps before it has ended, and the rest is not.
+// A stream that its console holds back is told of when it is read.
+using LineWatcher = std::function<void(int rank, OutputStream stream, std::string_view text)>;
+
 struct OutputPumpSettings {
     int out_fd = 1;
     int err_fd = 2;
     std::string temporary_folder = "/tmp";  // TMPDIR, if it is set
     RunFolderWork in_run_folder;            // called by the pump's thread; empty: nothing
+    LineWatcher on_line;                    // empty: streams that go nowhere are not read
 };
 
 class OutputPump {

@@ -1,6 +1,7 @@
 #include "launcher/output/output_route.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "launcher/wall_clock.hpp"
 
@@ -89,6 +90,7 @@ void OutputRoute::pass_on(std::string_view block) {
     if (parts_.filtered) filter(block);
     if (parts_.keeps_last_lines) last_lines_.add(block);
     if (parts_.kept != nullptr) parts_.kept->take(parts_.rank, parts_.stream, block, unix_time_now_ms());
+    if (parts_.on_line) tell_lines(block);
     if (parts_.console == nullptr) return;
     waits_ = false;
     if (!shown_.empty()) {
@@ -98,6 +100,20 @@ void OutputRoute::pass_on(std::string_view block) {
         block.remove_prefix(line.size());
     }
     show(*parts_.console, parts_.number, rendered(parts_.prefix), block);
+}
+
+// A block without a newline at its end is the beginning or more of a line too long to be held, or the last
+// line of the stream.
+void OutputRoute::tell_lines(std::string_view block) {
+    while (!block.empty()) {
+        const auto newline = block.find('\n');
+        const bool has_ended = newline != std::string_view::npos;
+        std::string_view line = block.substr(0, newline);
+        block.remove_prefix(has_ended ? newline + 1 : block.size());
+        if (std::exchange(is_line_told_, !has_ended)) continue;
+        if (has_ended && line.ends_with('\r')) line.remove_suffix(1);
+        parts_.on_line(line.substr(0, LineSplitter::kMaxLine));
+    }
 }
 
 void OutputRoute::filter(std::string_view block) {

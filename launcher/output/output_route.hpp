@@ -1,6 +1,7 @@
 // OutputRoute: the way of one stream's bytes from the reading end on.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,10 +33,11 @@ struct OutputRouteParts {
     KeptOutput* kept = nullptr;  // none: the lines are not kept for clients
     int rank = 0;
     OutputStream stream = OutputStream::out;
+    std::function<void(std::string_view)> on_line;  // see LineWatcher; empty: no line is told
 };
 
-// OutputRoute passes bytes on: to lines, then log file, filters, last lines and console. Owned by the pump
-// and used by its thread only; it never waits for anything.
+// OutputRoute passes bytes on: to lines, then log file, filters, last lines, on_line and console. Owned by
+// the pump and used by its thread only; it never waits for anything.
 class OutputRoute {
   public:
     explicit OutputRoute(OutputRouteParts parts);
@@ -61,6 +63,7 @@ class OutputRoute {
 
   private:
     void pass_on(std::string_view block);
+    void tell_lines(std::string_view block);
     void show_begun(std::string_view line);
     void filter(std::string_view block);
     bool matches(std::string_view line) const;
@@ -69,7 +72,8 @@ class OutputRoute {
     LineSplitter splitter_;
     LastLines last_lines_;
     std::string filtered_;
-    std::string shown_;  // what a console that is no terminal has been shown of the unfinished line
+    std::string shown_;          // what a console that is no terminal has been shown of the unfinished line
+    bool is_line_told_ = false;  // what comes up to the next newline belongs to a line that was told
     bool unseen_ = false;
     bool waits_ = false;  // the unseen line waits for the next look
 };

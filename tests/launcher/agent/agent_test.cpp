@@ -9,6 +9,7 @@
 
 #include "launcher/agent/agent_link.hpp"
 #include "launcher/features/features.hpp"
+#include "launcher/process/local_runner.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 #include "tests/launcher/agent/holding_feature.hpp"
 #include "tests/launcher/agent/worker_group_fixture.hpp"
@@ -91,7 +92,7 @@ class Play : public Feature {
 
     int run() {
         options.output.files = false;
-        options.workers = {{{"program"}, {}}, {{"program"}, {}}};
+        if (options.workers.empty()) options.workers = {{{"program"}, {}}, {{"program"}, {}}};
         options.terminating_signals = {SIGUSR2};
         LauncherLog log(Verbosity::quiet);
         const SignalsBlocked signals_as_before;
@@ -99,7 +100,8 @@ class Play : public Feature {
             .options = options, .log = log, .rdzv_backend = {}, .start = {}, .options_read = {}};
         const auto signals = make_launcher_signals(inputs);
         return run_agent(std::move(options), log, features(*signals),
-                         [this](const auto& executor, const auto&) {
+                         [this](const auto& executor, const auto&) -> std::unique_ptr<ProcessRunner> {
+                             if (are_real) return std::make_unique<LocalRunner>(executor);
                              auto made = std::make_unique<ObedientRunner>(executor, sent);
                              runner = made.get();
                              return made;
@@ -122,6 +124,7 @@ class Play : public Feature {
     }
 
     LaunchOptions options;  // of the run that is to come
+    bool are_real = false;  // the workers, likewise
     ObedientRunner* runner = nullptr;
     AgentControls* controls = nullptr;
     int round = 0;
@@ -206,6 +209,28 @@ TEST_CASE("a signal to the agent goes to its workers and ends the job") {
     CHECK(play.result.outcome == Outcome::signalled);
     REQUIRE(play.result.ranks.size() == 2);
     CHECK(play.result.ranks[0].signal == SIGUSR2);
+}
+
+TEST_CASE("a feature that wants lines is told what workers print, another is not") {
+    struct Reader final : Feature {
+        bool wants_lines() const override { return wants; }
+        void line(int rank, OutputStream stream, std::string_view text) noexcept override {
+            told = std::to_string(rank) + " " + std::string(stream_name(stream)) + " " + std::string(text);
+        }
+        bool wants = true;
+        std::string told;
+    };
+    Reader reader, other;
+    other.wants = false;
+    Play play([](Play&) {});
+    play.are_real = true;
+    play.options.output = std::get<OutputPlan>(parse_output_options({.local_ranks_filter = "1"}));
+    play.options.workers = {{{"/bin/echo", "words"}, {}}};
+    play.others = {&other, &reader};
+    CHECK(play.run() == 0);
+    CHECK(reader.told == "0 stdout words");
+    CHECK(other.told.empty());
+    CHECK_FALSE(Features({&other}).line_watcher());
 }
 
 TEST_CASE("a feature learns why the workers stop, and holds the stop until it goes on") {

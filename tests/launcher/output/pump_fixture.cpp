@@ -84,7 +84,7 @@ OutputPlan plan_of(const OutputOptions& options) {
     return std::get<OutputPlan>(parsed);
 }
 
-PumpRun::PumpRun(const OutputOptions& options, ConsoleEnds to_out, ConsoleEnds to_err)
+PumpRun::PumpRun(const OutputOptions& options, ConsoleEnds to_out, ConsoleEnds to_err, LineWatcher on_line)
     : out(std::move(to_out.reader)),
       err(std::move(to_err.reader)),
       out_writer_(std::move(to_out.writer)),
@@ -95,6 +95,7 @@ PumpRun::PumpRun(const OutputOptions& options, ConsoleEnds to_out, ConsoleEnds t
     settings.out_fd = out_writer_.get();
     settings.err_fd = err_writer_.get();
     settings.temporary_folder = temporary_.path().string();
+    settings.on_line = std::move(on_line);
     settings.in_run_folder = [this](const RunFolder& folder) {
         run_folders.push_back(folder);
         return std::nullopt;

@@ -69,8 +69,9 @@ OutputPlan plan_of(const OutputOptions& options);
 // Ranks are local ranks plus 100, the role is `trainer`, the host `node7`, the run id `job`.
 class PumpRun {
   public:
-    PumpRun(const OutputOptions& options, ConsoleEnds to_out, ConsoleEnds to_err);
-    explicit PumpRun(const OutputOptions& options = {}) : PumpRun(options, pipe_console(), pipe_console()) {}
+    PumpRun(const OutputOptions& options, ConsoleEnds to_out, ConsoleEnds to_err, LineWatcher on_line = {});
+    explicit PumpRun(const OutputOptions& options = {}, LineWatcher on_line = {})
+        : PumpRun(options, pipe_console(), pipe_console(), std::move(on_line)) {}
 
     void begin_round(int attempt) {
         pump_->begin_round({"job", 0, attempt, "trainer", "node7", "job-1", 3, is_alone});
