@@ -153,7 +153,7 @@ void Coordinator::lose(const JobNode& node, Roster::Loss loss, bool closed_there
     // while it stood still has said so, which the system may have thrown away: what was asked too late is
     // answered by a reset.
     const bool agent_is_dead = closed_there && !node.run.gave_up && !heartbeats_.is_in_doubt();
-    say(questions_.lose(node));
+    say(questions_.lose(node, "the connection to it broke"));
     roster_.lose(node, loss, agent_is_dead);
     heartbeats_.remove(node.connection);
     const bool runs = state_ == CoordinatorState::running || state_ == CoordinatorState::stopping;

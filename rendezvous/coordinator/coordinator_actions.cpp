@@ -336,7 +336,9 @@ void Coordinator::refuse_unwanted() {
 void Coordinator::release_leavers() {
     Messages farewells = aftermath_.farewells(roster_.nodes(), round_.cause());
     for (const Outgoing& farewell : farewells) {
-        roster_.release(*roster_.find(farewell.to), true);
+        const JobNode& leaver = *roster_.find(farewell.to);
+        say(questions_.lose(leaver, "it has left the job"));
+        roster_.release(leaver, true);
         leadership_.release(farewell.to);
         heartbeats_.remove(farewell.to);
     }

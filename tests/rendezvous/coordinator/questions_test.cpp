@@ -81,17 +81,74 @@ TEST_CASE("questions: in every state of a job, and of members only") {
     CHECK(told(stopping.receive(1, kQuestion, kStart)) == Words{"2 is asked status"});
 }
 
-TEST_CASE("questions: so many may be open, then the oldest gives way") {
+TEST_CASE("questions: a node that owes an agent too many answers is not asked by it") {
+    Coordinator coordinator = make(3);
+    join_all(coordinator, {1, 1, 1});
+    std::vector<Coordinator::Outbox> asked;
+    for (int i = 0; i < Questions::kMaxOwed; ++i) {
+        asked.push_back(coordinator.receive(1, Question{.id = 10, .kind = "status", .text = ""}, kStart));
+        REQUIRE(told(asked.back()) == Words{"2 is asked status", "3 is asked status"});
+        if (i > 0) coordinator.receive(3, answer_to(asked.back(), "x"), kStart);
+    }
+    const auto more = coordinator.receive(1, kQuestion, kStart);
+    CHECK(told(more) ==
+          Words{"3 is asked status", "1 hears 70 of node 1: it has yet to answer what it was asked before"});
+    CHECK(of_type<Answer>(more)[0].asked == 2);
+    // It owes them to one agent only.
+    CHECK(told(coordinator.receive(3, kQuestion, kStart)) == Words{"1 is asked status", "2 is asked status"});
+    // The oldest is still answered, and then there is room for another one.
+    CHECK(told(coordinator.receive(2, answer_to(asked[0], "x", false), kStart)) ==
+          Words{"1 hears 10 of node 1: x"});
+    CHECK(told(coordinator.receive(1, kQuestion, kStart)).size() == 2);
+    coordinator.receive(2, answer_to(asked[0], "y"), kStart);
+    CHECK(told(coordinator.receive(1, kQuestion, kStart)) == Words{"2 is asked status", "3 is asked status"});
+}
+
+TEST_CASE("questions: an agent that comes back owes nothing, and may ask") {
+    Coordinator coordinator = make_restarting(2, {.max_restarts = 3});
+    join_all(coordinator, {1, 1});
+    for (int i = 0; i < Questions::kMaxOwed + 3; ++i) coordinator.receive(1, kQuestion, kStart);
+    const auto lost = told(coordinator.closed(2, kStart));
+    CHECK(std::count(lost.begin(), lost.end(), "1 hears 70 of node 1: the connection to it broke") ==
+          Questions::kMaxOwed);
+    CHECK(told(coordinator.receive(1, kQuestion, kStart)) == Words{"1 hears 70 of node -1: "});
+}
+
+TEST_CASE("questions: an answer of too many pieces is cut short") {
     Coordinator coordinator = make(2);
     join_all(coordinator, {1, 1});
-    std::vector<Coordinator::Outbox> asked;
-    for (std::uint64_t i = 0; i < Questions::kMaxOpen; ++i)
-        asked.push_back(coordinator.receive(1, Question{.id = i, .kind = "status", .text = ""}, kStart));
-    const auto more = coordinator.receive(1, kQuestion, kStart);
-    CHECK(told(more) == Words{"1 hears 0 of node -1: too many questions at one time", "2 is asked status"});
-    CHECK(told(coordinator.receive(2, answer_to(asked[0], "x"), kStart)).empty());
-    CHECK(told(coordinator.receive(2, answer_to(asked[1], "x"), kStart)) == Words{"1 hears 1 of node 1: x"});
-    CHECK(told(coordinator.receive(2, answer_to(more, "x"), kStart)) == Words{"1 hears 70 of node 1: x"});
+    const auto asked = coordinator.receive(1, kQuestion, kStart);
+    for (int i = 0; i < Questions::kMaxPieces; ++i)
+        REQUIRE(told(coordinator.receive(2, answer_to(asked, "", false), kStart)) ==
+                Words{"1 hears 70 of node 1: "});
+    const auto cut = coordinator.receive(2, answer_to(asked, "x", false), kStart);
+    CHECK(told(cut) == Words{"1 hears 70 of node 1: it says more than an answer may have"});
+    CHECK(of_type<Answer>(cut)[0].is_last);
+    CHECK(told(coordinator.receive(2, answer_to(asked, "x"), kStart)).empty());
+}
+
+TEST_CASE("questions: a node that leaves the job is awaited no longer") {
+    CoordinatorOptions options{.version = "1", .run_id = "none", .job_id = "job", .nnodes = 3};
+    options.elasticity.min_nodes = 1;
+    options.restarts.max_restarts = 3;
+    Coordinator coordinator(std::move(options), kStart);
+    Coordinator::Outbox ready;
+    for (int rank = 0; rank < 3; ++rank) {
+        Hello one = hello(rank, 3);
+        one.min_nodes = 1;
+        ready = coordinator.receive(static_cast<std::uint64_t>(rank) + 1, one, kStart);
+    }
+    REQUIRE(of_type<RoundReady>(ready).size() == 3);
+    coordinator.receive(1, kQuestion, kStart);
+    coordinator.receive(3, AgentSignalled{.round = 0, .signal = 15}, kStart);
+    std::vector<std::string> words;
+    for (std::uint64_t agent = 1; agent <= 3; ++agent) {
+        for (std::string& word : told(coordinator.receive(agent, gone(0, false), kStart)))
+            words.push_back(std::move(word));
+    }
+    for (std::string& word : told(coordinator.tick(kStart + std::chrono::seconds(30))))
+        words.push_back(std::move(word));
+    CHECK(words == Words{"1 hears 70 of node 2: it has left the job"});
 }
 
 }  // namespace ddprun
