@@ -144,6 +144,12 @@ namespace {
 constexpr std::size_t kReadBytes = 16 * 1024;
 // After the last message the peer may take this long to close its side.
 constexpr std::chrono::seconds kLingerTimeout{5};
+
+Answer without_text(Answer answer) {
+    answer.text.clear();
+    answer.trouble = "the nodes say more at one time than the way to this one takes";
+    return answer;
+}
 }  // namespace
 
 ControlSession::ControlSession(asio::ip::tcp::socket socket, std::size_t max_pending, std::string first_bytes,
@@ -207,10 +213,13 @@ bool ControlSession::take(std::string_view bytes, ControlFrames& frames) {
     return plain.has_value();
 }
 
+// No agent is dropped for what others say to it.
 void ControlSession::send(const ControlMessage& message, bool close_after) {
     if (!socket_.is_open() || close_after_pending_) return;
     try {
-        pending_ += encode_control(message);
+        const auto* answer = std::get_if<Answer>(&message);
+        const bool is_too_much = answer != nullptr && pending_.size() > max_pending_ / 2;
+        pending_ += encode_control(is_too_much ? ControlMessage(without_text(*answer)) : message);
     } catch (const std::bad_alloc&) {
         return close();
     }

@@ -72,8 +72,9 @@ class ControlSession final : public ControlChannel, public std::enable_shared_fr
     // kStuckTimeout: a peer that takes nothing of shared frames for so long counts as stuck and is dropped.
     static constexpr std::chrono::seconds kStuckTimeout{10};
 
-    // ControlSession also drops a peer for which more than `max_pending` bytes of its own wait to be written.
-    // `first_bytes` were read, and unsealed, before. With `sealed` both sides send sealed records.
+    // ControlSession also drops a peer for which more than `max_pending` bytes of its own wait to be written;
+    // while half of that waits, an Answer goes without its text, and says so. `first_bytes` were read, and
+    // unsealed, before. With `sealed` both sides send sealed records.
     ControlSession(boost::asio::ip::tcp::socket socket, std::size_t max_pending, std::string first_bytes = {},
                    std::optional<SealedRecords> sealed = std::nullopt);
 
