@@ -136,6 +136,7 @@ class KnownJob final : public Feature {
         agent_ = nullptr;
         pause_.reset();
         questions_.reset();
+        callers_.clear();
     }
 
   private:
@@ -148,6 +149,7 @@ class KnownJob final : public Feature {
     void publish(const std::string& job_id, int node_rank);
     void serve();
     void view(const AgentControls& agent, std::function<void(const JobView&)> done);
+    void gather(const AgentControls& agent);
     void watch();
     void make_anew();
 
@@ -162,10 +164,12 @@ class KnownJob final : public Feature {
     OwnedDescriptor parent_;
     std::optional<boost::asio::steady_timer> pause_;  // until a job in the foreground is known
     Happenings happenings_;
-    std::optional<NodeQuestions> questions_;  // while there is an agent
-    AgentControls* agent_ = nullptr;          // until the job is over
-    bool is_known_ = false;                   // the folder has its final name
-    bool is_kept_ = false;                    // it stays when the launcher has ended
+    std::optional<NodeQuestions> questions_;                    // while there is an agent
+    std::vector<std::function<void(const JobView&)>> callers_;  // for whom nobody is asked yet
+    bool is_gathering_ = false;
+    AgentControls* agent_ = nullptr;  // until the job is over
+    bool is_known_ = false;           // the folder has its final name
+    bool is_kept_ = false;            // it stays when the launcher has ended
 };
 
 void KnownJob::began(AgentControls& agent) {
@@ -218,15 +222,26 @@ void KnownJob::serve() {
                 .deliver = [agent = agent_](int signal) { agent->tell(SignalSent{signal}); }});
 }
 
+// Callers that come while the nodes are asked share the next question, so that there is one at a time, and
+// each hears what the nodes have said since it came.
 void KnownJob::view(const AgentControls& agent, std::function<void(const JobView&)> done) {
-    const auto shown = [this, &agent, done = std::move(done)](const std::vector<NodeAnswer>& others,
-                                                              const std::string& why_none) {
+    callers_.push_back(std::move(done));
+    if (!is_gathering_) gather(agent);
+}
+
+void KnownJob::gather(const AgentControls& agent) {
+    const auto shown = [this, &agent, callers = std::exchange(callers_, {})](
+                           const std::vector<NodeAnswer>& others, const std::string& why_none) {
         const JobNames names{.id = is_known_ ? folder_.filename().string() : "",
                              .name = record_.entry_name,
                              .run_id = agent.options().run_id,
                              .started_unix_ms = record_.start_unix_ms};
-        done(job_view(names, agent.status(), others, why_none));
+        const JobView view = job_view(names, agent.status(), others, why_none);
+        for (const auto& done : callers) done(view);
+        is_gathering_ = false;
+        if (!callers_.empty()) gather(agent);
     };
+    is_gathering_ = true;
     if (agent.status().group_world_size == 1) return shown({}, {});
     questions_->ask(std::string(kStatusQuestion), {}, shown);
 }

@@ -40,13 +40,18 @@ constexpr unsigned kHttp11 = 11;
 
 // Kept alive by the coroutines that use it.
 struct HttpService : std::enable_shared_from_this<HttpService> {
-    HttpService(Caller who, ViewSource told, const ServerLimits& most)
-        : caller(who), source(std::move(told)), limits(most) {}
+    HttpService(const asio::any_io_executor& executor, Caller who, ViewSource told, const ServerLimits& most)
+        : caller(who),
+          source(std::move(told)),
+          limits(most),
+          answered(executor, asio::steady_timer::time_point::max()) {}
 
     Caller caller;
     ViewSource source;
     ServerLimits limits;
-    std::list<Socket*> open;  // the oldest first
+    std::list<Socket*> open;      // that have not asked yet, the oldest first
+    std::size_t answering = 0;    // connections that have asked
+    asio::steady_timer answered;  // never expires; cancelled when one of those ends
 };
 
 HttpAnswer http_answer(http::status status, unsigned version) {
@@ -83,7 +88,8 @@ asio::awaitable<ViewAnswer> said_to(const ViewRequest& request, const HttpServic
         asio::use_awaitable);
 }
 
-asio::awaitable<void> converse(const HttpService& service, Socket& socket) {
+// Sets `is_answered` as soon as it is the launcher that is waited for.
+asio::awaitable<void> converse(HttpService& service, Socket& socket, bool& is_answered) {
     boost::beast::flat_buffer buffer(ServerLimits::kMaxRequest);
     HttpParser parser;
     parser.header_limit(ServerLimits::kMaxRequest);
@@ -99,6 +105,9 @@ asio::awaitable<void> converse(const HttpService& service, Socket& socket) {
         const bool is_head = request.method() == http::verb::head;
         // A temporary in the call would be destroyed twice (GCC 12).
         const ViewRequest asked{service.caller, verb_of(request.method()), std::string(request.target())};
+        service.open.remove(&socket);
+        ++service.answering;
+        is_answered = true;
         said = co_await said_to(asked, service);
         answer = http_answer(static_cast<http::status>(said.status), request.version());
         answer.set(http::field::cache_control, "no-store");
@@ -120,13 +129,20 @@ asio::awaitable<void> converse(const HttpService& service, Socket& socket) {
 }
 
 asio::awaitable<void> serve_one(std::shared_ptr<HttpService> service, Socket socket) {
-    const auto place = service->open.insert(service->open.end(), &socket);
-    // Closing it ends what its conversation waits for.
-    error_code ignored;
-    if (service->open.size() > service->limits.connections) service->open.front()->close(ignored);
+    service->open.push_back(&socket);
+    if (service->open.size() > service->limits.connections) {
+        // Closing it ends what its conversation waits for.
+        error_code ignored;
+        service->open.front()->close(ignored);
+        service->open.pop_front();
+    }
+    bool is_answered = false;
     asio::steady_timer timer(socket.get_executor(), service->limits.timeout);
-    co_await (converse(*service, socket) || timer.async_wait(asio::use_awaitable));
-    service->open.erase(place);
+    co_await (converse(*service, socket, is_answered) || timer.async_wait(asio::use_awaitable));
+    service->open.remove(&socket);
+    if (!is_answered) co_return;
+    --service->answering;
+    service->answered.cancel();
 }
 
 bool is_own_user(int socket) {
@@ -142,6 +158,10 @@ using Local = asio::local::stream_protocol;
 asio::awaitable<void> accept_own(std::shared_ptr<HttpService> service, Local::acceptor acceptor) {
     const auto executor = acceptor.get_executor();
     for (;;) {
+        boost::system::error_code one_has_ended;
+        while (service->answering > 0 &&
+               service->open.size() + service->answering >= service->limits.connections)
+            co_await service->answered.async_wait(asio::redirect_error(asio::use_awaitable, one_has_ended));
         co_await acceptor.async_wait(Local::acceptor::wait_read, asio::use_awaitable);
         OwnedDescriptor socket(
             ::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -168,7 +188,7 @@ std::uint16_t serve_tcp(const asio::any_io_executor& executor, ListenScope scope
                         ViewSource source, const ServerLimits& limits) {
     asio::ip::tcp::acceptor acceptor = listen_tcp(executor, scope, port);
     const std::uint16_t taken = acceptor.local_endpoint().port();
-    auto service = std::make_shared<HttpService>(Caller::anybody, std::move(source), limits);
+    auto service = std::make_shared<HttpService>(executor, Caller::anybody, std::move(source), limits);
     // Nobody calls any more if the listener itself is broken.
     asio::co_spawn(executor, accept_all(std::move(service), std::move(acceptor)),
                    [](const std::exception_ptr&) {});
@@ -178,7 +198,7 @@ std::uint16_t serve_tcp(const asio::any_io_executor& executor, ListenScope scope
 void serve_unix(const asio::any_io_executor& executor, OwnedDescriptor listener, ViewSource source,
                 const ServerLimits& limits) {
     Local::acceptor acceptor(executor, Local(), listener.release());
-    auto service = std::make_shared<HttpService>(Caller::own_user, std::move(source), limits);
+    auto service = std::make_shared<HttpService>(executor, Caller::own_user, std::move(source), limits);
     asio::co_spawn(executor, accept_own(std::move(service), std::move(acceptor)), asio::detached);
 }
 

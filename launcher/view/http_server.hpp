@@ -2,8 +2,9 @@
 // executor's thread. An executor that stands still does not answer.
 //
 // A caller cannot disturb the launcher: there is one request for a connection, kTimeout for all of it,
-// kMaxRequest bytes, and kMaxConnections at one time. The oldest connection gives way to a new one, so that a
-// caller that holds connections open keeps no other out.
+// kMaxRequest bytes, and kMaxConnections at one time. The oldest connection that has not asked yet gives way
+// to a new one, so that a caller that holds connections open keeps no other out. At a unix socket further
+// callers wait to be let in while any of kMaxConnections is answered.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>

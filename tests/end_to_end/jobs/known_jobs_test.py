@@ -134,10 +134,10 @@ class Foreground(JobsTest):
 class Nodes(JobsTest):
     """Two nodes on this machine: the later folder has a "-2" behind its name."""
 
-    def two(self):
+    def two(self, *flags):
         port = support.free_port()
         launchers = [self.launch("--nnodes", 2, "--node-rank", node, "--master-addr", "127.0.0.1", "--master-port", port,
-                                 "--nproc-per-node", 2, *worker("ready-then-wait")) for node in (0, 1)]
+                                 "--nproc-per-node", 2, *flags, *worker("ready-then-wait")) for node in (0, 1)]
         names = self.await_jobs(lambda: len(self.folders()) == 2 and not self.folders()[0].startswith(".") and self.folders())
         of_node = {self.status(name)["job"]["node_rank"]: name for name in names}
         return launchers, [of_node[0], of_node[1]]
@@ -165,6 +165,19 @@ class Nodes(JobsTest):
                              [("unknown", "it did not answer within 2 s")])
             self.assertEqual([one["node"] for one in status["ranks"]], [1 - silent] * 2)
             self.await_jobs(lambda: len(self.status(names[0])["ranks"]) == 4)
+        self.end(launchers)
+
+    def test_many_that_ask_at_one_time_are_all_told(self):
+        launchers, names = self.two("--heartbeat", 60)
+        launchers[1].send(signal.SIGSTOP)
+        callers = [self.ctl("status", "--json", names[0]) for _ in range(40)]
+        self.assertEqual([caller.wait() for caller in callers], [0] * len(callers), [caller.err() for caller in callers])
+        launchers[1].send(signal.SIGCONT)
+        for caller in callers:
+            status = json.loads(caller.out())
+            self.assertEqual([one["rank"] for one in status["ranks"]], [0, 1])
+            self.assertIn(status["nodes"][1]["why"], ("it did not answer within 2 s", "it has yet to answer what it was asked before"))
+        self.await_jobs(lambda: len(self.status(names[0])["ranks"]) == 4)
         self.end(launchers)
 
     def end(self, launchers):

@@ -89,6 +89,31 @@ TEST_CASE("control: questions are answered and signals delivered") {
     CHECK(launcher.delivered() == SIGTERM);
 }
 
+TEST_CASE("control: all callers get an answer that has to be gathered, so many at one time") {
+    constexpr std::size_t kMost = ServerLimits::kMaxConnections;
+    TemporaryFolder folder;
+    boost::asio::io_context context{1};
+    std::vector<std::function<void(const JobView&)>> asked;
+    serve_unix(context.get_executor(), listen_job_socket(folder.path()),
+               {.status = [] { return AgentStatus{}; },
+                .job = [&asked](auto done) { asked.push_back(std::move(done)); }},
+               {.timeout = kHangGuard});
+    std::vector<OwnedDescriptor> callers;
+    for (std::size_t i = 0; i < 3 * kMost; ++i) {
+        callers.push_back(call_job(folder.path(), kHangGuard));
+        send_all(callers.back().get(), kStatusRequest);
+    }
+    for (std::size_t answered = 0; answered < callers.size();) {
+        while (asked.empty()) REQUIRE(context.run_one_for(kHangGuard) == 1);
+        context.poll();
+        CHECK(asked.size() <= kMost + 1);  // one may be on its way in
+        answered += asked.size();
+        for (const auto& done : std::exchange(asked, {})) done(JobView{});
+    }
+    context.poll();
+    for (const OwnedDescriptor& caller : callers) CHECK(rest_of(caller.get()).starts_with("HTTP/1.1 200 "));
+}
+
 TEST_CASE("control: hostile clients disturb nobody") {
     ControlFixture launcher;
     const std::string long_line(100 * ServerLimits::kMaxRequest, 'x');
