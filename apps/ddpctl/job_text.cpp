@@ -119,7 +119,7 @@ JobView view_of(const Job& job) {
 
 json::object job_object(const JobFacts& facts) {
     const auto& [job, status, result_file] = facts;
-    json::object root = json::parse(to_json(status.value_or(view_of(job)))).as_object();
+    json::object root = json_object(status ? *status : view_of(job));
     root["id"] = valid_utf8(job.id);
     root["exit_code"] = job.end ? json::value(job.end->exit_code) : json::value(nullptr);
     const std::int64_t last_output = job.last_output_unix_ms;

@@ -6,6 +6,7 @@
 
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/codec/json_codec.hpp"
+#include "rendezvous/job/number_limits.hpp"
 
 namespace ddprun {
 inline namespace launch {
@@ -38,6 +39,32 @@ std::string state_of_job(const std::string& agent_state) {
     return agent_state == "running" || agent_state == "draining" ? "running" : "stopping";
 }
 
+// kMaxStatus: the longest text of a node's status, some more than that of kMaxWorkersPerNode workers.
+constexpr std::size_t kMaxStatus = 256 * std::size_t{kMaxWorkersPerNode};
+
+// TakenRanks: those of nodes that are in the view already. What another node says of them is not believed.
+class TakenRanks {
+  public:
+    explicit TakenRanks(int world_size) : is_taken_(static_cast<std::size_t>(std::max(world_size, 0))) {}
+
+    // Returns false if a rank is not the node's, or none of this round.
+    bool take(const AgentStatus& status) {
+        int last = -1;
+        for (const WorkerStatus& worker : status.workers) {
+            const auto place = static_cast<std::size_t>(worker.rank);
+            const bool is_own = std::int64_t{worker.rank} - status.first_rank == worker.local_rank &&
+                                worker.local_rank > std::exchange(last, worker.local_rank);
+            if (!is_own || place >= is_taken_.size() || is_taken_[place]) return false;
+        }
+        for (const WorkerStatus& worker : status.workers)
+            is_taken_[static_cast<std::size_t>(worker.rank)] = true;
+        return true;
+    }
+
+  private:
+    std::vector<bool> is_taken_;
+};
+
 void add_node(JobView& view, const AgentStatus& status) {
     view.nodes.push_back({.node = status.node,
                           .host = status.host,
@@ -48,6 +75,11 @@ void add_node(JobView& view, const AgentStatus& status) {
                           .ranks = static_cast<int>(status.workers.size())});
     for (RankView& rank : rank_views(status.workers, status.node, status.host))
         view.ranks.push_back(std::move(rank));
+}
+
+std::string why_unknown(const NodeAnswer& answer, const std::optional<AgentStatus>& status, int round) {
+    if (!answer.trouble.empty()) return answer.trouble;
+    return status && status->round != round ? "it tells of another round" : "its answer is not understood";
 }
 
 }  // namespace
@@ -88,30 +120,34 @@ JobView job_view(const JobNames& names, const AgentStatus& own, const std::vecto
                  .nodes = {},
                  .ranks = {}};
     add_node(view, own);
+    TakenRanks taken(own.world_size);
+    taken.take(own);
     std::vector<bool> is_known(static_cast<std::size_t>(std::max(own.group_world_size, own.node + 1)));
     is_known[static_cast<std::size_t>(own.node)] = true;
     for (const NodeAnswer& answer : others) {
         const auto place = static_cast<std::size_t>(answer.node);
         if (place >= is_known.size() || is_known[place]) continue;
         is_known[place] = true;
-        auto status = parsed<AgentStatus>(answer.text);
-        if (status) {
+        auto status = answer.text.size() <= kMaxStatus ? parsed<AgentStatus>(answer.text)
+                                                       : std::optional<AgentStatus>();
+        if (status && taken.take(*status)) {
             status->node = answer.node;
+            status->host = answer.host;
             add_node(view, *status);
         } else {
-            view.nodes.push_back(
-                {.node = answer.node,
-                 .host = answer.host,
-                 .pid = {},
-                 .state = "unknown",
-                 .why = answer.trouble.empty() ? "its answer is not understood" : answer.trouble,
-                 .first_rank = {},
-                 .ranks = {}});
+            view.nodes.push_back({.node = answer.node,
+                                  .host = answer.host,
+                                  .pid = {},
+                                  .state = "unknown",
+                                  .why = why_unknown(answer, status, own.round),
+                                  .first_rank = {},
+                                  .ranks = {}});
         }
     }
     for (std::size_t node = 0; node < is_known.size(); ++node) {
         if (is_known[node]) continue;
-        NodeView silent{.node = static_cast<int>(node), .state = "unknown", .why = why_none};
+        NodeView silent{.node = static_cast<int>(node), .state = "unknown"};
+        silent.why = why_none.empty() ? "its launcher is not connected" : why_none;
         view.nodes.push_back(std::move(silent));
     }
     std::sort(view.nodes.begin(), view.nodes.end(),
@@ -121,15 +157,17 @@ JobView job_view(const JobNames& names, const AgentStatus& own, const std::vecto
     return view;
 }
 
-std::string to_json(const JobView& view) {
+json::object json_object(const JobView& view) {
     json::object object;
     put_members<ViewRules>(object, view);
     for (json::value& rank : object["ranks"].as_array()) {
         for (const char* name : kUnknownOfRank) rank.as_object()[name] = nullptr;
     }
     for (const char* name : kUnknownOfJob) object[name] = nullptr;
-    return json::serialize(object);
+    return object;
 }
+
+std::string to_json(const JobView& view) { return json::serialize(json_object(view)); }
 
 std::optional<JobView> parse_job_view(std::string_view text) { return parsed<JobView>(text); }
 std::string to_json(const AgentStatus& status) { return json::serialize(json_of<ViewRules>(status)); }

@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <boost/json/fwd.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -84,7 +85,8 @@ JobView job_view(const JobNames& names, const AgentStatus& own, const std::vecto
 // Returns the ranks of one node's workers.
 std::vector<RankView> rank_views(const std::vector<WorkerStatus>& workers, int node, const std::string& host);
 
-// Writes one JSON object, with null for what the schema has beyond JobView.
+// Returns one JSON object, with null for what the schema has beyond JobView.
+boost::json::object json_object(const JobView& view);
 std::string to_json(const JobView& view);
 
 // Returns nothing for a text that is no such object.

@@ -59,7 +59,11 @@ TEST_CASE("job view: a node without an answer is in it, with the reason") {
         {"it talks nonsense", {{1, "gpu1", "{", ""}}, "its answer is not understood"},
         {"another has its number", {{7, "gpu7", to_json(status_of(7, 8)), ""}}, "late"},
         {"it has the number of the node that was asked", {answer_of(0, 2)}, "late"},
+        {"it says more than any node has",
+         {{1, "gpu1", to_json(status_of(1, 2)) + std::string(2 << 20, ' '), ""}},
+         "its answer is not understood"},
     };
+    CHECK(job_view({}, status_of(0, 2), {}, "").nodes.at(1).why == "its launcher is not connected");
     for (const Case& one : cases) {
         INFO(one.what);
         const JobView view = job_view({}, status_of(0, 2), one.others, "late");
@@ -70,6 +74,44 @@ TEST_CASE("job view: a node without an answer is in it, with the reason") {
         CHECK(view.nodes[1].why == one.why);
         CHECK_FALSE(view.nodes[1].ranks);
     }
+}
+
+TEST_CASE("job view: a node speaks of its own ranks only") {
+    const auto why_not = [](const WorkerStatus& worker, int first_rank, int round, std::size_t times = 1) {
+        AgentStatus status = status_of(1, 3);
+        status.first_rank = first_rank;
+        status.round = round;
+        status.workers.assign(times, worker);
+        const std::vector<NodeAnswer> said{{1, "gpu1", to_json(status), ""}, answer_of(2, 3)};
+        const JobView view = job_view({}, status_of(0, 3), said, "late");
+        REQUIRE(view.nodes.size() == 3);
+        CHECK(view.nodes[0].state == "running");
+        return view.nodes[1].why.value_or("") + view.nodes[2].why.value_or("");
+    };
+    const std::string lie = "its answer is not understood";
+    CHECK(why_not({.rank = 3, .local_rank = 1}, 2, 2).empty());
+    CHECK(why_not({.rank = 1, .local_rank = 1}, 0, 2) == lie);
+    CHECK(why_not({.rank = 3, .local_rank = 0}, 2, 2) == lie);
+    CHECK(why_not({.rank = 6, .local_rank = 0}, 6, 2) == lie);
+    CHECK(why_not({.rank = 2'147'483'647, .local_rank = 0}, 2'147'483'647, 2) == lie);
+    CHECK(why_not({.rank = -1, .local_rank = 0}, -1, 2) == lie);
+    CHECK(why_not({.rank = 2, .local_rank = -1}, 3, 2) == lie);
+    CHECK(why_not({.rank = 2, .local_rank = 0}, 2, 2, 2) == lie);
+    // Of two that claim one rank the first is believed.
+    CHECK(why_not({.rank = 4, .local_rank = 0}, 4, 2) == lie);
+    CHECK(why_not({.rank = 1, .local_rank = 0}, 1, 1) == "it tells of another round");
+    // The same ranks in another round are the node's as well.
+    CHECK(why_not({.rank = 2, .local_rank = 0}, 2, 1).empty());
+}
+
+TEST_CASE("job view: a node's number and host are those that the coordinator knows") {
+    AgentStatus status = status_of(1, 2);
+    status.node = 0;
+    status.host = "another";
+    const JobView view = job_view({}, status_of(0, 2), {{1, "gpu1", to_json(status), ""}}, "");
+    REQUIRE((view.nodes.size() == 2 && view.ranks.size() == 4));
+    CHECK((view.nodes[1].node == 1 && view.nodes[1].host == "gpu1"));
+    CHECK((view.ranks[2].node == 1 && view.ranks[2].host == "gpu1"));
 }
 
 TEST_CASE("job view: how a worker ended") {
