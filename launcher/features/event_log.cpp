@@ -153,6 +153,7 @@ class EventLog final : public Feature {
         file_->append(story_.ends(result, now()));
         return file_->close();
     }
+    void agent_leaves() override { agent_ = nullptr; }
     void launch_failed(int exit_code, std::string_view reason) override {
         if (!std::exchange(has_ended_, true)) write(story_.fails(exit_code, reason, now()));
     }
