@@ -12,12 +12,11 @@ bool KeptReaders::answer(const KeptQuestion& question, const Done& done, bool at
     return true;
 }
 
-void KeptReaders::ask(const KeptQuestion& question, Done done) {
+void KeptReaders::ask(const KeptQuestion& question, const Done& done) {
     if (answer(question, done, !question.waits || is_over_)) return;
     const std::uint64_t number = ++last_;
     Waiting& waiting =
-        waiting_
-            .try_emplace(number, question, std::move(done), boost::asio::steady_timer(context_, kLongestWait))
+        waiting_.try_emplace(number, question, done, boost::asio::steady_timer(context_, kLongestWait))
             .first->second;
     waiting.timer.async_wait([this, number](const boost::system::error_code& cancelled) {
         // A timer that was over already may have been answered since.

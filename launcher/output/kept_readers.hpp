@@ -26,7 +26,7 @@ class KeptReaders {
 
     // Calls `done` once, with what there is from the question's position on: before it returns, or later
     // where the question waits.
-    void ask(const KeptQuestion& question, Done done);
+    void ask(const KeptQuestion& question, const Done& done);
 
     // Answers the questions for which something has come. Called after every handler that takes output.
     void look();
