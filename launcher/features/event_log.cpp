@@ -5,11 +5,13 @@
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <system_error>
 #include <utility>
 
 #include "launcher/features/event_story.hpp"
+#include "launcher/features/happenings.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/system/machine.hpp"
@@ -116,6 +118,9 @@ void EventFile::write_all(Queue& queue) {
 
 namespace {
 
+// As many events as are kept of their lines.
+constexpr std::size_t kMostWaiting = Happenings::kMost;
+
 class EventLog final : public Feature {
   public:
     EventLog(EventOrigin origin, FeatureInputs& inputs)
@@ -135,16 +140,20 @@ class EventLog final : public Feature {
         if (file_) file_->start();
         // The process is another one than read the options, where the job is detached.
         story_.run_by(::getpid());
-        write(story_.begins(now()));
+        note([this, time = now()] { return story_.begins(time); });
     }
     void heard(const ControlMessage& message) override {
-        if (!has_ended_) write(story_.hears(message, now()));
+        if (!has_ended_) note([this, message, time = now()] { return story_.hears(message, time); });
     }
     void learnt(const AgentNews& news) override {
-        if (!has_ended_) write(story_.learns(news, now()));
+        const auto* told = std::get_if<EventTold>(&news);
+        if (told != nullptr) return told->lines.empty() ? tell_all() : void();
+        if (!has_ended_) note([this, news, time = now()] { return story_.learns(news, time); });
     }
     void workers_run(const RoundReady& round) override {
-        write(story_.workers_run(round, agent_->status().workers.size(), now()));
+        note([this, round, workers = agent_->status().workers.size(), time = now()] {
+            return story_.workers_run(round, workers, time);
+        });
     }
     // What the agent does after that, saying goodbye, is no part of the job any more.
     std::optional<std::string> ended(const JobResult& result) override {
@@ -175,8 +184,25 @@ class EventLog final : public Feature {
     void did(std::string_view name, const boost::json::object& facts, Clock::time_point when) {
         write(story_.did(name, facts, at(when)));
     }
-    void write(std::string_view lines) {
-        if (agent_ != nullptr && !lines.empty()) agent_->tell(EventTold{std::string(lines)});
+    // Without a file an event becomes its line when somebody asks, which in most jobs nobody does.
+    void note(std::function<std::string()> event) {
+        waiting_.push_back(std::move(event));
+        if (file_) return write(next());
+        if (waiting_.size() > kMostWaiting) tell(next());
+    }
+    std::string next() {
+        const auto event = std::move(waiting_.front());
+        waiting_.pop_front();
+        return event();
+    }
+    void tell(std::string lines) {
+        if (agent_ != nullptr && !lines.empty()) agent_->tell(EventTold{std::move(lines)});
+    }
+    void tell_all() {
+        while (!waiting_.empty()) tell(next());
+    }
+    void write(const std::string& lines) {
+        tell(lines);
         if (!file_) return;
         if (!lines.empty()) file_->append(lines);
         if (const auto trouble = file_->take_trouble()) log_.warn(*trouble);
@@ -184,6 +210,7 @@ class EventLog final : public Feature {
 
     EventStory story_;
     std::optional<EventFile> file_;
+    std::deque<std::function<std::string()>> waiting_;  // in order, since each changes the story
     Clock::time_point start_;
     LauncherLog& log_;
     AgentControls* agent_ = nullptr;

@@ -61,8 +61,9 @@ class EventFile {
     bool is_closed_ = false;
 };
 
-// Makes the feature, which tells its agent of each event (EventTold), and writes them to the file of the
-// inputs, if there is one; what was done before there was an agent it writes at once.
+// Makes the feature, which tells its agent of each event (EventTold) when it hears an EventTold without
+// lines, and of each at once where the inputs have a file, to which it writes them; what was done before
+// there was an agent it writes at once.
 std::unique_ptr<Feature> make_event_log(FeatureInputs& inputs);
 
 }  // namespace launch

@@ -217,7 +217,12 @@ void KnownJob::serve() {
                 .job = [this, agent = agent_](auto done) { view(*agent, std::move(done)); },
                 .output = [agent = agent_](const KeptQuestion& question,
                                            auto done) { agent->pump().read_kept(question, std::move(done)); },
-                .events = [this] { return happenings_.text(); },
+                .events =
+                    [this, agent = agent_] {
+                        // An empty one asks the event log for its lines.
+                        agent->tell(EventTold{});
+                        return happenings_.text();
+                    },
                 .effect_of = [agent = agent_](int signal) { return effect_of(signal, agent->options()); },
                 .deliver = [agent = agent_](int signal) { agent->tell(SignalSent{signal}); }});
 }
