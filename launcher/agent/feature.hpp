@@ -139,7 +139,7 @@ struct TimerExpired {
 };
 BOOST_DESCRIBE_STRUCT(TimerExpired, (), (round, rank, local_rank, pid, scope, length_ms, signal))
 
-// EventTold: lines of --events, whole ones; also where there is no such file.
+// EventTold: whole lines of --events, also without such a file; an empty one asks the event log for them.
 struct EventTold {
     std::string lines;
 };
