@@ -4,8 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "launcher/harmless_text.hpp"
-#include "rendezvous/codec/json_codec.hpp"
+#include "launcher/view/view_json.hpp"
 #include "rendezvous/job/number_limits.hpp"
 
 namespace ddprun {
@@ -14,25 +13,11 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMaxDepth = 8;
-
-struct ViewRules : JsonRules {
-    static std::string text(const std::string& text, std::size_t) { return valid_utf8(text); }
-};
-
 // What schema 1 has of a rank, and of a job, that nothing of a launcher knows yet.
 constexpr std::array kUnknownOfRank{
     "doing", "call",         "cpu",          "cpu_seconds", "resident_memory_bytes", "threads",
     "gpu",   "output_age_s", "output_bytes", "last_line",   "waiting_ratio"};
 constexpr std::array kUnknownOfJob{"progress", "verdict", "lost_time"};
-
-template <class T>
-std::optional<T> parsed(std::string_view text) {
-    const auto object = parse_json_object(text, kMaxDepth);
-    T value;
-    if (!object || !from_json<ViewRules>(*object, value)) return std::nullopt;
-    return value;
-}
 
 std::string state_of_job(const std::string& agent_state) {
     if (agent_state == "joining" || agent_state == "rejoining") return "joining";
@@ -128,7 +113,7 @@ JobView job_view(const JobNames& names, const AgentStatus& own, const std::vecto
         const auto place = static_cast<std::size_t>(answer.node);
         if (place >= is_known.size() || is_known[place]) continue;
         is_known[place] = true;
-        auto status = answer.text.size() <= kMaxStatus ? parsed<AgentStatus>(answer.text)
+        auto status = answer.text.size() <= kMaxStatus ? view_from_json<AgentStatus>(answer.text)
                                                        : std::optional<AgentStatus>();
         if (status && taken.take(*status)) {
             status->node = answer.node;
@@ -169,9 +154,11 @@ json::object json_object(const JobView& view) {
 
 std::string to_json(const JobView& view) { return json::serialize(json_object(view)); }
 
-std::optional<JobView> parse_job_view(std::string_view text) { return parsed<JobView>(text); }
+std::optional<JobView> parse_job_view(std::string_view text) { return view_from_json<JobView>(text); }
 std::string to_json(const AgentStatus& status) { return json::serialize(json_of<ViewRules>(status)); }
-std::optional<AgentStatus> parse_agent_status(std::string_view text) { return parsed<AgentStatus>(text); }
+std::optional<AgentStatus> parse_agent_status(std::string_view text) {
+    return view_from_json<AgentStatus>(text);
+}
 
 }  // namespace launch
 }  // namespace ddprun

@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/codec/json_codec.hpp"
+#include "launcher/view/view_json.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/text/split.hpp"
@@ -18,23 +18,10 @@ namespace json = boost::json;
 constexpr std::string_view kSignalPath = "/signal";
 constexpr std::string_view kOutputPath = "/output";
 constexpr std::string_view kNameQuery = "name=";
-constexpr std::size_t kMaxAnswerDepth = 8;
-
-struct AnswerRules : JsonRules {
-    static std::string text(const std::string& text, std::size_t) { return valid_utf8(text); }
-};
 
 template <class T>
 std::string line_of(const T& answer) {
-    return json::serialize(json_of<AnswerRules>(answer)) + "\n";
-}
-
-template <class T>
-std::optional<T> answered(std::string_view text) {
-    const auto object = parse_json_object(text, kMaxAnswerDepth);
-    T answer;
-    if (!object || !from_json<AnswerRules>(*object, answer)) return std::nullopt;
-    return answer;
+    return json::serialize(json_of<ViewRules>(answer)) + "\n";
 }
 
 // Returns nothing for a query with another name or a value that is no number.
@@ -137,9 +124,9 @@ std::string output_target(const KeptQuestion& question) {
 }
 
 std::optional<SignalEffect> parse_signal_effect(std::string_view text) {
-    return answered<SignalEffect>(text);
+    return view_from_json<SignalEffect>(text);
 }
-std::optional<KeptPiece> parse_kept_piece(std::string_view text) { return answered<KeptPiece>(text); }
+std::optional<KeptPiece> parse_kept_piece(std::string_view text) { return view_from_json<KeptPiece>(text); }
 
 std::string health_text(const AgentStatus& status) {
     // Before the first round there is no job yet.
