@@ -15,6 +15,10 @@
 #include <vector>
 
 #include "rendezvous/control/control_message.hpp"
+#include "rendezvous/link/host_lease.hpp"
+#include "rendezvous/link/job_memory.hpp"
+#include "rendezvous/link/leader_search.hpp"
+#include "rendezvous/link/redirect_notice.hpp"
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"

@@ -13,7 +13,8 @@
 
 #include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/etcd/etcd_election.hpp"
-#include "rendezvous/link/coordinator_search.hpp"
+#include "rendezvous/link/link_observer.hpp"
+#include "rendezvous/link/port_search.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 
 namespace ddprun {

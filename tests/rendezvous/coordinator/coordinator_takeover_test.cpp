@@ -3,7 +3,8 @@
 #include <functional>
 #include <utility>
 
-#include "rendezvous/link/coordinator_search.hpp"
+#include "rendezvous/link/host_lease.hpp"
+#include "rendezvous/link/job_memory.hpp"
 #include "rendezvous/membership/quorum.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"

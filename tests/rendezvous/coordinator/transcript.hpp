@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/link/coordinator_search.hpp"
+#include "rendezvous/link/job_memory.hpp"
 #include "tests/support/coordinator_fixture.hpp"
 
 namespace ddprun {

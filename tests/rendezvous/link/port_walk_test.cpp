@@ -1,4 +1,4 @@
-#include "rendezvous/link/coordinator_search.hpp"
+#include "rendezvous/link/port_walk.hpp"
 
 #include "tests/support/catch.hpp"
 

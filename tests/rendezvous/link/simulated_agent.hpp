@@ -5,7 +5,8 @@
 #include <optional>
 #include <set>
 
-#include "rendezvous/link/coordinator_search.hpp"
+#include "rendezvous/link/host_lease.hpp"
+#include "rendezvous/link/job_memory.hpp"
 #include "rendezvous/membership/quorum.hpp"
 #include "tests/rendezvous/link/simulated_register.hpp"
 #include "tests/support/simulated_network.hpp"
