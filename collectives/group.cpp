@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/call/backend.hpp"
+#include "collectives/session/call_guard.hpp"
 #include "collectives/session/session.hpp"
 
 namespace ddprun {

@@ -1,14 +1,13 @@
 #include "collectives/session/bootstrap.hpp"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <optional>
 #include <thread>
+#include <variant>
 
 #include "collectives/error.hpp"
 #include "collectives/hosts/hosts_backend.hpp"
@@ -16,39 +15,29 @@
 #include "collectives/messages/transfers.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/session/claim.hpp"
+#include "collectives/session/departure.hpp"
+#include "collectives/session/executor.hpp"
 #include "collectives/session/host_identity.hpp"
+#include "collectives/session/joining.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/shm/shm_backend.hpp"
 #include "collectives/tcp/flow.hpp"
+#include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
+#include "collectives/wire/host_settings.hpp"
 #include "rendezvous/base/check.hpp"
 #include "rendezvous/base/error.hpp"
+#include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/store/file_store.hpp"
 #include "rendezvous/store/store_host.hpp"
 #include "rendezvous/store/tcp_store.hpp"
-#include "rendezvous/system/machine.hpp"
-#include "rendezvous/text/whole_number.hpp"
+#include "rendezvous/worker/life_table.hpp"
 #include "rendezvous/worker/mpirun_machine.hpp"
 
 namespace ddprun {
 inline namespace detail {
 namespace {
 
-// Says that this rank has read why there is no communicator; rank 0 waits until all have that are there.
-void part(Gathering& gathering, const Joining& joining) {
-    Departure departure = gathering.departure();
-    departure.say_gone();
-    if (joining.rank != 0) return;
-    const std::vector<int> missing = gathering.missing();
-    std::vector<int> present;
-    for (int rank = 1; rank < joining.world_size; ++rank) {
-        if (!std::binary_search(missing.begin(), missing.end(), rank)) present.push_back(rank);
-    }
-    departure.wait_for(present, kDepartureTimeout);
-}
-
-constexpr std::string_view kTcpScheme = "tcp://";
-constexpr std::string_view kFileScheme = "file://";
 // How long rank 0 tries to use a store that already listens where it wanted to host one.
 constexpr std::chrono::milliseconds kExistingStoreTimeout{5000};
 // Ranks speak at once. More silent connections would take the descriptors of rank 0's own.
@@ -312,62 +301,6 @@ void require_valid(const CommunicatorOptions& options) {
     require_timeout(options.join_timeout, "join_timeout");
     require_timeout(options.leave_timeout, "leave_timeout");
     if (options.notice_after.count() != 0) require_timeout(options.notice_after, "notice_after");
-}
-
-Joined join_through(Store& store, const Joining& joining, const Member& self, Deadline deadline) {
-    const std::string prefix = fmt::format("ddprun/communicators/{}/", joining.round);
-    claim_rank(store, fmt::format("{}owner/{}", prefix, joining.rank), joining.rank, joining.owner);
-    const std::int64_t instance = store.add(fmt::format("{}instance/{}", prefix, joining.rank), 1);
-    Gathering gathering(store, {"join", "ranks"}, fmt::format("{}{}/", prefix, instance), joining.rank,
-                        {joining.world_size, {}});
-    try {
-        Membership membership = gathering.run(self, deadline);
-        membership.round = joining.round;
-        membership.communicator = static_cast<std::uint32_t>(instance);
-        return {std::move(membership), gathering.departure()};
-    } catch (const CollectiveError&) {
-        part(gathering, joining);
-        throw;
-    }
-}
-
-Meeting parse_url(const std::string& url) {
-    if (url.rfind(kTcpScheme, 0) == 0) {
-        auto endpoint = parse_endpoint(std::string_view(url).substr(kTcpScheme.size()), 0);
-        if (endpoint && endpoint->port != 0) return TcpMeeting{std::move(*endpoint), true};
-    } else if (url.rfind(kFileScheme, 0) == 0 && url.size() > kFileScheme.size()) {
-        return FileMeeting{url.substr(kFileScheme.size())};
-    }
-    refuse("join", fmt::format("'{}' is neither tcp://host:port nor file://path", url));
-}
-
-Transport read_transport(const Environment& environment) {
-    const std::string* text = find_variable(environment, "DDPRUN_TRANSPORT");
-    if (text == nullptr || *text == "auto") return Transport::automatic;
-    if (*text == "tcp") return Transport::tcp;
-    refuse("join", fmt::format("DDPRUN_TRANSPORT='{}' is neither auto nor tcp", *text));
-}
-
-std::chrono::milliseconds read_notice(const Environment& environment) {
-    const std::string* text = find_variable(environment, "DDPRUN_NOTICE");
-    if (text == nullptr) return {};
-    if (const auto seconds = whole_number<int>(*text, 0)) return std::chrono::seconds(*seconds);
-    refuse("join", fmt::format("DDPRUN_NOTICE='{}' is no number of seconds", *text));
-}
-
-std::optional<LifeSlot> read_life_slot(const Environment& environment) {
-    const std::string* text = find_variable(environment, kLifeVariable);
-    return text == nullptr ? std::nullopt : parse_life_slot(*text);
-}
-
-Place read_place(const Environment& environment, const CommunicatorOptions& options, int local_rank) {
-    Place place;
-    place.transport = read_transport(environment);
-    place.host = read_host_settings(environment);
-    place.nccl = read_nccl_settings(environment, options, local_rank);
-    place.life = read_life_slot(environment);
-    place.mesh_key = read_mesh_key(environment);
-    return place;
 }
 
 std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::string& address,

@@ -5,25 +5,18 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "collectives/call/backend.hpp"
 #include "collectives/call/call.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/options.hpp"
+#include "collectives/session/departure.hpp"
+#include "collectives/session/executor.hpp"
 #include "collectives/status.hpp"
-#include "collectives/wire/membership.hpp"
-#include "collectives/work.hpp"
-#include "rendezvous/base/deadline.hpp"
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/store/store.hpp"
 #include "rendezvous/system/own_process.hpp"
@@ -37,148 +30,8 @@ class StoreHost;
 namespace ddprun {
 inline namespace detail {
 
-// Gathering: the ranks of a new communicator find each other through a Store, at first (bootstrap.hpp) and
-// after a failure (split.hpp). No rank leads, for each may die or never come.
-//
-// Keys, under a prefix that this communicator alone has:
-//   terms          `<rank> <world_size> <excluded>`: which rank came first, and which ranks it expects; all
-//                  others must expect the same
-//   member/<rank>  where the rank listens (membership.hpp)
-//   arrived        how many have said that
-//   table          what came of it: the list of members, or `!` and why there is none
-//   gone/<rank>    see Departure; ranks of the new communicator
-// The last to come writes the table. A rank that runs out of time, or disagrees, writes why there is none;
-// what is written first decides for all. Each rank needs a handful of requests, whatever the number of ranks.
-
-// Terms: which ranks are to come. `excluded`, ascending, are numbers below world_size that no rank has; the
-// new communicator's ranks are counted without them.
-struct Terms {
-    int world_size = 1;
-    std::vector<int> excluded;
-
-    bool operator==(const Terms&) const = default;
-};
-
-// GatheringNames: how errors name a gathering: its operation ("join"), and what it gathers ("ranks").
-struct GatheringNames {
-    const char* operation;
-    const char* members;
-};
-
-// Departure: how the ranks of a communicator tell the rank that serves their store that they no longer need
-// it. Borrows the store; the store's own errors come through.
-class Departure {
-  public:
-    Departure(Store& store, std::string prefix, int rank, int world_size)
-        : store_(store), prefix_(std::move(prefix)), rank_(rank), world_size_(world_size) {}
-
-    void say_gone() { store_.set(key(rank_), "1"); }
-    // Waits until `ranks`, or all others, have said that they no longer need the store; `timeout` at most.
-    // False if some have not.
-    bool wait_for(const std::vector<int>& ranks, std::chrono::milliseconds timeout);
-    bool wait_for_others(std::chrono::milliseconds timeout);
-
-  private:
-    std::string key(int rank) const { return prefix_ + "gone/" + std::to_string(rank); }
-
-    Store& store_;
-    std::string prefix_;
-    int rank_;
-    int world_size_;
-};
-
-class Gathering {
-  public:
-    using Clock = Deadline::clock;
-
-    // Gathering borrows the store. `prefix` ends with a slash; `rank` is expected by its own `terms`.
-    Gathering(Store& store, GatheringNames names, std::string prefix, int rank, Terms terms);
-
-    // Publishes `self` and waits for all others until `deadline`. Round and communicator of what it
-    // returns are 0. Throws CollectiveError: timed_out with the missing ranks as culprits, or mismatch with
-    // two that expect others; lets the store's own errors through.
-    Membership run(const Member& self, Deadline deadline);
-
-    // Returns the ranks that are expected and have not come.
-    std::vector<int> missing();
-
-    // Returns the Departure of the new communicator.
-    Departure departure() const;
-
-  private:
-    std::string key(const char* name, int rank) const;
-    void require_agreement();
-    // Returns the decision that counts: `decision`, or another rank's earlier one.
-    std::string decide(const std::string& decision);
-    void throw_if_failure(const std::string& decision) const;
-    void make_table();
-    std::string await_decision(Deadline deadline);
-
-    Store& store_;
-    GatheringNames names_;
-    std::string prefix_;
-    int rank_;
-    Terms terms_;
-    std::vector<int> expected_;
-    int new_rank_;  // this rank's place among them
-};
-
-// kMaxStarted: how many started operations may wait for their turn; a thread that starts more waits.
-inline constexpr std::size_t kMaxStarted = 4096;
-
-class Executor;
 class Lifeline;
 class Messenger;
-class Transfers;
-
-// ThreadWorkState: the state of an operation that a thread of this process carries out.
-class ThreadWorkState final : public WorkState {
-  public:
-    // ThreadWorkState borrows the executor until the end.
-    explicit ThreadWorkState(Executor& executor) : executor_(executor) {}
-
-    // Ends the operation; once, by the thread that carries it out.
-    void end(std::optional<CollectiveError> error) {
-        std::vector<std::function<void()>> calls;
-        {
-            const std::lock_guard lock(mutex_);
-            error_ = std::move(error);
-            ended_ = true;
-            calls.swap(calls_);
-        }
-        changed_.notify_all();
-        for (auto& done : calls) run_beside(std::move(done));
-    }
-
-    void then(std::function<void()> done) override {
-        {
-            const std::lock_guard lock(mutex_);
-            if (!ended_) return calls_.push_back(std::move(done));
-        }
-        done();
-    }
-
-    bool ended() override {
-        const std::lock_guard lock(mutex_);
-        return ended_;
-    }
-
-    // wait_until() without a deadline helps: the waiting thread carries out what no thread has begun yet.
-    bool wait_until(Deadline deadline) override;
-
-    std::optional<CollectiveError> error() override {
-        const std::lock_guard lock(mutex_);
-        return error_;
-    }
-
-  private:
-    Executor& executor_;
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool ended_ = false;
-    std::optional<CollectiveError> error_;
-    std::vector<std::function<void()>> calls_;
-};
 
 // EndWatch: the functions to call when a communicator ends. Any thread.
 class EndWatch {
@@ -194,104 +47,6 @@ class EndWatch {
     std::mutex mutex_;
     std::optional<Status> told_;
     std::vector<Call> calls_;
-};
-
-// Executor: carries out a communicator's operations in the order in which they were asked for, on the
-// caller's thread or beside it.
-//
-// Each operation takes a ticket when it is asked for, and its turn comes when all before it are through, so
-// the backend is never used by two threads. The caller carries out what it runs. What is started goes to a
-// free thread of the process's (run_beside), or to the thread that waits for it, where that comes first.
-// Programs that start nothing therefore pay for no thread, and communicators where nothing goes on have none.
-// A backend on a device starts operations by itself.
-//
-// Any thread, but for the destructor; after leave() all is refused.
-class Executor {
-  public:
-    Executor(std::unique_ptr<Backend> backend, int world_size);
-    // Makes sends, receives and groups go by `transfers`. Called before the first operation.
-    void send_by(std::unique_ptr<Transfers> transfers);
-    // Waits for what was started, then lets the backend leave.
-    ~Executor();
-
-    // Returns when the task has been carried out. Throws what the backend throws.
-    void run(const Task& task);
-    // Starts the task. What the operation throws, its Work throws. Refuses a stream where there is no device.
-    Work start(const Task& task);
-
-    // Waits for what was started, then closes the messenger.
-    void close(Messenger& messenger, Deadline deadline);
-    // Waits for what was started, then closes the messenger, if there is one, and lets the backend leave; see
-    // Backend::leave(). Aborts if what was started has not ended by the deadline.
-    std::vector<int> leave(Deadline deadline, Messenger* messenger);
-
-    // abort() and the following three ask the backend; any thread.
-    void abort(const std::string& reason) { backend_->abort(reason); }
-    void set_timeout(std::chrono::milliseconds timeout) { backend_->set_timeout(timeout); }
-    bool ended() const { return backend_->ended(); }
-    std::optional<Verdict> verdict() const { return backend_->verdict(); }
-    // backend() is for what needs no turn, such as memory, and for tests.
-    Backend& backend() { return *backend_; }
-
-    // Carries out the first started operation, if its turn has come and no thread has begun it; false if not.
-    // `waiter` is the lock of a state that has not ended: it is let go of before the operation begins, and
-    // the executor may be gone afterwards.
-    bool help(std::unique_lock<std::mutex>& waiter);
-
-  private:
-    using Ticket = std::uint64_t;
-
-    // Turn: made, it waits for the turn of an operation; destroyed, it passes the turn on.
-    class Turn {
-      public:
-        Turn(Executor& executor, Ticket ticket) : executor_(executor), ticket_(ticket) {
-            executor_.await_turn(ticket_, Deadline::max());
-        }
-        Turn(const Turn&) = delete;
-        Turn& operator=(const Turn&) = delete;
-        ~Turn() { executor_.pass_on(ticket_); }
-
-      private:
-        Executor& executor_;
-        Ticket ticket_;
-    };
-
-    struct Started {
-        Task task;
-        std::shared_ptr<ThreadWorkState> state;
-        Ticket ticket;
-    };
-
-    // Waits for the turn; false if it has not come by the deadline.
-    bool await_turn(Ticket ticket, Deadline deadline);
-    void pass_on(Ticket ticket);
-    void refuse_if_left(Operation operation) const;
-    void carry_out(const Task& task);
-    // Returns the task as a backend takes it. Where its parts are counted, all ranks tell each other their
-    // counts. Throws invalid_argument where they disagree.
-    Task agreed(Task task);
-    // Returns the task with the input of premul_sum multiplied.
-    Task multiplied(Task task);
-    // Returns room for `bytes`; null where there is no memory, which ends the communicator.
-    std::byte* scratch(std::size_t bytes);
-    void perform(const Started& started);
-    void serve();
-
-    std::unique_ptr<Backend> backend_;
-    std::unique_ptr<Transfers> transfers_;  // null: by the backend
-    int world_size_;
-    // scratch_: inputs of premul_sum, multiplied, where no output has room for them; small parts behind each
-    // other. Kept between calls.
-    std::vector<std::byte> scratch_;
-    bool left_ = false;               // for the thread that has the turn
-    std::atomic<Ticket> next_{0};     // to be given out
-    std::atomic<Ticket> serving_{0};  // that has the turn
-    std::atomic<int> waiting_{0};     // threads that sleep until their turn comes
-    std::mutex mutex_;                // guards what follows
-    std::condition_variable changed_;
-    std::deque<Started> started_;
-    bool served_ = false;  // a thread is at them, or will be
-    bool stopping_ = false;
 };
 
 // MeetingRoom: the store the ranks met in, kept until this rank's communicator ends. Members end in reverse
@@ -364,43 +119,6 @@ struct Session {
 
   private:
     void end_executor();
-};
-
-inline constexpr const char* kFinalized = "this communicator has been finalized";
-inline constexpr const char* kOfParent =
-    "this communicator belongs to another process, which this one was forked from";
-
-// Returns true in a forked child, where nothing of the session may be touched: the threads that used it do
-// not exist there.
-inline bool is_of_parent(const Session& session) noexcept { return session.process != this_process(); }
-
-// CallGuard: one call of a communicator: finalize() waits until it is through. Keeps out calls after that, or
-// in a forked child.
-class CallGuard {
-  public:
-    // Throws invalid_argument that names the operation, or a call that is none.
-    template <class Name>
-    CallGuard(Session& session, Name name) : session_(session) {
-        if (const char* problem = enter()) refuse(name, problem);
-    }
-    CallGuard(const CallGuard&) = delete;
-    CallGuard& operator=(const CallGuard&) = delete;
-    ~CallGuard() { leave(); }
-
-  private:
-    const char* enter() {
-        if (is_of_parent(session_)) return kOfParent;
-        ++session_.calls;
-        if (!session_.ending) return nullptr;
-        leave();
-        return kFinalized;
-    }
-    void leave() {
-        --session_.calls;
-        if (session_.ending) session_.calls.notify_all();
-    }
-
-    Session& session_;
 };
 
 }  // namespace detail

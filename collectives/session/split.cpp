@@ -15,6 +15,8 @@
 #include "collectives/liveness/lifeline.hpp"
 #include "collectives/messages/messenger.hpp"
 #include "collectives/session/bootstrap.hpp"
+#include "collectives/session/departure.hpp"
+#include "collectives/session/gathering.hpp"
 #include "collectives/session/host_identity.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/wire/frame.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/communicator.hpp"
-#include "collectives/session/session.hpp"
+#include "collectives/session/executor.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"
 #include "tests/support/thread_ranks.hpp"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/session/bootstrap.hpp"
+#include "collectives/session/place.hpp"
 #include "tests/support/memory_store.hpp"
 
 namespace ddprun {

@@ -20,6 +20,7 @@
 #include "collectives/error.hpp"
 #include "collectives/group.hpp"
 #include "collectives/session/bootstrap.hpp"
+#include "collectives/session/place.hpp"
 #include "collectives/wire/frame.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "rendezvous/base/deadline.hpp"

@@ -5,6 +5,9 @@
 #include <optional>
 
 #include "collectives/session/bootstrap.hpp"
+#include "collectives/session/gathering.hpp"
+#include "collectives/session/joining.hpp"
+#include "collectives/session/place.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/memory_store.hpp"
 #include "tests/support/thread_ranks.hpp"

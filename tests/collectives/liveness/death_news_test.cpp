@@ -15,7 +15,7 @@
 #include <mutex>
 
 #include "collectives/liveness/lifeline.hpp"
-#include "collectives/session/bootstrap.hpp"
+#include "collectives/session/place.hpp"
 #include "tests/support/await_verdict.hpp"
 #include "tests/support/catch.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "collectives/session/bootstrap.hpp"
+#include "collectives/session/place.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
 #include "tests/support/catch.hpp"
 

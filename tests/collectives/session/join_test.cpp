@@ -1,4 +1,6 @@
 #include "collectives/session/bootstrap.hpp"
+#include "collectives/session/joining.hpp"
+#include "collectives/session/place.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +14,7 @@
 #include <stdexcept>
 
 #include "collectives/session/claim.hpp"
+#include "collectives/session/gathering.hpp"
 #include "collectives/session/host_identity.hpp"
 #include "collectives/shm/shm_segment.hpp"
 #include "rendezvous/store/store_host.hpp"

@@ -6,6 +6,7 @@
 #include <latch>
 
 #include "collectives/session/bootstrap.hpp"
+#include "collectives/session/place.hpp"
 #include "collectives/wire/frame.hpp"
 #include "rendezvous/base/error.hpp"
 #include "tests/support/catch.hpp"

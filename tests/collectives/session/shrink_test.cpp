@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collectives/communicator.hpp"
-#include "collectives/session/session.hpp"
+#include "collectives/session/gathering.hpp"
 #include "collectives/session/split.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/store/store_host.hpp"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collectives/session/bootstrap.hpp"
+#include "collectives/session/place.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fold.hpp"
 #include "tests/support/memory_store.hpp"
