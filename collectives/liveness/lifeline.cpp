@@ -1,153 +1,17 @@
 #include "collectives/liveness/lifeline.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "rendezvous/base/check.hpp"
 #include "rendezvous/base/deadline.hpp"
-#include "rendezvous/base/error.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun {
 inline namespace detail {
-
-RingNeighbours::~RingNeighbours() {
-    // Neighbours that end at once wait for each other.
-    for (Neighbour& neighbour : neighbours_) neighbour.link.write_no_more();
-    for (Neighbour& neighbour : neighbours_) neighbour.link.await_arrival();
-}
-
-void RingNeighbours::add(TcpLink link, const std::vector<Notice>& first) {
-    neighbours_.push_back({std::move(link), {}});
-    for (const Notice& notice : first) send(neighbours_.back(), notice);
-}
-
-void RingNeighbours::add_descriptors(std::vector<pollfd>& descriptors) const {
-    for (const Neighbour& neighbour : neighbours_)
-        descriptors.push_back({neighbour.link.descriptor(), POLLIN, 0});
-}
-
-std::vector<int> RingNeighbours::hear(const std::function<void(const Notice&, int peer)>& on_notice) {
-    std::vector<int> lost;
-    std::erase_if(neighbours_, [&](Neighbour& neighbour) {
-        if (read_from(neighbour, on_notice)) return false;
-        lost.push_back(neighbour.link.peer());
-        return true;
-    });
-    return lost;
-}
-
-// False when the connection is over.
-bool RingNeighbours::read_from(Neighbour& neighbour,
-                               const std::function<void(const Notice&, int peer)>& on_notice) {
-    std::array<std::byte, 4096> buffer;
-    try {
-        iovec part{buffer.data(), buffer.size()};
-        while (const std::size_t count = neighbour.link.read_some({&part, 1})) {
-            neighbour.reader.add(std::span(buffer).first(count));
-            while (const auto notice = neighbour.reader.next()) on_notice(*notice, neighbour.link.peer());
-            if (neighbour.reader.broken()) return false;
-        }
-    } catch (const LinkLost&) {
-        return false;
-    }
-    return true;
-}
-
-void RingNeighbours::send(const Notice& notice, int except) {
-    for (Neighbour& neighbour : neighbours_) {
-        if (neighbour.link.peer() != except) send(neighbour, notice);
-    }
-}
-
-void RingNeighbours::send(Neighbour& neighbour, const Notice& notice) {
-    std::string bytes = encode(notice);
-    try {
-        iovec part{bytes.data(), bytes.size()};
-        // Notices are few and short, and the other end always reads; one that does not fit would tear the
-        // stream.
-        if (neighbour.link.write_some({&part, 1}) != bytes.size()) neighbour.link.shut_down();
-    } catch (const LinkLost&) {
-        // The thread finds the same when it reads from this neighbour next.
-    }
-}
-
-Arrivals::Arrivals(const Membership& membership)
-    : membership_(membership),
-      lanes_(membership.lanes()),
-      data_came_(membership.members.size() * static_cast<std::size_t>(lanes_ + 1)) {}
-
-HelloAnswer Arrivals::judge(const LinkHello& hello, bool proven) const {
-    if (hello.round != membership_.round) return HelloAnswer::other_round;
-    if (hello.communicator != membership_.communicator) return HelloAnswer::other_communicator;
-    if (hello.nonce != membership_.nonce) return HelloAnswer::other_job;
-    const bool has_key = membership_.mesh_key.has_value();
-    if (hello.challenge.has_value() != has_key)
-        return has_key ? HelloAnswer::key_wanted : HelloAnswer::key_unknown;
-    const bool known =
-        hello.from >= 0 && hello.from < membership_.world_size() && hello.from != membership_.rank;
-    if (hello.to != membership_.rank || !known) return HelloAnswer::other_rank;
-    if (hello.channel == Channel::lifeline) {
-        if (hello.from != membership_.left()) return HelloAnswer::other_rank;
-        // A caller that has not proven the key does not hear either who has come already.
-        if (has_key && !proven) return HelloAnswer::prove;
-        return left_neighbour_came_ ? HelloAnswer::repeated : HelloAnswer::welcome;
-    }
-    if (hello.lane >= (hello.channel == Channel::data ? lanes_ : 1)) return HelloAnswer::other_lane;
-    if (has_key && !proven) return HelloAnswer::prove;
-    return data_came_[data_index(hello)] ? HelloAnswer::repeated : HelloAnswer::welcome;
-}
-
-std::size_t Arrivals::data_index(const LinkHello& hello) const {
-    return static_cast<std::size_t>(hello.from) * static_cast<std::size_t>(lanes_ + 1) +
-           static_cast<std::size_t>(lane_of(hello));
-}
-
-std::optional<TcpLink> Arrivals::admit(LinkAcceptor::Accepted accepted) {
-    // Two of a kind can be judged in one turn of the acceptor; the second is dropped here.
-    if (accepted.hello.channel == Channel::lifeline) {
-        if (std::exchange(left_neighbour_came_, true)) return std::nullopt;
-        return std::move(accepted.link);
-    }
-    const std::size_t index = data_index(accepted.hello);
-    if (!data_came_[index]) data_.push_back({std::move(accepted.link), lane_of(accepted.hello)});
-    data_came_[index] = true;
-    return std::nullopt;
-}
-
-std::optional<TcpLink> Arrivals::take_data(int peer, int lane) {
-    const auto found = std::find_if(data_.begin(), data_.end(), [&](const Arrived& arrived) {
-        return arrived.link.peer() == peer && arrived.lane == lane;
-    });
-    if (found == data_.end()) return std::nullopt;
-    TcpLink link = std::move(found->link);
-    data_.erase(found);
-    return link;
-}
-
-bool Arrivals::may_bring_data(int peer, int lane) const {
-    return std::any_of(proving_.begin(), proving_.end(), [&](const LinkHello& hello) {
-        return hello.channel != Channel::lifeline && hello.from == peer && lane_of(hello) == lane;
-    });
-}
-
-bool Arrivals::note_proving(std::vector<LinkHello> proving) {
-    std::erase_if(proving, [this](const LinkHello& hello) { return !is_meant(hello); });
-    if (proving == proving_) return false;
-    proving_ = std::move(proving);
-    return true;
-}
-
-Verdict inherited_verdict(const Verdict& of_parent, std::span<const int> ranks) {
-    Verdict verdict{of_parent.code, {}, "the communicator that was split ended: " + of_parent.text};
-    for (const int culprit : of_parent.culprits) {
-        const auto found = std::find(ranks.begin(), ranks.end(), culprit);
-        if (found != ranks.end()) verdict.culprits.push_back(static_cast<int>(found - ranks.begin()));
-    }
-    std::sort(verdict.culprits.begin(), verdict.culprits.end());
-    return verdict;
-}
 
 Family::Family(TcpListener listener, const std::optional<SecretKey>& key,
                std::shared_ptr<DeathNews> death_news)

@@ -18,137 +18,31 @@
 // thread that runs the operations. The thread of the Family blocks all signals.
 #pragma once
 
-#include <poll.h>
-
 #include <array>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "collectives/call/call.hpp"
+#include "collectives/liveness/arrivals.hpp"
 #include "collectives/liveness/death_news.hpp"
+#include "collectives/liveness/end_observer.hpp"
 #include "collectives/liveness/lifeline_state.hpp"
 #include "collectives/liveness/link_acceptor.hpp"
+#include "collectives/liveness/origin.hpp"
+#include "collectives/liveness/ring_neighbours.hpp"
 #include "collectives/wire/event.hpp"
 #include "collectives/wire/frame.hpp"
 #include "collectives/wire/membership.hpp"
 #include "collectives/wire/tcp_link.hpp"
-#include "rendezvous/base/deadline.hpp"
 
 namespace ddprun {
 inline namespace detail {
-
-class DeathNews;
-class Lifeline;
-
-// Origin: which communicator a new one comes from (by default from none), and what it has from there.
-struct Origin {
-    Lifeline* parent = nullptr;                       // borrowed until the new one's join is complete
-    std::vector<int> ranks;                           // the new one's ranks, by their numbers in the parent
-    std::shared_ptr<DeathNews> death_news = nullptr;  // for a communicator without a parent; null: none
-    // meet: called once others may dial this rank; returns when this rank may dial them. Where it throws, no
-    // rank has dialled. Empty: this rank may dial at once.
-    std::function<void(const Membership&)> meet = {};
-};
-
-// Returns what the end of the parent means for a communicator that is just being split off. Pure.
-Verdict inherited_verdict(const Verdict& of_parent, std::span<const int> ranks);
-
-// EndObserver: another way by which ranks learn of an end, beside the ring (ShmLifeline). The functions of an
-// EndObserver are called under the lifeline's lock: they must not block, nor call back.
-class EndObserver {
-  public:
-    // Called once when the communicator has ended, before this rank's own call can fail.
-    virtual void ended(const Verdict& verdict) = 0;
-    // Returns what the end of the connection to `peer` means, if the observer knows better than that the peer
-    // died.
-    virtual std::optional<Verdict> cause_of_loss(int peer) const = 0;
-
-  protected:
-    ~EndObserver() = default;
-};
-
-// RingNeighbours: the connections to a rank's ring neighbours, by which notices come and go. Owned by a
-// lifeline and under its lock; decides nothing.
-class RingNeighbours {
-  public:
-    RingNeighbours() = default;
-    RingNeighbours(const RingNeighbours&) = delete;
-    RingNeighbours& operator=(const RingNeighbours&) = delete;
-    ~RingNeighbours();
-
-    // Adds a neighbour, which is sent the notices of `first`.
-    void add(TcpLink link, const std::vector<Notice>& first);
-    void add_descriptors(std::vector<pollfd>& descriptors) const;
-    // Reads what has come, and calls on_notice() for each notice, with its sender. Returns the neighbours
-    // that have no connection any more.
-    std::vector<int> hear(const std::function<void(const Notice&, int peer)>& on_notice);
-    // Sends to all neighbours but `except`.
-    void send(const Notice& notice, int except);
-    bool empty() const { return neighbours_.empty(); }
-
-  private:
-    struct Neighbour {
-        TcpLink link;
-        NoticeReader reader;
-    };
-
-    static bool read_from(Neighbour& neighbour,
-                          const std::function<void(const Notice&, int peer)>& on_notice);
-    static void send(Neighbour& neighbour, const Notice& notice);
-
-    std::vector<Neighbour> neighbours_;
-};
-
-// Arrivals: which of the ranks that may dial this rank have done so, and their data connections that were not
-// taken yet. Owned by a lifeline and under its lock; decides about nothing else.
-class Arrivals {
-  public:
-    explicit Arrivals(const Membership& membership);
-
-    // Says what a caller is answered; `proven`: it has the mesh's key.
-    HelloAnswer judge(const LinkHello& hello, bool proven) const;
-    // Takes in a connection that was welcomed. Returns the connection if it is the left neighbour's.
-    std::optional<TcpLink> admit(LinkAcceptor::Accepted accepted);
-    // Returns what Lifeline::take_data() does.
-    std::optional<TcpLink> take_data(int peer, int lane);
-    bool may_bring_data(int peer, int lane) const;
-    bool has_left_neighbour() const { return left_neighbour_came_; }
-    // Returns true if the caller means this communicator.
-    bool is_meant(const LinkHello& hello) const {
-        return hello.round == membership_.round && hello.communicator == membership_.communicator &&
-               hello.nonce == membership_.nonce;
-    }
-    // Notes the callers that have still to prove that they are what their Hellos say (see LinkAcceptor);
-    // those that mean other communicators are left out. Returns false if nothing has changed.
-    bool note_proving(std::vector<LinkHello> proving);
-
-  private:
-    struct Arrived {
-        TcpLink link;
-        int lane = 0;
-    };
-
-    // Returns a connection's lane; messages by tag come on a lane behind those of data.
-    int lane_of(const LinkHello& hello) const {
-        return hello.channel == Channel::messages ? lanes_ : hello.lane;
-    }
-    // Returns where data_came_ counts the connection with this Hello.
-    std::size_t data_index(const LinkHello& hello) const;
-
-    const Membership& membership_;
-    const int lanes_;
-    bool left_neighbour_came_ = false;
-    std::vector<bool> data_came_;
-    std::vector<Arrived> data_;
-    std::vector<LinkHello> proving_;
-};
 
 // Family: the communicators of one process that come from each other by split and subgroup.
 //

@@ -13,6 +13,7 @@
 #include "collectives/call/backend.hpp"
 #include "collectives/liveness/death_news.hpp"
 #include "collectives/liveness/lifeline.hpp"
+#include "collectives/liveness/origin.hpp"
 #include "collectives/messages/messenger.hpp"
 #include "collectives/session/bootstrap.hpp"
 #include "collectives/session/departure.hpp"

@@ -34,6 +34,7 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/liveness/end_observer.hpp"
 #include "collectives/liveness/lifeline.hpp"
 #include "collectives/shm/shm_segment.hpp"
 

@@ -21,6 +21,7 @@
 #include "collectives/call/call.hpp"
 #include "collectives/liveness/judgement.hpp"
 #include "collectives/liveness/lifeline.hpp"
+#include "collectives/liveness/origin.hpp"
 #include "collectives/wire/frame.hpp"
 #include "collectives/wire/membership.hpp"
 #include "collectives/wire/redial.hpp"

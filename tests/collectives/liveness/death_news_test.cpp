@@ -14,6 +14,7 @@
 #include <functional>
 #include <mutex>
 
+#include "collectives/liveness/end_observer.hpp"
 #include "collectives/liveness/lifeline.hpp"
 #include "collectives/session/place.hpp"
 #include "tests/support/await_verdict.hpp"

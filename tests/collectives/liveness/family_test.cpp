@@ -1,6 +1,7 @@
 // What communicators of one family tell each other, and what ranks that give up while they join tell those
 // who come late.
 #include "collectives/liveness/lifeline.hpp"
+#include "collectives/liveness/origin.hpp"
 
 #include <optional>
 #include <thread>
