@@ -11,7 +11,8 @@
 #include <span>
 #include <utility>
 
-#include "rendezvous/store/store_state.hpp"
+#include "rendezvous/store/outbox.hpp"
+#include "rendezvous/store/wait_table.hpp"
 #include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 

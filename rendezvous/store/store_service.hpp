@@ -21,8 +21,10 @@
 #include <vector>
 
 #include "rendezvous/net/socket.hpp"
+#include "rendezvous/store/outbox.hpp"
 #include "rendezvous/store/store_connection.hpp"
 #include "rendezvous/store/store_state.hpp"
+#include "rendezvous/store/wait_table.hpp"
 
 namespace ddprun {
 inline namespace base {

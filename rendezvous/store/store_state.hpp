@@ -1,165 +1,24 @@
-// StoreState is the store without sockets and clock: what each request does. WaitTable knows which connection
-// waits for which keys. Pure.
-//
-// StoreState has a WaitTable for waits and one for barriers. A WaitTable knows keys and connections, not
-// values: the owner says which keys are missing when a wait begins, and when one appears. Every missing key
-// is ticked off once, by the first event for it; a key named twice counts twice and is ticked twice. All
-// costs are proportional to the slots touched, so forgetting a connection never scans other connections'
-// waits.
+// StoreState is the store without sockets and clock: what each request does. Pure. StoreState has a WaitTable
+// for waits and one for barriers.
 #pragma once
 
-#include <sys/uio.h>
-#include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
+#include "rendezvous/store/outbox.hpp"
+#include "rendezvous/store/wait_table.hpp"
 #include "rendezvous/store/wire.hpp"
 
 namespace ddprun {
 inline namespace base {
-
-// StoredValue is a value that the store and any number of replies under way hold together, so that a reply
-// costs no copy. A value that only replies hold is an orphan, and counted as such until the last of them is
-// sent. The holder of the only reference may change the text.
-class StoredValue {
-  public:
-    explicit StoredValue(std::string_view bytes) : text(bytes) {}
-    StoredValue(const StoredValue&) = delete;
-    StoredValue& operator=(const StoredValue&) = delete;
-    ~StoredValue() {
-        if (orphans_) *orphans_ -= text.size();
-    }
-
-    // Tells that the store has dropped the value; until the value is gone, its bytes are part of `orphans`.
-    void orphan(std::shared_ptr<std::size_t> orphans) {
-        orphans_ = std::move(orphans);
-        *orphans_ += text.size();
-    }
-
-    std::string text;
-
-  private:
-    std::shared_ptr<std::size_t> orphans_;
-};
-
-using SharedValue = std::shared_ptr<const StoredValue>;
-
-// Outbox holds the replies that one connection has still to take, in their order: short texts of its own, and
-// long values by reference. StoreState fills it, the sender empties it; on the store's thread.
-class Outbox {
-  public:
-    // kSharedFrom: the size from which values are held by reference. Shorter ones are copied, since a
-    // reference costs more.
-    static constexpr std::size_t kSharedFrom = std::size_t{4} << 10;
-
-    // Returns the text to append replies to; valid until the next call of another function.
-    std::string& text() { return text_; }
-    // Appends the value in the form of put_string().
-    void put_value(const SharedValue& value);
-
-    // Counts the bytes that are not sent yet.
-    std::size_t pending() const { return text_.size() - text_sent_ + shared_pending_; }
-    // Counts its own memory, without values that are shared.
-    std::size_t capacity() const;
-
-    // Gathers the next bytes to send, in as many pieces as there is room for at most, and no more than `most`
-    // bytes. Returns the number of pieces; they are valid until the next call of another function.
-    std::size_t gather(std::span<iovec> pieces, std::size_t most) const;
-    // Notes that this number of the gathered bytes was sent.
-    void consume(std::size_t count);
-
-    // Drops everything, and frees memory beyond a small rest.
-    void clear();
-
-  private:
-    struct Reference {
-        std::size_t after;  // the value follows when this much of text_ is sent
-        SharedValue value;
-    };
-
-    void compact();
-
-    std::string text_;
-    std::size_t text_sent_ = 0;
-    std::deque<Reference> references_;
-    std::size_t first_sent_ = 0;      // of the first reference's value
-    std::size_t shared_pending_ = 0;  // of all references
-};
-
-// ConnectionId names one connection of the store; never reused.
-using ConnectionId = std::uint64_t;
-
-// StringHash lets maps with std::string keys be searched by std::string_view without a copy.
-struct StringHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-};
-template <typename Value>
-using StringMap = std::unordered_map<std::string, Value, StringHash, std::equal_to<>>;
-
-class WaitTable {
-  public:
-    // Returns what one missing key of one wait costs in memory, key included.
-    static std::size_t slot_bytes(std::string_view key);
-
-    WaitTable() = default;
-    WaitTable(const WaitTable&) = delete;
-    WaitTable& operator=(const WaitTable&) = delete;
-
-    // Begins a wait of the connection for the `missing` keys, which must not be empty.
-    void add(ConnectionId connection, const std::vector<std::string_view>& missing);
-
-    // Ticks every wait for the key, which has appeared, and appends to `over` the connections that wait for
-    // nothing more.
-    void wake_all(std::string_view key, std::vector<ConnectionId>& over);
-    // Ticks the longest wait for the key only.
-    void wake_one(std::string_view key, std::vector<ConnectionId>& over);
-
-    // Drops the connection's waits without an answer.
-    void forget(ConnectionId connection);
-
-    std::size_t bytes() const { return bytes_; }
-    bool empty() const { return waits_.empty(); }
-
-  private:
-    struct Wait;
-    struct Slot;
-    using SlotList = boost::intrusive::list<Slot, boost::intrusive::constant_time_size<false>>;
-    using SlotLists = StringMap<SlotList>;
-    using Waits = std::list<Wait>;
-
-    // A Slot is one missing key of one wait, hanging in that key's list until it is ticked off.
-    struct Slot : boost::intrusive::list_base_hook<> {
-        Wait* wait = nullptr;
-        SlotLists::value_type* home = nullptr;
-    };
-
-    struct Wait {
-        ConnectionId connection = 0;
-        std::size_t missing = 0;
-        std::vector<Slot> slots;  // never resized: the lists point into it
-        Waits::iterator self;
-    };
-
-    void tick_first(SlotLists::iterator list, std::vector<ConnectionId>& over);
-    void erase_if_empty(SlotLists::iterator list);
-
-    std::unordered_map<ConnectionId, Waits> waits_;
-    SlotLists slots_by_key_;  // after waits_, so that the lists go before the slots they link
-    std::size_t bytes_ = 0;
-};
 
 // kMaxStoreBytes: the memory that keys, queues and waits together may take, bookkeeping included.
 inline constexpr std::size_t kMaxStoreBytes = std::size_t{1} << 30;

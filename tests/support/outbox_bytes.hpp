@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "rendezvous/store/store_state.hpp"
+#include "rendezvous/store/outbox.hpp"
 
 namespace ddprun {
 

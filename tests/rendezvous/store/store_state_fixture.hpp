@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/store/outbox.hpp"
 #include "rendezvous/store/store_state.hpp"
+#include "rendezvous/store/wait_table.hpp"
 #include "tests/support/outbox_bytes.hpp"
 
 namespace ddprun {

@@ -1,4 +1,4 @@
-#include "rendezvous/store/store_state.hpp"
+#include "rendezvous/store/wait_table.hpp"
 
 #include <map>
 #include <random>

@@ -7,7 +7,9 @@
 #include <string>
 
 #include "rendezvous/base/check.hpp"
+#include "rendezvous/store/outbox.hpp"
 #include "rendezvous/store/store_state.hpp"
+#include "rendezvous/store/wait_table.hpp"
 #include "tests/support/outbox_bytes.hpp"
 
 namespace ddprun {
