@@ -14,6 +14,7 @@
 #include "launcher/agent/round_workers.hpp"
 #include "launcher/agent/worker_network.hpp"
 #include "launcher/guardian/guardian.hpp"
+#include "launcher/join/join_reporter.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/base/deadline.hpp"
 #include "rendezvous/control/control_text.hpp"

@@ -1,3 +1,4 @@
+#include "launcher/join/join_status.hpp"
 #include "launcher/agent/agent_link.hpp"
 
 #include "launcher/agent/launch_options.hpp"
@@ -134,12 +135,12 @@ TEST_CASE("who was refused stays in the line and the reminder until somebody com
 TEST_CASE("node 0 is told what the others may lack, by whoever has started them") {
     LaunchOptions options;
     options.master.host = "gpu0";
-    CHECK_THAT(JoinStatus::advice_to(options), Catch::StartsWith("each other node needs a --node-rank"));
+    CHECK_THAT(advice_to(options), Catch::StartsWith("each other node needs a --node-rank"));
     options.is_started = true;
-    CHECK(JoinStatus::advice_to(options) ==
+    CHECK(advice_to(options) ==
           "each other node has to reach node 0 at gpu0; --master-addr gives it another address");
     options.node_rank = 1;
-    CHECK(JoinStatus::advice_to(options).empty());
+    CHECK(advice_to(options).empty());
 }
 
 TEST_CASE("who was not elected is told why, whatever etcd's words hold") {
