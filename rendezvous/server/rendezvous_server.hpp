@@ -28,6 +28,7 @@
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/port_range.hpp"
+#include "rendezvous/server/port_calls.hpp"
 #include "rendezvous/server/port_service.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/secret_key.hpp"

@@ -1,5 +1,6 @@
 // Who counts at the port, and who is unproven there, from a call's beginning to its end.
-#include "rendezvous/server/port_service.hpp"
+#include "rendezvous/server/port_calls.hpp"
+#include "rendezvous/server/unproven_calls.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <thread>

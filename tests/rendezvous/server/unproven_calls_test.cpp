@@ -1,4 +1,4 @@
-#include "rendezvous/server/port_service.hpp"
+#include "rendezvous/server/unproven_calls.hpp"
 
 #include "tests/support/catch.hpp"
 
