@@ -1,4 +1,4 @@
-#include "rendezvous/control/coordinator_client.hpp"
+#include "rendezvous/control/coordinator_claims.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"
