@@ -3,12 +3,9 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
@@ -62,10 +59,6 @@ Refused left_out_before(const std::string& host, const std::string& why);
 Refused said_hello_before();
 Refused said_no_hello();
 
-// Returns true if the message, which is of the node's current round, speaks of no workers but the node's own.
-// Pure. Numbers that no job can have are refused before, where the bytes arrive (range_of).
-bool can_be_true(const ControlMessage& message, const JobNode& from);
-
 // UnfitNodes: nodes that looked at themselves before the job (--check) and said that they are not fit for it.
 // The job does not wait for them. Pure; the Coordinator asks.
 class UnfitNodes {
@@ -92,94 +85,6 @@ class UnfitNodes {
     std::map<std::string, UnfitNode> nodes_;
     std::optional<UnfitNode> host_;
 };
-
-// Exclusion: which nodes' workers fail again and again, and which machines take part no longer. Pure; kept by
-// the Coordinator, which knows whether the job can do without them.
-//
-// Exclusion counts, for each node, the rounds of the job that failed first there, in a row or not, however
-// long ago. A node here is a place in the job's order together with the host that has it (see Seating). A
-// node keeps its count when its agent comes again to its place, and another machine that takes the place
-// begins with none. Nothing else begins a count anew. Machines are excluded, not agents: a new agent on the
-// same machine would bring the same trouble.
-class Exclusion {
-  public:
-    // Exclusion makes a node due to be left out once `after` rounds failed first there; 0: never.
-    explicit Exclusion(int after) : after_(after) {}
-
-    // Notes that the workers of this node were the culprit of a round.
-    void blame(int place, const std::string& host) { ++rounds_[{place, host}]; }
-
-    bool is_due(int place, const std::string& host) const {
-        return after_ > 0 && rounds_of(place, host) >= after_;
-    }
-
-    // Returns `its workers failed first in 3 rounds (--exclude-after 3)`, for a node that is due.
-    std::string reason(int place, const std::string& host) const;
-
-    // Leaves this machine out, for that reason.
-    void exclude(const std::string& host, const std::string& reason) { excluded_[host] = reason; }
-
-    void take_back(const std::string& host) { excluded_.erase(host); }
-
-    // Returns why this machine is left out; nullptr where it is not.
-    const std::string* why(const std::string& host) const {
-        const auto entry = excluded_.find(host);
-        return entry == excluded_.end() ? nullptr : &entry->second;
-    }
-
-  private:
-    int rounds_of(int place, const std::string& host) const {
-        const auto entry = rounds_.find({place, host});
-        return entry == rounds_.end() ? 0 : entry->second;
-    }
-
-    int after_;
-    std::map<std::pair<int, std::string>, int> rounds_;
-    std::map<std::string, std::string> excluded_;
-};
-
-// kMaxDifferencesTold: sentences at most; beyond them the last one counts what is left.
-inline constexpr std::size_t kMaxDifferencesTold = kMaxDifferencesInMessage;
-// kMaxTraitsCompared: names of traits that are looked at, in alphabetical order.
-inline constexpr std::size_t kMaxTraitsCompared = 512;
-// kMaxValuesNamed, kMaxNodesNamed: how many one sentence names: values besides the most frequent one, and
-// nodes of each of these.
-inline constexpr std::size_t kMaxValuesNamed = 3;
-inline constexpr std::size_t kMaxNodesNamed = 4;
-
-// kMaxRolesCompared: roles by which nodes that come later are compared; there are rarely more than a few.
-inline constexpr std::size_t kMaxRolesCompared = 64;
-
-// NodeComparison: in what nodes differ that should be alike. Pure. The Coordinator keeps it and asks once all
-// nodes have come, and again for nodes that come later: these are compared with what most nodes had before.
-class NodeComparison {
-  public:
-    // Compares the nodes that have not been, and forgets their traits. Returns one sentence for each trait
-    // that differs between nodes with workers of one role:
-    //   nodes differ in NCCL_DEBUG: node 2 (gpu07) has "INFO", the others "WARN"
-    // The arguments of the program are compared, too, and the words that differ are named. "The others" are
-    // the largest group of nodes that are alike; of groups of one size, the one with the lowest node number.
-    // Later calls keep the group of the first. A trait that a node does not have is "not set" there.
-    std::vector<std::string> learn(JobNodes& nodes);
-
-    // Compares, in the same way, one node that would come.
-    std::vector<std::string> against(const Hello& newcomer) const;
-
-    // Usual: the traits that most nodes of a role have.
-    struct Usual {
-        std::vector<NodeTrait> traits;
-        JobCommand command;  // of the first of them
-        bool programs_may_differ = false;
-    };
-
-  private:
-    std::map<std::string, Usual, std::less<>> by_role_;
-};
-
-// Returns the refusal, in one sentence, of a job, or of a node that would come, for these differences
-// (--strict-env).
-Refused refused_for(const std::vector<std::string>& differences);
-Refused newcomer_refused_for(const std::vector<std::string>& differences);
 
 }  // namespace job
 }  // namespace ddprun

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "rendezvous/control/control_text.hpp"
+#include "rendezvous/coordinator/admission.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
 
 namespace ddprun {

@@ -19,12 +19,12 @@
 #include <vector>
 
 #include "rendezvous/control/control_message.hpp"
-#include "rendezvous/coordinator/admission.hpp"
 #include "rendezvous/coordinator/coordinator_options.hpp"
 #include "rendezvous/coordinator/job_options.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/coordinator/roster.hpp"
 #include "rendezvous/coordinator/round.hpp"
+#include "rendezvous/membership/exclusion.hpp"
 
 namespace ddprun {
 inline namespace job {

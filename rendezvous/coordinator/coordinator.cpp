@@ -9,6 +9,7 @@
 #include "rendezvous/base/check.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/admission.hpp"
+#include "rendezvous/coordinator/agent_claims.hpp"
 
 namespace ddprun {
 inline namespace job {

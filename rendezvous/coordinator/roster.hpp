@@ -23,6 +23,7 @@
 #include "rendezvous/coordinator/coordinator_options.hpp"
 #include "rendezvous/coordinator/coordinator_table.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
+#include "rendezvous/coordinator/node_comparison.hpp"
 #include "rendezvous/membership/seating.hpp"
 
 namespace ddprun {

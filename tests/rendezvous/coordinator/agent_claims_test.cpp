@@ -1,5 +1,5 @@
 // What an agent says of workers that it does not have: nobody believes it any more.
-#include "rendezvous/coordinator/admission.hpp"
+#include "rendezvous/coordinator/agent_claims.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"

@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/admission.hpp"
+#include "rendezvous/coordinator/node_comparison.hpp"
 
 #include <algorithm>
 

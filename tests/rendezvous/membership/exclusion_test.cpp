@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/admission.hpp"
+#include "rendezvous/membership/exclusion.hpp"
 
 #include "tests/support/catch.hpp"
 
