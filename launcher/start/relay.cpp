@@ -20,7 +20,8 @@
 
 #include "launcher/output/output_lines.hpp"
 #include "launcher/process/descriptors.hpp"
-#include "launcher/start/host_connection.hpp"
+#include "launcher/start/host_connections.hpp"
+#include "launcher/start/piped_process.hpp"
 #include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
 #include "rendezvous/base/error.hpp"

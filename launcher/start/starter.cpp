@@ -14,7 +14,7 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/output/console_writer.hpp"
 #include "launcher/process/signal_delivery.hpp"
-#include "launcher/start/host_connection.hpp"
+#include "launcher/start/host_connections.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
