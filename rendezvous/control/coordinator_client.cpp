@@ -19,6 +19,7 @@
 #include "rendezvous/control/coordinator_claims.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
+#include "rendezvous/secure/sealed_records.hpp"
 #include "rendezvous/system/machine.hpp"
 
 namespace ddprun {

@@ -25,7 +25,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "rendezvous/secure/sealed_connection.hpp"
+#include "rendezvous/secure/sealed_records.hpp"
 #include "rendezvous/store/store_service.hpp"
 
 namespace ddprun {

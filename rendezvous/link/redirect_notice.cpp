@@ -15,6 +15,7 @@
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
+#include "rendezvous/secure/sealed_records.hpp"
 
 namespace ddprun {
 inline namespace job {

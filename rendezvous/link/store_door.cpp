@@ -25,7 +25,9 @@
 
 #include "rendezvous/door/door_link.hpp"
 #include "rendezvous/net/socket.hpp"
+#include "rendezvous/secure/noise_handshake.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
+#include "rendezvous/secure/sealed_records.hpp"
 #include "rendezvous/server/caller_gate.hpp"
 #include "rendezvous/server/port_service.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"

@@ -14,6 +14,7 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/net/socket.hpp"
+#include "rendezvous/secure/sealed_connection.hpp"
 #include "rendezvous/server/port_calls.hpp"
 
 namespace ddprun {

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "rendezvous/door/door_link.hpp"
-#include "rendezvous/secure/sealed_connection.hpp"
+#include "rendezvous/secure/sealed_records.hpp"
 #include "rendezvous/server/caller_gate.hpp"
 #include "rendezvous/server/port_calls.hpp"
 #include "rendezvous/store/store_service.hpp"

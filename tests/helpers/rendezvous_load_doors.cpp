@@ -15,6 +15,7 @@
 #include "rendezvous/link/store_door.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
+#include "rendezvous/secure/sealed_records.hpp"
 #include "rendezvous/store/wire.hpp"
 #include "tests/helpers/rendezvous_load.hpp"
 

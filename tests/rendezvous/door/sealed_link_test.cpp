@@ -8,7 +8,8 @@
 #include <string>
 
 #include "rendezvous/door/door_link.hpp"
-#include "rendezvous/secure/sealed_connection.hpp"
+#include "rendezvous/secure/noise_handshake.hpp"
+#include "rendezvous/secure/sealed_records.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"
 

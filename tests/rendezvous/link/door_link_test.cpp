@@ -5,7 +5,9 @@
 #include <future>
 
 #include "rendezvous/door/door_link.hpp"
+#include "rendezvous/secure/noise_handshake.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
+#include "rendezvous/secure/sealed_records.hpp"
 #include "tests/rendezvous/link/door_fixture.hpp"
 #include "tests/rendezvous/store/store_service_fixture.hpp"
 #include "tests/support/hang_guard.hpp"

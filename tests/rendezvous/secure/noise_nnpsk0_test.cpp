@@ -1,4 +1,5 @@
-#include "rendezvous/secure/sealed_connection.hpp"
+#include "rendezvous/secure/noise_cipher.hpp"
+#include "rendezvous/secure/noise_handshake.hpp"
 
 #include "tests/rendezvous/secure/bytes_of_hex.hpp"
 #include "tests/support/catch.hpp"

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "rendezvous/base/check.hpp"
+#include "rendezvous/secure/noise_handshake.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
+#include "rendezvous/secure/sealed_records.hpp"
 
 namespace ddprun {
 namespace {

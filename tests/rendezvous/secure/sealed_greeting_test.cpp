@@ -1,4 +1,5 @@
 #include "rendezvous/secure/sealed_connection.hpp"
+#include "rendezvous/secure/sealed_records.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,6 @@
-#include "rendezvous/secure/sealed_connection.hpp"
+#include "rendezvous/secure/sealed_records.hpp"
+#include "rendezvous/secure/noise_cipher.hpp"
+#include "rendezvous/secure/noise_handshake.hpp"
 
 #include <random>
 
