@@ -45,7 +45,7 @@
 #include "launcher/stop/stop_consent.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/agent_status.hpp"
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/listen.hpp"
 #include "rendezvous/server/refused_caller.hpp"
 
 namespace ddprun {

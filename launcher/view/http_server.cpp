@@ -1,5 +1,8 @@
 #include "launcher/view/http_server.hpp"
 
+#include "rendezvous/base/error.hpp"
+#include "rendezvous/net/socket.hpp"
+
 #include <sys/socket.h>
 #include <unistd.h>
 

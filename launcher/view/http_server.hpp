@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "launcher/view/routes.hpp"
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/listen.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {

@@ -17,6 +17,7 @@
 #include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/control/coordinator_claims.hpp"
+#include "rendezvous/net/connect.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
 #include "rendezvous/secure/sealed_records.hpp"

@@ -15,6 +15,7 @@
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/etcd/tls.hpp"
+#include "rendezvous/net/connect.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/socket.hpp"
 

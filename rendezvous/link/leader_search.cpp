@@ -9,7 +9,7 @@
 
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/control/coordinator_client.hpp"
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
 
 namespace ddprun {
 inline namespace job {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "rendezvous/control/control_wire.hpp"
+#include "rendezvous/net/connect.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
 #include "rendezvous/secure/sealed_records.hpp"

@@ -19,8 +19,8 @@
 #include "rendezvous/link/job_memory.hpp"
 #include "rendezvous/link/leader_search.hpp"
 #include "rendezvous/link/redirect_notice.hpp"
+#include "rendezvous/net/listen.hpp"
 #include "rendezvous/net/port_range.hpp"
-#include "rendezvous/net/socket.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {

@@ -24,7 +24,9 @@
 #include <vector>
 
 #include "rendezvous/door/door_link.hpp"
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
+#include "rendezvous/net/listen.hpp"
+#include "rendezvous/net/ready_set.hpp"
 #include "rendezvous/secure/noise_handshake.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
 #include "rendezvous/secure/sealed_records.hpp"

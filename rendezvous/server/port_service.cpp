@@ -13,7 +13,7 @@
 
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/control/control_wire.hpp"
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/listen.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
 #include "rendezvous/server/port_calls.hpp"
 

@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "rendezvous/net/listen.hpp"
 #include "rendezvous/net/socket.hpp"
 
 namespace ddprun {

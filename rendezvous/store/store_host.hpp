@@ -11,7 +11,7 @@
 #include <memory>
 #include <thread>
 
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/listen.hpp"
 #include "rendezvous/net/socket_owner.hpp"
 #include "rendezvous/store/store_service.hpp"
 

@@ -20,7 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/ready_set.hpp"
 #include "rendezvous/store/outbox.hpp"
 #include "rendezvous/store/store_connection.hpp"
 #include "rendezvous/store/store_state.hpp"

@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
 #include "rendezvous/system/machine.hpp"
 
 namespace ddprun {

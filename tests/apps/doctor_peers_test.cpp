@@ -3,7 +3,7 @@
 #include <boost/asio/io_context.hpp>
 #include <thread>
 
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/listen.hpp"
 #include "rendezvous/store/store_host.hpp"
 #include "rendezvous/store/tcp_store.hpp"
 #include "tests/support/catch.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "rendezvous/control/control_wire.hpp"
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
 #include "tests/helpers/rendezvous_load.hpp"
 
 namespace ddprun {

@@ -8,7 +8,7 @@
 #include <boost/asio/write.hpp>
 #include <stdexcept>
 
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
 #include "rendezvous/store/wire.hpp"
 #include "tests/helpers/rendezvous_load.hpp"
 

@@ -13,7 +13,7 @@
 
 #include "rendezvous/door/door_link.hpp"
 #include "rendezvous/link/store_door.hpp"
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
 #include "rendezvous/secure/sealed_records.hpp"
 #include "rendezvous/store/wire.hpp"

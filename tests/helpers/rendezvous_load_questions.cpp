@@ -10,7 +10,7 @@
 #include <stdexcept>
 
 #include "rendezvous/base/error.hpp"
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
 #include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "tests/helpers/rendezvous_load.hpp"

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
 #include "rendezvous/store/wire.hpp"
 #include "tests/support/hang_guard.hpp"
 

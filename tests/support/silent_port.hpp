@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "tests/support/catch.hpp"
 

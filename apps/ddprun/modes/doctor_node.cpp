@@ -22,7 +22,7 @@
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/listen.hpp"
 #include "rendezvous/store/tcp_store.hpp"
 #include "rendezvous/system/machine.hpp"
 

@@ -24,8 +24,8 @@
 #include "collectives/wire/frame.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "rendezvous/base/deadline.hpp"
+#include "rendezvous/net/connect.hpp"
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/net/socket.hpp"
 
 namespace ddprun {
 inline namespace app {

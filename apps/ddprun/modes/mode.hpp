@@ -17,7 +17,7 @@
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/start/starter.hpp"
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/listen.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {

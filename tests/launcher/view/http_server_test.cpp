@@ -8,7 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
+#include "rendezvous/net/listen.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"

@@ -18,7 +18,7 @@
 #include <string>
 
 #include "rendezvous/etcd/etcd_message.hpp"
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/listen.hpp"
 
 namespace ddprun {
 

@@ -1,4 +1,4 @@
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

@@ -4,7 +4,8 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
+#include "rendezvous/net/listen.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"
 #include "tests/support/other_user.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "rendezvous/base/error.hpp"
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/listen.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/error_of.hpp"
 

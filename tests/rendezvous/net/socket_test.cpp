@@ -1,4 +1,5 @@
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
+#include "rendezvous/net/listen.hpp"
 
 #include <fcntl.h>
 #include <netinet/tcp.h>

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 #include "rendezvous/store/tcp_store.hpp"
 #include "tests/support/catch.hpp"

@@ -12,7 +12,8 @@
 
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/control/coordinator_client.hpp"
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
+#include "rendezvous/net/listen.hpp"
 #include "rendezvous/store/tcp_store.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"

@@ -11,7 +11,7 @@
 
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/control/coordinator_client.hpp"
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
 #include "rendezvous/secure/noise_cipher.hpp"
 #include "rendezvous/secure/noise_handshake.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"

@@ -7,7 +7,7 @@
 
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/control/coordinator_client.hpp"
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/connect.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 #include "rendezvous/store/tcp_store.hpp"
 #include "tests/support/catch.hpp"
