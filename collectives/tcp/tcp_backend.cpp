@@ -8,6 +8,8 @@
 #include "collectives/arithmetic/reduce.hpp"
 #include "collectives/arithmetic/schedule.hpp"
 #include "collectives/tcp/flow.hpp"
+#include "collectives/tcp/ring_run.hpp"
+#include "collectives/tcp/swap_run.hpp"
 #include "rendezvous/base/check.hpp"
 
 namespace ddprun {

@@ -20,6 +20,8 @@
 #include "collectives/call/backend.hpp"
 #include "collectives/tcp/flow.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
+#include "collectives/tcp/ring_run.hpp"
+#include "collectives/tcp/swap_run.hpp"
 #include "collectives/wire/membership.hpp"
 
 namespace ddprun {
