@@ -11,6 +11,7 @@
 #include "collectives/shm/shm_channel.hpp"
 #include "collectives/shm/shm_lifeline.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
+#include "collectives/tcp/tcp_group.hpp"
 
 namespace ddprun {
 inline namespace detail {
