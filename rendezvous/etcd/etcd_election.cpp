@@ -14,6 +14,7 @@
 
 #include "rendezvous/base/deadline.hpp"
 #include "rendezvous/etcd/etcd_client.hpp"
+#include "rendezvous/etcd/etcd_register.hpp"
 
 namespace ddprun {
 inline namespace job {
