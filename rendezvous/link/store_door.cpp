@@ -23,7 +23,8 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/door/door_link.hpp"
+#include "rendezvous/door/door_frames.hpp"
+#include "rendezvous/door/sealed_link.hpp"
 #include "rendezvous/net/connect.hpp"
 #include "rendezvous/net/listen.hpp"
 #include "rendezvous/net/ready_set.hpp"

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/door/door_link.hpp"
+#include "rendezvous/door/door_host.hpp"
 #include "rendezvous/secure/sealed_records.hpp"
 #include "rendezvous/server/caller_gate.hpp"
 #include "rendezvous/server/port_calls.hpp"

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "rendezvous/door/door_link.hpp"
+#include "rendezvous/door/door_frames.hpp"
 #include "rendezvous/link/store_door.hpp"
 #include "rendezvous/net/connect.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"

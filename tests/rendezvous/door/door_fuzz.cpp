@@ -11,7 +11,7 @@
 #include <random>
 
 #include "rendezvous/base/check.hpp"
-#include "rendezvous/door/door_link.hpp"
+#include "rendezvous/door/door_frames.hpp"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 

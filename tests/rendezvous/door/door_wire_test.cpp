@@ -1,4 +1,4 @@
-#include "rendezvous/door/door_link.hpp"
+#include "rendezvous/door/door_frames.hpp"
 
 #include <random>
 #include <vector>

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/door/door_link.hpp"
+#include "rendezvous/door/sealed_link.hpp"
 #include "rendezvous/secure/noise_handshake.hpp"
 #include "rendezvous/secure/sealed_records.hpp"
 #include "tests/support/catch.hpp"

@@ -4,7 +4,8 @@
 #include <chrono>
 #include <future>
 
-#include "rendezvous/door/door_link.hpp"
+#include "rendezvous/door/door_frames.hpp"
+#include "rendezvous/door/sealed_link.hpp"
 #include "rendezvous/secure/noise_handshake.hpp"
 #include "rendezvous/secure/sealed_connection.hpp"
 #include "rendezvous/secure/sealed_records.hpp"

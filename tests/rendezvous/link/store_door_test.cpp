@@ -1,6 +1,8 @@
 #include "rendezvous/link/store_door.hpp"
 
-#include "rendezvous/door/door_link.hpp"
+#include "rendezvous/door/door_frames.hpp"
+#include "rendezvous/door/door_host.hpp"
+#include "rendezvous/door/sealed_link.hpp"
 #include "tests/rendezvous/link/door_fixture.hpp"
 #include "tests/rendezvous/store/store_service_fixture.hpp"
 #include "tests/support/other_user.hpp"
