@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "collectives/messages/tcp_message_line.hpp"
 #include "rendezvous/system/own_process.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/shared_memory.hpp"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collectives/messages/shm_message_line.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
 
 namespace ddprun {

@@ -21,6 +21,7 @@
 #include "collectives/messages/message_peer.hpp"
 #include "collectives/messages/message_surroundings.hpp"
 #include "collectives/messages/open_messages.hpp"
+#include "collectives/shm/message_memory.hpp"
 #include "collectives/wire/membership.hpp"
 
 namespace ddprun {

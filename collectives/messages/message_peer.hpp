@@ -8,8 +8,12 @@
 #include <memory>
 #include <optional>
 
+#include "collectives/messages/message_frames.hpp"
 #include "collectives/messages/message_line.hpp"
 #include "collectives/messages/message_operation.hpp"
+#include "collectives/shm/message_layout.hpp"
+#include "collectives/shm/others_word.hpp"
+#include "collectives/wire/tcp_link.hpp"
 #include "rendezvous/base/deadline.hpp"
 
 namespace ddprun {

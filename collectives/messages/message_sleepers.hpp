@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "collectives/messages/message_surroundings.hpp"
+#include "collectives/messages/shm_message_line.hpp"
 #include "collectives/messages/sleeper_table.hpp"
 #include "collectives/shm/message_layout.hpp"
 #include "collectives/wire/event.hpp"

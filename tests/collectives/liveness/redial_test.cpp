@@ -6,7 +6,8 @@
 #include <optional>
 #include <thread>
 
-#include "collectives/messages/message_line.hpp"
+#include "collectives/messages/message_frames.hpp"
+#include "collectives/messages/tcp_message_line.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/link_io.hpp"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "collectives/messages/message_line.hpp"
+#include "collectives/messages/message_frames.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;

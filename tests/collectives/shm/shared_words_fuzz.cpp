@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "collectives/liveness/lifeline_state.hpp"
-#include "collectives/messages/message_line.hpp"
+#include "collectives/messages/message_frames.hpp"
+#include "collectives/messages/shm_message_line.hpp"
+#include "collectives/shm/message_memory.hpp"
 #include "rendezvous/base/check.hpp"
 
 namespace ddprun {

@@ -23,8 +23,11 @@
 #include <vector>
 
 #include "collectives/messages/message_exchange.hpp"
+#include "collectives/messages/message_frames.hpp"
 #include "collectives/messages/message_line.hpp"
+#include "collectives/messages/shm_message_line.hpp"
 #include "collectives/session/bootstrap.hpp"
+#include "collectives/shm/message_memory.hpp"
 #include "collectives/shm/shm_segment.hpp"
 #include "rendezvous/system/shared_memory.hpp"
 #include "tests/support/catch.hpp"
