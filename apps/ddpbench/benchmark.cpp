@@ -20,8 +20,8 @@
 #include "apps/ddpbench/operation.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/nccl/cuda_driver.hpp"
-#include "collectives/nccl/nccl_comm.hpp"
 #include "collectives/nccl/nccl_join.hpp"
+#include "collectives/nccl/nccl_launch.hpp"
 #include "rendezvous/base/check.hpp"
 
 namespace ddprun {

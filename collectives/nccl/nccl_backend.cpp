@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/nccl/nccl_launch.hpp"
+#include "collectives/nccl/nccl_library.hpp"
 #include "collectives/nccl/nccl_work.hpp"
 #include "collectives/wire/event.hpp"
 #include "rendezvous/system/own_process.hpp"

@@ -28,8 +28,8 @@
 
 #include "collectives/communicator.hpp"
 #include "collectives/nccl/cuda_driver.hpp"
-#include "collectives/nccl/nccl_comm.hpp"
 #include "collectives/nccl/nccl_join.hpp"
+#include "collectives/nccl/nccl_library.hpp"
 
 using namespace ddprun;
 

@@ -7,7 +7,7 @@
 
 #include <type_traits>
 
-#include "collectives/nccl/nccl_comm.hpp"
+#include "collectives/nccl/nccl_library.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;

@@ -10,7 +10,7 @@
 #include <new>
 #include <thread>
 
-#include "collectives/nccl/nccl_comm.hpp"
+#include "collectives/nccl/nccl_library.hpp"
 #include "collectives/nccl/nccl_work.hpp"
 #include "tests/collectives/nccl/nccl_fixture.hpp"
 #include "tests/support/catch.hpp"

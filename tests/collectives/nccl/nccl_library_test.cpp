@@ -1,5 +1,6 @@
 // How NCCL and the CUDA driver are found, and what is said when they are not.
-#include "collectives/nccl/nccl_comm.hpp"
+#include "collectives/nccl/nccl_library.hpp"
+#include "collectives/nccl/nccl_launch.hpp"
 
 #include <dlfcn.h>
 #include <unistd.h>
