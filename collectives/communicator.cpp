@@ -6,7 +6,9 @@
 #include <limits>
 #include <utility>
 
-#include "collectives/call/backend.hpp"
+#include "collectives/call/checked_task.hpp"
+#include "collectives/call/task.hpp"
+#include "collectives/call/work_state.hpp"
 #include "collectives/messages/message_work.hpp"
 #include "collectives/messages/messenger.hpp"
 #include "collectives/session/bootstrap.hpp"

@@ -4,7 +4,8 @@
 
 #include <utility>
 
-#include "collectives/call/backend.hpp"
+#include "collectives/call/checked_task.hpp"
+#include "collectives/call/task.hpp"
 #include "collectives/session/call_guard.hpp"
 #include "collectives/session/session.hpp"
 

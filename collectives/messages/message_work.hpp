@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "collectives/call/backend.hpp"
+#include "collectives/call/work_state.hpp"
 #include "collectives/messages/message_operation.hpp"
 #include "collectives/messages/messenger.hpp"
 

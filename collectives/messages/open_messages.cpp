@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "collectives/call/backend.hpp"
+#include "collectives/call/run_beside.hpp"
 #include "rendezvous/base/check.hpp"
 
 namespace ddprun {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/call/backend.hpp"
 #include "collectives/call/call.hpp"
+#include "collectives/call/checked_task.hpp"
 #include "collectives/error.hpp"
 #include "collectives/messages/message_operation.hpp"
 #include "collectives/messages/message_sleepers.hpp"

@@ -13,6 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/call/checked_task.hpp"
+#include "collectives/call/task.hpp"
+#include "collectives/call/work_state.hpp"
 #include "collectives/nccl/nccl_launch.hpp"
 #include "collectives/nccl/nccl_library.hpp"
 #include "collectives/nccl/nccl_work.hpp"

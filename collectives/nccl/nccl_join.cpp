@@ -14,6 +14,7 @@
 #include <system_error>
 #include <vector>
 
+#include "collectives/call/checked_task.hpp"
 #include "collectives/error.hpp"
 #include "collectives/nccl/nccl_backend.hpp"
 #include "collectives/tcp/flow.hpp"

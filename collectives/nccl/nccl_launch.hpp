@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "collectives/call/backend.hpp"
+#include "collectives/call/task.hpp"
 #include "collectives/nccl/cuda_driver.hpp"
 #include "collectives/nccl/nccl_library.hpp"
 

@@ -15,7 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/call/backend.hpp"
+#include "collectives/call/run_beside.hpp"
+#include "collectives/call/task.hpp"
+#include "collectives/call/work_state.hpp"
 #include "collectives/nccl/cuda_driver.hpp"
 
 namespace ddprun {

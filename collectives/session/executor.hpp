@@ -23,6 +23,7 @@
 
 #include "collectives/call/backend.hpp"
 #include "collectives/call/call.hpp"
+#include "collectives/call/task.hpp"
 #include "collectives/work.hpp"
 #include "rendezvous/base/deadline.hpp"
 

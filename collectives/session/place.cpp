@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "collectives/call/checked_task.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/session/session.hpp"
 #include "rendezvous/text/whole_number.hpp"

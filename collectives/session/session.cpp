@@ -5,8 +5,9 @@
 #include <exception>
 #include <utility>
 
-#include "collectives/call/backend.hpp"
 #include "collectives/call/call.hpp"
+#include "collectives/call/checked_task.hpp"
+#include "collectives/call/run_beside.hpp"
 #include "collectives/error.hpp"
 #include "collectives/messages/messenger.hpp"
 #include "rendezvous/base/deadline.hpp"

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "collectives/call/backend.hpp"
+#include "collectives/call/checked_task.hpp"
 #include "collectives/liveness/death_news.hpp"
 #include "collectives/liveness/lifeline.hpp"
 #include "collectives/liveness/origin.hpp"

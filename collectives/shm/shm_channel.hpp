@@ -26,7 +26,7 @@
 #include <span>
 
 #include "collectives/arithmetic/reduce.hpp"
-#include "collectives/call/backend.hpp"
+#include "collectives/call/task.hpp"
 #include "collectives/shm/shm_segment.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/wire/membership.hpp"

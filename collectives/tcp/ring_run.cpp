@@ -4,7 +4,7 @@
 #include <array>
 
 #include "collectives/arithmetic/reduce.hpp"
-#include "collectives/call/backend.hpp"
+#include "collectives/call/task.hpp"
 
 namespace ddprun {
 inline namespace detail {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "collectives/call/backend.hpp"
+#include "collectives/call/task.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/tcp/tcp_group.hpp"
 #include "collectives/wire/membership.hpp"

@@ -7,7 +7,7 @@
 
 #include "collectives/arithmetic/reduce.hpp"
 #include "collectives/arithmetic/schedule.hpp"
-#include "collectives/call/backend.hpp"
+#include "collectives/call/task.hpp"
 #include "collectives/tcp/flow.hpp"
 #include "collectives/tcp/ring_run.hpp"
 #include "collectives/tcp/swap_run.hpp"

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "collectives/call/backend.hpp"
+#include "collectives/call/checked_task.hpp"
 #include "rendezvous/system/machine.hpp"
 
 namespace ddprun {

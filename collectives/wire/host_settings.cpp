@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "collectives/call/backend.hpp"
+#include "collectives/call/checked_task.hpp"
 #include "collectives/wire/frame.hpp"
 #include "rendezvous/text/whole_number.hpp"
 
