@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 
 #include "launcher/harmless_text.hpp"
+#include "launcher/jobs/job_record.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/job/exit_status.hpp"

@@ -22,6 +22,7 @@
 #include "launcher/folder_claim.hpp"
 #include "launcher/jobs/detach.hpp"
 #include "launcher/jobs/job_folder.hpp"
+#include "launcher/jobs/job_record.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/secret_text.hpp"

@@ -30,73 +30,17 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/jobs/job_record.hpp"
 #include "rendezvous/codec/description.hpp"
-#include "rendezvous/job/agent_status.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
 inline namespace launch {
 
-// --- what a folder says of its job; pure
-//
-// job.json, written at the start, is a JobRecord; result.json, at the end, is what --result-file writes
-// (launcher/report/failure_report.hpp), and a JobEnd is the part of it that lists need.
-
-// kMaxCommandBytes: how many bytes of a command line are recorded; the words behind them are replaced by
-// "...".
-inline constexpr std::size_t kMaxCommandBytes = 64 * 1024;
-
 // kMostOutputKept is how many bytes of its output a job has in a file that is made anew, where something has
 // removed the first.
 inline constexpr off_t kMostOutputKept = off_t{16} << 20;
-
-struct JobRecord {
-    std::string id;  // the name of the folder, what ddpctl takes
-    std::string job_id;
-    std::string entry_name;
-    std::string directory;             // where the job was started
-    std::vector<std::string> command;  // the launcher's command line
-    int node_rank = 0;
-    int nnodes = 1;
-    int workers = 0;  // on this node
-    // pid is the launcher's; the pid alone may be another process's by now.
-    pid_t pid = 0;
-    std::uint64_t start_time = 0;  // as ProcessStat has it
-    std::int64_t start_unix_ms = 0;
-    bool operator==(const JobRecord&) const = default;
-};
-BOOST_DESCRIBE_STRUCT(JobRecord, (),
-                      (id, job_id, entry_name, directory, command, node_rank, nnodes, workers, pid,
-                       start_time, start_unix_ms))
-
-struct JobEnd {
-    int exit_code = 0;
-    std::string outcome;
-    std::string sentence;  // what failed
-    std::string message;
-    std::int64_t end_unix_ms = 0;
-    int restart_count = 0;
-    int max_restarts = 0;
-    std::vector<WorkerStatus> workers;  // of this node, in the last round
-};
-BOOST_DESCRIBE_STRUCT(JobEnd, (),
-                      (exit_code, outcome, sentence, message, end_unix_ms, restart_count, max_restarts,
-                       workers))
-
-std::string to_json(const JobRecord& record);
-
-// Returns nothing for a text that is no such record, as parse_job_end() does.
-std::optional<JobRecord> parse_job_record(std::string_view text);
-std::optional<JobEnd> parse_job_end(std::string_view text);
-
-// Returns what users call a job, on all of its nodes alike: "train-7f3a", at most kMaxJobName signs. The
-// first part is its program without folders, ending and what may not stand in a file name or on a terminal.
-// The last four signs are made of the job's id.
-std::string job_name(std::string_view entry_name, std::string_view job_id);
-inline constexpr std::size_t kMaxJobName = 24;
-
-// --- the folders
 
 struct JobsPlace {
     Environment environment;
@@ -169,45 +113,6 @@ void remove_left_over(const std::filesystem::path& jobs);
 
 // Removes what remove_left_over() does, and the folders of ended and lost jobs but for the newest `kept`.
 void prune_jobs(const std::filesystem::path& jobs, std::size_t kept = kMaxEndedJobs);
-
-// --- run.json says what a launcher was started with, for people: its words and the names of its variables,
-// no secrets; pure
-
-inline constexpr std::string_view kRunFile = "run.json";
-// kMaxRunFile: how large the file is at most. The kernel takes 2 MiB of arguments and environment by default,
-// and JSON needs six bytes for some of theirs.
-inline constexpr std::size_t kMaxRunFile = 16 * 1024 * 1024;
-
-struct RunRecord {
-    std::string program;             // the file that was executed …
-    std::string called;              // … by what name …
-    std::vector<std::string> words;  // … and with which words: masked_words()
-    std::string directory;
-    std::vector<std::string> variables;  // RecordedVariables::names
-    Environment environment;             // … and values
-    std::string version;
-    std::string host;
-    std::int64_t start_unix_ms = 0;
-    std::string job_id;  // RoundReady's
-    int node_rank = 0;   // in the first round of this node
-    bool operator==(const RunRecord&) const = default;
-};
-BOOST_DESCRIBE_STRUCT(RunRecord, (),
-                      (program, called, words, directory, variables, environment, version, host,
-                       start_unix_ms, job_id, node_rank))
-
-std::string to_json(const RunRecord& record);
-
-// Returns nothing for a text that is no such record.
-std::optional<RunRecord> parse_run_record(std::string_view text);
-
-// RecordedVariables: what is recorded of an environment, which is all names, and the values of the families
-// that say how a job runs.
-struct RecordedVariables {
-    std::vector<std::string> names;
-    Environment values;
-};
-RecordedVariables recorded_variables(const Environment& environment);
 
 }  // namespace launch
 }  // namespace ddprun

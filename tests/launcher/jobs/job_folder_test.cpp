@@ -1,4 +1,5 @@
 #include "launcher/jobs/job_folder.hpp"
+#include "launcher/jobs/job_record.hpp"
 
 #include <poll.h>
 #include <sys/stat.h>

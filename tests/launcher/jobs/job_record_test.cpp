@@ -1,4 +1,4 @@
-#include "launcher/jobs/job_folder.hpp"
+#include "launcher/jobs/job_record.hpp"
 
 #include <random>
 

@@ -1,4 +1,4 @@
-#include "launcher/jobs/job_folder.hpp"
+#include "launcher/jobs/run_record.hpp"
 
 #include "tests/support/catch.hpp"
 
