@@ -41,7 +41,7 @@
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "launcher/process/process_runner.hpp"
-#include "launcher/report/failure_report.hpp"
+#include "launcher/report/result_file.hpp"
 #include "launcher/stop/stop_consent.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/agent_status.hpp"

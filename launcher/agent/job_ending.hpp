@@ -8,6 +8,7 @@
 
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/report/failure_report.hpp"
+#include "launcher/report/result_file.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/exit_status.hpp"
 

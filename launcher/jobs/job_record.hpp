@@ -1,7 +1,7 @@
 // JobRecord and JobEnd: what a job's folder says of the job. Pure.
 //
 // job.json, written at the start, is a JobRecord; result.json, at the end, is what --result-file writes
-// (launcher/report/failure_report.hpp), and a JobEnd is the part of it that lists need.
+// (launcher/report/result_file.hpp), and a JobEnd is the part of it that lists need.
 #pragma once
 
 #include <sys/types.h>

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "launcher/report/failure_report.hpp"
+#include "launcher/report/result_file.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random_values.hpp"
 

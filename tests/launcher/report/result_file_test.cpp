@@ -1,4 +1,4 @@
-#include "launcher/report/failure_report.hpp"
+#include "launcher/report/result_file.hpp"
 
 #include <boost/json.hpp>
 #include <csignal>
