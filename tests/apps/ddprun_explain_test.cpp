@@ -6,6 +6,7 @@
 #include "apps/ddprun/modes/worker_environment.hpp"
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
+#include "launcher/cluster/cluster_lines.hpp"
 #include "launcher/cluster/cluster_table.hpp"
 #include "tests/support/catch.hpp"
 

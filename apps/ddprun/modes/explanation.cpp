@@ -14,6 +14,7 @@
 #include "apps/ddprun/plan/adapted_task.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "launcher/agent/worker_placement.hpp"
+#include "launcher/cluster/cluster_lines.hpp"
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"

@@ -18,7 +18,7 @@
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/agent_link.hpp"
 #include "launcher/agent/worker_placement.hpp"
-#include "launcher/cluster/cluster_table.hpp"
+#include "launcher/cluster/cluster_lines.hpp"
 #include "launcher/features/known_job.hpp"
 #include "launcher/jobs/detach.hpp"
 #include "launcher/jobs/job_folder.hpp"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "apps/ddprun/options/option_values.hpp"
+#include "launcher/cluster/cluster_lines.hpp"
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/job_command.hpp"
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "launcher/cluster/cluster_lines.hpp"
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "rendezvous/text/split.hpp"

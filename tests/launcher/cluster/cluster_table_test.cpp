@@ -1,4 +1,5 @@
 #include "launcher/cluster/cluster_table.hpp"
+#include "launcher/cluster/cluster_lines.hpp"
 
 #include <fmt/core.h>
 
