@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <set>
 
-#include "launcher/plan/topology.hpp"
+#include "launcher/plan/gpus.hpp"
 #include "launcher/process/child_exec.hpp"
 #include "launcher/secret_name.hpp"
 #include "launcher/secret_text.hpp"

@@ -18,7 +18,7 @@
 
 #include "launcher/doctor/questions.hpp"
 #include "launcher/doctor/surroundings.hpp"
-#include "launcher/plan/topology.hpp"
+#include "launcher/plan/gpus.hpp"
 #include "launcher/process/child_exec.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "launcher/process/process_table.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "launcher/plan/device_binding.hpp"
-#include "launcher/plan/topology.hpp"
+#include "launcher/plan/gpus.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 

@@ -12,7 +12,9 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/plan/cpu_list.hpp"
 #include "launcher/plan/device_binding.hpp"
+#include "launcher/plan/nics.hpp"
 #include "launcher/plan/topology.hpp"
 
 namespace ddprun {

@@ -18,8 +18,9 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/plan/gpus.hpp"
+#include "launcher/plan/nics.hpp"
 #include "launcher/plan/program.hpp"
-#include "launcher/plan/topology.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {

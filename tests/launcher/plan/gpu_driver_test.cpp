@@ -1,4 +1,4 @@
-#include "launcher/plan/topology.hpp"
+#include "launcher/plan/gpus.hpp"
 
 #include "tests/support/catch.hpp"
 

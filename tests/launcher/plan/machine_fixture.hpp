@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "launcher/plan/cpu_list.hpp"
 #include "launcher/plan/topology.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 

@@ -1,4 +1,5 @@
-#include "launcher/plan/topology.hpp"
+#include "launcher/plan/gpus.hpp"
+#include "launcher/plan/nics.hpp"
 
 #include <fmt/core.h>
 #include "launcher/plan/device_binding.hpp"

@@ -1,4 +1,5 @@
 #include "launcher/plan/topology.hpp"
+#include "launcher/plan/cpu_list.hpp"
 
 #include "rendezvous/system/small_file.hpp"
 #include "tests/launcher/plan/machine_fixture.hpp"

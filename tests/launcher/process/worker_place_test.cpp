@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstddef>
 
+#include "launcher/plan/cpu_list.hpp"
 #include "launcher/plan/topology.hpp"
 #include "launcher/process/session_launcher.hpp"
 #include "rendezvous/system/resource_limits.hpp"
