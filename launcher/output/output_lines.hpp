@@ -17,7 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/coordinator/first_failure.hpp"
+#include "rendezvous/job/failure.hpp"
+#include "rendezvous/job/failure_reason.hpp"
 
 namespace ddprun {
 inline namespace launch {

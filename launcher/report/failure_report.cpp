@@ -11,8 +11,8 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/base/check.hpp"
-#include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/job/failure_reason.hpp"
 #include "rendezvous/text/number_text.hpp"
 
 namespace ddprun {

@@ -6,7 +6,7 @@
 
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/admission.hpp"
-#include "rendezvous/coordinator/first_failure.hpp"
+#include "rendezvous/job/failure_signature.hpp"
 
 namespace ddprun {
 inline namespace job {

@@ -17,8 +17,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "rendezvous/job/failure.hpp"
@@ -26,43 +24,6 @@
 
 namespace ddprun {
 inline namespace job {
-
-// FailureReason finds the reason of a failure: the first lines of the last block that looks like one. Java,
-// Go, Rust, PyTorch's watchdog and sanitizers print the reason above frames, a memory map or a legend. Pure.
-class FailureReason {
-  public:
-    static constexpr std::size_t kMaxLines = 4;
-
-    void note(const std::string& line);
-
-    // Returns the block's first lines and the last one that looks like a failure; nothing where no block was
-    // seen.
-    const std::vector<std::string>& lines() const { return lines_; }
-    // Returns how many of the lines since the block began are not among them.
-    std::size_t left_out() const { return left_out_; }
-    // Returns how many blocks have begun.
-    std::size_t blocks() const { return blocks_; }
-
-  private:
-    void begin(const std::string& line);
-
-    std::vector<std::string> lines_;
-    std::size_t left_out_ = 0;
-    std::size_t blocks_ = 0;
-    std::size_t strangers_ = 0;  // lines since the last that looked like a failure which are no frames either
-    std::size_t followers_ = 0;  // this many lines right behind it may still belong to what it says
-    std::string stranger_;       // the last one
-    std::size_t tabs_ = 0;       // how many lines in a row begin with a tab
-};
-
-// Returns at most `room` (at least 8) of a program's last lines. Where the reason stands above the lines that
-// fit, it comes first, and the next line says how many are left out. `before` has seen the lines in front of
-// `lines`.
-std::vector<std::string> last_words(FailureReason before, const std::vector<std::string>& lines,
-                                    std::size_t room);
-
-// kLastWords: how many of a worker's last lines count as its last words, besides the reason.
-inline constexpr std::size_t kLastWords = 3;
 
 // Returns the rank that the failed worker blames: by its error file if it wrote one, else by its last words.
 // Nothing where it did not end by itself: its words do not tell why then.
@@ -121,30 +82,6 @@ class FirstFailure {
     std::set<int> contenders_;
     std::list<Told> told_;
 };
-
-// failure_signature() is a text that two failures share if they are the same failure again, whichever rank,
-// node or process it was this time. Pure; the RestartPolicy compares them.
-//
-// The signature is made of the kind, the end (signal or exit code), what the failure's message and error file
-// say, and the last lines. Numbers in these texts are masked (ranks, pids, addresses, times, identifiers,
-// steps and losses), and so are the nodes' names. A line is left out where its like stands right before it:
-// it does not matter how often a program has told its progress. What differs in words is another failure.
-
-// kMaxComparedLine: bytes of a line that are compared, so that it does not matter where a long one was cut.
-// kMaxComparedText: bytes of all lines, give or take a line.
-inline constexpr std::size_t kMaxComparedLine = 200;
-inline constexpr std::size_t kMaxComparedText = 6'000;
-
-// Returns the signature. `hosts` are the names of the job's nodes; the failure's own need not be among them.
-//
-// Empty where the program has not failed: a lost node and a signal from outside are no fault that it repeats.
-std::string failure_signature(const Failure& failure, std::vector<std::string> hosts);
-
-// Returns `text` with # for each number and @ for each of `hosts`. A number is a word of digits, or of
-// hexadecimal digits that look like an address or identifier. Parts joined to it by marks, as in
-// 10.0.0.1:29500, 2026-11-23 or 1.5e-05, belong to it. Within another word (cuda0, 16MiB) only the digits are
-// a number.
-std::string masked(std::string_view text, const std::vector<std::string>& hosts);
 
 }  // namespace job
 }  // namespace ddprun

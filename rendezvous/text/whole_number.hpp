@@ -10,6 +10,8 @@
 namespace ddprun {
 inline namespace base {
 
+constexpr bool is_decimal(char byte) { return byte >= '0' && byte <= '9'; }
+
 // Returns the number from `lowest` to `highest` that the whole text is: digits of the base, after a minus if
 // `lowest` is negative. Returns nothing for any other text; blanks are not skipped.
 template <std::integral Number>

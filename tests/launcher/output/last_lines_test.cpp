@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "rendezvous/control/control_message.hpp"
-#include "rendezvous/coordinator/first_failure.hpp"
+#include "rendezvous/job/failure_reason.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

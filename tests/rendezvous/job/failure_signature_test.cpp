@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/first_failure.hpp"
+#include "rendezvous/job/failure_signature.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"
