@@ -1,4 +1,4 @@
-#include "launcher/agent/round_workers.hpp"
+#include "launcher/process/life_watch.hpp"
 
 #include <algorithm>
 #include <csignal>
