@@ -86,8 +86,8 @@ def reached_libraries(tree):
 
 # What is counted, and how often it is there.
 RATCHETS = (
-    (crowded_headers, "headers with two classes of four functions or more", 24),
-    (seams, "sources with two anonymous namespaces or more", 36),
+    (crowded_headers, "headers with two classes of four functions or more", 23),
+    (seams, "sources with two anonymous namespaces or more", 35),
     (long_units, "units over 700 lines", 0),
     (wide_lines, "lines over 110 columns", 59),
     (tidy_names.wide_classes, "classes of too many functions with their bases' and friends'", 4),

@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/aftermath.hpp"
+#include "rendezvous/coordinator/restart_policy.hpp"
 
 #include "tests/support/catch.hpp"
 
