@@ -1,9 +1,4 @@
 // TlsContext and TlsStream are TLS to etcd: the user's files, and the connections made by them.
-//
-// OpenSSL is neither linked nor carried: open_openssl() opens the system's when the first TlsContext is made,
-// and no other program pays for it. OpenSSL's headers declare the functions; tls.cpp defines those that are
-// called, each as a jump into the opened library. No function of OpenSSL may be called before open_openssl()
-// has returned.
 #pragma once
 
 #include <array>
@@ -28,12 +23,6 @@ struct ssl_st;
 
 namespace ddprun {
 inline namespace job {
-
-inline constexpr const char* kOpensslFile = "libssl.so.3";
-
-// Opens the system's OpenSSL, once in a process; callable from any thread. Throws Error, which names the
-// package that has it, where there is none or it lacks a function. `file`: another one, for tests.
-void open_openssl(const char* file = kOpensslFile);
 
 // TlsContext holds what OpenSSL has to know of a user's TlsFiles.
 class TlsContext {

@@ -21,7 +21,7 @@ else()
   ddprun_require_header(CLI/CLI.hpp libcli11-dev DDPRUN_CLI11_INCLUDE)
   ddprun_require_header(toml++/toml.h libtomlplusplus-dev DDPRUN_TOML_INCLUDE)
   ddprun_require_header(spdlog/spdlog.h libspdlog-dev DDPRUN_SPDLOG_INCLUDE)
-  # Its headers only: a job that talks TLS to etcd opens the system's OpenSSL (rendezvous/etcd/tls.hpp).
+  # Its headers only: a job that talks TLS to etcd opens the system's OpenSSL (rendezvous/etcd/openssl.hpp).
   ddprun_require_header(openssl/ssl.h libssl-dev DDPRUN_OPENSSL_INCLUDE)
 endif()
 # The archive: the collectives library carries what it needs of it (single_object.cmake), so that who links that needs nothing

@@ -1,4 +1,5 @@
 #include "rendezvous/etcd/tls.hpp"
+#include "rendezvous/etcd/openssl.hpp"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
