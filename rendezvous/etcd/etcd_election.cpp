@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "rendezvous/base/deadline.hpp"
+#include "rendezvous/etcd/election_table.hpp"
+#include "rendezvous/etcd/election_text.hpp"
 #include "rendezvous/etcd/etcd_client.hpp"
 #include "rendezvous/etcd/etcd_register.hpp"
 
@@ -22,48 +24,6 @@ inline namespace job {
 namespace asio = boost::asio;
 
 namespace {
-
-// Says why the job does not begin: no host until the deadline, …
-std::string unelected_text(const EtcdOptions& etcd, std::chrono::milliseconds join_timeout,
-                           const std::string& cause) {
-    return fmt::format(
-        "no host was found in etcd (--rdzv-endpoint {}) within {} s: {}; --join-timeout SECONDS sets how long to wait",
-        to_string(etcd.endpoints), std::chrono::duration_cast<std::chrono::seconds>(join_timeout).count(),
-        cause.empty() ? "the last one is gone, and there was no time to become it" : cause);
-}
-
-// … or etcd says no.
-std::string refused_text(const EtcdOptions& etcd, const std::string& cause) {
-    return fmt::format("etcd refuses to serve the rendezvous (--rdzv-endpoint {}): {}",
-                       to_string(etcd.endpoints), cause);
-}
-
-// Says why it does not go on: nobody leads it until the deadline, …
-std::string unclaimed_text(const EtcdOptions& etcd, const std::string& cause) {
-    return fmt::format("etcd at {} says who leads the job next, and it was in vain to wait for that: {}",
-                       to_string(etcd.endpoints), cause);
-}
-
-// … or ever, since the record is gone.
-std::string unknown_round_text(const EtcdOptions& etcd) {
-    return fmt::format(
-        "etcd at {} does not know the job's last round any more, so nobody can say who may go on",
-        to_string(etcd.endpoints));
-}
-
-// Says what is waited for while another agent's key is there.
-std::string waiting_text(const HostRecord& host) {
-    if (host.endpoint.empty())
-        return fmt::format("the agent on {} (pid {}) was elected, but has not said where it hosts", host.host,
-                           host.pid);
-    return fmt::format("the agent on {} (pid {}) hosts at {}, as etcd says", host.host, host.pid,
-                       host.endpoint);
-}
-
-// Says why a host that lost its key leads no more rounds.
-std::string deposed_text(const HostRecord& host) {
-    return fmt::format("the agent on {} (pid {}) leads the job now, as etcd says", host.host, host.pid);
-}
 
 class Election final : public EtcdElection, public std::enable_shared_from_this<Election> {
   public:

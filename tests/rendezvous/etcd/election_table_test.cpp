@@ -1,4 +1,4 @@
-#include "rendezvous/etcd/etcd_election.hpp"
+#include "rendezvous/etcd/election_table.hpp"
 
 #include <initializer_list>
 #include <set>
