@@ -10,6 +10,7 @@
 #include "collectives/arithmetic/reduce.hpp"
 #include "collectives/shm/shm_channel.hpp"
 #include "collectives/shm/shm_lifeline.hpp"
+#include "collectives/shm/shm_slices.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
 #include "collectives/tcp/tcp_group.hpp"
 

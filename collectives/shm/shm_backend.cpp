@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "collectives/shm/copy_shared.hpp"
 #include "collectives/shm/shm_channel.hpp"
 #include "collectives/shm/shm_segment.hpp"
+#include "collectives/shm/shm_slices.hpp"
 #include "rendezvous/base/check.hpp"
 
 namespace ddprun {

@@ -18,168 +18,18 @@
 // carries a fingerprint of its call, and no data of a rank are used before that has been compared.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
-#include "collectives/arithmetic/reduce.hpp"
-#include "collectives/call/task.hpp"
+#include "collectives/shm/copy_shared.hpp"
 #include "collectives/shm/shm_segment.hpp"
+#include "collectives/shm/shm_waiter.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/wire/membership.hpp"
-#include "rendezvous/system/shared_memory.hpp"
 
 namespace ddprun {
 inline namespace detail {
-
-// reduce_in_order and shm_slice: in which order the ranks of a host reduce, and which bytes each. Pure.
-
-// kReduceBlock: bytes that a caller with more should hand to reduce_in_order() at a time, so that the
-// intermediate result stays in the first-level cache. A multiple of every element's size.
-inline constexpr std::size_t kReduceBlock = std::size_t{8} << 10;
-
-inline bool may_reduce_in_place(DataType type, ReduceOp op, int n) { return n == 2 || carries_f32(op, type); }
-
-// reduce_in_order: out = part_of(0) op part_of(1) op … op part_of(n - 1), from left to right, of `bytes`
-// each. avg divides at the end; f16 and bf16 are rounded once, there. `out` overlaps no part, but may be one
-// of them where may_reduce_in_place(). 2 <= n <= kShmMaxRanks.
-template <class PartOf>
-void reduce_in_order(DataType type, ReduceOp op, int n, std::byte* out, std::size_t bytes, PartOf part_of) {
-    const std::size_t count = bytes / size_of(type);
-    if (carries_f32(op, type)) {
-        std::array<const void*, kShmMaxRanks> parts;
-        for (int rank = 0; rank < n; ++rank) parts[static_cast<std::size_t>(rank)] = part_of(rank);
-        return combine_all(op, type, out, std::span(parts).first(static_cast<std::size_t>(n)), count);
-    }
-    combine(op, type, out, part_of(1), part_of(0), count);
-    for (int rank = 2; rank < n; ++rank) combine(op, type, out, part_of(rank), out, count);
-    if (op == ReduceOp::avg) finish_average(type, out, count, n);
-}
-
-struct ShmPiece {
-    std::size_t begin = 0;
-    std::size_t size = 0;
-};
-
-// kSliceUnit: slices begin at multiples of it, so that no two ranks write one line.
-inline constexpr std::size_t kSliceUnit = kShmLine;
-
-constexpr std::size_t divided_up(std::size_t value, std::size_t by) { return (value + by - 1) / by; }
-constexpr std::size_t line_up(std::size_t bytes) { return divided_up(bytes, kSliceUnit) * kSliceUnit; }
-
-// Returns the slice of `size` bytes that `rank` reduces. All slices together cover the bytes once; the last
-// ones may be empty.
-constexpr ShmPiece shm_slice(std::size_t size, int rank, int ranks) {
-    const std::size_t each = line_up(divided_up(size, static_cast<std::size_t>(ranks)));
-    const std::size_t begin = std::min(size, static_cast<std::size_t>(rank) * each);
-    return {begin, std::min(each, size - begin)};
-}
-
-// StoreType and copy_shared: copies from a rank's own memory to the memory that it shares with others. Pure.
-
-// StoreType: how a rank writes what another rank reads next. `plain` stores first fetch the lines from the
-// caches of the ranks that read them last; `non_temporal` stores go to memory instead. Which is faster
-// depends on the processor, by a factor of up to ten both ways, and is therefore measured (probe_store_type).
-enum class StoreType { plain, non_temporal };
-
-// kLeastNonTemporal: fewer bytes are always written by plain stores.
-inline constexpr std::size_t kLeastNonTemporal = std::size_t{2} << 10;
-
-// Copies as copy_bytes() does, to `out` in shared memory. Other ranks see the copy complete before whatever
-// is stored to memory next.
-void copy_shared(StoreType type, void* out, const void* in, std::size_t bytes);
-
-// ShmWaiter: how a rank waits for another rank's word in shared memory: spinning, then yielding, then asleep.
-//
-// Crowded ranks do not spin, since that would only keep away the ranks that they wait for. A rank sleeps on
-// the wakeup of the rank it waits for, so one wake per step reaches just the ranks that it concerns. A sleep
-// is bounded, and ends at once on news of the lifeline. A wait therefore ends with the word, with the
-// communicator's verdict, or at the operation's deadline, which names the ranks that have not come.
-
-// ShmCondition: what is waited for: a word that has reached `wanted`; for a stamp, a word with the call's
-// number `wanted` in its upper half.
-struct ShmCondition {
-    const std::atomic<std::uint64_t>* word;
-    std::uint64_t wanted;
-    bool is_stamp;
-
-    bool met() const noexcept {
-        const std::uint64_t value = word->load(std::memory_order_acquire);
-        return is_stamp ? static_cast<std::uint32_t>(value >> 32) == static_cast<std::uint32_t>(wanted)
-                        : value >= wanted;
-    }
-};
-
-class ShmWaiter {
-  public:
-    // ShmWaiter borrows all; `ranks` are those that share the segment, in the order of their places in it.
-    // Listens to the mesh's news until destroyed.
-    ShmWaiter(const ShmSegment& segment, PeerMesh& mesh, const RankGroup& ranks);
-    ~ShmWaiter();
-
-    // Returns true if the ranks of the segment cannot all run at once; the same on every rank.
-    bool is_crowded() const noexcept { return crowded_; }
-
-    // waiting() has the number of the thread that waits at the moment; 0: none. From any thread.
-    const std::atomic<int>& waiting() const noexcept { return waiting_; }
-
-    // kAll: as `peer` it stands for all ranks; the condition is then that a call is complete in the meeting.
-    static constexpr int kAll = -1;
-
-    // Waits for the rank in place `peer` to fulfil the condition. Throws as PeerMesh::wait does. Sets the
-    // operation's deadline from its timeout when the first wait is a long one.
-    void wait(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
-        if (!condition.met()) wait_long(peer, condition, operation);
-    }
-
-    static void wake(ShmWakeup& wakeup) {
-        // Sequentially consistent, as in sleep_until_step(): either the sleeper sees the step or this rank
-        // the sleeper.
-        wakeup.count.fetch_add(1, std::memory_order_seq_cst);
-        if (wakeup.sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(wakeup.count);
-    }
-    // Tells the others that this rank has made a step, once the step's words are written.
-    void wake_others() {
-        owes_wakeup_ = false;
-        wake(*own_wakeup_);
-    }
-    // wake_others_soon() delays wake_others() until this rank has waited for a moment, or calls
-    // wake_if_owed(). A wake waits until the step's words have reached memory; meanwhile this rank may look
-    // at the words of others.
-    void wake_others_soon() noexcept { owes_wakeup_ = true; }
-    void wake_if_owed() {
-        if (owes_wakeup_) wake_others();
-    }
-
-  private:
-    ShmWakeup& wakeup_of(int peer) const {
-        return peer == kAll ? segment_.meeting().wakeup : segment_.wakeup(peer);
-    }
-    std::vector<int> awaited(int peer, const ShmCondition& condition) const;
-    void wait_long(int peer, const ShmCondition& condition, PeerMesh::Operation& operation);
-    void wait_longer(int peer, const ShmCondition& condition, PeerMesh::Operation& operation);
-    bool spin(const ShmCondition& condition, PeerMesh::Operation& operation);
-    void sleep_until_step(int peer, const ShmCondition& condition, Deadline deadline);
-    // Throws if news have come that end the operation.
-    void look_at_news(const PeerMesh::Operation& operation);
-    // on_news, on the lifeline's thread, ends the sleep of every rank, above all of this one.
-    void on_news();
-
-    const ShmSegment& segment_;
-    PeerMesh& mesh_;
-    const RankGroup& ranks_;
-    ShmWakeup* own_wakeup_;
-    bool crowded_;
-    int yields_;
-    bool spins_;
-    bool owes_wakeup_ = false;
-    std::atomic<std::uint32_t> news_{0};
-    std::atomic<int> waiting_{0};
-    std::uint32_t news_seen_ = 0;
-};
 
 // ShmNote: where in the segment a rank's buffers lie, as the payload of its announcement says. 0: not in its
 // pool, or not to be used there. See shm_backend.hpp.

@@ -5,7 +5,9 @@
 #include <chrono>
 #include <vector>
 
+#include "collectives/shm/copy_shared.hpp"
 #include "collectives/shm/shm_channel.hpp"
+#include "collectives/shm/shm_slices.hpp"
 
 namespace ddprun {
 inline namespace detail {

@@ -17,6 +17,7 @@
 // others have announced.
 #pragma once
 
+#include "collectives/shm/copy_shared.hpp"
 #include "collectives/shm/shm_channel.hpp"
 
 namespace ddprun {

@@ -16,6 +16,8 @@ namespace memory_order_test {
 // Where the protocols are.
 inline constexpr char kChannel[] = "collectives/shm/shm_channel.cpp";
 inline constexpr char kChannelHeader[] = "collectives/shm/shm_channel.hpp";
+inline constexpr char kWaiter[] = "collectives/shm/shm_waiter.cpp";
+inline constexpr char kWaiterHeader[] = "collectives/shm/shm_waiter.hpp";
 inline constexpr char kLine[] = "collectives/messages/shm_message_line.cpp";
 inline constexpr char kFlow[] = "collectives/messages/message_flow.cpp";
 inline constexpr char kExchangeHeader[] = "collectives/messages/message_exchange.hpp";

@@ -9,7 +9,7 @@ namespace ddprun {
 namespace memory_order_test {
 namespace {
 
-const Step kMet{"met", {kChannelHeader, "bool met()", "word->load("}, Order::relaxed};
+const Step kMet{"met", {kWaiterHeader, "bool met()", "word->load("}, Order::relaxed};
 
 auto is(std::uint64_t wanted) {
     return [wanted](std::uint64_t value) { return value == wanted; };

@@ -11,12 +11,12 @@ namespace {
 constexpr std::uint64_t kWaiters = 1;  // as FUTEX_WAITERS, beside which the word has other bits
 
 TEST_CASE("ShmWaiter sleeps through no step", "[protocol]") {
-    check_protocol({{"met", {kChannelHeader, "bool met()", "word->load("}, Order::relaxed},
+    check_protocol({{"met", {kWaiterHeader, "bool met()", "word->load("}, Order::relaxed},
                     {"step", {kChannelHeader, "void step(", "word.store("}, Order::relaxed},
-                    {"count up", {kChannelHeader, "static void wake", "count.fetch_add("}, Order::relaxed},
-                    {"sleepers", {kChannelHeader, "static void wake", "sleepers.load("}, Order::acquire},
-                    {"sleep", {kChannel, "::sleep_until_step", "sleepers.fetch_add("}, Order::acq_rel},
-                    {"count", {kChannel, "::sleep_until_step", "wakeup.count.load("}, Order::relaxed}},
+                    {"count up", {kWaiterHeader, "static void wake", "count.fetch_add("}, Order::relaxed},
+                    {"sleepers", {kWaiterHeader, "static void wake", "sleepers.load("}, Order::acquire},
+                    {"sleep", {kWaiter, "::sleep_until_step", "sleepers.fetch_add("}, Order::acq_rel},
+                    {"count", {kWaiter, "::sleep_until_step", "wakeup.count.load("}, Order::relaxed}},
                    [](World& world, const Orders& orders) {
                        struct Shared {
                            Plain staged;
