@@ -57,6 +57,7 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
         log_.speak_by(&*pump_);
         network_.emplace(*this, options_, log_);
         features_.at(&Feature::began, *this);
+        options_.answers_failures = features_.answer_failures();
         link_.make(features_.want_all_ranks() || !options_.result_file.empty());
         link_.join();
         await_reminder();

@@ -157,7 +157,7 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
         .restarts = options.restarts,
         .jitter_seed = static_cast<unsigned>(::getpid()),
         .exit_wait = options.exit_wait,
-        .asks_about_failures = !options.on_failure.empty(),
+        .asks_about_failures = options.answers_failures,
         .own_agent = hello_of(options, false),
         .hosts = options.host_list.hosts,
         .strict_env = options.strict_env,

@@ -3,7 +3,7 @@
 // file of launcher/features/, and the agent knows no feature by name.
 //
 //   moment          when
-//   unfit           --check: before there is an agent, the feature may say why this node is to take no part
+//   unfit           before there is an agent, the feature may say why this node is to take no part
 //   began           the agent is there, and nothing has been started; what it throws ends the launcher
 //   heard           the coordinator says something, of which the agent has done nothing yet
 //   learnt          something happened that the coordinator does not say
@@ -22,6 +22,7 @@
 // happens. A feature outlives the agent, and throws from began(), round_begins() and workers_run() only.
 #pragma once
 
+#include <algorithm>
 #include <boost/asio/any_io_executor.hpp>
 #include <chrono>
 #include <cstdint>
@@ -37,15 +38,15 @@
 
 #include "launcher/agent/agent_machine.hpp"
 #include "launcher/agent/launch_options.hpp"
-#include "launcher/appended_file.hpp"
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/output/output_pump.hpp"
+#include "launcher/path_template.hpp"
 #include "launcher/process/process_runner.hpp"
 #include "launcher/report/result_file.hpp"
 #include "launcher/stop/stop_consent.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/agent_status.hpp"
-#include "rendezvous/net/listen.hpp"
+#include "rendezvous/secure/secret.hpp"
 #include "rendezvous/server/refused_caller.hpp"
 
 namespace ddprun {
@@ -58,7 +59,6 @@ namespace ddprun {
 inline namespace launch {
 
 class RoundWorkers;
-struct DetachedStart;
 
 // PlaceKnown: the coordinator and the store are at this place; `hosted`: this agent hosts them, and listens
 // there from now on.
@@ -193,19 +193,30 @@ struct RoundAdditions {
     LauncherStreams launcher = {};
 };
 
+// LateVariables: variables that a feature gives to workers; their values are known only when the job runs.
+struct LateVariables {
+    std::string when;      // what --explain says in place of the values
+    RoundAdditions added;  // with any values
+};
+
+// EarlyFacts: what a feature may go by that opens something as soon as the command line is understood. The
+// options of the launch are not final by then.
+struct EarlyFacts {
+    const Environment& environment;           // the launcher's own
+    const PathFacts& paths;                   // for the signs in paths
+    bool starts_nothing = false;              // --dry-run: no file is made
+    std::function<SitePolicy()> site_policy;  // reads it; throws where the user asks for less
+};
+
 // FeatureInputs: what the features of a launcher are made from, once its options and this machine are known.
+// What a single feature needs stands in its own struct, in LaunchOptions::features.
 struct FeatureInputs {
     const LaunchOptions& options;
     LauncherLog& log;
     std::string rdzv_backend;                            // in torchrun's words
     std::chrono::steady_clock::time_point start;         // of this launcher
     std::chrono::steady_clock::time_point options_read;  // when the command line was understood
-    std::optional<std::uint16_t> health_port = {};       // of TORCHELASTIC_HEALTH_CHECK_PORT
-    ListenScope health_scope = ListenScope::any;         // where the health port may be reached from
-    std::optional<AppendedFile> event_log = {};          // of --events; taken by the feature that writes it
-    bool checks_node = false;                            // --check
     std::vector<std::string> command = {};               // the launcher's own words
-    std::shared_ptr<DetachedStart> detached = {};        // what --detach fills in; nullptr without --detach
 };
 
 class Feature {
@@ -215,6 +226,9 @@ class Feature {
     // Returns true if the result given to ended() is to have the ends of the ranks of all nodes, which the
     // coordinator then sends.
     virtual bool wants_all_ranks() const { return false; }
+    // Returns true if the feature answers each JudgeFailure by a Judgement, so that the coordinator asks;
+    // called once, after began().
+    virtual bool answers_failures() const { return false; }
     // Returns true if line() is to be called; asked once, before began().
     virtual bool wants_lines() const { return false; }
 
@@ -271,9 +285,12 @@ class Features {
 
     bool empty() const { return all_.empty(); }
     bool want_all_ranks() const {
-        bool wanted = false;
-        for (const Feature* one : all_) wanted = wanted || one->wants_all_ranks();
-        return wanted;
+        return std::any_of(all_.begin(), all_.end(),
+                           [](const Feature* one) { return one->wants_all_ranks(); });
+    }
+    bool answer_failures() const {
+        return std::any_of(all_.begin(), all_.end(),
+                           [](const Feature* one) { return one->answers_failures(); });
     }
     // Returns what tells the features that want lines of them; empty: none does.
     LineWatcher line_watcher() const {

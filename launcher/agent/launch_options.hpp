@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -14,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agent/feature_options.hpp"
 #include "launcher/agent/option_origin.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/output/log_file.hpp"
@@ -78,17 +78,6 @@ enum class StoreAccess {
     direct,     // at MASTER_ADDR, which is node 0's own
 };
 
-// TimeLimitOptions: when the job has to end, and when its workers are told so; see
-// launcher/features/time_limit.hpp.
-struct TimeLimitOptions {
-    std::optional<std::chrono::milliseconds> limit;  // of the job, from the launcher's start
-    std::string limit_text;                          // as the user wrote it
-    std::optional<std::chrono::milliseconds> warn_before;
-    int warn_signal = SIGUSR1;
-    std::string warn_text;
-    std::optional<std::int64_t> scheduler_end_unix_ms;
-};
-
 // StandardInput: which ranks read the launcher's own standard input; all others have /dev/null.
 struct StandardInput {
     bool all = false;
@@ -131,11 +120,9 @@ struct LaunchOptions {
     std::chrono::milliseconds grace_period{30'000};
     std::chrono::milliseconds lost_grace{5'000};  // once the coordinator is lost; at most grace_period
     RestartOptions restarts;                      // node 0's count
-    std::string on_failure;     // the program that is asked about failures; node 0's counts; empty: none
-    std::string progress_file;  // its change during a round is progress; empty: none
+    std::string progress_file;                    // its change during a round is progress; empty: none
     std::chrono::steady_clock::time_point start;  // of this launcher …
     std::int64_t start_unix_s = 0;                // … and by the wall clock
-    TimeLimitOptions times;                       // node 0's count
     std::optional<ExitWaitOptions> exit_wait;     // node 0's count
     // terminating_signals end the job: the workers get the same signal, then the grace runs.
     std::vector<int> terminating_signals;
@@ -160,23 +147,22 @@ struct LaunchOptions {
     std::shared_ptr<const std::string> read_program;
     bool virtual_local_rank = false;    // LOCAL_RANK is 0 for all
     bool exits_with_one = false;        // whatever the failure, except for a wrong command line
-    std::string unfit;                  // what --check has found: the agent only tells it to the other nodes
+    FeatureOptions features;            // what only features know, each its own struct
+    bool answers_failures = false;      // a feature does; the agent asks its features
+    std::string unfit;                  // what Features::unfit() says: the agent only tells it to other nodes
     std::optional<int> told_exit_code;  // a worker that ends with it has told the user why: no report follows
     std::string result_file;            // empty: none
     std::string own_error_file;         // the launcher's own TORCHELASTIC_ERROR_FILE; empty: none
-    // timer_place: where the watchdog's pipe is; empty: a new one; nothing: there is no watchdog.
-    std::optional<std::string> timer_place;
-    std::string entry_name;           // what reports call the program
-    bool run_path = false;            // Python runs it as a path
-    std::string legacy_launch;        // its argument with the local rank; empty: none
-    std::string python_script;        // the file that Python runs; empty: a module, or no Python
+    std::string entry_name;             // what reports call the program
+    bool run_path = false;              // Python runs it as a path
+    std::string legacy_launch;          // its argument with the local rank; empty: none
+    std::string python_script;          // the file that Python runs; empty: a module, or no Python
     std::string interpreter;          // the Python that runs the workers, in words; empty: none, or not found
     std::vector<WorkerPlan> workers;  // one for each local rank
     std::vector<std::string> placement_remarks;  // what cannot be placed as asked, in lines
     Environment environment;                     // what workers inherit
     std::vector<RankVariable> rank_variables;    // over `environment` and WorkerPlan::additions
     bool hangup_ignored = false;         // SIGHUP was ignored when the launcher was entered, and stays so
-    bool local_cache = false;            // compilers of the workers keep their caches in a LocalCache
     std::uint64_t open_files = 0;        // the workers' soft limit of descriptors; 0: the launcher's own
     bool terminal_stop_ignored = false;  // SIGTSTP was ignored, and stays so
     OptionOrigins origins;               // where the options that are not the defaults come from

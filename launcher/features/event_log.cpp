@@ -123,9 +123,10 @@ constexpr std::size_t kMostWaiting = Happenings::kMost;
 
 class EventLog final : public Feature {
   public:
-    EventLog(EventOrigin origin, FeatureInputs& inputs)
+    EventLog(EventOrigin origin, const FeatureInputs& inputs)
         : story_(std::move(origin)), start_(inputs.start), log_(inputs.log) {
-        if (auto file = std::exchange(inputs.event_log, std::nullopt)) file_.emplace(*std::move(file));
+        const EventLogOptions& own = inputs.options.features.of<EventLogOptions>();
+        if (own.file) file_.emplace(std::move(*own.file));
         did("options_read", {{"version", DDPRUN_VERSION}, {"nodes", inputs.options.nnodes}},
             inputs.options_read);
         did("machine_read", {{"workers", inputs.options.workers.size()}}, Clock::now());
@@ -219,7 +220,16 @@ class EventLog final : public Feature {
 
 }  // namespace
 
-std::unique_ptr<Feature> make_event_log(FeatureInputs& inputs) {
+std::optional<std::string> open_event_log(FeatureOptions& options, const EarlyFacts& facts) {
+    EventLogOptions& own = options.of<EventLogOptions>();
+    if (own.path.empty() || facts.starts_nothing) return std::nullopt;
+    auto opened = open_appended_file("--events", filled_path(own.path, facts.paths));
+    if (auto* wrong = std::get_if<std::string>(&opened)) return std::move(*wrong);
+    own.file = std::make_shared<AppendedFile>(std::get<AppendedFile>(std::move(opened)));
+    return std::nullopt;
+}
+
+std::unique_ptr<Feature> make_event_log(const FeatureInputs& inputs) {
     const LaunchOptions& options = inputs.options;
     EventOrigin origin{.run_id = options.run_id,
                        .role = options.role,

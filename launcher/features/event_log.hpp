@@ -21,6 +21,12 @@
 namespace ddprun {
 inline namespace launch {
 
+struct EventLogOptions {
+    std::string path;  // --events; empty: no file
+    // file: what open_event_log() has opened, shared by all copies of these options; taken by the feature.
+    std::shared_ptr<AppendedFile> file;
+};
+
 class EventFile {
   public:
     // kMaxWaiting: how many bytes may wait for the thread; that is more than the ends of all workers of a
@@ -61,10 +67,13 @@ class EventFile {
     bool is_closed_ = false;
 };
 
+// Opens the file, if something is to be written. Returns what is wrong.
+std::optional<std::string> open_event_log(FeatureOptions& options, const EarlyFacts& facts);
+
 // Makes the feature, which tells its agent of each event (EventTold) when it hears an EventTold without
-// lines, and of each at once where the inputs have a file, to which it writes them; what was done before
-// there was an agent it writes at once.
-std::unique_ptr<Feature> make_event_log(FeatureInputs& inputs);
+// lines, and of each at once where there is a file, to which it writes them; what was done before there was
+// an agent it writes at once.
+std::unique_ptr<Feature> make_event_log(const FeatureInputs& inputs);
 
 }  // namespace launch
 }  // namespace ddprun

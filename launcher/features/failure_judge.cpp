@@ -162,6 +162,7 @@ class JudgeFeature final : public Feature {
         agent_ = &agent;
         judge_.emplace(agent.executor(), agent.runner());
     }
+    bool answers_failures() const override { return true; }
     void heard(const ControlMessage& message) override {
         // A round whose workers cannot be started is asked about, too, and round_begins() may not come in it.
         if (const auto* ready = std::get_if<RoundReady>(&message)) round_ = *ready;
@@ -171,8 +172,8 @@ class JudgeFeature final : public Feature {
         judge_->ask(question_about(asked->failure), [this, round = asked->round](Judgement judgement,
                                                                                  const std::string& trouble) {
             if (!trouble.empty())
-                agent_->say(LogLevel::warn, "--on-failure " + agent_->options().on_failure + ": " +
-                                                harmless_line(trouble) + "; ddprun decides by itself");
+                agent_->say(LogLevel::warn, "--on-failure " + program() + ": " + harmless_line(trouble) +
+                                                "; ddprun decides by itself");
             judgement.round = round;
             agent_->send(judgement);
         });
@@ -185,9 +186,12 @@ class JudgeFeature final : public Feature {
     void agent_leaves() override { judge_.reset(); }
 
   private:
+    const std::string& program() const {
+        return agent_->options().features.of<FailureJudgeOptions>().program;
+    }
     FailureJudge::Question question_about(const Failure& failure) const {
         const LaunchOptions& options = agent_->options();
-        FailureJudge::Question question{.program = options.on_failure, .environment = options.environment};
+        FailureJudge::Question question{.program = program(), .environment = options.environment};
         question.text = to_json({options.run_id, round_.job_id, round_.round, round_.restart_count,
                                  round_.max_restarts, round_.group_world_size},
                                 failure);
@@ -203,7 +207,7 @@ class JudgeFeature final : public Feature {
 
 }  // namespace
 
-std::unique_ptr<Feature> make_failure_judge(FeatureInputs&) { return std::make_unique<JudgeFeature>(); }
+std::unique_ptr<Feature> make_failure_judge(const FeatureInputs&) { return std::make_unique<JudgeFeature>(); }
 
 }  // namespace launch
 }  // namespace ddprun

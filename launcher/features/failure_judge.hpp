@@ -32,6 +32,10 @@ inline namespace launch {
 
 // The question that a program of the user's is asked about a failure, and the answers that it may give. Pure.
 
+struct FailureJudgeOptions {
+    std::string program;  // --on-failure; empty: none
+};
+
 // FailureQuestion: the job and the round that failed.
 struct FailureQuestion {
     std::string run_id;
@@ -98,9 +102,8 @@ class FailureJudge final : private WorkerObserver {
 };
 
 // Makes the feature that lets the program of --on-failure answer, on the host, what shall follow a failure,
-// as the coordinator asks. Where the program gives no usable answer, the user is told why. Returns nullptr
-// without --on-failure.
-std::unique_ptr<Feature> make_failure_judge(FeatureInputs& inputs);
+// as the coordinator asks. Where the program gives no usable answer, the user is told why.
+std::unique_ptr<Feature> make_failure_judge(const FeatureInputs& inputs);
 
 }  // namespace launch
 }  // namespace ddprun

@@ -16,51 +16,88 @@ namespace ddprun {
 inline namespace launch {
 namespace {
 
-using Inputs = FeatureInputs;
-
 // A feature is made where somebody has asked for it; what nobody asks for costs a start nothing.
 struct FeatureRow {
-    std::unique_ptr<Feature> (*make)(FeatureInputs&);
-    bool (*is_asked)(const FeatureInputs&);
+    std::unique_ptr<Feature> (*make)(const FeatureInputs&);
+    bool (*is_asked)(const LaunchOptions&);
+    std::optional<std::string> (*open)(FeatureOptions&, const EarlyFacts&) = nullptr;
+    std::optional<LateVariables> (*late)(const LaunchOptions&) = nullptr;
 };
 
+bool always(const LaunchOptions&) { return true; }
+
 // Compilers of several nodes may meet in one cache, which is worth a word.
-bool asks_for_caches(const Inputs& inputs) {
-    const LaunchOptions& options = inputs.options;
+bool asks_for_caches(const LaunchOptions& options) {
     const bool may_be_shared = options.nnodes > 1 && !options.interpreter.empty();
-    return !options.workers.empty() && (options.local_cache || may_be_shared);
+    return !options.workers.empty() && (options.features.of<LocalCacheOptions>().asked || may_be_shared);
 }
 
-bool asks_for_stuck_workers(const Inputs& inputs) {
-    const std::string* limit = find_variable(inputs.options.environment, kStuckVariable);
+bool asks_for_health(const LaunchOptions& options) {
+    return options.features.of<HealthPortOptions>().port.has_value();
+}
+
+bool asks_for_time_limit(const LaunchOptions& options) {
+    const auto& times = options.features.of<TimeLimitOptions>();
+    return times.limit || times.warn_before;
+}
+
+bool asks_for_watchdog(const LaunchOptions& options) {
+    return options.features.of<WatchdogOptions>().place.has_value();
+}
+
+bool asks_for_stuck_workers(const LaunchOptions& options) {
+    const std::string* limit = find_variable(options.environment, kStuckVariable);
     return limit != nullptr && !limit->empty();
+}
+
+bool asks_for_judge(const LaunchOptions& options) {
+    return !options.features.of<FailureJudgeOptions>().program.empty();
+}
+
+bool asks_for_node_check(const LaunchOptions& options) {
+    return options.features.of<NodeCheckOptions>().asked;
 }
 
 // What ends a detached job's start comes before all else; then signals have their meaning. The local cache is
 // next: if it cannot be made nothing else has begun.
 constexpr FeatureRow kFeatures[] = {
-    {make_known_job, [](const Inputs&) { return true; }},  // ddpctl, --detach
-    {make_launcher_signals,
-     [](const Inputs&) { return true; }},                  // --signals-to-handle, --forward, --requeue-on
-    {make_terminal, [](const Inputs&) { return true; }},   // --tty, Ctrl-Z, the terminal's size
-    {make_local_cache, asks_for_caches},                   // --local-cache
-    {make_event_log, [](const Inputs&) { return true; }},  // --events, ddpctl events
-    {make_health_port, [](const Inputs& inputs) { return inputs.health_port.has_value(); }},
-    {make_time_limit,
-     [](const Inputs& inputs) { return inputs.options.times.limit || inputs.options.times.warn_before; }},
-    {make_watchdog, [](const Inputs& inputs) { return inputs.options.timer_place.has_value(); }},
+    {make_known_job, always, open_known_job},  // ddpctl, --detach
+    {make_launcher_signals, always},           // --signals-to-handle, --forward, --requeue-on
+    {make_terminal, always},                   // --tty, Ctrl-Z, the terminal's size
+    {make_local_cache, asks_for_caches, nullptr, late_cache_variables},  // --local-cache
+    {make_event_log, always, open_event_log},                            // --events, ddpctl events
+    {make_health_port, asks_for_health, open_health_port},
+    {make_time_limit, asks_for_time_limit},  // --time-limit, --warn-before
+    {make_watchdog, asks_for_watchdog, nullptr, late_timer_variables},
     {make_stuck_workers, asks_for_stuck_workers},
-    {make_failure_judge, [](const Inputs& inputs) { return !inputs.options.on_failure.empty(); }},
-    {make_node_check, [](const Inputs& inputs) { return inputs.checks_node; }},  // --check
+    {make_failure_judge, asks_for_judge},    // --on-failure
+    {make_node_check, asks_for_node_check},  // --check
 };
 
 }  // namespace
 
-std::vector<std::unique_ptr<Feature>> make_features(FeatureInputs& inputs) {
+std::optional<std::string> open_features(FeatureOptions& options, const EarlyFacts& facts) {
+    for (const FeatureRow& row : kFeatures) {
+        if (row.open == nullptr) continue;
+        if (auto wrong = row.open(options, facts)) return wrong;
+    }
+    return std::nullopt;
+}
+
+std::vector<LateVariables> late_variables(const LaunchOptions& options) {
+    std::vector<LateVariables> all;
+    for (const FeatureRow& row : kFeatures) {
+        if (row.late == nullptr) continue;
+        if (auto late = row.late(options)) all.push_back(*std::move(late));
+    }
+    return all;
+}
+
+std::vector<std::unique_ptr<Feature>> make_features(const FeatureInputs& inputs) {
     std::vector<std::unique_ptr<Feature>> made;
-    for (const auto& [make, is_asked] : kFeatures) {
-        if (!is_asked(inputs)) continue;
-        if (auto feature = make(inputs)) made.push_back(std::move(feature));
+    for (const FeatureRow& row : kFeatures) {
+        if (!row.is_asked(inputs.options)) continue;
+        if (auto feature = row.make(inputs)) made.push_back(std::move(feature));
     }
     return made;
 }

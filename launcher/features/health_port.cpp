@@ -22,7 +22,8 @@ std::string taken_text(std::uint16_t port) {
 
 class HealthPort final : public Feature {
   public:
-    HealthPort(std::uint16_t port, ListenScope scope) : port_(port), scope_(scope) {}
+    explicit HealthPort(const HealthPortOptions& options)
+        : port_(options.port.value()), scope_(options.scope) {}
 
     void began(AgentControls& agent) override {
         try {
@@ -50,8 +51,19 @@ std::variant<std::optional<std::uint16_t>, std::string> parse_health_port(
     return fmt::format("{}: '{}' must be a port from 1 to 65535", kHealthPortVariable, harmless_line(*value));
 }
 
-std::unique_ptr<Feature> make_health_port(FeatureInputs& inputs) {
-    return std::make_unique<HealthPort>(inputs.health_port.value(), inputs.health_scope);
+std::optional<std::string> open_health_port(FeatureOptions& options, const EarlyFacts& facts) {
+    const std::string* value = find_variable(facts.environment, kHealthPortVariable);
+    if (value == nullptr) return std::nullopt;
+    const auto parsed = parse_health_port(*value);
+    if (const auto* wrong = std::get_if<std::string>(&parsed)) return *wrong;
+    HealthPortOptions& own = options.of<HealthPortOptions>();
+    own.port = std::get<0>(parsed);
+    if (own.port && facts.site_policy().health_on_loopback) own.scope = ListenScope::loopback;
+    return std::nullopt;
+}
+
+std::unique_ptr<Feature> make_health_port(const FeatureInputs& inputs) {
+    return std::make_unique<HealthPort>(inputs.options.features.of<HealthPortOptions>());
 }
 
 }  // namespace launch

@@ -113,8 +113,9 @@ const std::string& known_as(const std::string& entry_name, const std::vector<std
 
 class KnownJob final : public Feature {
   public:
-    explicit KnownJob(FeatureInputs& inputs)
-        : command_(masked_words(inputs.command)), detached_(inputs.detached) {}
+    explicit KnownJob(const FeatureInputs& inputs)
+        : command_(masked_words(inputs.command)),
+          detached_(inputs.options.features.of<KnownJobOptions>().detached) {}
     KnownJob(const KnownJob&) = delete;
     KnownJob& operator=(const KnownJob&) = delete;
     ~KnownJob() override {
@@ -361,7 +362,14 @@ std::optional<std::string> KnownJob::ended(const JobResult& result) {
 
 ReservedFile reserve_result(const std::filesystem::path& folder) { return {folder / kRoomName, kResultRoom}; }
 
-std::unique_ptr<Feature> make_known_job(FeatureInputs& inputs) { return std::make_unique<KnownJob>(inputs); }
+std::optional<std::string> open_known_job(FeatureOptions& options, const EarlyFacts&) {
+    options.of<KnownJobOptions>().detached = std::make_shared<DetachedStart>();
+    return std::nullopt;
+}
+
+std::unique_ptr<Feature> make_known_job(const FeatureInputs& inputs) {
+    return std::make_unique<KnownJob>(inputs);
+}
 
 }  // namespace launch
 }  // namespace ddprun

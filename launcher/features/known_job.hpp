@@ -27,10 +27,19 @@ struct DetachedStart {
     OwnedDescriptor parent;            // detach()'s
 };
 
+struct KnownJobOptions {
+    // detached: filled in by the process that goes on as the launcher of a detached job. All copies of these
+    // options share it, the feature's among them, which has it before there is an agent.
+    std::shared_ptr<DetachedStart> detached;
+};
+
+// Makes room for the start of a detached job.
+std::optional<std::string> open_known_job(FeatureOptions& options, const EarlyFacts& facts);
+
 // Takes the room of the job's result in its folder, before the shell is let go. Throws Error.
 ReservedFile reserve_result(const std::filesystem::path& folder);
 
-std::unique_ptr<Feature> make_known_job(FeatureInputs& inputs);
+std::unique_ptr<Feature> make_known_job(const FeatureInputs& inputs);
 
 }  // namespace launch
 }  // namespace ddprun

@@ -84,7 +84,9 @@ class LauncherSignals final : public Feature {
 
 }  // namespace
 
-std::unique_ptr<Feature> make_launcher_signals(FeatureInputs&) { return std::make_unique<LauncherSignals>(); }
+std::unique_ptr<Feature> make_launcher_signals(const FeatureInputs&) {
+    return std::make_unique<LauncherSignals>();
+}
 
 }  // namespace launch
 }  // namespace ddprun

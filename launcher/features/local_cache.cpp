@@ -44,7 +44,7 @@ class LocalCacheFeature final : public Feature {
   public:
     void began(AgentControls& agent) override {
         const LaunchOptions& options = agent.options();
-        if (!options.local_cache) {
+        if (!options.features.of<LocalCacheOptions>().asked) {
             if (const auto shared = shared_cache(options.environment))
                 agent.say(LogLevel::info,
                           fmt::format("{} is on a network file system, where compilers of all nodes meet; "
@@ -130,7 +130,14 @@ Environment cache_variables(const std::filesystem::path& folder) {
     return variables;
 }
 
-std::unique_ptr<Feature> make_local_cache(FeatureInputs&) { return std::make_unique<LocalCacheFeature>(); }
+std::unique_ptr<Feature> make_local_cache(const FeatureInputs&) {
+    return std::make_unique<LocalCacheFeature>();
+}
+
+std::optional<LateVariables> late_cache_variables(const LaunchOptions& options) {
+    if (!options.features.of<LocalCacheOptions>().asked) return std::nullopt;
+    return LateVariables{"a folder made at the start", {.unless_set = cache_variables("late")}};
+}
 
 }  // namespace launch
 }  // namespace ddprun

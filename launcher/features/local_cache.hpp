@@ -21,6 +21,10 @@
 namespace ddprun {
 inline namespace launch {
 
+struct LocalCacheOptions {
+    bool asked = false;  // --local-cache
+};
+
 // Returns the variables by which compilers find a LocalCache in this folder.
 Environment cache_variables(const std::filesystem::path& folder);
 
@@ -56,7 +60,10 @@ std::optional<std::string> shared_cache(
 
 // Makes the feature that gives workers the variables where --local-cache is set. On several nodes without it,
 // a Python user is told of caches that all nodes would share. Returns nullptr where neither can be.
-std::unique_ptr<Feature> make_local_cache(FeatureInputs& inputs);
+std::unique_ptr<Feature> make_local_cache(const FeatureInputs& inputs);
+
+// Returns what make_local_cache() gives to workers; nothing without --local-cache.
+std::optional<LateVariables> late_cache_variables(const LaunchOptions& options);
 
 }  // namespace launch
 }  // namespace ddprun

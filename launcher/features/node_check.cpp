@@ -51,7 +51,7 @@ class NodeCheck final : public Feature {
 
 }  // namespace
 
-std::unique_ptr<Feature> make_node_check(FeatureInputs& inputs) {
+std::unique_ptr<Feature> make_node_check(const FeatureInputs& inputs) {
     const LaunchOptions& options = inputs.options;
     LookRequest request;
     request.environment = options.environment;

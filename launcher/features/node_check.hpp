@@ -12,13 +12,16 @@
 namespace ddprun {
 inline namespace launch {
 
+struct NodeCheckOptions {
+    bool asked = false;  // --check
+};
+
 // Returns the folders that doctor looks at: the one for temporary files, /tmp for programs that ignore
 // TMPDIR, the one for logs, and the current folder, where the workers begin.
 std::vector<FolderQuestion> folders_asked(const Environment& environment, const std::string& log_dir);
 
-// Makes the feature that says each problem when it is asked whether the node is fit. Returns nullptr without
-// --check.
-std::unique_ptr<Feature> make_node_check(FeatureInputs& inputs);
+// Makes the feature that says each problem when it is asked whether the node is fit.
+std::unique_ptr<Feature> make_node_check(const FeatureInputs& inputs);
 
 }  // namespace launch
 }  // namespace ddprun

@@ -162,7 +162,7 @@ class StuckWatch final : public Feature {
 
 }  // namespace
 
-std::unique_ptr<Feature> make_stuck_workers(FeatureInputs& inputs) {
+std::unique_ptr<Feature> make_stuck_workers(const FeatureInputs& inputs) {
     const std::string& text = inputs.options.environment.at(kStuckVariable);
     if (const auto limit = parse_stuck_limit(text)) return std::make_unique<StuckWatch>(*limit);
     if (text != "0")

@@ -62,7 +62,7 @@ std::string mount_of(std::string_view mountinfo, std::string_view path);
 std::string awaited_mount(pid_t process, const std::string& proc = "/proc");
 
 // Returns nullptr if the variable is 0, or no number of seconds, for which it logs a warning.
-std::unique_ptr<Feature> make_stuck_workers(FeatureInputs& inputs);
+std::unique_ptr<Feature> make_stuck_workers(const FeatureInputs& inputs);
 
 }  // namespace launch
 }  // namespace ddprun

@@ -232,7 +232,7 @@ class Terminal final : public Feature {
 
 }  // namespace
 
-std::unique_ptr<Feature> make_terminal(FeatureInputs&) { return std::make_unique<Terminal>(); }
+std::unique_ptr<Feature> make_terminal(const FeatureInputs&) { return std::make_unique<Terminal>(); }
 
 }  // namespace launch
 }  // namespace ddprun

@@ -110,7 +110,9 @@ class JobTimeLimit final : public Feature {
 
   private:
     void watch(bool is_host) {
-        limit_ = TimeLimit(is_host ? agent_->options().times : TimeLimitOptions{}, agent_->options().start);
+        const LaunchOptions& options = agent_->options();
+        limit_ =
+            TimeLimit(is_host ? options.features.of<TimeLimitOptions>() : TimeLimitOptions{}, options.start);
         arm();
     }
 
@@ -160,7 +162,7 @@ class JobTimeLimit final : public Feature {
 
 }  // namespace
 
-std::unique_ptr<Feature> make_time_limit(FeatureInputs&) { return std::make_unique<JobTimeLimit>(); }
+std::unique_ptr<Feature> make_time_limit(const FeatureInputs&) { return std::make_unique<JobTimeLimit>(); }
 
 }  // namespace launch
 }  // namespace ddprun

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,6 +20,16 @@
 
 namespace ddprun {
 inline namespace launch {
+
+// TimeLimitOptions: when the job has to end, and when its workers are told so.
+struct TimeLimitOptions {
+    std::optional<std::chrono::milliseconds> limit;  // of the job, from the launcher's start
+    std::string limit_text;                          // as the user wrote it
+    std::optional<std::chrono::milliseconds> warn_before;
+    int warn_signal = SIGUSR1;
+    std::string warn_text;
+    std::optional<std::int64_t> scheduler_end_unix_ms;
+};
 
 // A Moment has the time by each of both clocks.
 struct Moment {
@@ -77,8 +88,7 @@ class TimeLimit {
     bool ended_ = false;
 };
 
-// Returns nullptr without a limit.
-std::unique_ptr<Feature> make_time_limit(FeatureInputs& inputs);
+std::unique_ptr<Feature> make_time_limit(const FeatureInputs& inputs);
 
 }  // namespace launch
 }  // namespace ddprun

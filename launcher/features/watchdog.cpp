@@ -277,7 +277,8 @@ class RoundWatchdog {
     RoundWatchdog(AgentControls& agent, int round)
         : agent_(agent),
           round_(round),
-          pipe_(*agent.options().timer_place, temporary_folder(agent.options().environment)),
+          pipe_(agent.options().features.of<WatchdogOptions>().place.value(),
+                temporary_folder(agent.options().environment)),
           reader_(agent.executor(), copy_of(pipe_.descriptor())),
           timer_(agent.executor()) {
         if (pipe_.is_elsewhere())
@@ -468,7 +469,17 @@ class WatchdogFeature final : public Feature {
 
 }  // namespace
 
-std::unique_ptr<Feature> make_watchdog(FeatureInputs&) { return std::make_unique<WatchdogFeature>(); }
+std::unique_ptr<Feature> make_watchdog(const FeatureInputs&) { return std::make_unique<WatchdogFeature>(); }
+
+std::optional<LateVariables> late_timer_variables(const LaunchOptions& options) {
+    const auto& place = options.features.of<WatchdogOptions>().place;
+    if (!place) return std::nullopt;
+    const std::string when = place->empty()
+                                 ? "a pipe made at the start"
+                                 : fmt::format("{}, or a new pipe where another launcher reads that one",
+                                               harmless_line(std::filesystem::absolute(*place).string()));
+    return LateVariables{when, {.over = {{kTimerFileVariable, "late"}}}};
+}
 
 }  // namespace launch
 }  // namespace ddprun

@@ -41,6 +41,10 @@
 namespace ddprun {
 inline namespace launch {
 
+struct WatchdogOptions {
+    std::optional<std::string> place;  // of its pipe; empty: a new one; nothing: there is no watchdog
+};
+
 // kMaxTimerLine is PIPE_BUF, which the client keeps to as well: what is longer does not reach a pipe as a
 // whole.
 inline constexpr std::size_t kMaxTimerLine = 4096;
@@ -161,8 +165,10 @@ class TimerPipe {
     bool is_elsewhere_ = false;
 };
 
-// Returns nullptr unless TORCHELASTIC_ENABLE_FILE_TIMER=1 (LaunchOptions::timer_place).
-std::unique_ptr<Feature> make_watchdog(FeatureInputs& inputs);
+std::unique_ptr<Feature> make_watchdog(const FeatureInputs& inputs);
+
+// Returns what make_watchdog() gives to workers; nothing where there is no watchdog.
+std::optional<LateVariables> late_timer_variables(const LaunchOptions& options);
 
 }  // namespace launch
 }  // namespace ddprun

@@ -4,6 +4,7 @@
 #include "apps/ddprun/plan/adapted_task.hpp"
 #include "apps/ddprun/plan/cluster_plan.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
+#include "launcher/features/event_log.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "tests/support/catch.hpp"
 
@@ -57,7 +58,8 @@ TEST_CASE("cluster plan: what nobody typed is refused with the variable that it 
 
 TEST_CASE("cluster plan: %r in paths is the number of the node, where it has one before the nodes meet") {
     const auto paths = [](const CommandLine& line) {
-        return ClusterWords{line.output.log_dir, line.log_file, line.events, line.result_file};
+        return ClusterWords{line.output.log_dir, line.log_file, line.features.of<EventLogOptions>().path,
+                            line.result_file};
     };
     const ClusterWords signs{"--log-dir=d-%r-%t", "--log-file=f%%r%r", "--events=e.%r",
                              "--result-file=%r/%h"};

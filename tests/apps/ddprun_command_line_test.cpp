@@ -7,6 +7,7 @@
 #include "apps/cli/option_values.hpp"
 #include "apps/ddprun/modes/doctor_node.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
+#include "launcher/features/time_limit.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -267,7 +268,7 @@ TEST_CASE("command line: times that are none") {
     };
     for (const auto& row : rows) CHECK(parse_refusal({row.word, "p"}) == row.message);
     CHECK(parsed({"--exit-wait=0", "p"}).exit_wait->wait == 0s);
-    CHECK(parsed({"--warn-before=2m:sigusr2", "p"}).times.warn_before == 2min);
+    CHECK(parsed({"--warn-before=2m:sigusr2", "p"}).features.of<TimeLimitOptions>().warn_before == 2min);
 }
 
 TEST_CASE("launch: with c10d the port is torchrun's, but a free one for a single node unless it is said") {
@@ -294,10 +295,14 @@ TEST_CASE("launch: a warning needs a limit, that of the options or of the schedu
                   with_end({"--warn-before=60", "--time-limit=90", "p"}, bad);
               }) == std::string("--warn-before 60: SLURM_JOB_END_TIME is '") + bad +
                         "', no time in seconds since 1970");
-        CHECK_FALSE(with_end({"p"}, bad).times.scheduler_end_unix_ms);
+        CHECK_FALSE(with_end({"p"}, bad).features.of<TimeLimitOptions>().scheduler_end_unix_ms);
     }
-    CHECK(with_end({"--warn-before=60", "p"}, "1700000000").times.scheduler_end_unix_ms == 1'700'000'000'000);
-    CHECK_FALSE(with_end({"--warn-before=60", "--time-limit=90", "p"}, "").times.scheduler_end_unix_ms);
+    CHECK(with_end({"--warn-before=60", "p"}, "1700000000")
+              .features.of<TimeLimitOptions>()
+              .scheduler_end_unix_ms == 1'700'000'000'000);
+    CHECK_FALSE(with_end({"--warn-before=60", "--time-limit=90", "p"}, "")
+                    .features.of<TimeLimitOptions>()
+                    .scheduler_end_unix_ms);
     NodeFacts facts = facts_with({});
     facts.start += 5s;
     CHECK(launched({"p"}, facts).start == facts.start);

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "apps/ddprun/options/command_line.hpp"
+#include "launcher/features/event_log.hpp"
 #include "tests/apps/config_text.hpp"
 #include "tests/support/catch.hpp"
 
@@ -157,7 +158,9 @@ TEST_CASE("options: ~ is the home folder in each path") {
     const Environment home{{"HOME", "/h/a"}};
     CHECK(parse_command_line({"--log-dir=~/x", "p"}, home).output.log_dir == "/h/a/x");
     CHECK(parse_command_line({"--secret-file", "~/s", "p"}, home).secret_file == "/h/a/s");
-    CHECK(parse_command_line({"--events=~/e", "--log-file=~", "p"}, home).events == "/h/a/e");
+    CHECK(
+        parse_command_line({"--events=~/e", "--log-file=~", "p"}, home).features.of<EventLogOptions>().path ==
+        "/h/a/e");
     const ConfigText config("result-file = '~/r'\n");
     CHECK(parse_command_line({config.flag(), "p"}, home).result_file == "/h/a/r");
     CHECK(parse_command_line({"--log-dir=a~/x", "--role=~/x", "p"}, home).role == "~/x");

@@ -8,6 +8,11 @@
 
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
+#include "launcher/features/event_log.hpp"
+#include "launcher/features/failure_judge.hpp"
+#include "launcher/features/local_cache.hpp"
+#include "launcher/features/node_check.hpp"
+#include "launcher/features/time_limit.hpp"
 #include "tests/apps/config_text.hpp"
 #include "tests/apps/refused_values.hpp"
 #include "tests/support/catch.hpp"
@@ -104,6 +109,11 @@ Seen at(Part Owner::*part, Value Part::*member) {
     return [part, member](const CommandLine& line) { return text(line.*part.*member); };
 }
 
+template <class Options, class Value>
+Seen of_feature(Value Options::*member) {
+    return [member](const CommandLine& line) { return text(line.features.of<Options>().*member); };
+}
+
 struct Row {
     std::string name;   // without dashes
     std::string value;  // "": a flag
@@ -145,7 +155,7 @@ const std::vector<Row> kRows = {
     {"run-path", "", at(&CommandLine::run_path), "yes"},
     {"stdin", "3", at(&CommandLine::standard_input), "3"},
     {"program", "0:a b", at(&CommandLine::rank_programs), "a;b;"},
-    {"local-cache", "", at(&CommandLine::local_cache), "yes"},
+    {"local-cache", "", of_feature(&LocalCacheOptions::asked), "yes"},
     {"role", "chief of staff", at(&CommandLine::role), "chief of staff"},
     {"gpu-bind", "all", at(&CommandLine::gpu_bind), "all"},
     {"share-gpus", "", at(&CommandLine::share_gpus), "yes"},
@@ -154,7 +164,7 @@ const std::vector<Row> kRows = {
     {"numa-binding", "core-complex", at(&CommandLine::cpu_bind), "core-complex"},
     {"rank-order", "topology", at(&CommandLine::rank_order_by), "topology"},
     {"dry-run", "", at(&CommandLine::dry_run), "yes"},
-    {"check", "", at(&CommandLine::check), "yes"},
+    {"check", "", of_feature(&NodeCheckOptions::asked), "yes"},
     {"explain", "", at(&CommandLine::explain), "yes"},
     {"json", "", at(&CommandLine::json), "yes"},
     {"like-torchrun", "", at(&CommandLine::like_torchrun), "yes"},
@@ -174,8 +184,8 @@ const std::vector<Row> kRows = {
     {"requeue-on", "USR1", at(&CommandLine::forwarded_signals), "10=10 "},
     {"signal-scope", "group", at(&CommandLine::signal_scope), "group"},
     {"detach", "", at(&CommandLine::detach), "yes"},
-    {"time-limit", "2h", at(&CommandLine::times, &TimeLimitOptions::limit), "7200000"},
-    {"warn-before", "90:TERM", at(&CommandLine::times, &TimeLimitOptions::warn_signal), "15"},
+    {"time-limit", "2h", of_feature(&TimeLimitOptions::limit), "7200000"},
+    {"warn-before", "90:TERM", of_feature(&TimeLimitOptions::warn_signal), "15"},
     {"exit-wait", "1.5s:kill", at(&CommandLine::exit_wait), "1500 1.5s:kill kills"},
     {"max-restarts", "4", at(&CommandLine::restarts, &RestartOptions::max_restarts), "4"},
     {"restart-on", "1,64-78", at(&CommandLine::restarts, &RestartOptions::restart_on), "1-1 64-78 "},
@@ -185,7 +195,7 @@ const std::vector<Row> kRows = {
     {"progress-file", "/p", at(&CommandLine::progress_file), "/p"},
     {"same-failure", "0", at(&CommandLine::restarts, &RestartOptions::same_failure), "0"},
     {"exclude-after", "5", at(&LaunchOptions::elasticity, &Elasticity::exclude_after), "5"},
-    {"on-failure", "/f", at(&LaunchOptions::on_failure), "/f"},
+    {"on-failure", "/f", of_feature(&FailureJudgeOptions::program), "/f"},
     {"monitor-interval", "5", at(&CommandLine::nnodes), "1"},
     {"redirects", "3", at(&CommandLine::output, &OutputPlan::redirects), "3"},
     {"tee", "1:2", at(&CommandLine::output, &OutputPlan::tee), "1:2"},
@@ -194,7 +204,7 @@ const std::vector<Row> kRows = {
     {"duplicate-stdout-filters", "a,b", at(&CommandLine::output, &OutputPlan::out_filters), "a;b;"},
     {"duplicate-stderr-filters", "a,,b", at(&CommandLine::output, &OutputPlan::err_filters), "a,b;"},
     {"log-file", "/l", at(&CommandLine::log_file), "/l"},
-    {"events", "/e", at(&CommandLine::events), "/e"},
+    {"events", "/e", of_feature(&EventLogOptions::path), "/e"},
     {"result-file", "/r", at(&CommandLine::result_file), "/r"},
     {"prefix", "<{rank}>", at(&CommandLine::output, &OutputPlan::prefix), "<5>"},
     {"show", "2-3", at(&CommandLine::output, &OutputPlan::ranks_shown), "2-3"},

@@ -4,6 +4,7 @@
 #include "apps/ddprun/plan/cluster_plan.hpp"
 #include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
+#include "launcher/features/watchdog.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -311,7 +312,9 @@ TEST_CASE("launch: whether there are timers the launcher's own environment says,
     const auto timers = [](const Environment& environment) {
         NodeFacts facts;
         facts.environment = environment;
-        return resolve_launch(parse_command_line({"--clean-env", "--no-python", "p"}, {}), facts).timer_place;
+        return resolve_launch(parse_command_line({"--clean-env", "--no-python", "p"}, {}), facts)
+            .features.of<WatchdogOptions>()
+            .place;
     };
     CHECK_FALSE(timers({{"TORCHELASTIC_TIMER_FILE", "/t"}}));
     CHECK(timers({{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}}) == "");

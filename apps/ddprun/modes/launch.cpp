@@ -118,7 +118,7 @@ int run_detached(const LaunchOptions& options, Call& call) {
         if (*detached.exit_code != 0) remove_job_folder(folder);
         return *detached.exit_code;
     }
-    call.features()->goes_on_detached({folder, std::move(room), std::move(detached.starter)});
+    *options.features.of<KnownJobOptions>().detached = {folder, std::move(room), std::move(detached.starter)};
     return run_agent(options, call.log(), call.features()->all());
 }
 

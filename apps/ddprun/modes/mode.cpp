@@ -10,7 +10,6 @@
 #include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"
 #include "launcher/cluster/cluster_table.hpp"
-#include "launcher/features/health_port.hpp"
 #include "launcher/start/relay.hpp"
 #include "launcher/start/remote_shell.hpp"
 #include "rendezvous/text/whole_number.hpp"
@@ -52,33 +51,27 @@ bool drop_told_to_jobs(const CommandLine& line, DroppedOptions& dropped) {
 
 }  // namespace
 
-LaunchFeatures::LaunchFeatures(const CommandLine& line, const PathFacts& known,
-                               const Environment& environment, std::chrono::steady_clock::time_point start,
-                               std::vector<std::string> command, LauncherLog& log)
+LaunchFeatures::LaunchFeatures(CommandLine& line, const PathFacts& known, const Environment& environment,
+                               std::chrono::steady_clock::time_point start, std::vector<std::string> command,
+                               LauncherLog& log)
     : start_(start),
       options_read_(std::chrono::steady_clock::now()),
       log_(log),
       command_(std::move(command)) {
-    if (const std::string* port = find_variable(environment, kHealthPortVariable))
-        health_port_ = value_or_throw<UsageError>(parse_health_port(*port));
-    if (health_port_ && agreed_policy(line).health_on_loopback) health_scope_ = ListenScope::loopback;
-    if (line.events.empty() || line.dry_run) return;
-    event_log_ = value_or_throw<UsageError>(open_appended_file("--events", filled_path(line.events, known)));
+    const EarlyFacts facts{
+        .environment = environment, .paths = known, .starts_nothing = line.dry_run, .site_policy = [&line] {
+            return agreed_policy(line);
+        }};
+    if (const auto wrong = open_features(line.features, facts)) throw UsageError(*wrong);
 }
 
 void LaunchFeatures::launch_known(const LaunchOptions& options, const CommandLine& line) {
-    FeatureInputs inputs{.options = options,
-                         .log = log_,
-                         .rdzv_backend = backend_name(line.rdzv_backend),
-                         .start = start_,
-                         .options_read = options_read_,
-                         .health_port = health_port_,
-                         .health_scope = health_scope_,
-                         .event_log = std::exchange(event_log_, std::nullopt),
-                         .checks_node = line.check,
-                         .command = command_,
-                         .detached = detached_};
-    features_ = make_features(inputs);
+    features_ = make_features({.options = options,
+                               .log = log_,
+                               .rdzv_backend = backend_name(line.rdzv_backend),
+                               .start = start_,
+                               .options_read = options_read_,
+                               .command = command_});
 }
 
 std::vector<Feature*> LaunchFeatures::all() const {

@@ -13,11 +13,9 @@
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/cluster_plan.hpp"
 #include "launcher/features/features.hpp"
-#include "launcher/features/known_job.hpp"
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/start/starter.hpp"
-#include "rendezvous/net/listen.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
@@ -28,17 +26,15 @@ inline namespace app {
 // said before anything starts.
 class LaunchFeatures {
   public:
-    // LaunchFeatures opens the file of --events; `log` outlives it. `start`: of this launcher; `known`: for
-    // the signs in the path; `command`: the launcher's words. Throws UsageError.
-    LaunchFeatures(const CommandLine& line, const PathFacts& known, const Environment& environment,
+    // LaunchFeatures opens what features need, and puts it into the line's `features`; `log` outlives it.
+    // `start`: of this launcher; `known`: for the signs in paths; `command`: the launcher's words. Throws
+    // UsageError.
+    LaunchFeatures(CommandLine& line, const PathFacts& known, const Environment& environment,
                    std::chrono::steady_clock::time_point start, std::vector<std::string> command,
                    LauncherLog& log);
 
     // Makes the features; called once the options of the launch are final.
     void launch_known(const LaunchOptions& options, const CommandLine& line);
-
-    // Takes the start of --detach's launcher, which this process is.
-    void goes_on_detached(DetachedStart start) { *detached_ = std::move(start); }
 
     // Returns the features that there are, which the agent tells of what happens.
     std::vector<Feature*> all() const;
@@ -47,11 +43,7 @@ class LaunchFeatures {
     std::chrono::steady_clock::time_point start_;
     std::chrono::steady_clock::time_point options_read_;
     LauncherLog& log_;
-    std::optional<AppendedFile> event_log_;  // until there are features
-    std::optional<std::uint16_t> health_port_;
-    ListenScope health_scope_ = ListenScope::any;
     const std::vector<std::string> command_;
-    const std::shared_ptr<DetachedStart> detached_ = std::make_shared<DetachedStart>();
     std::vector<std::unique_ptr<Feature>> features_;
 };
 

@@ -1,15 +1,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <string_view>
 
 #include "apps/ddprun/modes/worker_environment.hpp"
 #include "launcher/agent/worker_placement.hpp"
-#include "launcher/features/local_cache.hpp"
-#include "launcher/features/watchdog.hpp"
+#include "launcher/features/features.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/plan/own_address.hpp"
 #include "launcher/secret_text.hpp"
@@ -34,12 +32,6 @@ struct LateInput {
 };
 
 constexpr const char* kAnother = "another";
-
-std::string timer_place_text(const std::string& chosen) {
-    if (chosen.empty()) return "a pipe made at the start";
-    return fmt::format("{}, or a new pipe where another launcher reads that one",
-                       harmless_line(std::filesystem::absolute(chosen).string()));
-}
 
 // Says what only several nodes together know.
 void add_of_nodes(const LaunchOptions& options, std::vector<LateInput>& late) {
@@ -80,12 +72,9 @@ std::vector<LateInput> late_inputs(const LaunchOptions& options) {
             {options.port_range ? "a free port of " + to_string(*options.port_range) : "a free port",
              [](Inputs& inputs) { ++inputs.options.master.port; }});
     if (!is_alone) add_of_nodes(options, late);
-    if (options.timer_place)
-        late.push_back({timer_place_text(*options.timer_place),
-                        [](Inputs& inputs) { inputs.station.added.over[kTimerFileVariable] = kAnother; }});
-    if (options.local_cache)
-        late.push_back({"a folder made at the start",
-                        [](Inputs& inputs) { inputs.station.added.unless_set = cache_variables(kAnother); }});
+    for (LateVariables& one : late_variables(options))
+        late.push_back({std::move(one.when),
+                        [added = std::move(one.added)](Inputs& inputs) { inputs.station.added = added; }});
     return late;
 }
 

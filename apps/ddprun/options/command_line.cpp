@@ -6,6 +6,9 @@
 #include <algorithm>
 
 #include "apps/cli/print.hpp"
+#include "launcher/features/event_log.hpp"
+#include "launcher/features/node_check.hpp"
+#include "launcher/features/time_limit.hpp"
 #include "launcher/path_template.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/exit_status.hpp"
@@ -284,7 +287,8 @@ void check_together(const CommandLine& line) {
     if (line.numa_binding && line.origins.contains("--bind"))
         contradict(line, "--bind", "--numa-binding", "contradicts --numa-binding; one of them is enough");
     for (const char* other : {"--dry-run", "--adapt"}) {
-        if (line.check && (other == std::string_view("--adapt") ? line.adapt : line.dry_run))
+        if (line.features.of<NodeCheckOptions>().asked &&
+            (other == std::string_view("--adapt") ? line.adapt : line.dry_run))
             contradict(line, "--check", other, fmt::format("contradicts {}", other));
     }
     if (line.quiet && line.verbose) contradict(line, "--quiet", "--verbose", "contradicts --verbose");
@@ -310,7 +314,7 @@ void check_times(const CommandLine& line) {
                 seconds_of(line.heartbeat)),
             is_of_conf ? "" : "--join-timeout",
             fmt::format("must be less than --join-timeout, which is {} s", seconds_of(line.join_timeout)));
-    const TimeLimitOptions& times = line.times;
+    const auto& times = line.features.of<TimeLimitOptions>();
     if (times.warn_before && times.limit && *times.warn_before >= *times.limit)
         contradict(line, "--warn-before " + times.warn_text, "--time-limit",
                    "must be less than --time-limit, which is " + times.limit_text);
@@ -367,10 +371,11 @@ void check_node_rank(const CommandLine& line) {
 }
 
 void fill_node_rank(CommandLine& line) {
-    const std::pair<const char*, std::string&> paths[] = {{"--log-dir", line.output.log_dir},
-                                                          {"--log-file", line.log_file},
-                                                          {"--events", line.events},
-                                                          {"--result-file", line.result_file}};
+    const std::pair<const char*, std::string&> paths[] = {
+        {"--log-dir", line.output.log_dir},
+        {"--log-file", line.log_file},
+        {"--events", line.features.of<EventLogOptions>().path},
+        {"--result-file", line.result_file}};
     for (const auto& [flag, path] : paths) {
         if (line.detach && path.starts_with("/run/user/"))
             line.remarks.push_back(

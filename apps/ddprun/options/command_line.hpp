@@ -96,7 +96,6 @@ struct CommandLine : LaunchOptions {
     std::vector<std::string> unknown_signals;                    // named in signals_text, worth a warning
     Verbosity verbosity = Verbosity::usual;
     std::string log_file;  // empty: none
-    std::string events;    // a file; empty: none
     bool quiet = false;    // made into `verbosity`
     bool verbose = false;
     bool detach = false;
@@ -114,7 +113,6 @@ struct CommandLine : LaunchOptions {
     CpuBind cpu_bind = CpuBind::none;     // --bind …
     std::optional<CpuBind> numa_binding;  // … and torchrun's way to say it
     bool dry_run = false;
-    bool check = false;  // --check
     bool explain = false;
     bool json = false;                          // --explain or --dry-run prints JSON
     std::vector<RankCommand> rank_programs;     // --program

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/algorithm/string/case_conv.hpp>
 
+#include "launcher/features/time_limit.hpp"
 #include "launcher/path_template.hpp"
 #include "rendezvous/coordinator/job_options.hpp"
 #include "rendezvous/etcd/etcd_options.hpp"

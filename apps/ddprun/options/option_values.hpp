@@ -15,6 +15,12 @@
 #include "launcher/agent/launch_options.hpp"
 
 namespace ddprun {
+inline namespace launch {
+struct TimeLimitOptions;
+}  // namespace launch
+}  // namespace ddprun
+
+namespace ddprun {
 inline namespace app {
 
 // kMaxTimeoutSeconds and the next: the largest values taken; a larger number is a typing error.

@@ -6,6 +6,11 @@
 
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/options/option_values.hpp"
+#include "launcher/features/event_log.hpp"
+#include "launcher/features/failure_judge.hpp"
+#include "launcher/features/local_cache.hpp"
+#include "launcher/features/node_check.hpp"
+#include "launcher/features/time_limit.hpp"
 
 namespace ddprun {
 inline namespace app {
@@ -66,7 +71,7 @@ std::vector<OptionRow> program_rows(CommandLine& line) {
              "Caches of Triton, Inductor, CUDA and PyTorch's "
              "extensions in a folder of this machine, for this job\n"
              "In TMPDIR, removed at the end; where a variable like TRITON_CACHE_DIR is set, it stays.",
-             into(line.local_cache)},
+             into(line.features.of<LocalCacheOptions>().asked)},
             {"--role", "NAME", "Label of these workers, ROLE_NAME", into(line.role), kTorchruns, line.role}};
 }
 
@@ -151,7 +156,7 @@ std::vector<OptionRow> device_rows(CommandLine& line) {
          "One line for each problem, and exit code 71. Of several nodes the others begin "
          "without this one where MIN of --nnodes allows that, else the job ends. Only what "
          "takes little time: neither names nor Python. Not with --dry-run or --adapt.",
-         into(line.check)},
+         into(line.features.of<NodeCheckOptions>().asked)},
         {"--explain", "",
          "Print the whole plan with the source of each value, and exit\n"
          "What the cluster tells and who says otherwise, options and who set them, addresses "
@@ -200,12 +205,12 @@ std::vector<OptionRow> time_rows(CommandLine& line) {
         {"--time-limit", "DURATION",
          "End the job after this time, like 90s or 2h, as SIGTERM to ddprun would\n"
          "From node 0's start, joining included; on other nodes it has no effect.",
-         [&line](Text text) { parse_time_limit(text, line.times); }, kNode0},
+         [&line](Text text) { parse_time_limit(text, line.features.of<TimeLimitOptions>()); }, kNode0},
         {"--warn-before", "S[:SIGNAL]",
          "Send all workers a signal this long before the limit (USR1)\n"
          "The limit is --time-limit or $SLURM_JOB_END_TIME, whichever is earlier; if the "
          "signal is one of --requeue-on, it counts as received. Less than --time-limit.",
-         [&line](Text text) { parse_warn_before(text, line.times); }, kNode0},
+         [&line](Text text) { parse_warn_before(text, line.features.of<TimeLimitOptions>()); }, kNode0},
         {"--exit-wait", "S[:kill]",
          "When a rank has ended with 0 and others still run after this time, one line on node 0 names them\n"
          "With :kill they are then ended, as after a failure; the exit code is 124.",
@@ -256,7 +261,7 @@ std::vector<OptionRow> restart_rows(CommandLine& line) {
          "on stdin and says restart, stop or exclude NODE on stdout\n"
          "On the node that hosts the rendezvous, within 10 s. Its restart is stronger than the "
          "options above, but for --max-restarts; where it does not answer, these decide.",
-         into(line.on_failure), kNode0 | kPath}};
+         into(line.features.of<FailureJudgeOptions>().program), kNode0 | kPath}};
 }
 
 std::string log_folder_text(const OutputPlan& plan) {
@@ -296,7 +301,7 @@ std::vector<OptionRow> file_rows(CommandLine& line) {
          "Append what happens to this file, as lines of JSON: torchrun's events and ddprun's own\n"
          "Phases of the start, rounds, restarts, resizes, signals, each worker's end with its "
          "CPU time and memory; tried before anything starts. Each node writes its own events.",
-         into(line.events, path_text), kPath},
+         into(line.features.of<EventLogOptions>().path, path_text), kPath},
         {"--result-file", "PATH",
          "Write how the job ended to this file, as JSON\n"
          "Outcome, exit code, first failure, every rank's end, restarts, times; "

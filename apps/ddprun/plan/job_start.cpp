@@ -12,6 +12,7 @@
 #include "apps/ddprun/plan/node_facts.hpp"
 #include "apps/ddprun/plan/own_python.hpp"
 #include "launcher/cluster/host_list.hpp"
+#include "launcher/features/failure_judge.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/plan/program_words.hpp"
 #include "launcher/process/child_exec.hpp"
@@ -205,7 +206,7 @@ std::vector<std::string> started_by_options(const CommandLine& line, const Envir
     };
     for (const Wrap& wrap : line.wraps) add(wrap.words);
     for (const RankCommand& one : line.rank_programs) add(one.words);
-    if (!line.on_failure.empty()) add({line.on_failure});
+    if (const auto& judge = line.features.of<FailureJudgeOptions>().program; !judge.empty()) add({judge});
     if (const std::string* python = find_variable(environment, "PYTHON_EXEC")) add({*python});
     // Each agent reads its own host's file of this name, be it named by a variable.
     for (const ToldOption& option : line.told) {

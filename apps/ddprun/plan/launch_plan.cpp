@@ -10,7 +10,9 @@
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/cluster/family.hpp"
+#include "launcher/features/failure_judge.hpp"
 #include "launcher/features/health_port.hpp"
+#include "launcher/features/time_limit.hpp"
 #include "launcher/features/watchdog.hpp"
 #include "launcher/plan/own_address.hpp"
 #include "launcher/plan/program.hpp"
@@ -311,15 +313,16 @@ ListenPlan listen_plan_of(const CommandLine& line, Hosting hosting, const NodeFa
 
 // The job's end has to be known where something is to happen before it.
 std::optional<std::int64_t> scheduler_end_of(const CommandLine& line, const NodeFacts& facts) {
-    if (!line.times.warn_before) return std::nullopt;
+    const auto& times = line.features.of<TimeLimitOptions>();
+    if (!times.warn_before) return std::nullopt;
     const std::string text = facts.variable(kSchedulerEnd).value_or("");
     const auto end = parse_scheduler_end(text);
-    if (end || (text.empty() && line.times.limit)) return end;
+    if (end || (text.empty() && times.limit)) return end;
     const std::string why =
         text.empty()
             ? fmt::format("no limit is known; give --time-limit, or run where Slurm sets {}", kSchedulerEnd)
             : fmt::format("{} is '{}', no time in seconds since 1970", kSchedulerEnd, text);
-    throw UsageError(fmt::format("--warn-before {}: {}", line.times.warn_text, why));
+    throw UsageError(fmt::format("--warn-before {}: {}", times.warn_text, why));
 }
 
 // Ranks are checked on one node only. Of more nodes another one may have more workers, and the number of all
@@ -439,14 +442,14 @@ CommandLine resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.program_words = command_of(line, program_words);
     options.own_error_file = facts.variable("TORCHELASTIC_ERROR_FILE").value_or("");
     if (wants_timers(facts.environment))
-        options.timer_place = facts.variable(kTimerFileVariable).value_or("");
+        options.features.of<WatchdogOptions>().place = facts.variable(kTimerFileVariable).value_or("");
     options.entry_name = program.entry_name;
     const bool by_python = program.kind == ProgramKind::by_python;
     options.interpreter = by_python ? interpreter_text(facts) : facts.python_of_words;
     options.start = facts.start;
     options.start_unix_s = facts.start_unix_s;
-    options.on_failure = facts.on_failure;
-    options.times.scheduler_end_unix_ms = scheduler_end_of(line, facts);
+    options.features.of<FailureJudgeOptions>().program = facts.on_failure;
+    options.features.of<TimeLimitOptions>().scheduler_end_unix_ms = scheduler_end_of(line, facts);
     if (by_python && !is_module(line)) options.python_script = program.entry_name;
     options.hangup_ignored = facts.hangup_ignored;
     options.terminal_stop_ignored = facts.terminal_stop_ignored;

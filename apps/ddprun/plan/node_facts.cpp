@@ -10,6 +10,7 @@
 #include "apps/ddprun/plan/node_facts.hpp"
 #include "apps/ddprun/plan/own_python.hpp"
 #include "launcher/cluster/cluster_table.hpp"
+#include "launcher/features/failure_judge.hpp"
 #include "launcher/plan/cpu_list.hpp"
 #include "launcher/plan/gpus.hpp"
 #include "launcher/plan/nics.hpp"
@@ -83,12 +84,11 @@ std::optional<ProgramFault> script_fault(const std::vector<std::string>& words) 
 }
 
 std::string find_judge(const CommandLine& line, const std::optional<std::string>& path) {
-    if (line.on_failure.empty()) return {};
-    std::string found = find_executable(line.on_failure, path);
+    const std::string& name = line.features.of<FailureJudgeOptions>().program;
+    if (name.empty()) return {};
+    std::string found = find_executable(name, path);
     // Tried before anything starts: a failure at night is too late to hear of a typing error.
-    if (found.empty())
-        throw UsageError(
-            fmt::format("--on-failure {}: {}", line.on_failure, execution_fault(line.on_failure).text));
+    if (found.empty()) throw UsageError(fmt::format("--on-failure {}: {}", name, execution_fault(name).text));
     return found;
 }
 

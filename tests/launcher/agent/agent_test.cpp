@@ -65,6 +65,7 @@ class ObedientRunner final : public ProcessRunner {
 class Notes : public Feature {
   public:
     bool wants_all_ranks() const override { return wants_all; }
+    bool answers_failures() const override { return answers; }
     void began(AgentControls&) override { lines.push_back("began"); }
     void heard(const ControlMessage&) override { lines.push_back("heard"); }
     void learnt(const AgentNews& news) override {
@@ -81,6 +82,25 @@ class Notes : public Feature {
 
     Lines lines;
     bool wants_all = false;
+    bool answers = false;
+};
+
+// Answers that the job stops.
+class Answering : public Feature {
+  public:
+    bool answers_failures() const override { return true; }
+    void began(AgentControls& agent) override { controls_ = &agent; }
+    void heard(const ControlMessage& message) override {
+        const auto* asked = std::get_if<JudgeFailure>(&message);
+        if (asked == nullptr) return;
+        failures.push_back(asked->failure);
+        controls_->send(Judgement{.round = asked->round, .answer = Judgement::Answer::stop});
+    }
+
+    std::vector<Failure> failures;
+
+  private:
+    AgentControls* controls_ = nullptr;
 };
 
 // Runs an agent of one node with two workers; `play` is called in each round, once they run.
@@ -168,7 +188,7 @@ TEST_CASE("an agent tells all who watch it the same") {
         self.runner->end(1, Exited{0});
     });
     Notes first, second;
-    second.wants_all = true;
+    second.wants_all = second.answers = true;
     play.others = {&first, &second};
     CHECK(play.run() == 0);
     CHECK(first.lines == second.lines);
@@ -180,7 +200,22 @@ TEST_CASE("an agent tells all who watch it the same") {
     }
     CHECK_FALSE(Features({&first}).want_all_ranks());
     CHECK(Features({&first, &second}).want_all_ranks());
+    CHECK_FALSE(Features({&first}).answer_failures());
+    CHECK(Features({&first, &second}).answer_failures());
     CHECK(Features({&first, &second}).ended({}) == Lines{"trouble", "trouble"});
+}
+
+TEST_CASE("a feature that answers failures is asked about each") {
+    Play play([](Play& self) {
+        self.runner->end(2 * static_cast<std::size_t>(self.round), Exited{7});  // of this round
+    });
+    play.options.restarts.max_restarts = 1;
+    Answering answering;
+    play.others = {&answering};
+    CHECK(play.run() == 7);
+    REQUIRE(answering.failures.size() == 1);
+    CHECK(answering.failures.front().exit_code == 7);
+    CHECK(play.round == 0);
 }
 
 TEST_CASE("a worker's failure stops the others and is the agent's exit code") {

@@ -142,12 +142,14 @@ TEST_CASE("the question names the round that was announced, also where no worker
     agent.starts = &runner;
     agent.now.job_id = "job-1";
     agent.given.environment = stub_spec({}).environment;
-    agent.given.on_failure = folder.file(
-        "judge", "#!/bin/sh\ncat > $0.question\necho \"$DDPRUN_RUN_ID\" > $0.id\necho stop\n", 0700);
+    std::string& program = agent.given.features.of<FailureJudgeOptions>().program;
+    program = folder.file("judge",
+                          "#!/bin/sh\ncat > $0.question\necho \"$DDPRUN_RUN_ID\" > $0.id\necho stop\n", 0700);
     LauncherLog log;
     FeatureInputs inputs{.options = agent.given, .log = log};
     const auto judge = make_failure_judge(inputs);
     REQUIRE(judge);
+    CHECK(judge->answers_failures());
     judge->began(agent);
     judge->heard(RoundReady{
         .round = 2, .job_id = "job-1", .group_world_size = 3, .restart_count = 1, .max_restarts = 4});
@@ -156,13 +158,13 @@ TEST_CASE("the question names the round that was announced, also where no worker
     const auto& answer = std::get<Judgement>(agent.sent.front());
     CHECK(answer.round == 2);
     CHECK(answer.answer == Verdict::stop);
-    CHECK(*read_small_file(agent.given.on_failure + ".id", 100) == "job-1\n");
-    const std::string question = *read_small_file(agent.given.on_failure + ".question", 10'000);
+    CHECK(*read_small_file(program + ".id", 100) == "job-1\n");
+    const std::string question = *read_small_file(program + ".question", 10'000);
     CHECK(question.find(R"("job_id":"job-1","round":2,"restarts":1,"max_restarts":4,"nodes":3,)") !=
           std::string::npos);
     judge->agent_leaves();
     const std::size_t asked = make_features(inputs).size();
-    agent.given.on_failure.clear();
+    program.clear();
     CHECK(make_features(inputs).size() == asked - 1);
 }
 

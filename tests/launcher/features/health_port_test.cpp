@@ -30,8 +30,8 @@ TEST_CASE("health watch: a port that is taken is one line, which names its holde
     FakeAgent agent(context.get_executor());
     const std::vector<std::string>& said = agent.said;
     LauncherLog log;
-    FeatureInputs inputs{.options = agent.given, .log = log, .health_port = taken};
-    make_health_port(inputs)->began(agent);
+    agent.given.features.of<HealthPortOptions>().port = taken;
+    make_health_port({.options = agent.given, .log = log})->began(agent);
     REQUIRE(said.size() == 1);
     CHECK(said[0].starts_with(std::string(kHealthPortVariable) + " " + std::to_string(taken) +
                               ": the port is held by pid "));

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 // A host whose workers run, with these limits.
 struct LimitedAgent {
     explicit LimitedAgent(const TimeLimitOptions& times) {
-        agent.given.times = times;
+        agent.given.features.of<TimeLimitOptions>() = times;
         agent.given.start = std::chrono::steady_clock::now();
         limit = make_time_limit(inputs);
         limit->began(agent);
@@ -66,8 +66,7 @@ TEST_CASE("limit timer: of a scheduler's end that has passed the workers are tol
 TEST_CASE("the time limit's feature: only a host warns, and only the workers of a round that runs") {
     boost::asio::io_context context;
     FakeAgent agent(context.get_executor());
-    agent.given.times.warn_before = 1s;
-    agent.given.times.scheduler_end_unix_ms = -5;
+    agent.given.features.of<TimeLimitOptions>() = {.warn_before = 1s, .scheduler_end_unix_ms = -5};
     agent.given.requeue_signals = {SIGUSR1};
     LauncherLog log;
     FeatureInputs inputs{.options = agent.given, .log = log};

@@ -104,7 +104,7 @@ struct TimerWatch {
     std::string path;
     std::unique_ptr<Feature> watchdog = [this] {
         LauncherLog log;
-        agent.given.timer_place = "";
+        agent.given.features.of<WatchdogOptions>().place = "";
         FeatureInputs inputs{.options = agent.given, .log = log};
         return make_watchdog(inputs);
     }();
