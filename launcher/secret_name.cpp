@@ -9,16 +9,20 @@ inline namespace launch {
 namespace {
 
 // Wherever they stand in a name. Open MPI's key of a job's transports goes by the last of them.
-constexpr TextTable<15> kSecretParts = {"SECRET",       "PASSWORD",       "PASSWD",      "PASSPHRASE",
-                                        "PASSCODE",     "CREDENTIAL",     "JWT",         "AUTHORIZATION",
-                                        "APIKEY",       "PASSKEY",        "WEBHOOK",     "ACCESSKEY",
-                                        "DATABASE_URL", "CONNECTION_STR", "PRECONDITION"};
+constexpr TextTable<24> kSecretParts = {
+    "SECRET",       "PASSWORD",       "PASSWD",       "PASSPHRASE", "PASSCODE",    "CREDENTIAL",
+    "JWT",          "AUTHORIZATION",  "APIKEY",       "PASSKEY",    "WEBHOOK",     "ACCESSKEY",
+    "DATABASE_URL", "CONNECTION_STR", "PRECONDITION", "MNEMONIC",   "SEED_PHRASE", "SEEDPHRASE",
+    "SSHKEY",       "PRIVKEY",        "PRIVATEKEY",   "MASTERKEY",  "SIGNINGKEY",  "ENCRYPTIONKEY"};
 
 // Whole words of a name, which mean something else within another word.
-constexpr TextTable<13> kSecretWords = {"CREDS", "CRED", "DSN", "SAS",    "PAT",    "COOKIE", "SIGNATURE",
-                                        "PSWD",  "PSW",  "OTP", "BEARER", "PASSIN", "PASSOUT"};
-// Likewise, in a name of several words. PWD alone is a folder, and AUTH alone a choice.
-constexpr TextTable<2> kSecretBesideOthers = {"PWD", "AUTH"};
+constexpr TextTable<15> kSecretWords = {"CREDS",  "CRED",      "DSN",    "SAS",     "PAT",
+                                        "COOKIE", "SIGNATURE", "PSK",    "PSWD",    "PSW",
+                                        "OTP",    "BEARER",    "PASSIN", "PASSOUT", "HMAC"};
+// Likewise, in a name of several words. PWD alone is a folder, AUTH alone a choice, SK alone a language.
+constexpr TextTable<3> kSecretBesideOthers = {"PWD", "AUTH", "SK"};
+// A whole name. With other words it says where threads or memory stay.
+constexpr std::string_view kSecretAlone = "PIN";
 // Ends of words (PGPASS, MYPW), and words that end so and are none.
 constexpr TextTable<3> kSecretEnds = {"PASS", "PW", "PWD"};
 constexpr TextTable<7> kOtherEnds = {"BYPASS",   "COMPASS",  "SURPASS", "LOWPASS",
@@ -90,6 +94,7 @@ bool is_secret_name(std::string_view name) {
     if (has_any(kSecretParts, [&plain](std::string_view part) { return plain.find(part) != plain.npos; }))
         return true;
     const bool is_long = words.size() > 1;
+    if (plain == kSecretAlone) return true;
     const bool is_address = is_long && (words.back() == "URL" || words.back() == "URI");
     const bool is_private = words.back() == "KEY" || is_among(words, "PRIVATE");
     if (is_long && is_private && !has_word_of(kOrdinary, words)) return true;

@@ -1,6 +1,7 @@
 #include "apps/ddpctl/known_jobs.hpp"
 
 #include "apps/cli/option_values.hpp"
+#include "launcher/jobs/jobs_place.hpp"
 #include "launcher/view/job_socket.hpp"
 #include "rendezvous/system/small_file.hpp"
 

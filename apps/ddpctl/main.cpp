@@ -12,6 +12,7 @@
 #include "apps/cli/print.hpp"
 #include "apps/ddpctl/command_line.hpp"
 #include "launcher/jobs/job_folder.hpp"
+#include "launcher/jobs/jobs_place.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/own_process.hpp"
 

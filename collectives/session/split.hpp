@@ -38,8 +38,8 @@ std::unique_ptr<Session> open_split_session(Session& old, int color, int key);
 // The old communicator's connections are not used, since they may be what has failed. The ranks meet in the
 // store again (Gathering in session.hpp), over a connection of its own for each new communicator.
 
-// kReopenTimeout: how long a rank tries to reach the store again, which was there before. A host whose
-// processors are busy, and whose ports strangers call thousands of times a second, may take many seconds.
+// kReopenTimeout: how long a rank tries to reach the store again, which was there before. A host with busy
+// processors and ports that strangers call thousands of times a second may take many seconds.
 inline constexpr std::chrono::milliseconds kReopenTimeout{30'000};
 
 // Returns where the survivors of the communicator with this nonce meet, the `shrinks`-th time that they

@@ -23,6 +23,7 @@
 #include "launcher/jobs/detach.hpp"
 #include "launcher/jobs/job_folder.hpp"
 #include "launcher/jobs/job_record.hpp"
+#include "launcher/jobs/jobs_place.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/secret_text.hpp"
@@ -40,13 +41,9 @@ namespace ddprun {
 inline namespace launch {
 namespace {
 
-constexpr const char* kRecordName = "job.json";
-constexpr const char* kOutputName = "output";
-constexpr const char* kRoomName = ".result";
 constexpr std::size_t kResultRoom = 64 * 1024;
 // Some more than the result says of one.
 constexpr std::size_t kRoomOfRank = 512;
-constexpr const char* kRecordRoomName = ".job";
 // What the record says more once the job has a name; some more than the longest file name.
 constexpr std::size_t kRoomOfNames = 4096;
 
@@ -201,7 +198,9 @@ void KnownJob::record_start() {
     const auto self = read_process_stat(record_.pid);
     if (!self) fail(Errc::refused, "/proc does not show this process");
     record_.start_time = self->start_time;
-    record_.start_unix_ms = unix_time_now_ms();
+    const auto since = std::chrono::steady_clock::now() - options.start;
+    record_.start_unix_ms =
+        unix_time_now_ms() - std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
 }
 
 void KnownJob::fail_record(const boost::system::error_code& error) const {
@@ -276,8 +275,10 @@ void KnownJob::watch() {
 }
 
 void KnownJob::make_anew() {
-    const auto lacks = [this](const char* name) { return ::access((folder_ / name).c_str(), F_OK) != 0; };
-    if (!lacks(kRecordName) && !lacks(kOutputName) && !lacks(kControlName) && !lacks(kRoomName)) return;
+    const auto lacks = [this](std::string_view name) {
+        return ::access((folder_ / name).c_str(), F_OK) != 0;
+    };
+    if (!lacks(kRecordName) && !lacks(kOutputName) && !lacks(kControlName) && !lacks(kResultRoomName)) return;
     const std::string what = fmt::format("something has removed '{}', the job's folder", folder_.string());
     off_t lost = 0;
     try {
@@ -289,7 +290,7 @@ void KnownJob::make_anew() {
         }
         claim_ = FolderClaim(folder_);
         if (lacks(kOutputName)) lost = lead_output_to(folder_ / kOutputName);
-        if (lacks(kRoomName)) {
+        if (lacks(kResultRoomName)) {
             room_ = reserve_result(folder_);
             room_->grow(room_size_);
         }
@@ -313,7 +314,10 @@ void KnownJob::begin_in_foreground(const std::string& job_id, int node_rank) try
     serve();
     publish(job_id, node_rank);
 } catch (const std::exception& error) {
-    agent_->say(LogLevel::debug, fmt::format("ddpctl does not know of this job: {}", error.what()));
+    const std::string* named = find_variable(current_environment(), kJobsVariable);
+    const bool is_asked = named != nullptr && !named->empty();
+    agent_->say(is_asked ? LogLevel::warn : LogLevel::debug,
+                fmt::format("ddpctl does not know of this job: {}", error.what()));
 }
 
 void KnownJob::publish(const std::string& job_id, int node_rank) {
@@ -352,15 +356,17 @@ std::optional<std::string> KnownJob::ended(const JobResult& result) {
     if (is_kept_) make_anew();
     agent_ = nullptr;
     if (!is_detached()) return std::nullopt;
-    const std::filesystem::path path = folder_ / "result.json";
-    const auto error = room_->become(folder_ / kRoomName, path, to_json(result));
+    const std::filesystem::path path = folder_ / kResultName;
+    const auto error = room_->become(folder_ / kResultRoomName, path, to_json(result));
     if (!error) return std::nullopt;
     return fmt::format("'{}' cannot be written: {}", path.string(), error.message());
 }
 
 }  // namespace
 
-ReservedFile reserve_result(const std::filesystem::path& folder) { return {folder / kRoomName, kResultRoom}; }
+ReservedFile reserve_result(const std::filesystem::path& folder) {
+    return {folder / kResultRoomName, kResultRoom};
+}
 
 std::optional<std::string> open_known_job(FeatureOptions& options, const EarlyFacts&) {
     options.of<KnownJobOptions>().detached = std::make_shared<DetachedStart>();

@@ -1,10 +1,5 @@
-// JobsPlace and the functions here are about the folders of jobs: where they are, which users may see them,
-// what is in them, which of them are kept. Used by ddprun (writes) and ddpctl (reads); blocking, short.
-//
-// The folders are in $DDPRUN_JOBS_DIR/ddprun, else in /tmp/ddprun-UID. Any user can make the latter before;
-// then the jobs are in a folder /tmp/ddprun-UID-XXXXXX, which is known by its owner. Unlike $XDG_RUNTIME_DIR,
-// neither folder goes with the session that has started a job, and every shell of the user's finds it:
-// cron's, su's and sudo's, too.
+// A Job is what the folder of a job says of it. The functions here make such folders, read and remove them.
+// Used by ddprun (writes) and ddpctl (reads); blocking, short.
 //
 //   <jobs folder>/<id>/output       what the workers and the launcher print
 //                      job.json     JobRecord: which launcher runs it
@@ -14,13 +9,15 @@
 //
 // A job in the foreground has neither output nor result there.
 //
-// The jobs folder belongs to one user, and no other may look into it. A job's folder has another name, with a
-// dot in front, until the workers run. A launcher claims its job's folder (launcher/folder_claim.hpp), and
-// lives as long as the claim holds.
+// The jobs folder (jobs_place.hpp) belongs to one user, and no other may look into it. A job's folder has
+// another name, with a dot in front, until the workers run. A launcher claims its job's folder
+// (launcher/folder_claim.hpp), and lives as long as the claim holds. What else is in the jobs folder is
+// neither a job nor touched: a job's folder has a job.json.
 #pragma once
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -33,36 +30,22 @@
 #include "launcher/jobs/job_record.hpp"
 #include "rendezvous/codec/description.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
-#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
 inline namespace launch {
 
+// kRecordName and the next: the files of a job's folder.
+inline constexpr std::string_view kRecordName = "job.json";
+inline constexpr std::string_view kRecordRoomName = ".job";  // keeps room on the disk for the record
+inline constexpr std::string_view kOutputName = "output";
+inline constexpr std::string_view kResultName = "result.json";
+inline constexpr std::string_view kResultRoomName = ".result";
+inline constexpr std::array kJobFiles = {kRecordName, kRecordRoomName, kOutputName, kResultName,
+                                         kResultRoomName};
+
 // kMostOutputKept is how many bytes of its output a job has in a file that is made anew, where something has
 // removed the first.
 inline constexpr off_t kMostOutputKept = off_t{16} << 20;
-
-struct JobsPlace {
-    Environment environment;
-    uid_t uid = 0;  // the effective one
-    std::filesystem::path shared = "/tmp";
-};
-
-// kJobsVariable names where the user wants the jobs folder.
-inline constexpr char kJobsVariable[] = "DDPRUN_JOBS_DIR";
-
-// Returns where the jobs are; the folder need not be there. An empty path: another user has taken the name,
-// and this user has never had a detached job beside that.
-std::filesystem::path find_jobs_folder(const JobsPlace& place);
-
-// Returns that folder, or another one that is made and will be found. Throws Error if there is none that is
-// ours alone: a real folder, no symbolic link, owned by the effective user, without any permission for
-// others.
-std::filesystem::path make_jobs_folder(const JobsPlace& place);
-
-// Returns whether the folder is there. Throws Error if it is not ours alone, or is where others can give its
-// name to another one.
-bool is_private_folder(const std::filesystem::path& folder);
 
 // kMaxEndedJobs: how many of the jobs that have ended are kept, the newest.
 inline constexpr std::size_t kMaxEndedJobs = 20;
@@ -70,7 +53,7 @@ inline constexpr std::size_t kMaxEndedJobs = 20;
 // Makes a folder for a job that starts. Throws Error.
 std::filesystem::path make_starting_folder(const std::filesystem::path& jobs);
 
-// Removes a job's folder if it is there; nothing for an empty path.
+// Removes a job's folder if it is there: kJobFiles, sockets, and the folder unless something else is in it.
 void remove_job_folder(const std::filesystem::path& folder);
 
 // Gives the folder its final name, with "-2" or a higher number behind it where another job has that; returns
@@ -105,7 +88,8 @@ bool launcher_lives(const Job& job);
 std::optional<OwnedDescriptor> open_launcher(const Job& job);
 
 // Returns the job with this id, else the only job with an id that begins with `id`, else the only running one
-// of those. Otherwise returns one line that says why there is none. Pure.
+// of those; a program's whole name means that program's jobs. Otherwise returns one line that says why there
+// is none. Pure.
 std::variant<Job, std::string> find_job(const std::vector<Job>& jobs, std::string_view id);
 
 // Removes what launchers have left that died while they started, or that ran their job in the foreground.

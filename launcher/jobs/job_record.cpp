@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <concepts>
+#include <utility>
 
 #include "launcher/harmless_text.hpp"
+#include "launcher/secret_text.hpp"
 #include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/control/job_command.hpp"
 
@@ -87,21 +89,26 @@ std::optional<JobRecord> parse_job_record(std::string_view text) {
 std::optional<JobEnd> parse_job_end(std::string_view text) { return read<EndRules, JobEnd>(text); }
 
 std::string job_name(std::string_view entry_name, std::string_view job_id) {
+    const std::string shown = masked_text(entry_name);
+    entry_name = shown;
     entry_name.remove_prefix(std::min(entry_name.size(), entry_name.rfind('/') + 1));
     for (const std::string_view ending : {".py", ".sh"}) {
         if (entry_name.ends_with(ending)) entry_name.remove_suffix(ending.size());
     }
-    constexpr std::size_t kSigns = 4;
-    std::string name(entry_name.substr(0, kMaxJobName - kSigns - 1));
-    for (char& byte : name) {
-        if (kNameBytes.find(byte) == std::string_view::npos) byte = '_';
+    std::string name;
+    bool is_replaced = false;
+    for (const char byte : entry_name) {
+        const bool was_replaced = std::exchange(is_replaced, kNameBytes.find(byte) == kNameBytes.npos);
+        if (!is_replaced) name += byte;
+        if (is_replaced && !was_replaced) name += '_';
     }
+    name.resize(std::min(name.size(), kMaxJobName - kNameSigns - 1));
     // A name that begins with a dot is a job's that starts, with a dash an option.
     if (name.empty()) name = "job";
     if (name.front() == '.' || name.front() == '-') name.front() = '_';
     Digest digest;
     digest.add(job_id);
-    return fmt::format("{}-{:04x}", name, digest.value() % (1U << (4 * kSigns)));
+    return fmt::format("{}-{:04x}", name, digest.value() % (1U << (4 * kNameSigns)));
 }
 
 }  // namespace launch

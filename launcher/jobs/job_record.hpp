@@ -67,6 +67,7 @@ std::optional<JobEnd> parse_job_end(std::string_view text);
 // The last four signs are made of the job's id.
 std::string job_name(std::string_view entry_name, std::string_view job_id);
 inline constexpr std::size_t kMaxJobName = 24;
+inline constexpr std::size_t kNameSigns = 4;
 
 }  // namespace launch
 }  // namespace ddprun

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "launcher/jobs/job_folder.hpp"
+#include "launcher/jobs/jobs_place.hpp"
 #include "rendezvous/base/error.hpp"
 
 namespace ddprun {

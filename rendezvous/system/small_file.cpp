@@ -216,7 +216,8 @@ boost::system::result<Target> find_target(fs::path path) {
 
 // The name is none that another node's launcher, or one of another PID namespace, could choose as well.
 fs::path fresh_name_beside(const fs::path& target) {
-    return target.parent_path() / fmt::format(".ddprun-{}", random_number<std::uint64_t>("a file's name"));
+    return target.parent_path() /
+           fmt::format("{}{}", kFreshFile, random_number<std::uint64_t>("a file's name"));
 }
 
 // The folder does not allow a new file, or not to replace this one; what is in the file may still be
@@ -234,33 +235,42 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text = replaced.append(text, at);
 }
 
-// Returns the owners of what the name leads through behind a folder where others may make names, link by
-// link, as far as it is there; nothing where there is no such folder.
-std::optional<std::vector<uid_t>> owners_behind_open_folder(const fs::path& path) {
-    std::vector<uid_t> owners;
+// Calls `look` with each name that leads to the path, link by link, as far as it is there, and with what is
+// there.
+template <class Look>
+void follow(const fs::path& path, Look look) {
     std::vector<fs::path> ahead;  // the next one last
     const auto add = [&ahead](const fs::path& parts) {
         const std::vector<fs::path> all(parts.begin(), parts.end());
         ahead.insert(ahead.end(), all.rbegin(), all.rend());
     };
     add(fs::path(".") / path);
-    bool is_open = false;
     fs::path reached;
     for (int links = 0; !ahead.empty() && links <= kMaxLinks;) {
         const fs::path part = reached / ahead.back();
         ahead.pop_back();
         struct stat info {};
         if (::lstat(part.c_str(), &info) != 0) break;
-        if (is_open) owners.push_back(info.st_uid);
+        look(part, info);
         if (S_ISLNK(info.st_mode)) {
             error_code unknown;
             add(fs::read_symlink(part, unknown));
             ++links;
         } else {
-            is_open = is_open || is_open_folder(info);
             reached = part;
         }
     }
+}
+
+// Returns the owners of what the name leads through behind a folder where others may make names; nothing
+// where there is no such folder.
+std::optional<std::vector<uid_t>> owners_behind_open_folder(const fs::path& path) {
+    std::vector<uid_t> owners;
+    bool is_open = false;
+    follow(path, [&](const fs::path&, const struct stat& info) {
+        if (is_open) owners.push_back(info.st_uid);
+        is_open = is_open || is_open_folder(info);
+    });
     return is_open ? std::optional(owners) : std::nullopt;
 }
 
@@ -339,6 +349,23 @@ std::optional<uid_t> foreign_owner(const fs::path& path, const std::vector<uid_t
     for (const uid_t owner : owners_at(path))
         if (is_foreign(owner) && !may_be_roots(owner)) return owner;
     return std::nullopt;
+}
+
+std::optional<fs::path> changeable_by_others(const fs::path& path) {
+    std::optional<fs::path> found;
+    fs::path folder;
+    struct stat holder {};
+    follow(path, [&](const fs::path& part, const struct stat& info) {
+        // In a folder like /tmp a name is its owner's, and the folder's.
+        const bool is_held = (holder.st_mode & S_ISVTX) != 0 && is_ours_or_roots(info);
+        const bool is_others = holder.st_uid != ::geteuid() && !may_be_roots(holder.st_uid);
+        if (!found && !folder.empty() && (is_others || (others_may_write(holder) && !is_held)))
+            found = folder;
+        if (!S_ISDIR(info.st_mode)) return;
+        folder = part;
+        holder = info;
+    });
+    return found;
 }
 
 bool is_in_open_folder(const fs::path& path) {

@@ -26,6 +26,10 @@ boost::system::result<std::string> read_small_file(const std::filesystem::path& 
 // without a mark, with plain newlines and blanks; of UTF-16 ASCII is kept, the rest becomes '?'. Pure.
 std::string edited_text(std::string text);
 
+// kFreshFile: how the name of a file begins that replace_file() has made and that has not taken its place
+// yet.
+inline constexpr std::string_view kFreshFile = ".ddprun-";
+
 // Writes the bytes at `path`: into a new file beside it, which is synced to the disk and then takes the name.
 // A new file is for its owner alone; a file that replaces one of this user's gets the same permissions.
 //
@@ -60,6 +64,11 @@ std::vector<uid_t> owners_of(const std::filesystem::path& path);
 // namespace lacks root, as in some containers, the unknown user (65534) counts as root, except behind a
 // folder where others may make names.
 std::optional<uid_t> foreign_owner(const std::filesystem::path& path, const std::vector<uid_t>& trusted = {});
+
+// Returns the first folder on the way to the path in which another user than root can give a name of that way
+// to something else: the folder is that user's, or lets others make names and take each other's. Nothing:
+// what the path leads to stays what it is until this user or root changes it.
+std::optional<std::filesystem::path> changeable_by_others(const std::filesystem::path& path);
 
 // Says whether the path leads to a file, not a folder, that is or may come to be in an open folder, where
 // other users may make names. Open are /tmp and all below it, a folder that a group writes to (but see

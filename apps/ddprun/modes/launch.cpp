@@ -22,6 +22,7 @@
 #include "launcher/features/known_job.hpp"
 #include "launcher/jobs/detach.hpp"
 #include "launcher/jobs/job_folder.hpp"
+#include "launcher/jobs/jobs_place.hpp"
 #include "launcher/jobs/run_record.hpp"
 #include "launcher/output/log_file.hpp"
 #include "launcher/process/descriptors.hpp"

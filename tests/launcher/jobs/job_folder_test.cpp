@@ -1,5 +1,6 @@
 #include "launcher/jobs/job_folder.hpp"
 #include "launcher/jobs/job_record.hpp"
+#include "launcher/jobs/jobs_place.hpp"
 
 #include <poll.h>
 #include <sys/stat.h>
@@ -122,6 +123,50 @@ TEST_CASE("jobs run, have ended or are lost") {
     CHECK(found[2].last_output_unix_ms == 0);
 }
 
+TEST_CASE("what is no job's is neither listed nor removed, however old it is") {
+    TemporaryFolder jobs;
+    const auto old = fs::file_time_type::clock::now() - hours(30 * 24);
+    for (const char* name : {"src", ".git", ".starting-", ".starting-x", ".starting-longer1", "results"}) {
+        fs::create_directory(jobs.path() / name);
+        write(jobs.path() / name / "output", "words");
+        write(jobs.path() / name / "result.json", "{}");
+    }
+    fs::create_directories(jobs.path() / "empty");
+    fs::create_directories(jobs.path() / "record");
+    write(jobs.path() / "record" / "job.json", R"({"name": "of another kind"})");
+    for (const auto& entry : fs::directory_iterator(jobs.path())) fs::last_write_time(entry.path(), old);
+    const auto before = sorted_names(jobs.path());
+    remove_left_over(jobs.path());
+    prune_jobs(jobs.path(), 0);
+    CHECK(sorted_names(jobs.path()) == before);
+    CHECK(fs::exists(jobs.path() / "src" / "output"));
+    CHECK(fs::exists(jobs.path() / "record" / "job.json"));
+    CHECK(list_jobs(jobs.path()).size() == 1);
+}
+
+TEST_CASE("of a job's folder goes what launchers put there, and nothing else") {
+    TemporaryFolder jobs;
+    TemporaryFolder elsewhere;
+    write(elsewhere.path() / "output", "words");
+    const fs::path folder = add_job(jobs.path(), "ended", dead_record(1));
+    end_job(folder, 0);
+    write(folder / ".ddprun-4711", "half of a result");
+    fs::create_directory(folder / "mine");
+    write(folder / "mine" / "output", "words");
+    write(folder / "notes", "words");
+    fs::create_symlink(elsewhere.path() / "output", folder / ".result");
+    fs::create_directory_symlink(elsewhere.path(), folder / ".job");
+    prune_jobs(jobs.path(), 0);
+    CHECK(sorted_names(folder) == std::vector<std::string>{".job", ".result", "mine", "notes"});
+    CHECK(fs::exists(folder / "mine" / "output"));
+    CHECK(fs::exists(elsewhere.path() / "output"));
+    remove_job_folder(elsewhere.path() / "missing");
+    // A path that leads elsewhere is not followed.
+    fs::create_directory_symlink(elsewhere.path(), jobs.path() / "link");
+    remove_left_over(jobs.path());
+    CHECK(fs::exists(elsewhere.path() / "output"));
+}
+
 TEST_CASE("a launcher is waited for by pid and start time") {
     TemporaryFolder jobs;
     Job job = job_named("none-1f");
@@ -171,6 +216,15 @@ TEST_CASE("a job is found by its id or by the beginning of it") {
     CHECK(why_not("x") == "no job 'x'; there are none-12, none-12.0, none-123, other");
     CHECK_THAT(why_not(""), Catch::Contains("no job ''"));
     CHECK(why_not("\x1b[31mx\n") == "no job 'x?'; there are none-12, none-12.0, none-123, other");
+    // A program's whole name is that program's, with whatever number behind its signs.
+    const std::vector<Job> programs{job_named("train-cea9"), job_named("train2-fb98"),
+                                    job_named("train-x-0a1b"), job_named("eval-00ff"),
+                                    job_named("eval-00ff-2")};
+    CHECK(std::get<Job>(find_job(programs, "train")).id == "train-cea9");
+    CHECK(std::get<Job>(find_job(programs, "train-x")).id == "train-x-0a1b");
+    CHECK(std::get<std::string>(find_job(programs, "eval")) ==
+          "'eval' is the beginning of several ids: eval-00ff, eval-00ff-2");
+    CHECK(std::get<std::string>(find_job(programs, "tra")).find("several") != std::string::npos);
     // Of several the one that runs is meant; of several that run, none.
     std::vector<Job> alike = jobs;
     alike[1].state = JobState::running;

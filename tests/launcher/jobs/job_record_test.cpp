@@ -110,7 +110,7 @@ TEST_CASE("every job has a name that a person can type, and that names a folder"
         {".hidden", "_hidden"},
         {"-f", "_f"},
         {"pkg.mod", "pkg.mod"},
-        {"a b\n\x1b\xc3\xa4", "a_b____"},
+        {"a b\n\x1b\xc3\xa4", "a_b_"},
         {"a_program_with_a_long_name", "a_program_with_a_lo"},
     };
     for (const auto& [entry, begin] : kNames) {
@@ -122,6 +122,12 @@ TEST_CASE("every job has a name that a person can type, and that names a folder"
         CHECK(name.find_first_not_of("0123456789abcdef", name.size() - 4) == std::string::npos);
     }
     CHECK(job_name("train.py", "none-1f") == job_name("/elsewhere/train.py", "none-1f"));
+    CHECK_THAT(job_name("Gr\xc3\xb6\xc3\x9f"
+                        "e",
+                        "none-1f"),
+               Catch::StartsWith("Gr_e-"));
+    CHECK_THAT(job_name("TOKEN=hf_abcdefghijklmnop12345.sh", "none-1f"),
+               Catch::StartsWith("TOKEN_") && !Catch::Contains("abc"));
     CHECK(job_name("train.py", "none-1f") != job_name("train.py", "none-20"));
 }
 

@@ -1,4 +1,4 @@
-#include "launcher/jobs/job_folder.hpp"
+#include "launcher/jobs/jobs_place.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -93,7 +93,7 @@ TEST_CASE("where others can rename the jobs folder, it is none") {
         REQUIRE(::chown(folder.path().c_str(), ::geteuid(), group) == 0);
         REQUIRE(::chmod(folder.path().c_str(), mode) == 0);
         const std::string refusal = refusal_of(place);
-        CHECK((refusal.empty() || refusal.find("others can rename it") != std::string::npos));
+        CHECK((refusal.empty() || refusal.find("others can put another one there") != std::string::npos));
         return !refusal.empty();
     };
     CHECK_FALSE(is_refused_under(01777, ::getegid()));
@@ -105,6 +105,35 @@ TEST_CASE("where others can rename the jobs folder, it is none") {
     CHECK_FALSE(is_refused_under(0775, 0));
     CHECK(is_refused_under(0775, kNobody));
     CHECK_FALSE(is_refused_under(0755, kNobody));
+}
+
+TEST_CASE("no folder above the jobs folder may be one that others change") {
+    if (::geteuid() != 0) {
+        WARN("skipped: needs root, to give folders to others");
+        return;
+    }
+    TemporaryFolder folder;
+    const fs::path above = folder.path() / "above", own = above / "own";
+    fs::create_directories(own);
+    const JobsPlace place{.environment = {{kJobsVariable, own.string()}}, .uid = ::geteuid()};
+    const auto is_refused_under = [&](uid_t owner, gid_t group, mode_t mode) {
+        REQUIRE(::chown(above.c_str(), owner, group) == 0);
+        REQUIRE(::chmod(above.c_str(), mode) == 0);
+        return refusal_of(place).find(above.string() + "'") != std::string::npos;
+    };
+    CHECK_FALSE(is_refused_under(::geteuid(), kNobody, 0755));
+    CHECK_FALSE(is_refused_under(::geteuid(), kNobody, 03775));
+    CHECK(is_refused_under(::geteuid(), kNobody, 02775));
+    CHECK(is_refused_under(kNobody, kNobody, 0755));
+    CHECK(is_refused_under(kNobody, kNobody, 01777));
+    // A link on the way is its folder's, not its target's.
+    REQUIRE_FALSE(is_refused_under(::geteuid(), 0, 0755));
+    const fs::path linked = folder.path() / "linked";
+    fs::create_directory(linked);
+    fs::create_directory_symlink(own, linked / "way");
+    REQUIRE(::chown(linked.c_str(), kNobody, kNobody) == 0);
+    CHECK_THAT(refusal_of({.environment = {{kJobsVariable, (linked / "way").string()}}, .uid = ::geteuid()}),
+               Catch::Contains(linked.string()));
 }
 
 TEST_CASE("where somebody else has taken the name, jobs are in another folder that is found again") {
