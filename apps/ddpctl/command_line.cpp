@@ -30,9 +30,7 @@ void check_command(const CLI::App& app, const std::string& word) {
 }  // namespace
 
 std::variant<std::unique_ptr<Command>, std::string> parse_control_command(std::vector<std::string> words) {
-    CLI::App app(
-        "Lists and ends the jobs of this user on this node, and follows those that ddprun --detach started.",
-        "ddpctl");
+    CLI::App app("Lists, shows, follows and ends the jobs of this user on this node.", "ddpctl");
     add_standard_options(app, DDPRUN_VERSION);
     std::vector<std::pair<std::unique_ptr<Command>, std::vector<OptionGroup>>> commands;
     for (const auto make : kCommands) {

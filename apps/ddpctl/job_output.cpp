@@ -37,16 +37,6 @@ OwnedDescriptor watch(int file) {
 // tell.
 constexpr std::chrono::milliseconds kRemovedPause{200};
 
-OwnedDescriptor take_interrupts() {
-    sigset_t interrupt;
-    sigemptyset(&interrupt);
-    sigaddset(&interrupt, SIGINT);
-    ::sigprocmask(SIG_BLOCK, &interrupt, nullptr);
-    OwnedDescriptor signals(::signalfd(-1, &interrupt, SFD_CLOEXEC));
-    if (!signals) fail_errno(errno, "no signalfd");
-    return signals;
-}
-
 // Reads as pread does, without EINTR.
 std::string_view read_at(int fd, std::array<char, kBlock>& buffer, std::size_t size, std::uint64_t offset) {
     for (;;) {
@@ -57,6 +47,16 @@ std::string_view read_at(int fd, std::array<char, kBlock>& buffer, std::size_t s
 }
 
 }  // namespace
+
+OwnedDescriptor take_interrupts() {
+    sigset_t interrupt;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    ::sigprocmask(SIG_BLOCK, &interrupt, nullptr);
+    OwnedDescriptor signals(::signalfd(-1, &interrupt, SFD_CLOEXEC));
+    if (!signals) fail_errno(errno, "no signalfd");
+    return signals;
+}
 
 void write_out(std::string_view bytes) {
     while (!bytes.empty()) {
@@ -71,11 +71,6 @@ JobOutput::JobOutput(const Job& job)
     : path_((job.folder / "output").string()),
       file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)),
       job_(job) {
-    if (!file_ && errno == ENOENT && job.state == JobState::running)
-        fail(Errc::refused,
-             fmt::format("job {} was not started with --detach: what it prints is where its launcher "
-                         "runs (and in its --log-dir)",
-                         job.id));
     if (!file_) fail_errno(errno, fmt::format("cannot open '{}'", path_));
 }
 

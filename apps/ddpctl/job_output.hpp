@@ -15,7 +15,7 @@ inline namespace app {
 // JobOutput blocks where stdout does; for one thread.
 class JobOutput {
   public:
-    // Throws Error if the file cannot be opened, and where the job is in the foreground.
+    // Throws Error if the file cannot be opened.
     explicit JobOutput(const Job& job);
 
     // Lets the next print begin with the last `lines` lines of what is there now.
@@ -40,6 +40,9 @@ class JobOutput {
     Job job_;
     std::uint64_t offset_ = 0;  // of the first byte not printed
 };
+
+// Returns a descriptor that can be read after a SIGINT, which ends nothing else any more. Throws Error.
+OwnedDescriptor take_interrupts();
 
 // Writes all of it to stdout. Throws Error.
 void write_out(std::string_view bytes);

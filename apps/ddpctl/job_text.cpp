@@ -67,13 +67,6 @@ std::string of_all(int number, int all) { return fmt::format("{} of {}", number,
 
 std::string local_time(std::int64_t unix_ms) { return wall_clock_text(unix_ms, local_utc_offset(unix_ms)); }
 
-// EventLine: an event of --events, without what all events of a launcher have in common.
-struct EventLine {
-    std::string name;
-    std::int64_t timestamp = 0;
-    json::object metadata;
-};
-
 // What a person reads of a member: a failure has a text of its own. Empty: nothing.
 std::string words_of(const json::value& value) {
     const json::object* whole = value.if_object();
@@ -81,23 +74,6 @@ std::string words_of(const json::value& value) {
     if (own != nullptr && own->is_string()) return std::string(own->get_string());
     if (value.is_null()) return "";
     return value.is_string() ? std::string(value.get_string()) : json::serialize(value);
-}
-
-// Returns nothing for a line that is no such event, as torchrun's are.
-std::optional<EventLine> parse_event(std::string_view line) {
-    const auto whole = parse_json_object(line, kMaxEventDepth);
-    EventLine event;
-    if (!whole || !take_member<JsonRules>(*whole, "name", event.name) ||
-        !take_member<JsonRules>(*whole, "timestamp", event.timestamp))
-        return std::nullopt;
-    const json::value* metadata = whole->if_contains("metadata");
-    if (metadata == nullptr || !metadata->is_object()) return std::nullopt;
-    constexpr std::string_view kOfAll[] = {"run_id", "hostname", "launcher_pid", "elapsed_ms"};
-    for (const auto& [name, value] : metadata->get_object()) {
-        if (std::find(std::begin(kOfAll), std::end(kOfAll), std::string_view(name)) == std::end(kOfAll))
-            event.metadata[name] = value;
-    }
-    return event;
 }
 
 // What the files of a job tell of what its launcher does not say (any more).
@@ -203,22 +179,36 @@ std::string status_text(const Job& job, const std::optional<JobView>& status, st
     return text;
 }
 
-std::string events_text(std::string_view lines) {
-    constexpr std::string_view kOwn = "ddprun.";
-    std::string text;
+void add_events(std::vector<ToldEvent>& events, std::string_view lines, int node) {
     for (const std::string_view line : lines_of(lines)) {
-        const auto event = parse_event(line);
-        if (!event || !event->name.starts_with(kOwn)) continue;
-        text += fmt::format("{}  {}", local_time(event->timestamp),
-                            harmless_line(event->name.substr(kOwn.size())));
-        for (const auto& [member, value] : event->metadata) {
-            const std::string shown = words_of(value);
-            if (!shown.empty())
-                text += fmt::format("  {}={}", harmless_line(std::string(member)), harmless_line(shown));
-        }
-        text += "\n";
+        const auto whole = parse_json_object(line, kMaxEventDepth);
+        if (!whole) continue;
+        ToldEvent event{.node = node, .unix_ms = 0, .line = json::serialize(*whole)};
+        take_member<JsonRules>(*whole, "timestamp", event.unix_ms);
+        events.push_back(std::move(event));
     }
-    return text;
+}
+
+std::string event_text(const ToldEvent& event, bool names_node) {
+    constexpr std::string_view kOwn = "ddprun.";
+    constexpr std::string_view kOfAll[] = {"run_id", "hostname", "launcher_pid", "elapsed_ms"};
+    const auto whole = parse_json_object(event.line, kMaxEventDepth);
+    std::string name;
+    if (!whole || !take_member<JsonRules>(*whole, "name", name) || !name.starts_with(kOwn)) return {};
+    // torchrun's own have metadata, too, but not as an object.
+    const json::value* metadata = whole->if_contains("metadata");
+    if (metadata == nullptr || !metadata->is_object()) return {};
+    std::string text = fmt::format("{}  {}{}", local_time(event.unix_ms),
+                                   names_node ? fmt::format("node {}  ", event.node) : "",
+                                   harmless_line(name.substr(kOwn.size())));
+    for (const auto& [member, value] : metadata->get_object()) {
+        const bool is_of_all =
+            std::find(std::begin(kOfAll), std::end(kOfAll), std::string_view(member)) != std::end(kOfAll);
+        const std::string shown = is_of_all ? "" : words_of(value);
+        if (!shown.empty())
+            text += fmt::format("  {}={}", harmless_line(std::string(member)), harmless_line(shown));
+    }
+    return text + "\n";
 }
 
 std::string status_json(const JobFacts& facts) { return json::serialize(job_object(facts)) + "\n"; }

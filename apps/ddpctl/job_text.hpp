@@ -26,8 +26,17 @@ std::string list_text(const std::vector<Job>& jobs, std::int64_t now_unix_ms);
 // Writes one fact a line. `status`: what the launcher answered, if it runs.
 std::string status_text(const Job& job, const std::optional<JobView>& status, std::int64_t now_unix_ms);
 
-// Writes ddprun's own events, one a line: when, its name, its members. `lines`: as --events has them.
-std::string events_text(std::string_view lines);
+// ToldEvent: a line of --events, as a node has told it.
+struct ToldEvent {
+    int node = 0;
+    std::int64_t unix_ms = 0;
+    std::string line;  // JSON, without a newline
+};
+// Appends the events of these lines; what is no JSON is passed over.
+void add_events(std::vector<ToldEvent>& events, std::string_view lines, int node);
+// Writes an event of ddprun's own in one line: when, on which node, its name, its members; of torchrun's
+// nothing.
+std::string event_text(const ToldEvent& event, bool names_node);
 
 struct JobFacts {
     Job job;

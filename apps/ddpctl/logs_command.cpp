@@ -15,6 +15,11 @@ namespace ddprun {
 inline namespace app {
 namespace {
 
+bool is_in_foreground(const Job& job) {
+    std::error_code unknown;
+    return !std::filesystem::exists(job.folder / "output", unknown);
+}
+
 class LogsCommand final : public Command {
   public:
     const char* name() const override { return "logs"; }
@@ -26,7 +31,7 @@ class LogsCommand final : public Command {
             id_row(id_),
             {"--follow,-f", "", "Go on until the job ends", into(follow_)},
             {"--tail", "N", "Only the last N lines", into(filter_.last, number(0, 1'000'000'000))},
-            {"--rank", "R", "Only what this rank of this node has printed, of a job that runs",
+            {"--rank", "R", "Only what this rank has printed, of a job that runs",
              into(filter_.rank, number(0, kMaxRanks - 1))},
             {"--grep", "TEXT", "Only lines with this text, of a job that runs", into(filter_.text, any_text)},
             {"--since", "TIME",
@@ -36,9 +41,7 @@ class LogsCommand final : public Command {
 
     int run(const KnownJobs& known) override {
         const Job job = known.find(id_);
-        std::error_code unknown;
-        const bool is_in_foreground = !std::filesystem::exists(job.folder / "output", unknown);
-        if (job.state == JobState::running && (is_in_foreground || filter_.is_set())) {
+        if (job.state == JobState::running && (is_in_foreground(job) || filter_.is_set())) {
             print_running_output(job, filter_, follow_);
             return 0;
         }
@@ -76,21 +79,34 @@ class AttachCommand final : public Command {
 
     int run(const KnownJobs& known) override {
         const Job job = known.find(id_);
-        JobOutput output(job);
-        output.seek_tail(kAttachLines);
-        if (output.follow(true) == JobOutput::Stop::interrupted) {
+        const RunningEnd end = job.state == JobState::running && is_in_foreground(job)
+                                   ? follow_in_foreground(job)
+                                   : follow_detached(known, job);
+        if (end.is_interrupted) {
             complain(fmt::format("job {} goes on; 'ddpctl attach' follows it again, 'ddpctl kill' ends it",
                                  job.id));
             return kExitSignalBase + SIGINT;
         }
-        block_signals();
-        const Job ended = known.find(job.id);
-        if (ended.end) return ended.end->exit_code;
+        if (end.exit_code) return *end.exit_code;
         complain(fmt::format("job {} is lost: its launcher ended without a result", job.id));
         return kExitUnavailable;
     }
 
   private:
+    static RunningEnd follow_in_foreground(const Job& job) {
+        const OwnedDescriptor interrupts = take_interrupts();
+        LineFilter filter;
+        filter.last = kAttachLines;
+        return print_running_output(job, filter, true, interrupts.get());
+    }
+    static RunningEnd follow_detached(const KnownJobs& known, const Job& job) {
+        JobOutput output(job);
+        output.seek_tail(kAttachLines);
+        if (output.follow(true) == JobOutput::Stop::interrupted) return {.is_interrupted = true};
+        block_signals();
+        const Job ended = known.find(job.id);
+        return {.exit_code = ended.end ? std::optional(ended.end->exit_code) : std::nullopt};
+    }
     static void complain(const std::string& line) { std::fprintf(stderr, "ddpctl: %s\n", line.c_str()); }
 
     std::string id_;

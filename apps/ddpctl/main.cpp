@@ -1,5 +1,4 @@
-// ddpctl: lists, shows and ends the jobs of this user on this node, and follows those that `ddprun --detach`
-// started.
+// ddpctl: lists, shows, follows and ends the jobs of this user on this node.
 #include <unistd.h>
 
 #include <cstdio>

@@ -4,23 +4,21 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <deque>
+#include <cstdio>
+#include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "apps/cli/option_values.hpp"
 #include "apps/ddpctl/job_output.hpp"
-#include "launcher/output/kept_output.hpp"
+#include "launcher/harmless_text.hpp"
 #include "launcher/view/job_socket.hpp"
 #include "launcher/wall_clock.hpp"
-#include "rendezvous/base/error.hpp"
 
 namespace ddprun {
 inline namespace app {
 namespace {
-
-// So long a launcher that does not answer any more may take to end.
-constexpr int kEndingMs = 5'000;
 
 // LinePrinter chooses lines and prints them, the last ones first of all held back where only those are
 // wanted.
@@ -37,7 +35,7 @@ class LinePrinter {
         std::string_view rest = block.text;
         while (!rest.empty()) {
             const std::size_t size = std::min(rest.find('\n'), rest.size() - 1) + 1;
-            take_line(block.rank, rest.substr(0, size));
+            take_line(block, rest.substr(0, size));
             rest.remove_prefix(size);
         }
         if (!holds_) show();
@@ -47,63 +45,72 @@ class LinePrinter {
     void show() {
         holds_ = false;
         std::string text;
-        for (const std::string& line : std::exchange(lines_, {})) text += line;
+        for (const auto& [time, line] : std::exchange(lines_, {})) text += line;
         write_out(text);
     }
 
   private:
-    void take_line(int rank, std::string_view line) {
+    void take_line(const KeptBlock& block, std::string_view line) {
         if (!filter_.text.empty() && line.find(filter_.text) == line.npos) return;
-        std::string shown = names_ranks_ ? fmt::format("[{}] {}", rank, line) : std::string(line);
+        std::string shown = names_ranks_ ? fmt::format("[{}] {}", block.rank, line) : std::string(line);
         if (!shown.ends_with('\n')) shown += '\n';
-        lines_.push_back(std::move(shown));
-        if (holds_ && lines_.size() > filter_.last) lines_.pop_front();
+        // Those of another node may be older than what has come already.
+        lines_.emplace(holds_ ? block.unix_ms : 0, std::move(shown));
+        if (holds_ && lines_.size() > filter_.last) lines_.erase(lines_.begin());
     }
 
     const LineFilter& filter_;
     const bool names_ranks_;
     const std::int64_t first_unix_ms_;
     bool holds_;
-    std::deque<std::string> lines_;
+    std::multimap<std::int64_t, std::string> lines_;  // by time, then as they came
 };
 
-bool ends(const std::optional<OwnedDescriptor>& launcher) {
-    if (!launcher) return true;
-    pollfd end{launcher->get(), POLLIN, 0};
-    return ::poll(&end, 1, kEndingMs) > 0;
+void note(const std::string& what) { std::fprintf(stderr, "ddpctl: %s\n", what.c_str()); }
+
+void note_trouble(const StreamLine& line) {
+    const std::string node = line.host.empty()
+                                 ? fmt::format("node {}", line.node)
+                                 : fmt::format("node {} ({})", line.node, harmless_line(line.host));
+    if (!line.log_folder.empty())
+        note(fmt::format("{} has what goes to files in {}", node, harmless_line(line.log_folder)));
+    if (!line.trouble.empty())
+        note(line.node == StreamLine::kJob ? line.trouble
+                                           : fmt::format("{}: {}", node, harmless_line(line.trouble)));
+}
+
+bool can_be_read(int descriptor) {
+    pollfd event{descriptor, POLLIN, 0};
+    return ::poll(&event, 1, 0) > 0;
 }
 
 }  // namespace
 
-void print_running_output(const Job& job, const LineFilter& filter, bool follow) {
-    const JobView view = ask_status(job.folder);
-    const auto own = std::find_if(view.nodes.begin(), view.nodes.end(), [&job](const NodeView& node) {
-        return job.record && node.pid == job.record->pid;
-    });
-    const auto has_rank = [&](const RankView& rank) {
-        return rank.rank == filter.rank && own != view.nodes.end() && rank.node == own->node;
-    };
-    if (filter.rank && std::none_of(view.ranks.begin(), view.ranks.end(), has_rank))
-        throw UsageError(fmt::format("--rank {}: job {} has no such rank on this node; see ddpctl status {}",
-                                     *filter.rank, job.id, job.id));
-    const auto launcher = follow ? open_launcher(job) : std::nullopt;
-    LinePrinter printer(filter, !filter.rank && job.record && job.record->workers > 1);
-    KeptQuestion question{.rank = filter.rank};
-    for (;;) {
-        KeptPiece piece;
-        try {
-            piece = ask_output(job.folder, question);
-        } catch (const Error&) {
-            if (follow && ends(launcher)) return printer.show();
-            throw;
-        }
-        for (const KeptBlock& block : piece.blocks) printer.take(block);
-        question.from = piece.next;
-        if (!piece.is_all) continue;
-        printer.show();
-        if (!follow) return;
-        question.waits = true;
+RunningEnd follow_running(const Job& job, const StreamTerms& terms, int interrupt,
+                          const std::function<void(const StreamLine&)>& take) {
+    StreamReader reader(job.folder, terms);
+    RunningEnd end;
+    while (const auto line = reader.next(interrupt)) {
+        if (!line->refusal.empty() && terms.rank)
+            throw UsageError(fmt::format("--rank {}: {}", *terms.rank, line->refusal));
+        note_trouble(*line);
+        if (line->exit_code) end.exit_code = line->exit_code;
+        take(*line);
     }
+    end.is_interrupted = interrupt >= 0 && !end.exit_code && can_be_read(interrupt);
+    return end;
+}
+
+RunningEnd print_running_output(const Job& job, const LineFilter& filter, bool follow, int interrupt) {
+    const bool has_several = job.record && (job.record->workers > 1 || job.record->nnodes > 1);
+    LinePrinter printer(filter, !filter.rank && has_several);
+    const StreamTerms terms{.kind = std::string(kOutputQuestion), .rank = filter.rank, .follows = follow};
+    const RunningEnd end = follow_running(job, terms, interrupt, [&printer](const StreamLine& line) {
+        for (const KeptBlock& block : line.blocks) printer.take(block);
+        if (line.has_caught_up) printer.show();
+    });
+    printer.show();
+    return end;
 }
 
 }  // namespace app

@@ -1,12 +1,14 @@
-// print_running_output: what the workers of a running job have printed, as their launcher keeps it.
+// follow_running(): what happens on the nodes of a running job, as their launchers keep it.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "launcher/jobs/job_folder.hpp"
+#include "launcher/view/routes.hpp"
 
 namespace ddprun {
 inline namespace app {
@@ -21,10 +23,21 @@ struct LineFilter {
     bool is_set() const { return rank || !text.empty() || age; }
 };
 
-// Prints the lines of this node's workers to stdout, each with its rank where there are several; if `follow`,
-// goes on until the job has ended. Blocks. Throws Error where the launcher does not answer or stdout takes
-// nothing, and UsageError for a rank that this node does not have.
-void print_running_output(const Job& job, const LineFilter& filter, bool follow);
+// RunningEnd: how what a launcher tells came to its end.
+struct RunningEnd {
+    std::optional<int> exit_code;  // the job's; nothing: the launcher did not say
+    bool is_interrupted = false;
+};
+
+// Hands over what the launcher of this node tells, line by line; says on stderr which node tells nothing and
+// why, and what is in files. Ends with the stream or when `interrupt` can be read. Blocks. Throws Error where
+// the launcher does not answer, and UsageError for what it refuses.
+RunningEnd follow_running(const Job& job, const StreamTerms& terms, int interrupt,
+                          const std::function<void(const StreamLine&)>& take);
+
+// Prints the lines of the workers of all nodes to stdout, each with its rank where there are several; if
+// `follow`, goes on until the job has ended. Otherwise as follow_running().
+RunningEnd print_running_output(const Job& job, const LineFilter& filter, bool follow, int interrupt = -1);
 
 }  // namespace app
 }  // namespace ddprun

@@ -135,9 +135,8 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
     }
     void hear(const ControlMessage& message) override {
         if (const auto* question = std::get_if<Question>(&message)) {
-            for (Answer& piece : answer_to(*question, features_, options_.key.has_value()))
-                send(std::move(piece));
-            return;
+            return answer_to(*question, features_, options_.key.has_value(),
+                             [this](Answer piece) { send(std::move(piece)); });
         }
         features_.at(&Feature::heard, message);
         if (round_) round_->hear(message);

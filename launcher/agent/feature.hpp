@@ -219,6 +219,10 @@ struct FeatureInputs {
     std::vector<std::string> command = {};               // the launcher's own words
 };
 
+// SayAnswer takes what a feature answers to a Question: `text`, of any length, or the `trouble`. Called once,
+// on the agent's thread, at once or later; not where the agent ends before.
+using SayAnswer = std::function<void(Answer)>;
+
 class Feature {
   public:
     virtual ~Feature() = default;
@@ -236,7 +240,11 @@ class Feature {
     virtual void began(AgentControls&) {}
     virtual void heard(const ControlMessage&) {}
     virtual void learnt(const AgentNews&) {}
-    virtual std::optional<std::string> answer(const Question&) { return std::nullopt; }
+    // Returns true if the feature knows this kind of Question.
+    virtual bool answer(const Question& question, const SayAnswer& say) {
+        static_cast<void>(question), static_cast<void>(say);
+        return false;
+    }
     virtual void round_begins(const RoundReady&, RoundAdditions&) {}
     virtual void workers_run(const RoundReady&) {}
     virtual void worker_failed(Failure&) {}
@@ -310,12 +318,10 @@ class Features {
         }
         return {};
     }
-    // Returns the first answer; nothing: no feature knows that kind of Question.
-    std::optional<std::string> answer(const Question& question) const {
-        for (Feature* one : all_) {
-            if (auto text = one->answer(question)) return text;
-        }
-        return std::nullopt;
+    // Has the first feature answer that knows the kind of Question; returns false if none does.
+    bool answer(const Question& question, const SayAnswer& say) const {
+        return std::any_of(all_.begin(), all_.end(),
+                           [&](Feature* one) { return one->answer(question, say); });
     }
     // Returns the features that hold the signal, by number; `go_on_of` makes what a feature goes on by.
     std::set<int> before_stop(const StopCause& cause, const std::function<GoOn(int)>& go_on_of) const {

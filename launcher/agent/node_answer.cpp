@@ -13,26 +13,27 @@ namespace ddprun {
 inline namespace launch {
 namespace {
 
-std::vector<Answer> pieces_of(std::uint64_t id, const std::string& text) {
-    std::vector<Answer> pieces;
-    for (std::size_t at = 0; at == 0 || at < text.size(); at += kMaxAnswerPiece)
-        pieces.push_back({.id = id, .is_last = false, .text = text.substr(at, kMaxAnswerPiece)});
-    pieces.back().is_last = true;
-    return pieces;
+void say_in_pieces(std::uint64_t id, Answer whole, const SayAnswer& say) {
+    if (!whole.trouble.empty()) return say({.id = id, .trouble = std::move(whole.trouble)});
+    for (std::size_t at = 0; at == 0 || at < whole.text.size(); at += kMaxAnswerPiece)
+        say({.id = id,
+             .is_last = at + kMaxAnswerPiece >= whole.text.size(),
+             .text = whole.text.substr(at, kMaxAnswerPiece)});
 }
 
 }  // namespace
 
-std::vector<Answer> answer_to(const Question& question, const Features& features, bool has_key) {
-    const auto trouble = [&question](std::string why) {
-        return std::vector<Answer>{{.id = question.id, .trouble = std::move(why)}};
+void answer_to(const Question& question, const Features& features, bool has_key, const SayAnswer& say) {
+    const auto say_whole = [id = question.id, say](Answer whole) {
+        say_in_pieces(id, std::move(whole), say);
     };
     if (!has_key && question.kind != kStatusQuestion)
-        return trouble(
-            "without a secret of the job (ddprun --make-secret) a node tells others its status only");
-    const auto text = features.answer(question);
-    if (!text) return trouble(fmt::format("this node knows no answer to '{}'", harmless_line(question.kind)));
-    return pieces_of(question.id, *text);
+        return say_whole(
+            {.trouble =
+                 "without a secret of the job (ddprun --make-secret) a node tells others its status only"});
+    if (!features.answer(question, say_whole))
+        say_whole(
+            {.trouble = fmt::format("this node knows no answer to '{}'", harmless_line(question.kind))});
 }
 
 }  // namespace launch

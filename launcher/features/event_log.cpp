@@ -159,8 +159,14 @@ class EventLog final : public Feature {
     // What the agent does after that, saying goodbye, is no part of the job any more.
     std::optional<std::string> ended(const JobResult& result) override {
         has_ended_ = true;
+        // What nobody has asked for is asked for by nobody any more.
+        const std::string lines = file_ || was_asked_ ? story_.ends(result, now()) : "";
+        if (was_asked_) {
+            tell_all();
+            tell(lines);
+        }
         if (!file_) return std::nullopt;
-        file_->append(story_.ends(result, now()));
+        file_->append(lines);
         return file_->close();
     }
     void agent_leaves() override { agent_ = nullptr; }
@@ -200,6 +206,7 @@ class EventLog final : public Feature {
         if (agent_ != nullptr && !lines.empty()) agent_->tell(EventTold{std::move(lines)});
     }
     void tell_all() {
+        was_asked_ = true;
         while (!waiting_.empty()) tell(next());
     }
     void write(const std::string& lines) {
@@ -216,6 +223,7 @@ class EventLog final : public Feature {
     LauncherLog& log_;
     AgentControls* agent_ = nullptr;
     bool has_ended_ = false;
+    bool was_asked_ = false;  // for the lines
 };
 
 }  // namespace

@@ -1,12 +1,17 @@
-// Happenings: the last events of a job on this node, for clients that ask a running launcher. Pure.
+// Happenings: the last events of a job on this node, for clients that ask a running launcher. Pure. A
+// position counts the events since the launcher began.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "launcher/harmless_text.hpp"
+#include "launcher/output/kept_output.hpp"
 
 namespace ddprun {
 inline namespace launch {
@@ -22,6 +27,7 @@ class Happenings {
         for (const std::string_view line : lines_of(lines)) {
             lines_.emplace_back(line);
             bytes_ += line.size();
+            ++end_;
         }
         while (lines_.size() > kMost || bytes_ > kMostBytes) {
             bytes_ -= lines_.front().size();
@@ -29,16 +35,28 @@ class Happenings {
         }
     }
 
-    // Returns the lines, the oldest first, each with its newline.
-    std::string text() const {
+    std::uint64_t end() const { return end_; }
+
+    // Returns the lines that are kept from position `from` on, the oldest first, each with its newline: one
+    // at least, if there is one, and no further one when there are `most` bytes.
+    KeptPiece read(std::uint64_t from, std::size_t most) const {
+        KeptPiece piece{.next = std::max(from, end_ - lines_.size()), .is_all = true, .blocks = {}};
         std::string text;
-        for (const std::string& line : lines_) text += line + "\n";
-        return text;
+        for (; piece.next < end_ && text.size() < most; ++piece.next)
+            text += lines_[lines_.size() - (end_ - piece.next)] + "\n";
+        piece.is_all = piece.next >= end_;
+        if (!text.empty())
+            piece.blocks.push_back({.rank = KeptBlock::kNoRank,
+                                    .stream = std::string(KeptBlock::kEvents),
+                                    .unix_ms = 0,
+                                    .text = std::move(text)});
+        return piece;
     }
 
   private:
     std::deque<std::string> lines_;
     std::size_t bytes_ = 0;
+    std::uint64_t end_ = 0;
 };
 
 }  // namespace launch

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/features/happenings.hpp"
+#include "launcher/features/job_streams.hpp"
 #include "launcher/folder_claim.hpp"
 #include "launcher/jobs/detach.hpp"
 #include "launcher/jobs/job_folder.hpp"
@@ -124,16 +124,19 @@ class KnownJob final : public Feature {
     void began(AgentControls& agent) override;
     void heard(const ControlMessage& message) override {
         if (questions_) questions_->hear(message);
+        if (streams_) streams_->hear(message);
     }
     void learnt(const AgentNews& news) override {
-        if (const auto* event = std::get_if<EventTold>(&news)) happenings_.add(event->lines);
+        if (streams_) streams_->learn(news);
     }
-    std::optional<std::string> answer(const Question& question) override;
+    bool answer(const Question& question, const SayAnswer& say) override;
     void workers_run(const RoundReady& place) override;
     std::optional<std::string> ended(const JobResult& result) override;
     void agent_leaves() override {
         agent_ = nullptr;
         pause_.reset();
+        if (streams_) streams_->end(exit_code_);
+        streams_.reset();
         questions_.reset();
         callers_.clear();
     }
@@ -161,9 +164,10 @@ class KnownJob final : public Feature {
     std::optional<ReservedFile> room_;  // of a detached job's result
     std::size_t room_size_ = 0;         // once it is known of how many ranks the result tells
     OwnedDescriptor parent_;
-    std::optional<boost::asio::steady_timer> pause_;  // until a job in the foreground is known
-    Happenings happenings_;
+    std::optional<boost::asio::steady_timer> pause_;            // until a job in the foreground is known
     std::optional<NodeQuestions> questions_;                    // while there is an agent
+    std::optional<JobStreams> streams_;                         // likewise
+    std::optional<int> exit_code_;                              // the job's
     std::vector<std::function<void(const JobView&)>> callers_;  // for whom nobody is asked yet
     bool is_gathering_ = false;
     AgentControls* agent_ = nullptr;  // until the job is over
@@ -174,6 +178,7 @@ class KnownJob final : public Feature {
 void KnownJob::began(AgentControls& agent) {
     agent_ = &agent;
     questions_.emplace(agent.executor(), [&agent](const ControlMessage& message) { agent.send(message); });
+    streams_.emplace(agent, *questions_);
     if (!starts_detached()) return;
     folder_ = std::exchange(detached_->folder, {});
     room_ = std::move(detached_->room);
@@ -216,14 +221,7 @@ void KnownJob::serve() {
     serve_unix(agent_->executor(), listen_job_socket(folder_),
                {.status = [agent = agent_] { return agent->status(); },
                 .job = [this, agent = agent_](auto done) { view(*agent, std::move(done)); },
-                .output = [agent = agent_](const KeptQuestion& question,
-                                           auto done) { agent->pump().read_kept(question, std::move(done)); },
-                .events =
-                    [this, agent = agent_] {
-                        // An empty one asks the event log for its lines.
-                        agent->tell(EventTold{});
-                        return happenings_.text();
-                    },
+                .stream = [this](const StreamTerms& terms) { return streams_->open(terms); },
                 .effect_of = [agent = agent_](int signal) { return effect_of(signal, agent->options()); },
                 .deliver = [agent = agent_](int signal) { agent->tell(SignalSent{signal}); }});
 }
@@ -252,9 +250,11 @@ void KnownJob::gather(const AgentControls& agent) {
     questions_->ask(std::string(kStatusQuestion), {}, shown);
 }
 
-std::optional<std::string> KnownJob::answer(const Question& question) {
-    if (question.kind != kStatusQuestion || agent_ == nullptr) return std::nullopt;
-    return to_json(agent_->status());
+bool KnownJob::answer(const Question& question, const SayAnswer& say) {
+    if (agent_ == nullptr) return false;
+    if (question.kind != kStatusQuestion) return streams_->answer(question, say);
+    say({.text = to_json(agent_->status())});
+    return true;
 }
 
 void KnownJob::watch() {
@@ -335,6 +335,7 @@ void KnownJob::publish(const std::string& job_id, int node_rank) {
 }
 
 void KnownJob::workers_run(const RoundReady& place) {
+    if (streams_) streams_->happened();
     if (is_known_ || pause_ || agent_ == nullptr) return;
     if (is_detached()) {
         publish(place.job_id, place.group_rank);
@@ -355,6 +356,7 @@ void KnownJob::workers_run(const RoundReady& place) {
 std::optional<std::string> KnownJob::ended(const JobResult& result) {
     if (is_kept_) make_anew();
     agent_ = nullptr;
+    exit_code_ = result.exit_code;
     if (!is_detached()) return std::nullopt;
     const std::filesystem::path path = folder_ / kResultName;
     const auto error = room_->become(folder_ / kResultRoomName, path, to_json(result));

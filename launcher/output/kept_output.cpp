@@ -57,7 +57,7 @@ KeptPiece KeptOutput::read(std::optional<int> rank, std::uint64_t from, std::siz
         const std::size_t skipped = from > at ? from - at : 0;
         piece.blocks.push_back({entry->first, std::string(stream_name(place->stream)), place->unix_ms,
                                 place->text.substr(skipped)});
-        bytes += piece.blocks.back().text.size();
+        bytes += piece.blocks.back().text.size() + kBlockCost;
         if (++place != entry->second.blocks.end()) ahead.emplace(place->at, entry);
     }
     return piece;

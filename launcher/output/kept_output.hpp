@@ -22,8 +22,11 @@ inline namespace launch {
 
 // KeptBlock: lines of one stream that came together.
 struct KeptBlock {
-    int rank = 0;
-    std::string stream;  // stdout or stderr
+    static constexpr int kNoRank = -1;
+    static constexpr std::string_view kEvents = "events";
+
+    int rank = 0;        // kNoRank: of the launcher
+    std::string stream;  // stdout or stderr; kEvents: lines of --events
     std::int64_t unix_ms = 0;
     std::string text;
     bool operator==(const KeptBlock&) const = default;
@@ -35,15 +38,18 @@ struct KeptPiece {
     std::uint64_t next = 0;         // the position to go on from
     bool is_all = true;             // nothing is kept behind `next`
     std::vector<KeptBlock> blocks;  // in the order in which they came
+    std::string launcher = {};      // by which launcher's count `next` is
+    std::string log_folder = {};    // what goes to files is below it; empty: nothing does
     bool operator==(const KeptPiece&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(KeptPiece, (), (next, is_all, blocks))
+BOOST_DESCRIBE_STRUCT(KeptPiece, (), (next, is_all, blocks, launcher, log_folder))
 
 // KeptQuestion: what a client wants to read.
 struct KeptQuestion {
-    std::optional<int> rank;  // none: all ranks of this node
-    std::uint64_t from = 0;   // position
-    bool waits = false;       // a moment, if there is nothing yet
+    std::optional<int> rank;    // none: all ranks of this node
+    std::uint64_t from = 0;     // position
+    bool waits = false;         // a moment, if there is nothing yet
+    std::string launcher = {};  // KeptPiece's; by another one's count all that is kept is meant
 };
 
 class KeptOutput {
@@ -60,7 +66,7 @@ class KeptOutput {
     std::uint64_t end() const { return end_; }
 
     // Returns what is kept of `rank`, or of all, from position `from` on: a block at least, if there is one,
-    // and no further one when there are `most` bytes.
+    // and no further one when they cost `most` bytes.
     KeptPiece read(std::optional<int> rank, std::uint64_t from, std::size_t most) const;
 
   private:

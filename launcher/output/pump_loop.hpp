@@ -123,7 +123,11 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     std::uint64_t progress_seen_ = 0;
     std::uint64_t bytes_read_ = 0;
     KeptOutput kept_;
-    KeptReaders kept_readers_{context_, kept_};
+    KeptReaders kept_readers_{context_.get_executor(),
+                              [this](const KeptQuestion& asked, std::size_t most) {
+                                  return kept_.read(asked.rank, asked.from, most);
+                              },
+                              [this] { return kept_.end(); }};
     std::map<std::string, std::string> losses_;  // a line for each file or console
     bool is_settling_ = false;
     bool has_held_back_ = false;  // a stream was held back for the sake of its console

@@ -14,11 +14,16 @@ void GatheredAnswers::add(const Answer& piece) {
     }
     auto [place, is_new] = nodes_.try_emplace(piece.node);
     Entry& entry = place->second;
-    if (is_new) entry.answer = {.node = piece.node, .host = piece.host, .text = {}, .trouble = {}};
+    if (is_new)
+        entry.answer = {.node = piece.node,
+                        .host = piece.host,
+                        .text = {},
+                        .trouble = {},
+                        .first_rank = piece.first_rank,
+                        .ranks = piece.ranks};
     if (entry.is_done) return;
     if (!piece.trouble.empty()) entry.answer.trouble = piece.trouble;
-    if (bytes_ + piece.text.size() > kMaxBytes)
-        entry.answer.trouble = "the answers of all nodes are too long";
+    if (bytes_ + piece.text.size() > most_) entry.answer.trouble = "the answers of all nodes are too long";
     if (entry.answer.trouble.empty()) {
         entry.answer.text += piece.text;
         bytes_ += piece.text.size();

@@ -17,13 +17,18 @@ struct NodeAnswer {
     std::string host;
     std::string text;
     std::string trouble;  // empty: `text` is whole
+    int first_rank = 0;   // of the node's workers, as the coordinator says …
+    int ranks = 0;        // … and how many there are
     bool operator==(const NodeAnswer&) const = default;
 };
 
 class GatheredAnswers {
   public:
-    // kMaxBytes: texts of all nodes together; a node beyond that has trouble in place of its text.
+    // kMaxBytes: texts of all nodes together, unless another limit is given; a node beyond that has trouble
+    // in place of its text.
     static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+
+    explicit GatheredAnswers(std::size_t most = kMaxBytes) : most_(most) {}
 
     void add(const Answer& piece);
 
@@ -42,6 +47,7 @@ class GatheredAnswers {
     };
     std::map<int, Entry> nodes_;
     std::string refusal_;
+    std::size_t most_;
     std::size_t bytes_ = 0;
     int asked_ = 0;
     int done_ = 0;

@@ -16,6 +16,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <cerrno>
@@ -54,6 +55,7 @@ struct HttpService : std::enable_shared_from_this<HttpService> {
     ServerLimits limits;
     std::list<Socket*> open;      // that have not asked yet, the oldest first
     std::size_t answering = 0;    // connections that have asked
+    std::size_t streams = 0;      // answers that go on
     asio::steady_timer answered;  // never expires; cancelled when one of those ends
 };
 
@@ -91,8 +93,13 @@ asio::awaitable<ViewAnswer> said_to(const ViewRequest& request, const HttpServic
         asio::use_awaitable);
 }
 
-// Sets `is_answered` as soon as it is the launcher that is waited for.
-asio::awaitable<void> converse(HttpService& service, Socket& socket, bool& is_answered) {
+// Turn: how far a conversation has come.
+struct Turn {
+    bool is_answered = false;            // it is the launcher that is waited for
+    std::shared_ptr<ViewStream> stream;  // the answer goes on
+};
+
+asio::awaitable<void> converse(HttpService& service, Socket& socket, Turn& turn) {
     boost::beast::flat_buffer buffer(ServerLimits::kMaxRequest);
     HttpParser parser;
     parser.header_limit(ServerLimits::kMaxRequest);
@@ -110,12 +117,13 @@ asio::awaitable<void> converse(HttpService& service, Socket& socket, bool& is_an
         const ViewRequest asked{service.caller, verb_of(request.method()), std::string(request.target())};
         service.open.remove(&socket);
         ++service.answering;
-        is_answered = true;
+        turn.is_answered = true;
         said = co_await said_to(asked, service);
+        if (said.stream && service.streams >= ServerLimits::kMaxStreams) said = {.status = kHttpUnavailable};
         answer = http_answer(static_cast<http::status>(said.status), request.version());
         answer.set(http::field::cache_control, "no-store");
         if (!said.allowed.empty()) answer.set(http::field::allow, said.allowed);
-        answer.content_length(said.text.size());
+        if (!said.stream) answer.content_length(said.text.size());
         if (!is_head) answer.body() = std::move(said.text);
     } else {
         answer.prepare_payload();
@@ -124,11 +132,48 @@ asio::awaitable<void> converse(HttpService& service, Socket& socket, bool& is_an
     // A HEAD's answer names the length of a body that it does not have.
     serializer.split(true);
     co_await http::async_write_header(socket, serializer, asio::redirect_error(asio::use_awaitable, error));
+    if (!error && said.stream && parser.get().method() == http::verb::get) {
+        turn.stream = std::move(said.stream);
+        co_return;
+    }
     if (!error && !answer.body().empty())
         co_await http::async_write(socket, serializer, asio::redirect_error(asio::use_awaitable, error));
     socket.shutdown(Socket::shutdown_send, error);
     // The signal may end the agent, so all has been said before.
     if (said.signal != 0) service.source.deliver(said.signal);
+}
+
+asio::awaitable<void> more_of(ViewStream& stream) {
+    co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+        [&stream](auto handler) {
+            auto kept = std::make_shared<decltype(handler)>(std::move(handler));
+            stream.await([kept] { (*kept)(); });
+        },
+        asio::use_awaitable);
+}
+
+// A launcher that ends waits for no client, so what the socket takes is written at once.
+asio::awaitable<void> carry(std::shared_ptr<ViewStream> stream, Socket& socket) {
+    error_code error;
+    socket.non_blocking(true, error);
+    // A client says nothing more: what can be read is its end.
+    socket.async_wait(Socket::wait_read, [stream](const error_code&) { stream->close(); });
+    for (;;) {
+        const std::string text = stream->take();
+        if (text.empty() && stream->is_over()) break;
+        if (text.empty()) {
+            co_await more_of(*stream);
+            continue;
+        }
+        const std::size_t written = socket.write_some(asio::buffer(text), error);
+        if (error && error != asio::error::would_block) break;
+        if (written < text.size())
+            co_await asio::async_write(socket, asio::buffer(text) + written,
+                                       asio::redirect_error(asio::use_awaitable, error));
+        if (error) break;
+    }
+    stream->close();
+    socket.shutdown(Socket::shutdown_send, error);
 }
 
 asio::awaitable<void> serve_one(std::shared_ptr<HttpService> service, Socket socket) {
@@ -139,13 +184,17 @@ asio::awaitable<void> serve_one(std::shared_ptr<HttpService> service, Socket soc
         service->open.front()->close(ignored);
         service->open.pop_front();
     }
-    bool is_answered = false;
+    Turn turn;
     asio::steady_timer timer(socket.get_executor(), service->limits.timeout);
-    co_await (converse(*service, socket, is_answered) || timer.async_wait(asio::use_awaitable));
+    co_await (converse(*service, socket, turn) || timer.async_wait(asio::use_awaitable));
     service->open.remove(&socket);
-    if (!is_answered) co_return;
+    if (!turn.is_answered) co_return;
     --service->answering;
     service->answered.cancel();
+    if (!turn.stream) co_return;
+    ++service->streams;
+    co_await carry(turn.stream, socket);
+    --service->streams;
 }
 
 bool is_own_user(int socket) {

@@ -4,7 +4,8 @@
 // A caller cannot disturb the launcher: there is one request for a connection, kTimeout for all of it,
 // kMaxRequest bytes, and kMaxConnections at one time. The oldest connection that has not asked yet gives way
 // to a new one, so that a caller that holds connections open keeps no other out. At a unix socket further
-// callers wait to be let in while any of kMaxConnections is answered.
+// callers wait to be let in while any of kMaxConnections is answered. An answer that goes on (ViewStream) has
+// no limit of time and counts no more among those; there are kMaxStreams at one time.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -21,6 +22,7 @@ inline namespace launch {
 
 struct ServerLimits {
     static constexpr std::size_t kMaxConnections = 16;
+    static constexpr std::size_t kMaxStreams = 8;
     static constexpr std::size_t kMaxRequest = 4096;
     static constexpr std::chrono::milliseconds kTimeout{5000};
 

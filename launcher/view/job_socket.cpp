@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -14,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "launcher/view/http_server.hpp"
 #include "rendezvous/base/error.hpp"
 
 namespace ddprun {
@@ -80,25 +82,39 @@ void take_part(AnswerParser& parser, std::string& text, bool is_all) {
     if (error) fail(Errc::protocol_violation, "the launcher's answer is not understood");
 }
 
-// Returns the text of the answer.
-std::string ask(const std::filesystem::path& folder, http::verb verb, const std::string& target,
-                std::chrono::milliseconds timeout) {
-    const OwnedDescriptor socket = call_job(folder, timeout);
-    const std::string request =
+OwnedDescriptor request(const std::filesystem::path& folder, http::verb verb, const std::string& target,
+                        std::chrono::milliseconds timeout) {
+    OwnedDescriptor socket = call_job(folder, timeout);
+    const std::string text =
         fmt::format("{} {} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", std::string(http::to_string(verb)), target,
                     verb == http::verb::post ? "Content-Length: 0\r\n" : "");
     // A request fits into the socket's buffer as a whole.
-    if (::send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0) give_up(errno);
-    AnswerParser parser;
-    parser.body_limit(kMaxAnswer);
-    std::string text;
+    if (::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL) < 0) give_up(errno);
+    return socket;
+}
+
+// Appends what comes next; returns false where nothing comes any more.
+bool receive(int socket, std::string& text) {
     std::array<char, kReadSize> buffer;
-    while (!parser.is_done()) {
-        const ssize_t count = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
+    for (;;) {
+        const ssize_t count = ::recv(socket, buffer.data(), buffer.size(), 0);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0) give_up(errno);
         text.append(buffer.data(), static_cast<std::size_t>(count));
-        take_part(parser, text, count == 0);
+        return count > 0;
+    }
+}
+
+// Returns the text of the answer.
+std::string ask(const std::filesystem::path& folder, http::verb verb, const std::string& target,
+                std::chrono::milliseconds timeout) {
+    const OwnedDescriptor socket = request(folder, verb, target, timeout);
+    AnswerParser parser;
+    parser.body_limit(kMaxAnswer);
+    std::string text;
+    while (!parser.is_done()) {
+        const bool is_all = !receive(socket.get(), text);
+        take_part(parser, text, is_all);
     }
     return parser.get().body();
 }
@@ -134,13 +150,38 @@ JobView ask_status(const std::filesystem::path& folder, std::chrono::millisecond
     return understood(parse_job_view(ask(folder, http::verb::get, std::string(kStatusTarget), timeout)));
 }
 
-KeptPiece ask_output(const std::filesystem::path& folder, const KeptQuestion& question,
-                     std::chrono::milliseconds timeout) {
-    return understood(parse_kept_piece(ask(folder, http::verb::get, output_target(question), timeout)));
+StreamReader::StreamReader(const std::filesystem::path& folder, const StreamTerms& terms)
+    : socket_(request(folder, http::verb::get, stream_target(terms), kAnswerTimeout)) {
+    constexpr std::string_view kGood = "HTTP/1.1 200 ";
+    constexpr std::string_view kBlankLine = "\r\n\r\n";
+    std::size_t end = 0;
+    while ((end = lines_.find(kBlankLine)) == lines_.npos) {
+        if (lines_.size() > kReadSize || !receive(socket_.get(), lines_))
+            fail(Errc::closed, "the launcher gave no answer");
+    }
+    if (!lines_.starts_with(kGood))
+        fail(Errc::refused, fmt::format("the launcher has {} clients that follow the job, and takes no more",
+                                        ServerLimits::kMaxStreams));
+    lines_.erase(0, end + kBlankLine.size());
+    limit_waits(socket_.get(), {});
 }
 
-std::string ask_events(const std::filesystem::path& folder, std::chrono::milliseconds timeout) {
-    return ask(folder, http::verb::get, std::string(kEventsTarget), timeout);
+std::optional<StreamLine> StreamReader::next(int interrupt) {
+    for (;;) {
+        const std::size_t end = lines_.find('\n', looked_);
+        if (end != lines_.npos) {
+            const std::string line = lines_.substr(0, end);
+            lines_.erase(0, end + 1);
+            looked_ = 0;
+            return understood(parse_stream_line(line));
+        }
+        looked_ = lines_.size();
+        if (looked_ > kMaxAnswer) fail(Errc::limit_exceeded, "the launcher's answer is too long");
+        std::array<pollfd, 2> events{{{socket_.get(), POLLIN, 0}, {interrupt, POLLIN, 0}}};
+        if (::poll(events.data(), events.size(), -1) < 0 && errno != EINTR) give_up(errno);
+        if (events[1].revents != 0) return std::nullopt;
+        if (events[0].revents != 0 && !receive(socket_.get(), lines_)) return std::nullopt;
+    }
 }
 
 SignalEffect send_signal(const std::filesystem::path& folder, int signal, std::chrono::milliseconds timeout) {

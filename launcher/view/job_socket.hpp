@@ -1,12 +1,16 @@
 // listen_job_socket() makes the launcher's end of the unix socket `control` in a job's folder, by which the
 // job's own user asks its launcher over HTTP (routes.hpp); serve_unix() answers there.
 //
-// ask_status and send_signal are ddpctl's end: one question, blocking, bounded. The socket's address goes
+// ask_status, send_signal and StreamReader are ddpctl's end: one question, blocking, bounded but for what a
+// StreamReader waits for. The socket's address goes
 // through a descriptor of the folder, because a path may be longer than such an address has room for.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
+#include <optional>
+#include <string>
 
 #include "launcher/view/routes.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -31,14 +35,23 @@ inline constexpr std::chrono::seconds kAnswerTimeout{20};
 // Asks the launcher, as send_signal() does. Throws Error if no launcher listens (any more), if no answer
 // comes in time, or if what comes is none.
 JobView ask_status(const std::filesystem::path& folder, std::chrono::milliseconds timeout = kAnswerTimeout);
-// Reads what the workers of the launcher's node have printed. Throws as ask_status() does.
-KeptPiece ask_output(const std::filesystem::path& folder, const KeptQuestion& question,
-                     std::chrono::milliseconds timeout = kAnswerTimeout);
-// Reads the last events, lines as --events has them. Throws as ask_status() does.
-std::string ask_events(const std::filesystem::path& folder,
-                       std::chrono::milliseconds timeout = kAnswerTimeout);
 SignalEffect send_signal(const std::filesystem::path& folder, int signal,
                          std::chrono::milliseconds timeout = kAnswerTimeout);
+
+// StreamReader reads what a launcher tells as it comes.
+class StreamReader {
+  public:
+    // Asks. Throws as ask_status() does.
+    StreamReader(const std::filesystem::path& folder, const StreamTerms& terms);
+    // Returns the next line, however long that takes; nothing when the launcher has said its last or has
+    // ended, or when `interrupt`, a descriptor, can be read. Throws as ask_status() does.
+    std::optional<StreamLine> next(int interrupt = -1);
+
+  private:
+    OwnedDescriptor socket_;
+    std::string lines_;       // what has come and was not returned
+    std::size_t looked_ = 0;  // so much of it has no end of a line
+};
 
 }  // namespace launch
 }  // namespace ddprun

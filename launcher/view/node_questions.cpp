@@ -8,14 +8,55 @@
 namespace ddprun {
 inline namespace launch {
 
-void NodeQuestions::ask(std::string kind, std::string text, Done done) {
-    const std::uint64_t id = ++last_id_;
-    Open& open = open_.emplace(id, Open{{}, boost::asio::steady_timer(executor_, limit_), std::move(done)})
+void NodeQuestions::ask_by(Question question, std::size_t most, std::chrono::milliseconds limit, Done done) {
+    question.id = ++last_id_;
+    Open& open = open_
+                     .emplace(question.id, Open{GatheredAnswers(most),
+                                                boost::asio::steady_timer(executor_, limit), std::move(done)})
                      .first->second;
-    open.timer.async_wait([this, id](const boost::system::error_code& cancelled) {
-        if (!cancelled) finish(id, fmt::format("it did not answer within {} s", limit_.count() / 1000));
+    open.timer.async_wait([this, id = question.id, limit](const boost::system::error_code& cancelled) {
+        if (!cancelled) finish(id, fmt::format("it did not answer within {} s", limit.count() / 1000));
     });
-    send_(Question{.id = id, .kind = std::move(kind), .text = std::move(text)});
+    send_(std::move(question));
+}
+
+void NodeQuestions::ask(std::string kind, std::string text, Done done) {
+    ask_by({.kind = std::move(kind), .text = std::move(text)}, GatheredAnswers::kMaxBytes, limit_,
+           std::move(done));
+}
+
+void NodeQuestions::ask_one(Question question, std::chrono::milliseconds may_wait, DoneOne done) {
+    OfNode& of_node = of_nodes_[{question.node, question.rank}];
+    ForOne one{std::move(question), limit_ + may_wait, std::move(done)};
+    if (of_node.open == kMostOfNode) return of_node.waiting.push_back(std::move(one));
+    ++of_node.open;
+    open_one(std::move(one));
+}
+
+void NodeQuestions::open_one(ForOne one) {
+    const int node = one.question.node;
+    const Place place{node, one.question.rank};
+    ask_by(std::move(one.question), kMostSaid, one.limit,
+           [this, node, place, done = std::move(one.done)](std::vector<NodeAnswer> answers,
+                                                           const std::string& why_none) {
+               next_of(place);
+               if (answers.size() == 1) return done(std::move(answers.front()));
+               done({.node = node,
+                     .host = {},
+                     .text = {},
+                     .trouble = why_none.empty() ? "its launcher is not connected" : why_none});
+           });
+}
+
+void NodeQuestions::next_of(const Place& place) {
+    const auto of_node = of_nodes_.find(place);
+    if (of_node->second.waiting.empty()) {
+        if (--of_node->second.open == 0) of_nodes_.erase(of_node);
+        return;
+    }
+    ForOne one = std::move(of_node->second.waiting.front());
+    of_node->second.waiting.pop_front();
+    open_one(std::move(one));
 }
 
 void NodeQuestions::hear(const ControlMessage& message) {

@@ -1,16 +1,19 @@
-// NodeQuestions: asks all other nodes of the job through the coordinator, and gathers what they say.
+// NodeQuestions: asks all other nodes of the job, or one of them, through the coordinator, and gathers what
+// they say.
 //
-// Owned by a feature, on the agent's thread. Nothing waits longer than kLimit; a job that is not asked has
-// neither timers nor messages for it.
+// Owned by a feature, on the agent's thread. Nothing waits longer than kLimit, or than that behind the time
+// for which the node asked may wait; a job that is not asked has neither timers nor messages for it.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/view/gathered_answers.hpp"
@@ -32,7 +35,17 @@ class NodeQuestions {
     NodeQuestions(boost::asio::any_io_executor executor, Send send, std::chrono::milliseconds limit = kLimit)
         : executor_(std::move(executor)), send_(std::move(send)), limit_(limit) {}
 
+    // kMostOfNode: Questions that one node is asked alone at one time, less than Questions::kMaxOwed; further
+    // ones wait for their turn. kMostSaid: the longest answer to one of them.
+    static constexpr int kMostOfNode = 3;
+    static constexpr std::size_t kMostSaid = std::size_t{4} << 20;
+    using DoneOne = std::function<void(NodeAnswer)>;
+
     void ask(std::string kind, std::string text, Done done);
+    // Asks the node that the Question names, by its number or by a rank. `done` is called as that of ask()
+    // is; where there is no such node with the trouble. `may_wait`: for how long the node may keep the
+    // Question.
+    void ask_one(Question question, std::chrono::milliseconds may_wait, DoneOne done);
 
     // Takes what the coordinator says.
     void hear(const ControlMessage& message);
@@ -43,12 +56,28 @@ class NodeQuestions {
         boost::asio::steady_timer timer;
         Done done;
     };
+    struct ForOne {
+        Question question;
+        std::chrono::milliseconds limit;
+        DoneOne done;
+    };
+    // OfNode: what one node is asked alone.
+    struct OfNode {
+        int open = 0;
+        std::deque<ForOne> waiting;
+    };
+    using Place = std::pair<int, int>;  // the Question's node and rank
+
+    void ask_by(Question question, std::size_t most, std::chrono::milliseconds limit, Done done);
+    void open_one(ForOne one);
+    void next_of(const Place& place);
     void finish(std::uint64_t id, const std::string& why_unfinished);
 
     boost::asio::any_io_executor executor_;
     Send send_;
     std::chrono::milliseconds limit_;
     std::map<std::uint64_t, Open> open_;
+    std::map<Place, OfNode> of_nodes_;
     std::uint64_t last_id_ = 0;
 };
 

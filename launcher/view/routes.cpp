@@ -17,6 +17,8 @@ namespace json = boost::json;
 
 constexpr std::string_view kSignalPath = "/signal";
 constexpr std::string_view kOutputPath = "/output";
+constexpr std::string_view kEventsPath = "/events";
+constexpr std::size_t kMaxLauncherName = 64;
 constexpr std::string_view kNameQuery = "name=";
 
 template <class T>
@@ -24,26 +26,36 @@ std::string line_of(const T& answer) {
     return json::serialize(json_of<ViewRules>(answer)) + "\n";
 }
 
-// Returns nothing for a query with another name or a value that is no number.
-std::optional<KeptQuestion> parse_output_query(std::string_view query) {
-    KeptQuestion question;
+// Returns false for a part with another name or a value that is no number.
+using TakePart = std::function<bool(std::string_view name, std::string_view value)>;
+bool take_parts(std::string_view query, const TakePart& take) {
     for (const std::string_view part : split_at(query, '&')) {
         const std::size_t end = std::min(part.find('='), part.size());
-        const std::string_view name = part.substr(0, end);
-        const auto position = whole_number<std::uint64_t>(part.substr(std::min(end + 1, part.size())));
-        if (part.empty()) continue;
-        if (!position) return std::nullopt;
-        if (name == "from") {
-            question.from = *position;
-        } else if (name == "rank" && *position <= kMaxRanks) {
-            question.rank = static_cast<int>(*position);
-        } else if (name == "wait" && *position <= 1) {
-            question.waits = *position == 1;
-        } else {
-            return std::nullopt;
-        }
+        if (!part.empty() && !take(part.substr(0, end), part.substr(std::min(end + 1, part.size()))))
+            return false;
     }
-    return question;
+    return true;
+}
+
+bool take_rank(std::string_view value, std::optional<int>& rank) {
+    const auto number = whole_number<int>(value);
+    if (!number || !is_within(*number, kRankRange)) return false;
+    rank = *number;
+    return true;
+}
+
+bool take_flag(std::string_view value, bool& flag) {
+    flag = value == "1";
+    return flag || value == "0";
+}
+
+std::optional<StreamTerms> parse_terms(std::string_view kind, std::string_view query) {
+    StreamTerms terms{.kind = std::string(kind)};
+    const bool is_good = take_parts(query, [&](std::string_view name, std::string_view value) {
+        if (name == "rank" && kind == kOutputQuestion) return take_rank(value, terms.rank);
+        return name == "follow" && take_flag(value, terms.follows);
+    });
+    return is_good ? std::optional(terms) : std::nullopt;
 }
 
 std::string error_line(std::string_view why) {
@@ -54,16 +66,21 @@ void answer_status(std::string_view, const ViewSource& source, const ViewReply& 
     source.job([reply](const JobView& view) { reply({.text = to_json(view) + "\n"}); });
 }
 
-void answer_output(std::string_view query, const ViewSource& source, const ViewReply& reply) {
-    const auto question = parse_output_query(query);
-    if (!question)
+void answer_stream(std::string_view kind, std::string_view query, const ViewSource& source,
+                   const ViewReply& reply) {
+    const auto terms = parse_terms(kind, query);
+    if (!terms)
         return reply({.status = kHttpBadRequest,
                       .text = error_line("no such query: '" + harmless_line(std::string(query)) + "'")});
-    source.output(*question, [reply](const KeptPiece& piece) { reply({.text = line_of(piece)}); });
+    reply({.stream = source.stream(*terms)});
 }
 
-void answer_events(std::string_view, const ViewSource& source, const ViewReply& reply) {
-    reply({.text = source.events()});
+void answer_output(std::string_view query, const ViewSource& source, const ViewReply& reply) {
+    answer_stream(kOutputQuestion, query, source, reply);
+}
+
+void answer_events(std::string_view query, const ViewSource& source, const ViewReply& reply) {
+    answer_stream(kEventsQuestion, query, source, reply);
 }
 
 void answer_health(std::string_view, const ViewSource& source, const ViewReply& reply) {
@@ -92,7 +109,7 @@ struct Route {
 constexpr Route kRoutes[] = {
     {Verb::get, kStatusTarget, Caller::own_user, answer_status},
     {Verb::get, kOutputPath, Caller::own_user, answer_output},
-    {Verb::get, kEventsTarget, Caller::own_user, answer_events},
+    {Verb::get, kEventsPath, Caller::own_user, answer_events},
     {Verb::post, kSignalPath, Caller::own_user, answer_signal},
     {Verb::get, "", Caller::anybody, answer_health},
 };
@@ -118,15 +135,40 @@ std::string signal_target(int signal) {
                        signal_name(signal).value_or(std::to_string(signal)));
 }
 
-std::string output_target(const KeptQuestion& question) {
+std::string stream_target(const StreamTerms& terms) {
+    const std::string rank = terms.rank ? fmt::format("&rank={}", *terms.rank) : "";
+    return fmt::format("{}?follow={}{}", terms.kind == kEventsQuestion ? kEventsPath : kOutputPath,
+                       terms.follows ? 1 : 0, rank);
+}
+
+std::string to_text(const KeptQuestion& question) {
     const std::string rank = question.rank ? fmt::format("&rank={}", *question.rank) : "";
-    return fmt::format("{}?from={}{}{}", kOutputPath, question.from, rank, question.waits ? "&wait=1" : "");
+    return fmt::format("from={}&wait={}&of={}{}", question.from, question.waits ? 1 : 0, question.launcher,
+                       rank);
+}
+
+std::optional<KeptQuestion> parse_kept_question(std::string_view text) {
+    KeptQuestion question;
+    const bool is_good = take_parts(text, [&question](std::string_view name, std::string_view value) {
+        const auto position = whole_number<std::uint64_t>(value);
+        if (name == "from" && position) question.from = *position;
+        if (name == "of" && value.size() <= kMaxLauncherName) question.launcher = value;
+        if (name == "rank") return take_rank(value, question.rank);
+        if (name == "wait") return take_flag(value, question.waits);
+        return (name == "from" && position) || (name == "of" && question.launcher == value);
+    });
+    return is_good ? std::optional(question) : std::nullopt;
 }
 
 std::optional<SignalEffect> parse_signal_effect(std::string_view text) {
     return view_from_json<SignalEffect>(text);
 }
+std::optional<StreamLine> parse_stream_line(std::string_view text) {
+    return view_from_json<StreamLine>(text);
+}
+std::string to_json(const StreamLine& line) { return json::serialize(json_of<ViewRules>(line)); }
 std::optional<KeptPiece> parse_kept_piece(std::string_view text) { return view_from_json<KeptPiece>(text); }
+std::string to_json(const KeptPiece& piece) { return json::serialize(json_of<ViewRules>(piece)); }
 
 std::string health_text(const AgentStatus& status) {
     // Before the first round there is no job yet.

@@ -2,11 +2,10 @@
 // carries the bytes; here is what they mean. Pure.
 //
 //   GET  /status               the job's own user   JobView, as JSON: all nodes of the job
-//   GET  /output?rank=R&from=P the job's own user   KeptPiece, as JSON: what workers of this node have
-//   printed;
-//                                                   without rank all of them; &wait=1: if need be a moment
-//                                                   later
-//   GET  /events               the job's own user   the last events, as the lines of --events
+//   GET  /output?rank=R        the job's own user   StreamLines, as JSON: what the workers of all nodes have
+//                                                   printed, without rank all of them; &follow=1: up to
+//                                                   the job's end
+//   GET  /events               the job's own user   the same of the lines of --events; &follow=1
 //   POST /signal?name=SIGTERM  the job's own user   SignalEffect, as JSON; with 409 if it is refused
 //   GET  any path              the health port      health_text()
 //
@@ -15,9 +14,11 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "launcher/output/kept_output.hpp"
 #include "launcher/view/job_view.hpp"
@@ -49,14 +50,52 @@ struct SignalEffect {
 };
 BOOST_DESCRIBE_STRUCT(SignalEffect, (), (refusal, ends_job))
 
+// StreamTerms: what a client wants to read. `kind`: kOutputQuestion or kEventsQuestion.
+struct StreamTerms {
+    std::string kind;
+    std::optional<int> rank;  // none: all
+    bool follows = false;     // what comes, too, to the job's end
+    bool operator==(const StreamTerms&) const = default;
+};
+
+// StreamLine: what a client is told in one piece.
+struct StreamLine {
+    static constexpr int kJob = -1;
+
+    int node = kJob;  // group rank; kJob: of the job as a whole
+    std::string host = {};
+    std::string trouble = {};     // why the node tells nothing (more) …
+    std::string refusal = {};     // … or why the launcher does not, which has nothing else to say
+    std::string log_folder = {};  // where the node has what goes to files
+    std::vector<KeptBlock> blocks = {};
+    bool has_caught_up = false;         // all that there was has been told
+    std::optional<int> exit_code = {};  // the job's, which has ended
+    bool operator==(const StreamLine&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(StreamLine, (),
+                      (node, host, trouble, refusal, log_folder, blocks, has_caught_up, exit_code))
+
+// ViewStream: an answer that goes on, for one client. On the thread of the server's executor.
+class ViewStream {
+  public:
+    virtual ~ViewStream() = default;
+    // Returns what has come since, in whole lines; empty: nothing.
+    virtual std::string take() = 0;
+    // Tells that nothing comes any more but what take() still returns.
+    virtual bool is_over() const = 0;
+    // Has `more` called once when there is something again, or the stream is over; called when there is
+    // nothing. The call may come from deep inside what the launcher does.
+    virtual void await(std::function<void()> more) = 0;
+    // Tells that the client is gone.
+    virtual void close() = 0;
+};
+
 // ViewSource: what answers are made of; called on the thread of the server's executor.
 struct ViewSource {
     std::function<AgentStatus()> status;  // of this node
     // Gathers what all nodes say, and calls `done` once, at once or later; never where the agent ends before.
     std::function<void(std::function<void(const JobView&)> done)> job = {};
-    // Reads what this node's workers have printed; calls `done` as `job` does.
-    std::function<void(const KeptQuestion&, std::function<void(const KeptPiece&)> done)> output = {};
-    std::function<std::string()> events = {};
+    std::function<std::shared_ptr<ViewStream>(const StreamTerms&)> stream = {};
     std::function<SignalEffect(int)> effect_of = {};
     // deliver is called when the answer is on its way, if the signal was not refused.
     std::function<void(int)> deliver = {};
@@ -67,12 +106,14 @@ inline constexpr unsigned kHttpBadRequest = 400;
 inline constexpr unsigned kHttpNotFound = 404;
 inline constexpr unsigned kHttpWrongVerb = 405;
 inline constexpr unsigned kHttpConflict = 409;
+inline constexpr unsigned kHttpUnavailable = 503;
 
 struct ViewAnswer {
     unsigned status = kHttpOk;
     std::string text;     // JSON and a newline; empty where the status says all
     std::string allowed;  // the verbs that this path has, where the request's is not among them
     int signal = 0;       // to be delivered when the answer is on its way; 0: none
+    std::shared_ptr<ViewStream> stream = {};  // in place of the text
 };
 
 using ViewReply = std::function<void(ViewAnswer)>;
@@ -82,9 +123,8 @@ void answer_to(const ViewRequest& request, const ViewSource& source, const ViewR
 // --- for those who ask
 
 inline constexpr std::string_view kStatusTarget = "/status";
-inline constexpr std::string_view kEventsTarget = "/events";
 std::string signal_target(int signal);
-std::string output_target(const KeptQuestion& question);
+std::string stream_target(const StreamTerms& terms);
 
 // kMaxAnswer: the longest answer; a longer one is no answer. A JobView has some 400 bytes for each worker of
 // the job.
@@ -92,6 +132,15 @@ inline constexpr std::size_t kMaxAnswer = 64 << 20;
 
 // Returns nothing for a text that is no such answer.
 std::optional<SignalEffect> parse_signal_effect(std::string_view text);
+std::optional<StreamLine> parse_stream_line(std::string_view text);
+std::string to_json(const StreamLine& line);
+
+// --- for the launchers of other nodes
+
+// Writes a question as the text of a Question, and a piece as that of an Answer.
+std::string to_text(const KeptQuestion& question);
+std::optional<KeptQuestion> parse_kept_question(std::string_view text);
+std::string to_json(const KeptPiece& piece);
 std::optional<KeptPiece> parse_kept_piece(std::string_view text);
 
 // Returns what every caller at the health port may read, so nothing that is a user's alone: one JSON object

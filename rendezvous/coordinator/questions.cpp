@@ -2,11 +2,21 @@
 
 namespace ddprun {
 inline namespace job {
+namespace {
+
+bool is_meant(const Question& question, const JobNode& node) {
+    return (question.node == Question::kAny || question.node == node.hello.node_rank) &&
+           (question.rank == Question::kAny || node.has_rank(question.rank));
+}
+
+}  // namespace
 
 Outgoing Questions::passed_on(const Open& open, const JobNode& from, Answer answer) const {
     answer.id = open.asker_id;
     answer.node = from.hello.node_rank;
     answer.host = from.hello.host;
+    answer.first_rank = from.run.base_rank;
+    answer.ranks = from.hello.local_world_size;
     answer.asked = open.asked;
     return {open.asker, std::move(answer)};
 }
@@ -25,7 +35,7 @@ Messages Questions::ask(const JobNode& from, const Question& question, const Job
     const std::uint64_t number = ++last_number_;
     Open open{.asker = from.connection, .asker_id = question.id};
     for (const auto& [key, node] : nodes) {
-        if (!node.connected || node.connection == from.connection) continue;
+        if (!node.connected || node.connection == from.connection || !is_meant(question, node)) continue;
         ++open.asked;
         int& owed = owed_[{from.connection, node.connection}];
         if (owed == kMaxOwed) {

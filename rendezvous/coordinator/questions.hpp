@@ -1,4 +1,4 @@
-// Questions: what agents have asked all others, and the Answers that are still to come. Pure; owned by
+// Questions: what agents have asked others, and the Answers that are still to come. Pure; owned by
 // the Coordinator, which hands over each Question, each Answer and each node that is lost.
 //
 // Questions has no clock: an agent that asks waits as long as it likes. No agent can make another one's work,
@@ -24,8 +24,9 @@ class Questions {
     // kMaxPieces: the most pieces of one Answer. What a node says beyond is not passed on.
     static constexpr int kMaxPieces = 1024;
 
-    // Returns the Question for every connected node but the one that asks, under a number of this side's, and
-    // Answers in the place of those that owe too many; or one Answer of kNoNode where there is no other node.
+    // Returns the Question for every connected node that is meant but the one that asks, under a number of
+    // this side's, and Answers in the place of those that owe too many; or one Answer of kNoNode where there
+    // is no such node.
     Messages ask(const JobNode& from, const Question& question, const JobNodes& nodes);
 
     // Returns the Answer for the agent that has asked; nothing where no Answer of this node is awaited.

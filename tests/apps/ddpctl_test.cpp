@@ -1,3 +1,5 @@
+#include <boost/json.hpp>
+
 #include "apps/cli/option_values.hpp"
 #include "apps/ddpctl/command_line.hpp"
 #include "apps/ddpctl/job_text.hpp"
@@ -41,8 +43,9 @@ TEST_CASE("ddpctl: commands and their options") {
     for (const Words& words :
          {Words{"list"}, Words{"list", "--json"}, Words{"status", "x"}, Words{"status", "--json", "x"},
           Words{"logs", "x"}, Words{"logs", "x", "-f", "--tail", "0"}, Words{"logs", "--follow", "x"},
-          Words{"attach", "train-1f2e"}, Words{"kill", "x"}, Words{"kill", "--signal", "sigint", "x"},
-          Words{"kill", "--signal=9", "--no-wait", "x"}}) {
+          Words{"attach", "train-1f2e"}, Words{"events", "-f", "x"},
+          Words{"events", "--json", "--follow", "x"}, Words{"kill", "x"},
+          Words{"kill", "--signal", "sigint", "x"}, Words{"kill", "--signal=9", "--no-wait", "x"}}) {
         CHECK(parsed(words) == words.front());
     }
     CHECK_THAT(parsed({"--help"}), Catch::Contains("attach"));
@@ -120,14 +123,33 @@ TEST_CASE("ddpctl: the status in words") {
 }
 
 TEST_CASE("ddpctl: events in words, and what is none of ours is passed over") {
-    CHECK(events_text("").empty());
-    CHECK(events_text("nonsense\n{}\n[]\n{\"name\":\"torchelastic\",\"timestamp\":1,\"metadata\":{}}\n"
-                      "{\"name\":\"ddprun.x\",\"timestamp\":\"1\",\"metadata\":{}}\n")
+    const auto shown = [](std::string_view lines, bool names_node) {
+        std::vector<ToldEvent> events;
+        add_events(events, lines, 3);
+        std::string text;
+        for (const ToldEvent& event : events) text += event_text(event, names_node);
+        return text;
+    };
+    CHECK(shown("", false).empty());
+    CHECK(shown("nonsense\n{}\n[]\n{\"name\":\"torchelastic\",\"timestamp\":1,\"metadata\":{}}\n"
+                "{\"name\":\"ddprun.x\",\"timestamp\":1,\"metadata\":\"{}\"}\n",
+                false)
               .empty());
-    const std::string text = events_text(
+    const std::string line =
         R"({"name":"ddprun.round.\u001b","timestamp":1000,"metadata":{"run_id":"r","round":0,"reason":"a\nb"}})"
-        "\n");
-    CHECK_THAT(text, Catch::Contains("1970-01-01") && Catch::Contains("  round.?  round=0  reason=a?b\n"));
+        "\n";
+    CHECK_THAT(shown(line, false),
+               Catch::Contains("1970-01-01") && Catch::Contains("  round.?  round=0  reason=a?b\n"));
+    CHECK_THAT(shown(line, true), Catch::Contains("  node 3  round.?  round=0"));
+}
+
+TEST_CASE("ddpctl: events come as JSON that moves no cursor, with their times") {
+    std::vector<ToldEvent> events;
+    add_events(events, "{\"name\":\"x\",\"timestamp\":5}\n\x1b[2J\n{\"name\":\"a\\u001b\"}\n", 1);
+    REQUIRE(events.size() == 2);
+    CHECK((events[0].unix_ms == 5 && events[0].node == 1));
+    CHECK(events[0].line == R"({"name":"x","timestamp":5})");
+    CHECK(events[1].line == R"({"name":"a\u001b"})");
 }
 
 TEST_CASE("ddpctl: the status as JSON") {

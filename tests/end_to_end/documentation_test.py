@@ -15,7 +15,7 @@ from support import program
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PROGRAMS = ("ddprun", "ddpctl", "ddpbench")
-COMMANDS = ("list", "status", "logs", "attach", "kill")
+COMMANDS = ("list", "status", "logs", "events", "attach", "kill")
 
 
 def output_of(*words, **more):

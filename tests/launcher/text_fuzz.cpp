@@ -329,8 +329,7 @@ void read_records(Text text) {
 void read_view_texts(Text text) {
     const ViewSource source{.status = [] { return AgentStatus{}; },
                             .job = [](const auto& done) { done(JobView{}); },
-                            .output = [](const KeptQuestion&, const auto& done) { done(KeptPiece{}); },
-                            .events = [] { return std::string(); },
+                            .stream = [](const StreamTerms&) { return std::shared_ptr<ViewStream>(); },
                             .effect_of = [](int) { return SignalEffect{}; }};
     for (const Verb verb : {Verb::get, Verb::post}) {
         ViewAnswer answer;
@@ -349,6 +348,9 @@ void read_view_texts(Text text) {
          "a node that is not there");
     parse_signal_effect(text);
     parse_kept_piece(text);
+    parse_stream_line(text);
+    if (const auto asked = parse_kept_question(text))
+        must(parse_kept_question(to_text(*asked)).has_value(), "a question that is none after its text");
 }
 
 void read_guardian_words(Text text) {

@@ -126,8 +126,8 @@ inline std::vector<ControlMessage> sample_messages() {
             Stop{2, sample_failure()},
             Restarting{sample_failure(), 1, 3, 500, 2, 4},
             finish,
-            Question{7, "status", "of all"},
-            Answer{7, 3, "gpu03", 8, false, "{\"state\":\"running\"}", "late"}};
+            Question{7, "status", "of all", 1, 5},
+            Answer{7, 3, "gpu03", 24, 8, 8, false, "{\"state\":\"running\"}", "late"}};
 }
 
 }  // namespace ddprun

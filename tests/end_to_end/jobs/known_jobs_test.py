@@ -12,6 +12,8 @@ import support
 from job_folders import JobsTest, is_alive
 from support import worker
 
+SECRET = f"a-secret-of-known-jobs-{os.getpid():010}"
+
 
 class Foreground(JobsTest):
     def running(self, *arguments, **options):
@@ -31,9 +33,6 @@ class Foreground(JobsTest):
         self.assertEqual((status["schema"], status["id"], os.path.basename(status["name"]), status["verdict"]), (1, job, "worker_stub", None))
         self.assertRegex(self.run_ctl("list")[1].splitlines()[1], rf"^{job} +running +0/1 +2 +\d+s +\S*worker_stub$")
         self.assertEqual(sorted(self.run_ctl("logs", job)[1].splitlines()), ["[0] ready", "[1] ready"])
-        code, out, err = self.run_ctl("attach", job)
-        self.assertEqual((code, out), (71, ""))
-        self.assertRegex(err, f"^ddpctl: job {job} was not started with --detach: [^\n]*$")
         self.assertEqual(self.run_ctl("kill", job), (0, f"{job}: ended", ""))
         self.assertEqual(launcher.wait(), 143)
         self.assertEqual(self.folders(), [])
@@ -69,7 +68,7 @@ class Foreground(JobsTest):
             self.assertEqual(sorted(self.run_ctl("logs", *arguments, job)[1].splitlines()), shown, arguments)
         self.assertEqual(len(self.run_ctl("logs", "--since", "1h", job)[1].splitlines()), 10)
         self.assertEqual(self.run_ctl("logs", "--rank", "2", job)[::2],
-                         (2, f"ddpctl: --rank 2: job {job} has no such rank on this node; see ddpctl status {job}"))
+                         (2, "ddpctl: --rank 2: the job has 2 ranks"))
         follower = self.ctl("logs", "--follow", "--tail", "1", "--rank", "0", job)
         follower.wait_for_line("^ready$|^trouble of 0$")
         self.let_go()
@@ -85,6 +84,66 @@ class Foreground(JobsTest):
         self.assertIn("ddprun.round.ready", [line["name"] for line in lines])
         self.let_go()
         self.assertEqual(launcher.wait(), 0)
+
+    def test_its_events_are_followed_to_its_end(self):
+        launcher, job = self.running("--max-restarts", "1", "sh", "-c", f'echo ready; while [ ! -e {self.go} ]; do sleep 0.01; done; '
+                                     f'[ "$TORCHELASTIC_RESTART_COUNT" = 1 ] || exit 5; while [ ! -e {self.go}.again ]; do sleep 0.01; done; exit 6')
+        follower, lines = self.ctl("events", "--follow", job), self.ctl("events", "-f", "--json", job)
+        follower.wait_for_line(r"  round\.started  round=0")
+        self.let_go()
+        follower.wait_for_line(r"  worker\.ended  round=0 .*exit_code=5")
+        follower.wait_for_line(r"  round\.started  round=1")
+        open(self.go + ".again", "w", encoding="ascii").close()
+        self.assertEqual((launcher.wait(), follower.wait(), lines.wait()), (6, 0, 0))
+        events = [json.loads(line) for line in lines.out().splitlines()]
+        names = [event["name"] for event in events]
+        self.assertEqual(names.count("ddprun.round.ready"), 2)
+        self.assertEqual([name for name in names if name.startswith("ddprun.")][-1], "ddprun.ended")
+        self.assertEqual(follower.out().splitlines()[-1].split()[3], "ended")
+
+    def test_attach_follows_it_and_ends_with_its_code(self):
+        launcher, job = self.running("--nproc-per-node", 2, "sh", "-c", f"echo ready; while [ ! -e {self.go} ]; do sleep 0.01; done; "
+                                     'echo end of $RANK; [ $RANK = 0 ] || exit 7')
+        interrupted, attached = self.ctl("attach", job), self.ctl("attach", job)
+        for one in (interrupted, attached):
+            one.wait_for_line(r"^\[1\] ready$")
+        interrupted.send(signal.SIGINT)
+        self.assertEqual(interrupted.wait(), 130)
+        self.assertIn(f"job {job} goes on", interrupted.err())
+        self.let_go()
+        self.assertEqual((attached.wait(), launcher.wait()), (7, 7), attached.err())
+        self.assertIn("[1] end of 1", attached.out().splitlines())
+
+    def test_attach_says_that_the_launcher_was_killed(self):
+        launcher, job = self.running(*worker("ready-then-wait"))
+        attached = self.ctl("attach", job)
+        attached.wait_for_line("^ready$")
+        launcher.send(signal.SIGKILL)
+        self.assertEqual((attached.wait(), attached.err()), (69, f"ddpctl: job {job} is lost: its launcher ended without a result"))
+        launcher.wait()
+
+    def test_what_is_in_files_is_said(self):
+        logs = os.path.join(self.runtime, "logs")
+        launcher, job = self.running("--log-dir", logs, "--redirects", "0:1", "--nproc-per-node", 2, *worker("say", "hello", "ready-then-wait"))
+        self.await_jobs(lambda: "[1] ready" in self.run_ctl("logs", job)[1])
+        code, out, err = self.run_ctl("logs", job)
+        self.assertEqual((code, sorted(out.splitlines())), (0, ["[1] hello", "[1] ready"]))
+        self.assertRegex(err, rf"^ddpctl: node 0 \(\S+\) has what goes to files in {logs}/\S+$")
+        self.assertEqual(self.run_ctl("kill", job)[0], 0)
+        launcher.wait()
+
+    def test_so_many_follow_it_and_one_more_is_refused(self):
+        launcher, job = self.running(*worker("ready-then-wait"))
+        followers = [self.ctl("logs", "-f", job) for _ in range(8)]
+        for follower in followers:
+            follower.wait_for_line("^ready$")
+        self.assertEqual(self.run_ctl("logs", job), (71, "", "ddpctl: the launcher has 8 clients that follow the job, and takes no more"))
+        self.assertEqual(self.status(job)["state"], "running")
+        followers[0].send(signal.SIGTERM)
+        followers[0].wait()
+        self.await_jobs(lambda: self.run_ctl("logs", job)[0] == 0)
+        self.assertEqual(self.run_ctl("kill", job)[0], 0)
+        self.assertEqual([launcher.wait(), *(follower.wait() for follower in followers[1:])], [143] + [0] * 7)
 
     def test_a_signal_reaches_it_as_it_reaches_a_detached_one(self):
         launcher, job = self.running("--forward", "USR1", *worker("ready-then-wait"))
@@ -134,10 +193,11 @@ class Foreground(JobsTest):
 class Nodes(JobsTest):
     """Two nodes on this machine: the later folder has a "-2" behind its name."""
 
-    def two(self, *flags):
+    def two(self, *flags, words=None, secret=None):
         port = support.free_port()
+        env = {"DDPRUN_SECRET": secret} if secret else {}
         launchers = [self.launch("--nnodes", 2, "--node-rank", node, "--master-addr", "127.0.0.1", "--master-port", port,
-                                 "--nproc-per-node", 2, *flags, *worker("ready-then-wait")) for node in (0, 1)]
+                                 "--nproc-per-node", 2, *flags, *(words or worker("ready-then-wait")), env=env) for node in (0, 1)]
         names = self.await_jobs(lambda: len(self.folders()) == 2 and not self.folders()[0].startswith(".") and self.folders())
         of_node = {self.status(name)["job"]["node_rank"]: name for name in names}
         return launchers, [of_node[0], of_node[1]]
@@ -179,6 +239,127 @@ class Nodes(JobsTest):
             self.assertIn(status["nodes"][1]["why"], ("it did not answer within 2 s", "it has yet to answer what it was asked before"))
         self.await_jobs(lambda: len(self.status(names[0])["ranks"]) == 4)
         self.end(launchers)
+
+    def printing(self, *flags, **options):
+        """Two nodes with a secret, which print the lines that come to a pipe of each rank."""
+        pipes = [os.path.join(self.runtime, f"pipe{rank}") for rank in range(4)]
+        for pipe in pipes:
+            os.mkfifo(pipe)
+        launchers, names = self.two(*flags, words=("sh", "-c", f"echo begin of $RANK; cat {self.runtime}/pipe$RANK"), **options)
+        writers = [open(pipe, "w", encoding="ascii", buffering=1) for pipe in pipes]
+        for writer in writers:
+            self.addCleanup(writer.close)
+        return launchers, names, writers
+
+    def test_any_node_shows_what_all_have_printed(self):
+        launchers, names, writers = self.printing(secret=SECRET)
+        for name in names:
+            self.await_jobs(lambda name=name: self.run_ctl("logs", name)[1].count("begin") == 4)
+            self.assertEqual(sorted(self.run_ctl("logs", name)[1].splitlines()), [f"[{rank}] begin of {rank}" for rank in range(4)])
+            for rank in range(4):
+                self.assertEqual(self.run_ctl("logs", "--rank", rank, name), (0, f"begin of {rank}", ""))
+            self.assertEqual(self.run_ctl("logs", "--rank", 4, name), (2, "", "ddpctl: --rank 4: the job has 4 ranks"))
+        followers = [self.ctl("logs", "-f", names[0]), self.ctl("logs", "-f", "--rank", 3, names[0]), self.ctl("attach", names[1])]
+        for number in range(20):
+            for rank, writer in enumerate(writers):
+                writer.write(f"line {number} of {rank}\n")
+            followers[0].wait_for_line(rf"^\[\d\] line {number} of \d$", count=4)
+            followers[1].wait_for_line(f"^line {number} of 3$")
+        followers[2].wait_for_line(r"line 19 of", count=4)
+        lines = [line for line in followers[0].out().splitlines() if "line" in line]
+        self.assertEqual(sorted(lines), sorted(set(lines)))
+        last = self.run_ctl("logs", "--tail", 4, names[1])[1].splitlines()
+        self.assertEqual(sorted(last), [f"[{rank}] line 19 of {rank}" for rank in range(4)])
+        for writer in writers:
+            writer.close()
+        self.assertEqual([one.wait() for one in (*launchers, *followers)], [0] * 5)
+
+    def test_any_node_shows_what_has_happened_on_all(self):
+        launchers, names = self.two(secret=SECRET)
+        for name in names:
+            text = self.await_jobs(lambda name=name: (said := self.run_ctl("events", name)[1]).count("round.started") == 2 and said)
+            times = [line[:23] for line in text.splitlines()]
+            self.assertEqual(times, sorted(times))
+            for node in (0, 1):
+                self.assertRegex(text, rf"(?m)  node {node}  round\.started")
+        lines = [json.loads(line) for line in self.run_ctl("events", "--json", names[1])[1].splitlines()]
+        self.assertEqual({line["metadata"]["launcher_pid"] for line in lines if line["name"] == "ddprun.round.started"},
+                         {one.process.pid for one in launchers})
+        follower = self.ctl("events", "-f", names[1])
+        follower.wait_for_line(r"  node 0  round\.started")
+        launchers[0].send(signal.SIGTERM)
+        follower.wait_for_line(r"  node 0  signal")
+        self.assertEqual([one.wait() for one in (*launchers, follower)], [143, 143, 0])
+
+    def test_without_a_secret_a_line_says_what_helps(self):
+        launchers, names, writers = self.printing()
+        why = "without a secret of the job the other nodes tell their status only; ddprun --make-secret makes one for DDPRUN_SECRET_FILE"
+        self.await_jobs(lambda: self.run_ctl("logs", names[1])[1].count("begin") == 2)
+        code, out, err = self.run_ctl("logs", names[1])
+        self.assertEqual((code, sorted(out.splitlines()), err), (0, ["[2] begin of 2", "[3] begin of 3"], f"ddpctl: {why}"))
+        self.assertEqual(self.run_ctl("logs", "--rank", 0, names[1]), (2, "", f"ddpctl: --rank 0: {why}"))
+        self.assertEqual(self.run_ctl("logs", "--rank", 2, names[1]), (0, "begin of 2", ""))
+        code, out, err = self.run_ctl("events", names[1])
+        self.assertEqual((code, err), (0, f"ddpctl: {why}"))
+        self.assertNotIn("  node 0  ", out)
+        for writer in writers:
+            writer.close()
+        self.assertEqual([one.wait() for one in launchers], [0, 0])
+
+    def test_a_node_that_stands_still_is_named_while_the_others_are_followed(self):
+        launchers, names, writers = self.printing("--heartbeat", 60, secret=SECRET)
+        follower = self.ctl("logs", "-f", names[0])
+        follower.wait_for_line("begin of", count=4)
+        launchers[1].send(signal.SIGSTOP)
+        follower.wait_for_line(r"^ddpctl: node 1 \(\S+\): it did not answer within 5 s$")
+        writers[0].write("meanwhile\n")
+        follower.wait_for_line(r"^\[0\] meanwhile$")
+        code, out, err = self.run_ctl("logs", names[0])
+        self.assertEqual((code, sorted(out.splitlines())), (0, ["[0] begin of 0", "[0] meanwhile", "[1] begin of 1"]))
+        self.assertRegex(err, r"^ddpctl: node 1( \(\S+\))?: it (did not answer within 2 s|has yet to answer what it was asked before)$")
+        writers[3].write("while it stood still\n")
+        launchers[1].send(signal.SIGCONT)
+        follower.wait_for_line(r"^\[3\] while it stood still$")
+        for writer in writers:
+            writer.close()
+        self.assertEqual([one.wait() for one in (*launchers, follower)], [0] * 3)
+        self.assertEqual(follower.out().count("while it stood still"), 1)
+
+    def test_a_node_that_dies_is_named_and_comes_back_with_the_next_round(self):
+        port = support.free_port()
+        def start(node):
+            return self.launch("--nnodes", "2", "--max-restarts", 3, "--min-uptime", 0, "--node-rank", node, "--rdzv-backend", "c10d", "--last-call", 60,
+                               "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-conf", f"is_host={int(node == 0)}",
+                               "sh", "-c", f"echo round $TORCHELASTIC_RESTART_COUNT of $RANK; exec {support.program('worker_stub')} ready-then-wait",
+                               env={"DDPRUN_SECRET": SECRET})
+        launchers = [start(0), start(1)]
+        names = self.await_jobs(lambda: len(self.folders()) == 2 and not self.folders()[0].startswith(".") and self.folders())
+        name = {self.status(name)["job"]["node_rank"]: name for name in names}[0]
+        followers = [self.ctl("logs", "-f", name), self.ctl("logs", "-f", "--rank", 1, name)]
+        followers[0].wait_for_line(r"round 0 of", count=2)
+        followers[1].wait_for_line("^round 0 of 1$")
+        launchers[1].send(signal.SIGKILL)
+        launchers[1].wait()
+        launchers[1] = start(1)
+        followers[0].wait_for_line(r"round 1 of", count=2)
+        followers[1].wait_for_line("^round 1 of 1$")
+        followers[0].wait_for_line(r"^ddpctl: node 1 \(\S+\): ")
+        for one in launchers:
+            one.send(signal.SIGTERM)
+        self.assertEqual([one.wait() for one in (*launchers, *followers)], [143, 143, 0, 0])
+
+    def test_a_client_that_does_not_read_holds_nothing_up(self):
+        launchers, names = self.two(words=("sh", "-c", f"echo ready; while [ ! -e {self.go} ]; do echo 0123456789012345678901234567890123456789; done"), secret=SECRET)
+        stuck = self.ctl("logs", "-f", names[0])
+        stuck.wait_for_line("0123")
+        stuck.send(signal.SIGSTOP)
+        for name in names:
+            self.assertEqual(len(self.status(name)["ranks"]), 4)
+            self.assertEqual(self.run_ctl("logs", "--rank", 2, "--tail", 1, name)[:2], (0, "0123456789012345678901234567890123456789"))
+        self.let_go()
+        self.assertEqual([one.wait() for one in launchers], [0, 0])
+        stuck.send(signal.SIGKILL)
+        stuck.wait()
 
     def end(self, launchers):
         launchers[0].send(signal.SIGTERM)

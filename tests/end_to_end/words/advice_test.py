@@ -108,7 +108,7 @@ class Named(unittest.TestCase):
     def test_every_option_that_a_text_names_is_there(self):
         flags = set()
         for words in (("ddprun", "--help"), ("ddprun", "doctor", "--help"), ("ddpbench", "--help"), ("ddpctl", "--help"),
-                      *(("ddpctl", name, "--help") for name in ("list", "status", "logs", "attach", "kill"))):
+                      *(("ddpctl", name, "--help") for name in ("list", "status", "logs", "events", "attach", "kill"))):
             text = subprocess.run([program(words[0]), *words[1:]], capture_output=True, text=True, check=True).stdout
             flags |= set(re.findall(r"--[a-z][a-z-]+", text))
         lacking = []

@@ -11,10 +11,16 @@ class Answerer final : public Feature {
   public:
     Answerer(std::string kind, std::string text) : kind_(std::move(kind)), text_(std::move(text)) {}
 
-    std::optional<std::string> answer(const Question& question) override {
+    bool answer(const Question& question, const SayAnswer& say) override {
         ++asked;
-        return question.kind == kind_ ? std::optional(text_ + question.text) : std::nullopt;
+        if (question.kind != kind_) return false;
+        later = [say, text = text_ + question.text] { say({.text = text}); };
+        if (!waits) later();
+        return true;
     }
+
+    bool waits = false;
+    std::function<void()> later;
 
     int asked = 0;
 
@@ -23,9 +29,14 @@ class Answerer final : public Feature {
     std::string text_;
 };
 
+std::vector<Answer> said_by(const Features& features, const Question& question, bool has_key) {
+    std::vector<Answer> said;
+    answer_to(question, features, has_key, [&said](Answer piece) { said.push_back(std::move(piece)); });
+    return said;
+}
+
 std::vector<Answer> say_to(std::string kind, Answerer& answerer, bool has_key) {
-    return answer_to(Question{.id = 70, .kind = std::move(kind), .text = "?"}, Features({&answerer}),
-                     has_key);
+    return said_by(Features({&answerer}), {.id = 70, .kind = std::move(kind), .text = "?"}, has_key);
 }
 
 }  // namespace
@@ -51,8 +62,7 @@ TEST_CASE("node answer: a text goes in pieces, in order, of which the last is to
 
 TEST_CASE("node answer: an empty text is one last piece") {
     Answerer answerer("status", "");
-    const auto pieces =
-        answer_to(Question{.id = 5, .kind = "status", .text = ""}, Features({&answerer}), true);
+    const auto pieces = said_by(Features({&answerer}), Question{.id = 5, .kind = "status", .text = ""}, true);
     REQUIRE(pieces.size() == 1);
     CHECK((pieces[0].id == 5 && pieces[0].is_last && pieces[0].text.empty() && pieces[0].trouble.empty()));
 }
@@ -92,11 +102,23 @@ TEST_CASE("node answer: the first feature that knows the kind is heard") {
     Answerer other("logs", "x");
     Answerer first("status", "1");
     Answerer second("status", "2");
-    const auto said = answer_to(Question{.id = 1, .kind = "status", .text = ""},
-                                Features({&other, &first, &second}), false);
+    const auto said =
+        said_by(Features({&other, &first, &second}), Question{.id = 1, .kind = "status", .text = ""}, false);
     REQUIRE(said.size() == 1);
     CHECK(said[0].text == "1");
     CHECK((other.asked == 1 && first.asked == 1 && second.asked == 0));
+}
+
+TEST_CASE("node answer: a feature may answer later") {
+    Answerer answerer("output", "printed");
+    answerer.waits = true;
+    std::vector<Answer> said;
+    answer_to(Question{.id = 7, .kind = "output", .text = "!"}, Features({&answerer}), true,
+              [&said](Answer piece) { said.push_back(std::move(piece)); });
+    CHECK(said.empty());
+    answerer.later();
+    REQUIRE(said.size() == 1);
+    CHECK((said[0].id == 7 && said[0].is_last && said[0].text == "printed!"));
 }
 
 TEST_CASE("node answer: whatever bytes a text has come to the other side as they are") {

@@ -18,6 +18,14 @@ std::string texts_of(const KeptPiece& piece) {
     return text;
 }
 
+KeptReaders readers_of(boost::asio::io_context& context, const KeptOutput& kept) {
+    return {context.get_executor(),
+            [&kept](const KeptQuestion& asked, std::size_t most) {
+                return kept.read(asked.rank, asked.from, most);
+            },
+            [&kept] { return kept.end(); }};
+}
+
 }  // namespace
 
 TEST_CASE("kept output: lines come back in the order in which they came, of one rank or of all") {
@@ -98,7 +106,7 @@ TEST_CASE("kept output: whoever reads piece by piece reads all that is kept, onc
 TEST_CASE("kept output: a question waits for what comes, and not beyond the output's end") {
     boost::asio::io_context context(1);
     KeptOutput kept;
-    KeptReaders readers(context, kept);
+    KeptReaders readers = readers_of(context, kept);
     std::vector<std::string> told;
     const auto tell = [&told](const KeptPiece& piece) { told.push_back(texts_of(piece)); };
     readers.ask({}, tell);
@@ -125,7 +133,7 @@ TEST_CASE("kept output: a question waits for what comes, and not beyond the outp
 TEST_CASE("kept output: a question in vain is answered in time") {
     boost::asio::io_context context(1);
     KeptOutput kept;
-    KeptReaders readers(context, kept);
+    KeptReaders readers = readers_of(context, kept);
     int told = 0;
     readers.ask({.waits = true}, [&told](const KeptPiece& piece) {
         CHECK((piece.blocks.empty() && piece.is_all));

@@ -7,11 +7,15 @@
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <csignal>
+#include <functional>
+#include <future>
 #include <optional>
 #include <thread>
 
 #include "launcher/view/http_server.hpp"
+#include "launcher/view/job_stream.hpp"
 #include "rendezvous/base/error.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
@@ -112,6 +116,84 @@ TEST_CASE("control: all callers get an answer that has to be gathered, so many a
     }
     context.poll();
     for (const OwnedDescriptor& caller : callers) CHECK(rest_of(caller.get()).starts_with("HTTP/1.1 200 "));
+}
+
+namespace {
+
+// A launcher whose streams the test holds.
+class StreamingFixture {
+  public:
+    StreamingFixture() {
+        serve_unix(context_.get_executor(), listen_job_socket(folder_.path()),
+                   {.status = [] { return AgentStatus{}; },
+                    .stream =
+                        [this](const StreamTerms& terms) {
+                            const auto stream = std::make_shared<JobStream>(
+                                terms, [](int, const KeptQuestion&, const auto&) {},
+                                [](milliseconds, const auto&) {});
+                            streams_.push_back(stream);
+                            return stream;
+                        }},
+                   {.timeout = kHangGuard});
+        thread_ = std::thread([this] { context_.run(); });
+    }
+    ~StreamingFixture() {
+        on_thread([this] {
+            for (const auto& stream : streams_) stream->end({});
+        });
+        context_.stop();
+        thread_.join();
+    }
+
+    StreamReader read() const { return {folder_.path(), {.kind = "output", .rank = 3, .follows = true}}; }
+    // Runs this on the launcher's thread, and waits for it.
+    void on_thread(const std::function<void()>& work) {
+        std::packaged_task<void()> task(work);
+        boost::asio::post(context_, [&task] { task(); });
+        task.get_future().get();
+    }
+    JobStream& stream(std::size_t number) { return *streams_.at(number); }
+
+  private:
+    TemporaryFolder folder_;
+    boost::asio::io_context context_{1};
+    std::vector<std::shared_ptr<JobStream>> streams_;
+    std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("control: an answer that goes on comes line by line, to the launcher's last word") {
+    StreamingFixture launcher;
+    StreamReader reader = launcher.read();
+    const StreamLine large{.node = 1, .blocks = {{3, "stdout", 7, std::string(5'000'000, 'x')}}};
+    launcher.on_thread([&launcher, &large] {
+        CHECK(launcher.stream(0).terms() == StreamTerms{"output", 3, true});
+        launcher.stream(0).tell({.trouble = "a\nb"});
+        launcher.stream(0).tell(large);
+    });
+    CHECK(reader.next() == StreamLine{.trouble = "a\nb"});
+    CHECK(reader.next() == large);
+    launcher.on_thread([&launcher] { launcher.stream(0).end({.exit_code = 3}); });
+    CHECK(reader.next() == StreamLine{.exit_code = 3});
+    CHECK_FALSE(reader.next());
+}
+
+TEST_CASE("control: of a client that is gone the launcher holds nothing, and so many may follow") {
+    StreamingFixture launcher;
+    const auto is_over = [&launcher](std::size_t number) {
+        bool over = false;
+        launcher.on_thread([&] { over = launcher.stream(number).is_over(); });
+        return over;
+    };
+    std::vector<StreamReader> readers;
+    for (std::size_t i = 0; i < ServerLimits::kMaxStreams; ++i) readers.push_back(launcher.read());
+    CHECK_THROWS_WITH(launcher.read(), Catch::Contains("takes no more"));
+    readers.erase(readers.begin());
+    while (!is_over(0)) {
+    }
+    CHECK_FALSE(is_over(1));
+    readers.push_back(launcher.read());
 }
 
 TEST_CASE("control: hostile clients disturb nobody") {

@@ -28,6 +28,11 @@ class QuestionsFixture {
             heard = Heard{std::move(answers), why};
         });
     }
+    void ask_one(int node, std::vector<NodeAnswer>& heard) {
+        questions_.ask_one(Question{.kind = "output", .node = node}, {},
+                           [&heard](NodeAnswer answer) { heard.push_back(std::move(answer)); });
+    }
+    std::size_t sent() const { return sent_.size(); }
     void hear(Answer answer) { questions_.hear(answer); }
     std::uint64_t id(std::size_t question) const { return std::get<Question>(sent_.at(question)).id; }
     void run() { context_.run(); }
@@ -56,6 +61,37 @@ TEST_CASE("node questions: each has its own answers") {
     fixture.hear({.id = fixture.id(0), .trouble = "too many questions"});
     REQUIRE(first);
     CHECK((first->answers.empty() && first->why_none == "too many questions"));
+    fixture.run();  // no timer is left
+}
+
+TEST_CASE("node questions: one node is asked so much at one time, and another besides") {
+    QuestionsFixture fixture(kHangGuard);
+    std::vector<NodeAnswer> heard;
+    for (int i = 0; i < NodeQuestions::kMostOfNode + 2; ++i) fixture.ask_one(1, heard);
+    CHECK(fixture.sent() == NodeQuestions::kMostOfNode);
+    fixture.ask_one(2, heard);
+    CHECK(fixture.sent() == NodeQuestions::kMostOfNode + 1);
+    fixture.hear({.id = fixture.id(0),
+                  .node = 1,
+                  .host = "b",
+                  .first_rank = 2,
+                  .ranks = 3,
+                  .asked = 1,
+                  .text = "one"});
+    NodeAnswer one{1, "b", "one", ""};
+    one.first_rank = 2;
+    one.ranks = 3;
+    CHECK(heard == std::vector<NodeAnswer>{one});
+    CHECK(fixture.sent() == NodeQuestions::kMostOfNode + 2);
+    // No node is there, or it says too much.
+    fixture.hear({.id = fixture.id(1)});
+    CHECK(heard.back().trouble == "its launcher is not connected");
+    const std::string much(NodeQuestions::kMostSaid, 'x');
+    fixture.hear({.id = fixture.id(2), .node = 1, .host = "b", .asked = 1, .is_last = false, .text = much});
+    fixture.hear({.id = fixture.id(2), .node = 1, .host = "b", .asked = 1, .text = "y"});
+    CHECK((heard.back().text.empty() && heard.back().trouble == "the answers of all nodes are too long"));
+    for (std::size_t i = 3; i < fixture.sent(); ++i) fixture.hear({.id = fixture.id(i), .asked = 1});
+    CHECK(heard.size() == NodeQuestions::kMostOfNode + 3);
     fixture.run();  // no timer is left
 }
 

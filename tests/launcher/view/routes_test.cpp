@@ -1,6 +1,7 @@
 #include "launcher/view/routes.hpp"
 
 #include <csignal>
+#include <memory>
 #include <optional>
 #include <random>
 
@@ -20,19 +21,26 @@ AgentStatus some_status() {
 
 JobView some_view() { return job_view({.id = "train-7f3a", .name = "train.py"}, some_status(), {}, {}); }
 
-const ViewSource kSource{
-    .status = some_status,
-    .job = [](const auto& done) { done(some_view()); },
-    .output =
-        [](const KeptQuestion& question, const auto& done) {
-            done({question.from, question.waits, {{question.rank.value_or(-1), "stdout", 7, "a\xff"}}});
-        },
-    .events = [] { return std::string("{}\n"); },
-    .effect_of =
-        [](int signal) {
-            return signal == SIGUSR1 ? SignalEffect{.refusal = "no\n\"such\" thing"}
-                                     : SignalEffect{.ends_job = signal == SIGTERM};
-        }};
+// A stream that only has its terms.
+class Named final : public ViewStream {
+  public:
+    explicit Named(StreamTerms terms) : of(std::move(terms)) {}
+    std::string take() override { return {}; }
+    bool is_over() const override { return true; }
+    void await(std::function<void()>) override {}
+    void close() override {}
+
+    StreamTerms of;
+};
+
+const ViewSource kSource{.status = some_status,
+                         .job = [](const auto& done) { done(some_view()); },
+                         .stream = [](const StreamTerms& terms) { return std::make_shared<Named>(terms); },
+                         .effect_of =
+                             [](int signal) {
+                                 return signal == SIGUSR1 ? SignalEffect{.refusal = "no\n\"such\" thing"}
+                                                          : SignalEffect{.ends_job = signal == SIGTERM};
+                             }};
 
 ViewAnswer asked(Verb verb, const std::string& target, Caller caller = Caller::own_user) {
     std::optional<ViewAnswer> answer;
@@ -72,16 +80,18 @@ TEST_CASE("view: each caller has routes of its own") {
         {own_user, post, "/signal?signal=SIGTERM", 400, "", 0},
         {own_user, post, "/signal", 400, "", 0},
         {own_user, get, "/output", 200, "", 0},
-        {own_user, get, "/output?rank=3&from=5&wait=1", 200, "", 0},
-        {own_user, get, "/output?from=-1", 400, "", 0},
-        {own_user, get, "/output?from=99999999999999999999", 400, "", 0},
+        {own_user, get, "/output?rank=3&follow=1", 200, "", 0},
+        {own_user, get, "/output?rank=-1", 400, "", 0},
+        {own_user, get, "/output?rank=99999999999999999999", 400, "", 0},
         {own_user, get, "/output?rank=", 400, "", 0},
         {own_user, get, "/output?rank=99999999999", 400, "", 0},
-        {own_user, get, "/output?wait=2", 400, "", 0},
+        {own_user, get, "/output?follow=2", 400, "", 0},
         {own_user, get, "/output?line=1", 400, "", 0},
         {own_user, post, "/output", 405, "GET, HEAD", 0},
         {anybody, get, "/output", 200, "", 0},
         {own_user, get, "/events", 200, "", 0},
+        {own_user, get, "/events?follow=1", 200, "", 0},
+        {own_user, get, "/events?rank=1", 400, "", 0},
         {own_user, post, "/events", 405, "GET, HEAD", 0},
         {own_user, get, "/", 404, "", 0},
         {own_user, get, "", 404, "", 0},
@@ -100,6 +110,9 @@ TEST_CASE("view: each caller has routes of its own") {
         CHECK(answer.status == one.status);
         CHECK(answer.allowed == one.allowed);
         CHECK(answer.signal == one.signal);
+        CHECK((answer.stream != nullptr) == (answer.status == 200 && one.caller == own_user &&
+                                             (std::string_view(one.target).starts_with("/output") ||
+                                              std::string_view(one.target).starts_with("/events"))));
         CHECK((answer.text.empty() || answer.text.find('\n') == answer.text.size() - 1));
         // What anybody may read is the health port's text, whatever was asked for.
         if (one.caller == anybody && one.status == 200) CHECK(answer.text == health_text(some_status()));
@@ -117,13 +130,38 @@ TEST_CASE("view: what is asked of a job's own launcher comes back as it was answ
     CHECK(parse_signal_effect(asked(Verb::post, signal_target(SIGUSR1)).text) ==
           SignalEffect{.refusal = "no\n\"such\" thing"});
     CHECK(parse_job_view(asked(Verb::get, "/status").text) == some_view());
-    for (const KeptQuestion& question :
-         {KeptQuestion{}, KeptQuestion{3, 5, true}, KeptQuestion{0, UINT64_MAX, false}}) {
-        CHECK(parse_kept_piece(asked(Verb::get, output_target(question)).text) ==
-              KeptPiece{question.from,
-                        question.waits,
-                        {{question.rank.value_or(-1), "stdout", 7, "a\xef\xbf\xbd"}}});
+    for (const StreamTerms& terms : {StreamTerms{"output", {}, false}, StreamTerms{"output", 0, true},
+                                     StreamTerms{"events", {}, true}}) {
+        const ViewAnswer answer = asked(Verb::get, stream_target(terms));
+        REQUIRE(answer.stream);
+        CHECK((answer.text.empty() && dynamic_cast<const Named&>(*answer.stream).of == terms));
     }
+    const StreamLine line{.node = 1,
+                          .host = "gpu01",
+                          .trouble = "no",
+                          .blocks = {{3, "stdout", 7, "a\n"}},
+                          .has_caught_up = true,
+                          .exit_code = 3};
+    CHECK(parse_stream_line(to_json(line)) == line);
+    CHECK(to_json(line).find('\n') == std::string::npos);
+}
+
+TEST_CASE("view: what one launcher asks another comes as it was said") {
+    for (const KeptQuestion& question :
+         {KeptQuestion{}, KeptQuestion{3, 5, true, "4711-17"}, KeptQuestion{0, UINT64_MAX, false, ""}}) {
+        const auto read = parse_kept_question(to_text(question));
+        REQUIRE(read);
+        CHECK((read->rank == question.rank && read->from == question.from && read->waits == question.waits));
+        CHECK(read->launcher == question.launcher);
+    }
+    for (const std::string& text :
+         {std::string("from=-1"), std::string("from="), std::string("rank=x"), std::string("wait=2"),
+          std::string("line=1"), "of=" + std::string(1000, 'x')}) {
+        INFO(text);
+        CHECK_FALSE(parse_kept_question(text));
+    }
+    const KeptPiece piece{5, false, {{1, "stdout", 7, "a\n"}}, "4711-17", "/logs"};
+    CHECK(parse_kept_piece(to_json(piece)) == piece);
 }
 
 TEST_CASE("view: what is no answer is none, whatever was changed in one") {
@@ -141,6 +179,8 @@ TEST_CASE("view: what is no answer is none, whatever was changed in one") {
             text[random() % text.size()] = static_cast<char>(random() % 256);
         parse_signal_effect(text);  // must neither throw nor read outside
         parse_kept_piece(text);
+        parse_kept_question(text);
+        parse_stream_line(text);
         asked(Verb::get, text);
         asked(Verb::post, text);
     }

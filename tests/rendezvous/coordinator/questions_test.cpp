@@ -60,6 +60,32 @@ TEST_CASE("questions: a node that is lost answers by the coordinator, one that a
     CHECK(told(coordinator.receive(1, answer_to(asked, "y"), kStart)) == Words{"2 hears 70 of node 0: y"});
 }
 
+TEST_CASE("questions: one node alone is asked, by its number or by one of its ranks") {
+    Coordinator coordinator = make(3);
+    join_all(coordinator, {2, 2, 1});
+    const auto by_node = [](int node) {
+        return Question{.id = 70, .kind = "output", .text = "", .node = node};
+    };
+    const auto by_rank = [](int rank) {
+        return Question{.id = 70, .kind = "output", .text = "", .rank = rank};
+    };
+    CHECK(told(coordinator.receive(1, by_node(2), kStart)) == Words{"3 is asked output"});
+    const auto asked = coordinator.receive(1, by_rank(3), kStart);
+    CHECK(told(asked) == Words{"2 is asked output"});
+    // No other node can answer it, nor say of which ranks it tells.
+    CHECK(told(coordinator.receive(3, answer_to(asked, "of another"), kStart)).empty());
+    Answer lie = answer_to(asked, "printed");
+    lie.node = 2;
+    lie.first_rank = 4;
+    lie.ranks = 1;
+    const Answer passed = of_type<Answer>(coordinator.receive(2, lie, kStart)).at(0);
+    CHECK((passed.node == 1 && passed.host == "gpu1" && passed.first_rank == 2 && passed.ranks == 2));
+    CHECK((passed.asked == 1 && passed.text == "printed"));
+    // Neither the asker itself nor a node that is not there.
+    for (const Question& question : {by_rank(0), by_rank(5), by_node(0), by_node(3)})
+        CHECK(told(coordinator.receive(1, question, kStart)) == Words{"1 hears 70 of node -1: "});
+}
+
 TEST_CASE("questions: whoever is alone is told so") {
     Coordinator coordinator = make(1);
     join_all(coordinator, {1});
