@@ -213,9 +213,20 @@ std::string event_text(const ToldEvent& event, bool names_node) {
 
 std::string status_json(const JobFacts& facts) { return json::serialize(job_object(facts)) + "\n"; }
 
-std::string list_json(const std::vector<JobFacts>& jobs) {
+std::string list_json(const std::vector<JobFacts>& jobs, std::int64_t now_unix_ms) {
     json::array array;
-    for (const JobFacts& facts : jobs) array.push_back(job_object(facts));
+    for (const JobFacts& facts : jobs) {
+        json::object one = job_object(facts);
+        const auto& record = facts.job.record;
+        one["launcher_pid"] = record ? json::value(record->pid) : json::value(nullptr);
+        one["nodes"] = record ? json::value(record->nnodes) : json::value(nullptr);
+        if (!facts.status) one["world_size"] = nullptr;
+        one["age_s"] =
+            record ? json::value(std::max<std::int64_t>(now_unix_ms - record->start_unix_ms, 0) / 1000)
+                   : json::value(nullptr);
+        one["verdict_kind"] = nullptr;
+        array.push_back(std::move(one));
+    }
     return json::serialize(array) + "\n";
 }
 

@@ -49,8 +49,9 @@ struct JobFacts {
 // and result.json have them, null where there is none.
 std::string status_json(const JobFacts& facts);
 
-// Writes an array of such objects.
-std::string list_json(const std::vector<JobFacts>& jobs);
+// Writes an array of such objects, in which `nodes` is how many nodes there are, with further members:
+// launcher_pid, age_s and verdict_kind.
+std::string list_json(const std::vector<JobFacts>& jobs, std::int64_t now_unix_ms);
 
 }  // namespace app
 }  // namespace ddprun

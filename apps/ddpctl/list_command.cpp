@@ -15,7 +15,7 @@ class ListCommand final : public Command {
         return "List the jobs: running, and the last detached ones that ended";
     }
     std::vector<OptionRow> rows() override {
-        return {{"--json", "", "As a JSON array of what status --json shows", into(json_)}};
+        return {{"--json", "", "As a JSON array, for programs", into(json_)}};
     }
 
     int run(const KnownJobs& known) override {
@@ -33,7 +33,7 @@ class ListCommand final : public Command {
                 // A job that has ended since, or does not answer, does not keep the others from being listed.
             }
         }
-        print(list_json(facts));
+        print(list_json(facts, unix_time_now_ms()));
         return 0;
     }
 

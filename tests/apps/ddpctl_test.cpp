@@ -160,12 +160,29 @@ TEST_CASE("ddpctl: the status as JSON") {
     CHECK_THAT(status_json({some_job(JobState::lost), {}, "{"}), Catch::Contains(R"("result":null)"));
 }
 
-TEST_CASE("ddpctl: the list as JSON has what the status has") {
-    CHECK(list_json({}) == "[]\n");
-    const JobFacts ended{some_job(JobState::ended), {}, "{}"};
-    const JobFacts runs{some_job(JobState::running), JobView{.state = "running"}, {}};
-    const auto line = [](std::string text) { return text.substr(0, text.size() - 1); };
-    CHECK(list_json({ended, runs}) == "[" + line(status_json(ended)) + "," + line(status_json(runs)) + "]\n");
+TEST_CASE("ddpctl: the list as JSON has what schema 1 says, and what the status has") {
+    CHECK(list_json({}, 0) == "[]\n");
+    JobView view{.state = "running"};
+    view.world_size = 16;
+    const std::string text = list_json({{some_job(JobState::ended), {}, "{}"},
+                                        {some_job(JobState::running), view, {}},
+                                        {Job{.id = "a", .folder = "/f", .record = {}, .end = {}}, {}, {}}},
+                                       61'000);
+    const boost::json::array list = boost::json::parse(text).as_array();
+    REQUIRE(list.size() == 3);
+    for (const auto& job : list) {
+        for (const char* name : {"id", "name", "state", "launcher_pid", "nodes", "world_size", "age_s",
+                                 "progress", "verdict_kind", "folder", "result", "ranks"}) {
+            INFO(name);
+            CHECK(job.as_object().contains(name));
+        }
+        CHECK((job.at("progress").is_null() && job.at("verdict_kind").is_null()));
+    }
+    CHECK((list[0].at("state") == "ended" && list[0].at("world_size").is_null()));
+    CHECK((list[1].at("state") == "running" && list[1].at("world_size") == 16));
+    CHECK((list[1].at("launcher_pid") == 4711 && list[1].at("nodes") == 2 && list[1].at("age_s") == 61));
+    CHECK((list[2].at("state") == "lost" && list[2].at("launcher_pid").is_null()));
+    CHECK((list[2].at("nodes").is_null() && list[2].at("age_s").is_null()));
 }
 
 TEST_CASE("ddpctl: a lost job has the time of its last output") {
