@@ -8,6 +8,7 @@
 #include "launcher/features/known_job.hpp"
 #include "launcher/features/local_cache.hpp"
 #include "launcher/features/node_check.hpp"
+#include "launcher/features/started_agent.hpp"
 #include "launcher/features/stuck_workers.hpp"
 #include "launcher/features/time_limit.hpp"
 #include "launcher/features/watchdog.hpp"
@@ -54,6 +55,10 @@ bool asks_for_judge(const LaunchOptions& options) {
     return !options.features.of<FailureJudgeOptions>().program.empty();
 }
 
+bool asks_for_started_agent(const LaunchOptions& options) {
+    return options.features.of<StartedAgentOptions>().line != nullptr;
+}
+
 bool asks_for_node_check(const LaunchOptions& options) {
     return options.features.of<NodeCheckOptions>().asked;
 }
@@ -72,6 +77,7 @@ constexpr FeatureRow kFeatures[] = {
     {make_stuck_workers, asks_for_stuck_workers},
     {make_failure_judge, asks_for_judge},    // --on-failure
     {make_node_check, asks_for_node_check},  // --check
+    {make_started_agent, asks_for_started_agent},  // --hosts
 };
 
 }  // namespace

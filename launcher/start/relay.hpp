@@ -10,15 +10,13 @@
 // the agent has ended. SIGINT is passed over: the starter tells the agents.
 //
 // The relay ends at once when its standard input ends. The remote shells that it has started die with it. The
-// agent notices by its line, and does what its place in the job asks for (StartedAgent).
+// agent notices by its line, and does what its place in the job asks for
+// (features/started_agent.hpp).
 #pragma once
 
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "launcher/agent/feature.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
@@ -44,46 +42,6 @@ inline constexpr std::size_t kMaxStartedRun = 120 * 1024;
 
 // Takes the line from the standard input, which becomes /dev/null. Called first of all by a started agent.
 OwnedDescriptor take_relay_line();
-
-struct LineLoss {
-    bool is_node_0 = false;
-    bool has_run = false;     // a round has begun
-    bool is_elastic = false;  // the job goes on without a node that leaves
-};
-
-// Says whether an agent that has lost its line ends itself. Node 0 ends the job. Before the first round every
-// agent ends, since nothing would ever tell the others that there will be none. In an elastic job each agent
-// leaves; where all do so, the job ends. Elsewhere an agent that only lost its line, with its relay, goes on:
-// the coordinator tells it when the job is over. Pure.
-bool ends_with_line(const LineLoss& loss);
-
-// StartedAgent is the feature of an agent that a relay has started. The feature says which port the agent has
-// and that its workers run, and ends the agent when the job is not wanted any more. The line is a socket that
-// the agent has for its standard input.
-//
-//   port 29871      first of all; node 0's, which has taken a free one
-//   runs            its workers do
-//
-// The line ends with the relay, however that ends.
-class StartedAgent : public Feature {
-  public:
-    StartedAgent(OwnedDescriptor line, bool is_node_0, bool is_elastic);
-
-    void began(AgentControls& agent) override;
-    void learnt(const AgentNews& news) override;
-    void workers_run(const RoundReady& place) override;
-
-  private:
-    using Stream = boost::asio::posix::stream_descriptor;
-
-    void say(const std::string& words);
-    void listen(const std::shared_ptr<Stream>& reader);
-
-    OwnedDescriptor line_;
-    LineLoss loss_;
-    bool port_said_ = false;
-    AgentControls* agent_ = nullptr;
-};
 
 // Runs a relay. `words` behind the flag: the build that is asked for, and the folder that is to be removed,
 // if the program came with it. Returns the exit code; kExitOtherBuild without having read anything.

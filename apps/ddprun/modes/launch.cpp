@@ -20,6 +20,7 @@
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/cluster/cluster_lines.hpp"
 #include "launcher/features/known_job.hpp"
+#include "launcher/features/started_agent.hpp"
 #include "launcher/jobs/detach.hpp"
 #include "launcher/jobs/job_folder.hpp"
 #include "launcher/jobs/jobs_place.hpp"
@@ -28,7 +29,6 @@
 #include "launcher/process/descriptors.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/secret_text.hpp"
-#include "launcher/start/relay.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/etcd/tls.hpp"
 #include "rendezvous/system/machine.hpp"
@@ -154,13 +154,7 @@ bool may_tell_others(const LaunchOptions& options) { return options.nnodes > 1 &
 constexpr std::chrono::seconds kUnfitJoinTime{30};
 
 int run_with(LaunchOptions options, Call& call) {
-    std::vector<Feature*> all = call.features()->all();
-    std::optional<StartedAgent> started;
-    if (auto& relay = call.relay()) {
-        started.emplace(std::move(relay->line), options.node_rank == 0, options.elasticity.is_elastic());
-        all.push_back(&*started);
-    }
-    return run_agent(std::move(options), call.log(), all);
+    return run_agent(std::move(options), call.log(), call.features()->all());
 }
 
 // The key of the job's agents, and by which way workers reach the store. Returns what is to be said of their
@@ -238,6 +232,9 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
     LaunchOptions options = resolve_launch(line, facts);
     options.join_spent = facts.join_spent;
     if (is_doctors_job(line.program)) options.entry_name = "ddprun doctor";
+    if (auto& relay = call.relay())
+        options.features.of<StartedAgentOptions>().line =
+            std::make_shared<OwnedDescriptor>(std::move(relay->line));
     call.features()->launch_known(options, line);
     if (line.dry_run) {
         tell_of_launch(plan, options, "", log);

@@ -1,5 +1,5 @@
 // What the start of a job decides: who is told what, when it is hopeless, what is tried again.
-#include "launcher/start/relay.hpp"
+#include "launcher/features/started_agent.hpp"
 #include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
 #include "launcher/start/starter.hpp"
