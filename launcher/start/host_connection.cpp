@@ -34,7 +34,7 @@ WorkerSpec HostConnection::spec_of_shell() {
     spec.argv =
         shell_words(plan_.rsh, {.target = node().target,
                                 .line = bootstrap_line({tools_.file, tools_.identity, own_program_size(),
-                                                        plan_.ships, plan_.owners}),
+                                                        plan_.ships, plan_.launcher_owners}),
                                 .gpus = node().gpus});
     return spec;
 }

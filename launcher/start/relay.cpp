@@ -20,6 +20,7 @@
 
 #include "launcher/output/output_lines.hpp"
 #include "launcher/process/descriptors.hpp"
+#include "launcher/start/code_files.hpp"
 #include "launcher/start/host_connections.hpp"
 #include "launcher/start/piped_process.hpp"
 #include "launcher/start/remote_shell.hpp"
@@ -78,7 +79,7 @@ class LocalAgent {
         if (!hosts.empty() && hosts.size() <= kMaxStartedHosts)
             spec.environment[kStartedHostsVariable] = hosts;
         const bool has_python = !plan.python.empty() && ::access(plan.python.c_str(), X_OK) == 0;
-        if (has_python && !foreign_owner(plan.python, plan.owners))
+        if (has_python && !foreign_owner(plan.python, owners_there(plan.owners, plan.python)))
             spec.environment[kStartedPythonVariable] = plan.python;
         if (!plan.read_program.empty()) spec.environment[kStartedProgramVariable] = held(plan.read_program);
         if (!plan.run_record.empty() && plan.run_record.size() <= kMaxStartedRun)
@@ -157,21 +158,6 @@ bool write_line(std::string_view line) {
     return ::write(STDOUT_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }
 
-// Returns what a word of the plan names here that is another user's, and whose. Any other file keeps its name
-// until it is used, round by round, also below /tmp: nobody else has a part of the way to it.
-std::optional<std::pair<std::string, uid_t>> strange_file(const StartPlan& plan) {
-    for (const std::string& used : plan.used_files()) {
-        if (const auto owner = foreign_owner(used, plan.owners)) return std::pair(used, *owner);
-    }
-    std::vector<uid_t> trusted = plan.owners;
-    trusted.insert(trusted.end(), plan.word_owners.begin(), plan.word_owners.end());
-    for (const std::string& name : plan.named_files()) {
-        const auto owner = is_in_open_folder(name) ? foreign_owner(name, trusted) : std::nullopt;
-        if (owner) return std::pair(name, *owner);
-    }
-    return std::nullopt;
-}
-
 class Relay {
   public:
     int run() {
@@ -239,8 +225,11 @@ class Relay {
         if (!folder || ::fchdir(folder.get()) != 0)
             return refuse(fmt::format("{}: no working directory {} there: {}", plan.nodes.front().target,
                                       plan.directory, std::strerror(errno)));
-        auto strange = strange_file(plan);
-        if (const auto owner = foreign_owner(".", plan.owners)) strange = {plan.directory, *owner};
+        // Any other file keeps its name until it is used, round by round, also below /tmp: nobody else has a
+        // part of the way to it.
+        auto strange = foreign_file(code_files(plan, own_environment_), plan.owners);
+        if (const auto owner = foreign_owner(".", owners_there(plan.owners, plan.directory)))
+            strange = {plan.directory, *owner};
         if (strange)
             return refuse(fmt::format("{}: {} belongs to another user there (uid {}), and is not used",
                                       plan.nodes.front().target, strange->first, strange->second));

@@ -1,18 +1,14 @@
 #include "launcher/start/start_tree.hpp"
 
 #include <fmt/core.h>
-#include <limits.h>
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 #include <utility>
 
 #include "launcher/cluster/family.hpp"
 #include "rendezvous/base/check.hpp"
-#include "rendezvous/base/error.hpp"
 #include "rendezvous/codec/binary_codec.hpp"
-#include "rendezvous/text/split.hpp"
 
 namespace ddprun {
 inline namespace launch {
@@ -22,9 +18,6 @@ namespace {
 constexpr std::string_view kHostBound =
     "SSH_* DISPLAY WAYLAND_DISPLAY XAUTHORITY XDG_RUNTIME_DIR XDG_SESSION_* XDG_SEAT XDG_VTNR DBUS_SESSION_BUS_ADDRESS "
     "HOSTNAME HOST TMPDIR KRB5CCNAME GPG_TTY GPG_AGENT_INFO WINDOWID TMUX TMUX_PANE STY INVOCATION_ID JOURNAL_STREAM NOTIFY_SOCKET LISTEN_*";
-
-// What parts a text into words and names: in options, lists and the texts of shells.
-constexpr std::string_view kBetweenNames = " \t\n=:,;&|()<>{}[]$'\"`\\";
 
 // They may be another node's numbers.
 constexpr std::string_view kGpuMasks =
@@ -182,36 +175,6 @@ StartPlan plan_of_branch(const StartPlan& whole, StartBranch branch) {
     if (branch.front().rank != 0) plan.host_names.clear();
     plan.nodes = std::move(branch);
     return plan;
-}
-
-std::vector<std::string> StartPlan::named_files() const {
-    std::set<std::string> names;
-    const auto add = [&names](std::string_view name) {
-        if (name.empty() || name.size() >= PATH_MAX) return;
-        names.emplace(name);
-        if (names.size() > kMaxNamedFiles)
-            fail(
-                Errc::limit_exceeded,
-                fmt::format(
-                    "the command has over {} words and parts of words, and whose files they name is to be asked on each "
-                    "host; give the program its arguments in a file",
-                    kMaxNamedFiles));
-    };
-    for (const auto* words : {&program, &options, &started}) {
-        for (const std::string_view word : *words) {
-            // "--wrap=0:valgrind --log=x './tool'"; a name may have such letters in it, too.
-            for (std::string_view rest = word; !rest.empty();) {
-                add(rest);
-                const auto end = std::min(rest.find_first_of(kBetweenNames), rest.size());
-                const std::string_view part = rest.substr(0, end);
-                add(part);
-                // "-f/tmp/rules", and what is left of "${X:-/tmp/rules}".
-                if (part.starts_with('-')) add(part.substr(std::min(part.find('/'), part.size())));
-                rest.remove_prefix(std::min(end + 1, rest.size()));
-            }
-        }
-    }
-    return {names.begin(), names.end()};
 }
 
 std::vector<std::string> agent_words(const StartPlan& plan, const StartNode& node, int port) {

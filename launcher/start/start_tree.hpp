@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,9 +52,6 @@ inline constexpr std::size_t kMaxFrameUp = 1024 * 1024;
 // kMaxFrameDown: bytes of a frame down, for an environment of some megabytes and a long list of hosts.
 inline constexpr std::size_t kMaxFrameDown = 32 * 1024 * 1024;
 
-// kMaxNamedFiles is how many names a command may have in it; a word is several, see StartPlan::named_files().
-inline constexpr std::size_t kMaxNamedFiles = 65536;
-
 // StartNode is one node of the job, on its host.
 struct StartNode {
     int rank = 0;
@@ -70,13 +68,16 @@ BOOST_DESCRIBE_STRUCT(StartNode, (), (rank, target, workers, devices, is_here, s
 
 // --- down
 
+// FileOwners: by the name of a file or folder, the users that have it at the starter.
+using FileOwners = std::map<std::string, std::vector<std::uint32_t>>;
+
 // StartPlan is the first message: what the relay's agent is and what stands behind the relay.
 struct StartPlan {
     std::vector<StartNode> nodes;  // the relay's own node first
     int fan_out = 2;
     std::string directory;
-    std::vector<std::uint32_t> owners;       // users that own launcher, program or directory at the starter
-    std::vector<std::uint32_t> word_owners;  // users that own the files that other words name there
+    std::vector<std::uint32_t> launcher_owners;  // users that own the launcher's file at the starter
+    FileOwners owners;                           // of the files that decide which code runs: owners_here()
     Environment environment;
     bool clean_environment = false;  // the agent has the host's own environment
     bool own_gpus = false;           // the agent has the host's own choice of which GPUs are seen
@@ -94,17 +95,9 @@ struct StartPlan {
     std::vector<std::string> rsh;
     bool ships = true;
     std::string run_record;  // how the starter was started, for run.json; empty: no run.json is written
-
-    // Returns the names, as they are run and entered, that may be another user's on a host.
-    std::vector<std::string> used_files() const {
-        return program.empty() ? std::vector{directory} : std::vector{directory, program.front()};
-    }
-    // Returns what words of the program, of the options and of `started` may name besides: each word, and
-    // what begins and ends in it where texts are parted. Throws Error where that is more than kMaxNamedFiles.
-    std::vector<std::string> named_files() const;
 };
 BOOST_DESCRIBE_STRUCT(StartPlan, (),
-                      (nodes, fan_out, directory, owners, word_owners, environment, clean_environment,
+                      (nodes, fan_out, directory, launcher_owners, owners, environment, clean_environment,
                        own_gpus, options, program, started, read_options, read_program, python, nnodes,
                        host_names, master_addr, master_port, secret, rsh, ships, run_record))
 

@@ -368,10 +368,7 @@ std::optional<fs::path> changeable_by_others(const fs::path& path) {
     return found;
 }
 
-bool is_in_open_folder(const fs::path& path) {
-    error_code unknown;
-    return !fs::is_directory(path, unknown) && owners_behind_open_folder(path);
-}
+bool is_in_open_folder(const fs::path& path) { return owners_behind_open_folder(path).has_value(); }
 
 boost::system::result<OwnedDescriptor> open_own_file(const fs::path& path, int flags, unsigned mode) {
     struct stat info {};

@@ -70,9 +70,9 @@ std::optional<uid_t> foreign_owner(const std::filesystem::path& path, const std:
 // what the path leads to stays what it is until this user or root changes it.
 std::optional<std::filesystem::path> changeable_by_others(const std::filesystem::path& path);
 
-// Says whether the path leads to a file, not a folder, that is or may come to be in an open folder, where
-// other users may make names. Open are /tmp and all below it, a folder that a group writes to (but see
-// others_may_write), and another user's folder.
+// Says whether the path leads to an open folder, or to what is or may come to be in one: where other users
+// may make names. Open are /tmp and all below it, a folder that a group writes to (but see others_may_write),
+// and another user's folder.
 bool is_in_open_folder(const std::filesystem::path& path);
 
 // Opens a file with these flags, close-on-exec; a new file gets `mode`. Fails with EPERM for another user's

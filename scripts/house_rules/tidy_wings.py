@@ -51,7 +51,7 @@ WINGS = {
     "launcher/view": ("launcher", "launcher/output"),
     "launcher/features": ("launcher", "launcher/process", "launcher/output", "launcher/doctor", "launcher/agent", "launcher/jobs",
                           "launcher/view"),
-    "launcher/start": ("launcher", "launcher/cluster", "launcher/process", "launcher/output"),
+    "launcher/start": ("launcher", "launcher/cluster", "launcher/plan", "launcher/process", "launcher/output"),
 
     "collectives/values": (),
     "collectives/call": ("collectives/values",),

@@ -16,6 +16,7 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/plan/program_words.hpp"
 #include "launcher/process/child_exec.hpp"
+#include "launcher/start/code_files.hpp"
 #include "launcher/start/host_slots.hpp"
 #include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
@@ -206,6 +207,9 @@ std::vector<std::string> started_by_options(const CommandLine& line, const Envir
     };
     for (const Wrap& wrap : line.wraps) add(wrap.words);
     for (const RankCommand& one : line.rank_programs) add(one.words);
+    for (const auto& [name, value] : line.variables) add({name + "=" + value});
+    for (const RankVariable& one : line.rank_variables) add({one.name + "=" + one.value});
+    if (line.module && !line.program.empty()) add({"-m", line.program.front()});
     if (const auto& judge = line.features.of<FailureJudgeOptions>().program; !judge.empty()) add({judge});
     if (const std::string* python = find_variable(environment, "PYTHON_EXEC")) add({*python});
     // Each agent reads its own host's file of this name, be it named by a variable.
@@ -223,20 +227,16 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
     std::error_code unknown;
     facts.directory = std::filesystem::current_path(unknown).string();
     if (unknown) throw UsageError("the working directory is not there any more: " + unknown.message());
-    const StartPlan named{.directory = facts.directory,
-                          .options = line.start.option_words,
-                          .program = line.start.program_words,
-                          .started = started_by_options(line, facts.environment)};
-    std::vector<std::string> used = named.used_files();
     facts.python = own_python();
-    used.insert(used.end(), {own_program(), facts.python});
-    for (const std::string& file : used) {
-        for (const uid_t owner : owners_of(file)) facts.owners.insert(owner);
-    }
-    for (const std::string& file : named.named_files()) {
-        if (!is_in_open_folder(file)) continue;
-        for (const uid_t owner : owners_of(file)) facts.word_owners.insert(owner);
-    }
+    StartPlan named{.directory = facts.directory,
+                    .clean_environment = line.clean_environment,
+                    .options = line.start.option_words,
+                    .program = line.start.program_words,
+                    .started = started_by_options(line, facts.environment),
+                    .python = facts.python};
+    if (!named.clean_environment) named.environment = carried_environment(facts.environment);
+    facts.launcher_owners = owners_of(own_program());
+    facts.owners = owners_here(code_files(named, facts.environment));
     facts.host_name = host_name();
     facts.hangup_ignored = is_ignored(SIGHUP);
     const SitePolicy policy = agreed_policy(line);
@@ -277,8 +277,8 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     plan.fan_out = line.start.fan_out;
     plan.directory = facts.directory;
     plan.python = facts.python;
-    plan.owners = {facts.owners.begin(), facts.owners.end()};
-    plan.word_owners = {facts.word_owners.begin(), facts.word_owners.end()};
+    plan.launcher_owners = facts.launcher_owners;
+    plan.owners = facts.owners;
     plan.clean_environment = line.clean_environment;
     if (!plan.clean_environment) plan.environment = carried_environment(facts.environment);
     plan.options = option_words_of(line);

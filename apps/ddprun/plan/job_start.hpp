@@ -15,9 +15,9 @@ inline namespace app {
 struct StarterFacts {
     Environment environment;
     std::string directory;
-    std::string python;                   // own_python()
-    std::set<std::uint32_t> owners;       // StartPlan's
-    std::set<std::uint32_t> word_owners;  // StartPlan's
+    std::string python;                          // own_python()
+    std::vector<std::uint32_t> launcher_owners;  // StartPlan's
+    FileOwners owners;                           // StartPlan's
     std::string host_name;
     std::set<std::string> addresses;  // of this machine
     std::string host_file_text;       // of --hostfile

@@ -124,6 +124,121 @@ class OthersNames(StartTest):
                 self.assertEqual((code, out), (71, ""), err)
                 self.assertRegex(err, rf"[ab]: \S*{name} belongs to another user there .uid {OTHER}., and is not used")
 
+    def planted(self, name, *words, env=None):
+        """What comes of a job on a host b where a file of the shared folder is another user's."""
+        path = os.path.join(self.shared, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if not os.path.exists(path):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\n")
+        os.chmod(path, 0o755)
+        # The two hosts are one machine here, so either of them may find it so.
+        rsh = self.script("planted", f'[ "$1" = b ] && chown {OTHER}:{OTHER} {path}\nunset LD_PRELOAD\nexec /bin/sh -c "$2"')
+        return self.run_start("--hosts", "a,b", "--grace=1", *words, rsh=rsh, cwd=self.shared, env=env or {})
+
+    def assert_refused(self, name, result):
+        code, out, err = result
+        self.assertEqual((code, out), (71, ""), err)
+        self.assertRegex(err, rf"[ab]: \S*{name} belongs to another user there .uid {OTHER}., and is not used")
+
+    def test_what_is_another_users_here_by_one_word_is_so_by_that_word_alone(self):
+        data = self.others("data")
+        self.assert_refused("x.py", self.planted("x.py", "/usr/bin/python3", "x.py", "--data", data))
+
+    def test_another_hosts_program_is_not_used_where_path_leads_to_it(self):
+        tools = os.path.join(self.shared, "tools")
+        os.mkdir(tools)
+        os.chmod(tools, 0o1777)
+        path = {"PATH": f"{tools}:{os.environ['PATH']}"}
+        for name, words in (("tool", ("tool",)), ("wrapped", ("--wrap=*:wrapped", "true")), ("python3", ("--module", "site")),
+                            ("shells", ("sh", "-c", "exec shells"))):
+            with self.subTest(name):
+                self.assert_refused(name, self.planted(f"tools/{name}", *words, env=path))
+                os.remove(os.path.join(tools, name))
+        with self.subTest("found before"):  # PATH leads to another one, whatever lies there
+            code, _, err = self.planted("tools/true", "true", env={"PATH": f"/usr/bin:{tools}:{os.environ['PATH']}"})
+            self.assertEqual(code, 0, err)
+
+    def test_another_hosts_module_is_not_used(self):
+        for name, words in (("mod.py", ("-m", "mod")), ("mod.py", ("/usr/bin/python3", "-m", "mod")),
+                            ("mod.py", ("sh", "-c", "/usr/bin/python3 -um mod")), ("mod/__main__.py", ("/usr/bin/python3", "-m", "mod")),
+                            ("mod/sub.py", ("-m", "mod.sub")), ("importlib.py", ("/usr/bin/python3", "-m", "site")),
+                            ("__pycache__", ("/usr/bin/python3", "-m", "mod"))):
+            with self.subTest((name, words)):
+                if name == "__pycache__":
+                    os.mkdir(os.path.join(self.shared, name))
+                elif "/" in name:
+                    os.makedirs(os.path.join(self.shared, "mod"))
+                    os.chmod(os.path.join(self.shared, "mod"), 0o1777)
+                self.assert_refused(name, self.planted(name, *words))
+                subprocess.run(["rm", "-r", os.path.join(self.shared, name.split("/", maxsplit=1)[0])], check=True)
+
+    def test_another_hosts_folder_is_not_run(self):
+        folder = os.path.join(self.shared, "pkg")
+        os.mkdir(folder)
+        main = os.path.join(folder, "__main__.py")
+        with open(main, "w", encoding="utf-8") as file:
+            file.write("print('mine')")
+        for name in ("pkg", "pkg/__main__.py"):
+            for words in (("/usr/bin/python3", "pkg"), ("./pkg",), ("--wrap=*:/usr/bin/python3 pkg", "true")):
+                with self.subTest((name, words)):
+                    if name == "pkg" and words[0].startswith("--wrap"):
+                        continue  # what is not run may be somebody else's: a folder of data
+                    os.chmod(folder, 0o1777)
+                    self.assert_refused("pkg" if words[0] == "./pkg" and name == "pkg" else name, self.planted(name, *words))
+                    os.chown(folder, 0, 0)
+                    os.chown(main, 0, 0)
+
+    def test_another_hosts_folder_of_data_is_used(self):
+        os.mkdir(os.path.join(self.shared, "data"))
+        code, out, err = self.planted("data", "echo", "--data", "data", f"{self.shared}/data")
+        self.assertEqual((code, out.splitlines()[:1]), (0, [f"--data data {self.shared}/data"]), err)
+
+    def test_what_variables_name_on_another_host_is_not_used(self):
+        folder = os.path.join(self.shared, "lib")
+        os.mkdir(folder)
+        os.chmod(folder, 0o1777)
+        rows = (("p.so", "LD_PRELOAD", f"{self.shared}/p.so"), ("env.sh", "BASH_ENV", f"{self.shared}/env.sh"),
+                ("lib/sitecustomize.py", "PYTHONPATH", folder), ("lib/numpy", "PYTHONPATH", f"/none:{folder}"),
+                ("sitecustomize.py", "PYTHONPATH", "/none:"), ("lib", "PYTHONPATH", folder), ("lib/libx.so.1", "LD_LIBRARY_PATH", folder),
+                ("lib/strict.pm", "PERL5LIB", folder), ("lib", "PYTHONHOME", folder))
+        for name, variable, value in rows:
+            for way in ("environment", "--env", "--env-rank", "text"):
+                with self.subTest((name, variable, way)):
+                    os.chmod(folder, 0o1777)
+                    if name == "lib/numpy":
+                        os.makedirs(f"{folder}/numpy", exist_ok=True)
+                        with open(f"{folder}/numpy/__init__.py", "w", encoding="utf-8"):
+                            pass
+                    words = {"environment": ("true",), "--env": ("--env", f"{variable}={value}", "true"),
+                             "--env-rank": (f"--env-rank=*:{variable}={value}", "true"),
+                             "text": ("sh", "-c", f"{variable}={value} true")}[way]
+                    self.assert_refused(name, self.planted(name, *words, env={variable: value} if way == "environment" else {}))
+                    os.chown(os.path.join(self.shared, name), 0, 0)
+                    if os.path.isfile(os.path.join(self.shared, name)):
+                        os.remove(os.path.join(self.shared, name))
+                    elif name != "lib":
+                        subprocess.run(["rm", "-r", os.path.join(self.shared, name)], check=True)
+
+    def test_what_a_colleague_has_here_too_is_used(self):
+        """A colleague's folder, and one of a group: programs, modules and libraries in them."""
+        theirs = os.path.join(self.shared, "theirs")
+        os.mkdir(theirs)
+        for name, text in (("tool", "#!/bin/sh\necho tool\n"), ("mod.py", "print('mod')\n"), ("sitecustomize.py", ""), ("libx.so", "")):
+            with open(os.path.join(theirs, name), "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(file.name, 0o755)
+        for owner, mode in ((OTHER, 0o755), (0, 0o2775)):
+            subprocess.run(["chown", "-R", f"{owner}:{OTHER}", theirs], check=True)
+            os.chmod(theirs, mode)
+            rows = ((("tool",), {"PATH": f"{theirs}:{os.environ['PATH']}"}, "tool"),
+                    ((f"{theirs}/tool",), {}, "tool"), (("/usr/bin/python3", f"{theirs}/mod.py"), {}, "mod"),
+                    (("/usr/bin/python3", "-m", "mod"), {"PYTHONPATH": theirs, "LD_LIBRARY_PATH": theirs}, "mod"))
+            for words, variables, said in rows:
+                with self.subTest((owner, words)):
+                    code, out, err = self.run_start("--hosts", "a,b", "--grace=1", *words, cwd="/", env=variables)
+                    self.assertEqual((code, out), (0, f"{said}\n{said}"), err)
+
     def test_what_another_user_can_lead_elsewhere_on_another_host_is_not_used(self):
         own = self.enterContext(tempfile.TemporaryDirectory())
         os.chmod(own, 0o755)

@@ -90,17 +90,4 @@ TEST_CASE("an agent's words are its node's, and then the program's", "[start]") 
                                                      "--master-addr=fd00::1", "--", "train", "--", "-x"});
 }
 
-TEST_CASE("what a command's words may name has a bound, and nothing is passed over", "[start]") {
-    StartPlan plan{.options = {"--wrap=0:valgrind './tool'"}, .program = {"train"}};
-    const std::vector<std::string> few = plan.named_files();
-    for (const char* name : {"train", "valgrind", "./tool"}) CHECK(std::ranges::count(few, name) == 1);
-    const StartPlan shells{.program = {"sh", "-c", "X=${X:-/t/a}; . $X; . /t/{b,}", "make", "-f/t/rules"}};
-    const std::vector<std::string> named = shells.named_files();
-    for (const char* name : {"/t/a", "/t/", "b", "/t/rules"}) CHECK(std::ranges::count(named, name) == 1);
-    for (std::size_t i = few.size(); i < kMaxNamedFiles; ++i) plan.program.push_back(std::to_string(i));
-    CHECK(plan.named_files().size() == kMaxNamedFiles);
-    plan.program.emplace_back("one-more");
-    CHECK_THROWS_WITH(plan.named_files(), Catch::Contains("has over 65536 words"));
-}
-
 }  // namespace ddprun
