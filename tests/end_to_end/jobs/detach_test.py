@@ -35,7 +35,10 @@ class Starting(JobsTest):
         self.assertEqual([entry["rank"] for entry in status["ranks"]], [0, 1])
         for entry in status["ranks"]:
             self.assertTrue(is_alive(entry["pid"]))
-        self.assertEqual(json.loads(self.run_ctl("list", "--json")[1]), [status])
+        [listed] = json.loads(self.run_ctl("list", "--json")[1])
+        self.assertEqual({name: listed[name] for name in status}, {**status, "nodes": 1})
+        self.assertEqual((listed["launcher_pid"], listed["world_size"], listed["verdict_kind"]), (status["job"]["pid"], 2, None))
+        self.assertLess(listed["age_s"], support.HANG_GUARD)
         code, out, _ = self.run_ctl("list")
         self.assertEqual(code, 0)
         self.assertRegex(out.splitlines()[1], rf"^{job} +running +0/1 +2 +\d+s +\S*worker_stub$")

@@ -4,9 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <boost/asio/io_context.hpp>
 #include <filesystem>
 
+#include "launcher/features/happenings.hpp"
 #include "rendezvous/system/small_file.hpp"
+#include "tests/launcher/agent/fake_agent.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"
@@ -104,6 +107,45 @@ TEST_CASE("event file: a process that was forked off writes for this one, too") 
     file.forget();
     CHECK_FALSE(file.close(kHangGuard));
     CHECK(content(path).empty());
+}
+
+TEST_CASE("event log: the end of the job is told where somebody has asked for events, and not elsewhere") {
+    boost::asio::io_context context(1);
+    LauncherLog log;
+    for (const bool is_asked : {false, true}) {
+        FakeAgent agent(context.get_executor());
+        FeatureInputs inputs{.options = agent.given, .log = log};
+        const auto events = make_event_log(inputs);
+        events->began(agent);
+        CHECK(agent.told.empty());
+        if (is_asked) events->learnt(EventTold{});
+        const auto before = agent.count<EventTold>();
+        CHECK((before > 0) == is_asked);
+        events->learnt(SignalReceived{15});
+        CHECK(agent.count<EventTold>() == before);
+        CHECK_FALSE(events->ended(JobResult{}));
+        CHECK((agent.count<EventTold>() > before + 1) == is_asked);
+        if (is_asked) CHECK(std::get<EventTold>(agent.told.back()).lines.ends_with("\n"));
+        events->agent_leaves();
+    }
+}
+
+TEST_CASE("happenings: events are read on from a position, as long as they are kept") {
+    Happenings happenings;
+    CHECK(happenings.read(0, 100) == KeptPiece{0, true, {}});
+    happenings.add("one\ntwo\nthree\n");
+    const auto piece = [](std::uint64_t next, bool is_all, const std::string& text) {
+        return KeptPiece{next, is_all, {{KeptBlock::kNoRank, "events", 0, text}}};
+    };
+    CHECK(happenings.read(0, 1000) == piece(3, true, "one\ntwo\nthree\n"));
+    CHECK(happenings.read(0, 5) == piece(2, false, "one\ntwo\n"));
+    CHECK(happenings.read(2, 1) == piece(3, true, "three\n"));
+    CHECK(happenings.read(3, 1000) == KeptPiece{3, true, {}});
+    // By the count of another launcher there were more.
+    CHECK(happenings.read(UINT64_MAX, 1000) == KeptPiece{UINT64_MAX, true, {}});
+    for (std::size_t i = 0; i < Happenings::kMost; ++i) happenings.add("x\n");
+    CHECK(happenings.end() == Happenings::kMost + 3);
+    CHECK(happenings.read(0, 1) == piece(4, false, "x\n"));
 }
 
 }  // namespace ddprun

@@ -90,7 +90,7 @@ TEST_CASE("node questions: one node is asked so much at one time, and another be
     fixture.hear({.id = fixture.id(2), .node = 1, .host = "b", .asked = 1, .is_last = false, .text = much});
     fixture.hear({.id = fixture.id(2), .node = 1, .host = "b", .asked = 1, .text = "y"});
     CHECK((heard.back().text.empty() && heard.back().trouble == "the answers of all nodes are too long"));
-    for (std::size_t i = 3; i < fixture.sent(); ++i) fixture.hear({.id = fixture.id(i), .asked = 1});
+    for (std::size_t i = 3; i < fixture.sent(); ++i) fixture.hear({.id = fixture.id(i)});
     CHECK(heard.size() == NodeQuestions::kMostOfNode + 3);
     fixture.run();  // no timer is left
 }
