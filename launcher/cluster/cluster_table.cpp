@@ -102,13 +102,18 @@ std::string contradiction(const Family& family, const std::string& conflict) {
                        family.title, conflict);
 }
 
-// Refuses tasks each of which would be a job of its own; `launcher` is "a Slurm step".
+// `launcher` is "a Slurm step".
+std::string place_among(std::string_view launcher, const Tasks& tasks) {
+    return fmt::format("this is {} of {} ({})",
+                       tasks.task ? fmt::format("task {} of {}", *tasks.task, tasks.count)
+                                  : fmt::format("one of {} tasks", tasks.count),
+                       launcher, tasks.evidence);
+}
+
+// Refuses tasks each of which would be a job of its own.
 std::string advice(std::string_view launcher, const Tasks& tasks) {
     const int nodes = tasks.nodes.value_or(tasks.count);
-    std::string line = fmt::format("this is {} of {} ({}), and each would run a job of its own: ",
-                                   tasks.task ? fmt::format("task {} of {}", *tasks.task, tasks.count)
-                                              : fmt::format("one of {} tasks", tasks.count),
-                                   launcher, tasks.evidence);
+    std::string line = place_among(launcher, tasks) + ", and each would run a job of its own: ";
     if (nodes == 1)
         line += fmt::format("start one ddprun with --nproc-per-node={0} in place of {0} tasks", tasks.count);
     else
@@ -374,6 +379,19 @@ const Claim* chosen(const ClusterTable& table, Fact fact) {
 std::optional<int> chosen_number(const ClusterTable& table, Fact fact) {
     const Claim* claim = chosen(table, fact);
     return claim != nullptr ? whole_number<int>(claim->value, 0) : std::nullopt;
+}
+
+std::string one_of_several(const ClusterTable& table) {
+    if (table.tasks && table.tasks->count > 1) return place_among(table.family, *table.tasks);
+    const Claim* nodes = chosen(table, Fact::nnodes);
+    const bool is_told =
+        nodes != nullptr && (nodes->belief == Belief::task_launcher || nodes->belief == Belief::platform);
+    if (!is_told || nodes->value == "1") return "";
+    const auto rank = chosen_number(table, Fact::node_rank);
+    return fmt::format("this is {} of {} ({}={})",
+                       rank ? fmt::format("node {} of {}", *rank, nodes->value)
+                            : fmt::format("one of {} nodes", nodes->value),
+                       table.family, nodes->source, nodes->value);
 }
 
 std::vector<std::string> scheduler_names() {

@@ -91,6 +91,11 @@ bool is_in_worker(const Environment& environment);
 const Claim* chosen(const ClusterTable& table, Fact fact);
 std::optional<int> chosen_number(const ClusterTable& table, Fact fact);
 
+// Returns which of several processes this is, where all of them are started with the same words: "this is
+// task 0 of 2 of a Slurm step (SLURM_STEP_NUM_TASKS=2)", or a platform's node of several. Empty: nothing
+// tells of others.
+std::string one_of_several(const ClusterTable& table);
+
 // scheduler_names: what --scheduler takes besides none and auto.
 std::vector<std::string> scheduler_names();
 

@@ -175,8 +175,9 @@ std::optional<FamilyFacts> read_tasks(const ClusterView& view, const TaskNames& 
     // The user has had it handed on to all tasks, as by mpirun -x.
     claim_master(view, facts);
     facts.ways_out[Fact::node_rank] = "give --node-rank on each node";
-    facts.ways_out[Fact::master_addr] =
-        "give --master-addr HOST, the node of task 0, or name the nodes by --hosts";
+    facts.ways_out[Fact::master_addr] = fmt::format(
+        "give --master-addr HOST, the node of task 0, or start one ddprun with --hosts from outside of {}",
+        names.one_per_node.substr(0, names.one_per_node.find(' ')));
     return facts;
 }
 

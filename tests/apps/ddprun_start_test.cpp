@@ -66,6 +66,20 @@ TEST_CASE("start: hosts without a worker are refused by the words that name them
     CHECK(start_refused({"--hosts=a:0,b:1"}).empty());
 }
 
+TEST_CASE("start: one of several tasks does not start all hosts, unless an allocation asks for that",
+          "[start]") {
+    StarterFacts facts = own_facts();
+    facts.one_of_several = "this is task 0 of 2 of an MPI job (PMI_SIZE=2)";
+    CommandLine line = parse_command_line({"--hosts=a,b", "train"}, {});
+    CHECK_THROWS_WITH(
+        resolve_start(line, facts),
+        Catch::StartsWith("--hosts: this is task 0 of 2 of an MPI job (PMI_SIZE=2), and each "));
+    line.start.hosts.clear();
+    line.start.allocation.emplace().hosts = {{"a", 0}, {"b", 0}};
+    line.start.allocation->reached_by = "srun";
+    CHECK(resolve_start(line, facts).plan.nodes.size() == 2);
+}
+
 TEST_CASE("start: agents are told that the store is to be sealed, where nobody has said how it is reached",
           "[start]") {
     const auto options = [](const Words& words, bool seals_store) {

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/algorithm/string/join.hpp>
@@ -11,6 +12,7 @@
 #include "apps/ddprun/plan/job_secret.hpp"
 #include "apps/ddprun/plan/node_facts.hpp"
 #include "apps/ddprun/plan/own_python.hpp"
+#include "launcher/cluster/cluster_table.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/features/failure_judge.hpp"
 #include "launcher/harmless_text.hpp"
@@ -34,11 +36,13 @@ namespace {
 
 constexpr const char* kLocalName = "localhost";
 
-// Says for errors what names the hosts.
-std::string hosts_flag(const CommandLine& line) {
-    if (line.start.allocation)
-        return fmt::format("the start on all hosts of {}", line.start.allocation->source);
-    return line.start.hosts.empty() ? "--hostfile" : "--hosts";
+// Each of several tasks would start all hosts' agents.
+void check_alone(const CommandLine& line, const StarterFacts& facts) {
+    if (facts.one_of_several.empty() || line.start.allocation) return;
+    throw UsageError(fmt::format(
+        "{0}: {1}, and each would start a job on all these hosts: start ddprun once, from outside "
+        "of it, or leave {0} out; where this one starts alone, --scheduler none",
+        hosts_flag(line), facts.one_of_several));
 }
 
 void check_contradictions(const CommandLine& line) {
@@ -238,6 +242,10 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
     facts.launcher_owners = owners_of(own_program());
     facts.owners = owners_here(code_files(named, facts.environment));
     facts.host_name = host_name();
+    // Of several tasks only one has the terminal, as by srun --pty.
+    if (::isatty(STDIN_FILENO) == 0)
+        facts.one_of_several = one_of_several(
+            derive_cluster(find_cluster_view(facts.environment), {.scheduler = line.scheduler}));
     facts.hangup_ignored = is_ignored(SIGHUP);
     const SitePolicy policy = agreed_policy(line);
     facts.seals_store = wants_sealed_store(policy, has_given_secret(policy, secret));
@@ -270,6 +278,7 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
 
 StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts) {
     check_contradictions(line);
+    check_alone(line, facts);
     StarterOptions options;
     StartPlan& plan = options.plan;
     plan.nodes = nodes_of(line, facts);
@@ -312,6 +321,12 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     for (const auto& [received, sent] : line.forwarded_signals) options.forwarded_signals.push_back(received);
     options.grace_period = line.grace_period;
     return options;
+}
+
+std::string hosts_flag(const CommandLine& line) {
+    if (line.start.allocation)
+        return fmt::format("the start on all hosts of {}", line.start.allocation->source);
+    return line.start.hosts.empty() ? "--hostfile" : "--hosts";
 }
 
 std::string start_line(const CommandLine& line, const StarterOptions& options) {

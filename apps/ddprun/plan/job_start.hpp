@@ -19,6 +19,7 @@ struct StarterFacts {
     std::vector<std::uint32_t> launcher_owners;  // StartPlan's
     FileOwners owners;                           // StartPlan's
     std::string host_name;
+    std::string one_of_several;       // cluster_table.hpp's; empty also at a terminal
     std::set<std::string> addresses;  // of this machine
     std::string host_file_text;       // of --hostfile
     Environment read_options;         // StartPlan's
@@ -36,6 +37,9 @@ StarterFacts find_starter_facts(const CommandLine& line, const std::string& secr
 // Resolves the start. Pure but for the job's key, which is made here. Throws UsageError: options that
 // contradict --hosts, lists that are wrong, an address of node 0 that no other host could reach.
 StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts);
+
+// Returns for messages what names the hosts: an option, or the variable of an allocation.
+std::string hosts_flag(const CommandLine& line);
 
 // Returns, in words, what was decided without being asked for; empty with --hosts.
 std::string start_line(const CommandLine& line, const StarterOptions& options);

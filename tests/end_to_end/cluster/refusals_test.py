@@ -68,6 +68,15 @@ FILES = (
 )
 
 
+# One of several, each of which is started with the same words: its variables, and what names it.
+SEVERAL = (
+    ({"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "1", "MPI_LOCALRANKID": "0"}, "task 0 of 2", "(PMI_SIZE=2)"),
+    ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}, "(OMPI_COMM_WORLD_SIZE=2)"),
+    ({**STEP, "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}, "(SLURM_STEP_NUM_TASKS=2)"),
+    ({"SKYPILOT_NUM_NODES": "2", "SKYPILOT_NODE_RANK": "1", "SKYPILOT_NODE_IPS": "a\nb"}, "node 1 of 2", "(SKYPILOT_NUM_NODES=2)"),
+)
+
+
 class Refusals(EndToEndTest):
     def setUp(self):
         super().setUp()
@@ -101,6 +110,28 @@ class Refusals(EndToEndTest):
         self.assert_shown(["--hostfile hosts:3: 'slots=x'"], "--hostfile", "hosts")
         self.assert_shown(["--hostfile hosts:3: 'slots=x'", "(from DDPRUN_HOSTFILE)"], env={"DDPRUN_HOSTFILE": "hosts"})
         self.assert_shown(["cannot be read: has over 1048576 bytes"], "--config", self.file("large", "#" * (1 << 20) + "\n"))
+
+    def test_each_of_several_does_not_start_all_hosts(self):
+        self.file("localhost", "localhost\n")
+        for variables, *shown in SEVERAL:
+            self.assert_shown(["--hosts: this is ", *shown, "leave --hosts out"], "--hosts", "localhost", env=variables)
+            self.assert_shown(["--hostfile: this is ", *shown, "(from DDPRUN_HOSTFILE)"], env={**variables, "DDPRUN_HOSTFILE": "localhost"})
+            code, out, err = self.run_job("doctor", "--hosts", "localhost", env=variables)
+            self.assertEqual((code, out, err.count("\n")), (2, "", 1), err)
+            code, out, err = self.run_job("--explain", "--hosts", "localhost", "true", env=variables)
+            self.assertEqual(code, 2, out)
+            code, out, err = self.run_job("--scheduler", "none", "--hosts", "localhost", "echo", "runs", env=variables)
+            self.assertEqual((code, out), (0, "runs\n"), err)
+
+    def test_the_first_task_of_a_node_says_so(self):
+        second = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2", "MPI_LOCALRANKID": "1"}
+        self.assertEqual(self.run_job("--hosts", "localhost", "true", env=second), (2, "", ""))
+
+    def test_one_task_starts_all_hosts(self):
+        for variables in ({"PMI_RANK": "0", "PMI_SIZE": "1"}, {**STEP, "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NODELIST": "n1",
+                                                             "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}):
+            code, out, err = self.run_job("--hosts", "localhost", "echo", "runs", env=variables)
+            self.assertEqual((code, out), (0, "runs\n"), err)
 
     def test_a_place_that_is_not_reached(self):
         code, _, err = self.run_job("--join-timeout", "1", "true", env={**STEP, "SLURM_STEP_NODELIST": "nowhere.invalid,n2",

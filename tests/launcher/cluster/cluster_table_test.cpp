@@ -281,4 +281,24 @@ TEST_CASE("cluster: --scheduler by name looks at that one only") {
                Catch::Contains("--scheduler pbs: the environment has no sign of it (PBS_JOBID)"));
 }
 
+TEST_CASE("cluster: one of several processes of the same words is known by what has started them") {
+    const auto place = [](const Environment& environment, const std::string& scheduler = "auto") {
+        const ClusterView view{.environment = environment, .host_name = "n", .addresses = {}, .files = {}};
+        return one_of_several(derive_cluster(view, {.scheduler = scheduler}));
+    };
+    const Environment step{
+        {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_NODES", "2"}};
+    CHECK(place(step) == "this is task 1 of 2 of a Slurm step (SLURM_STEP_NUM_TASKS=2)");
+    CHECK(place(step, "none").empty());
+    CHECK(place({{"PMI_SIZE", "4"}}) == "this is one of 4 tasks of an MPI job (PMI_SIZE=4)");
+    CHECK(place({{"SKYPILOT_NUM_NODES", "2"}, {"SKYPILOT_NODE_RANK", "1"}}) ==
+          "this is node 1 of 2 of a SkyPilot task (SKYPILOT_NUM_NODES=2)");
+    CHECK(place({{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}}).empty());
+    CHECK(place({{"SKYPILOT_NUM_NODES", "1"}, {"SKYPILOT_NODE_RANK", "0"}}).empty());
+    // An allocation's script runs once.
+    CHECK(
+        place({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "2"}, {"SLURM_JOB_NODELIST", "n,m"}}).empty());
+    CHECK(place({}).empty());
+}
+
 }  // namespace ddprun
