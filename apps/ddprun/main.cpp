@@ -12,6 +12,7 @@
 #include "apps/ddprun/modes/mode.hpp"
 #include "apps/ddprun/plan/adapted_task.hpp"
 #include "apps/ddprun/plan/job_secret.hpp"
+#include "apps/ddprun/plan/program_input.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "launcher/start/relay.hpp"
 #include "launcher/start/remote_shell.hpp"
@@ -59,6 +60,7 @@ constexpr ddprun::Mode kSecretMode{[](Call& call) { return call.line().makes_sec
 // --adapt: this process becomes the one worker that a process launcher has started it for.
 constexpr ddprun::Mode kTaskMode{[](Call& call) { return call.line().adapt && !call.line().dry_run; },
                                  [](Call& call) -> int {
+                                     ddprun::take_read_program(call.plan().line);
                                      const ddprun::AdaptedTask task = ddprun::find_adapted_task(call.plan());
                                      if (!task.fault) ddprun::become_task(task);
                                      call.log().error(task.fault->text);

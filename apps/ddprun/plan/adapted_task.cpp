@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "apps/ddprun/plan/launch_plan.hpp"
+#include "launcher/process/descriptors.hpp"
 #include "rendezvous/base/error.hpp"
 
 namespace ddprun {
@@ -94,27 +95,33 @@ AdaptedTask find_adapted_task(const ClusterPlan& plan) {
     AdaptedTask task{.rank = std::stoi(variables.at("RANK")),
                      .local_rank = local_rank_of(variables),
                      .environment = options.environment,
-                     .fault = program_fault(line, facts)};
+                     .fault = program_fault(line, facts),
+                     .read_program = line.read_program};
     task.argv = options.workers.at(static_cast<std::size_t>(task.local_rank)).argv;
     for (const auto& [name, value] : variables) task.environment[name] = value;
     return task;
 }
 
 void become_task(const AdaptedTask& task) {
-    const auto& [rank, local_rank, argv, environment, fault] = task;
     std::vector<std::string> entries;
-    for (const auto& [name, value] : environment) entries.push_back(name + "=" + value);
+    for (const auto& [name, value] : task.environment) entries.push_back(name + "=" + value);
     const auto pointers = [](const std::vector<std::string>& texts) {
         std::vector<char*> all;
         for (const std::string& text : texts) all.push_back(const_cast<char*>(text.c_str()));
         all.push_back(nullptr);
         return all;
     };
+    if (task.read_program) {
+        const OwnedDescriptor program = make_text_file("ddprun-program", *task.read_program);
+        if (!program || ::dup2(program.get(), STDIN_FILENO) < 0)
+            fail_errno(errno, "cannot hand on the program");
+    }
     // The launcher's own (see main), which a program does not expect.
     ::signal(SIGPIPE, SIG_DFL);
     ::signal(SIGXFSZ, SIG_DFL);
-    ::execvpe(argv.front().c_str(), pointers(argv).data(), pointers(entries).data());
-    fail_errno(errno, fmt::format("{} cannot be executed", argv.front()));
+    const std::string& name = task.argv.front();
+    ::execvpe(name.c_str(), pointers(task.argv).data(), pointers(entries).data());
+    fail_errno(errno, fmt::format("{} cannot be executed", name));
 }
 
 }  // namespace app

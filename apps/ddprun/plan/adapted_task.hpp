@@ -1,6 +1,7 @@
 // An AdaptedTask is for --adapt: a process that a launcher has started for one worker becomes that worker.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,7 +24,8 @@ struct AdaptedTask {
     int local_rank = 0;
     std::vector<std::string> argv;
     Environment environment;
-    std::optional<ProgramFault> fault;  // why the program cannot be started
+    std::optional<ProgramFault> fault;                // why the program cannot be started
+    std::shared_ptr<const std::string> read_program;  // LaunchOptions'
 };
 
 // Looks at this machine, and plans the one program as any launch does. Throws UsageError.

@@ -82,13 +82,14 @@ void refuse_pipes(const CommandLine& line) {
 }
 
 bool is_others(const CommandLine& line) {
-    return line.tty_rank || line.origins.contains("--stdin") || line.adapt || line.secret_file == "-";
+    return line.tty_rank || line.origins.contains("--stdin") || line.secret_file == "-";
 }
 
 void check_text(const CommandLine& line, const std::string& text, const std::string& name) {
     if (text.empty())
-        throw UsageError(
-            fmt::format("{}: its program is to be read from standard input, which is empty", name));
+        throw UsageError(fmt::format(
+            "{}: its program is to be read from standard input, which is empty{}", name,
+            line.adapt ? ", as task launchers give it to one task only; put the program into a file" : ""));
     if (!descriptor_named(line.program.front())) return;
     if (line.no_python)
         throw UsageError(fmt::format(
@@ -102,7 +103,7 @@ void check_text(const CommandLine& line, const std::string& text, const std::str
 void take(CommandLine& line, const ProgramInput& input) {
     const std::string name = name_of(input, line);
     const bool is_terminal = ::isatty(input.descriptor) != 0;
-    if (is_terminal && input.in_text) return;
+    if (is_terminal && (input.in_text || line.adapt)) return;
     if (is_terminal)
         throw UsageError(fmt::format(
             "{}: its program is to be read from standard input, which is a terminal; give a file, or --tty 0",

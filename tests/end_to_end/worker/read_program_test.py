@@ -54,6 +54,25 @@ class ReadProgram(support.EndToEndTest):
         text = "bash -c 'cat > rank$RANK; wc -c < rank$RANK'"
         self.assertEqual(self.run_with("12", "sh", "-c", text), (0, ["0", "2"], ""), "data is rank 0's")
 
+    def test_a_task_of_a_launcher_reads_it(self):
+        def run(text, *words, rank=0):
+            return self.run_with(text, *words, flags=("--adapt",), env={"PMI_RANK": str(rank), "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2",
+                                                                       "MPI_LOCALRANKID": str(rank)})
+        for words in (("python3", "-"), ("-",)):
+            self.assertEqual(run(PYTHON, *words, rank=1), (0, ["rank 1"], ""))
+        # mpirun gives it to its first task, and nothing to the others.
+        code, out, err = run("", "python3", "-", rank=1)
+        self.assertEqual((code, out, err.count("\n")), (2, [], 1), err)
+        self.assertIn("python3 -: its program is to be read from standard input, which is empty, as task launchers", err)
+        self.assertEqual(run("data", "cat", rank=1), (0, ["data"], ""), "what is no program stays where it is")
+        with open(os.path.join(self.folder, "who.py"), "w", encoding="ascii") as file:
+            file.write(PYTHON)
+        for runs in ("", "python3 "):
+            done = subprocess.run(["bash", "-c", f"exec {program('ddprun')} --adapt {runs}<(cat who.py)"], capture_output=True, text=True,
+                                  cwd=self.folder, stdin=subprocess.DEVNULL, timeout=support.HANG_GUARD,
+                                  env={**self.environment, "PMI_RANK": "0", "PMI_SIZE": "1"})
+            self.assertEqual((done.returncode, done.stdout), (0, "rank 0\n"), done.stderr)
+
     def test_arguments_are_the_programs(self):
         text = "import sys\nprint('rank', len(sys.argv), sys.argv[1:])\n"
         for words in (("-", "a", "b"), ("python3", "-", "a", "b")):
