@@ -282,7 +282,8 @@ int run_launch_mode(Call& call) {
     command.insert(command.end(), call.words().begin(), call.words().end());
     call.features().emplace(line, known, call.environment(), call.start(), std::move(command), call.log());
     tell_remarks(line, call.log());
-    if (const std::string unread = unread_input(line); !unread.empty()) call.log().info(unread);
+    const std::string unread = line.detach ? unread_input(line) : "";
+    if (!unread.empty()) call.log().info(unread);
     return launch(call, facts, known);
 }
 
@@ -307,7 +308,16 @@ int start_job(Call& call, CommandLine line, const std::function<void(StarterOpti
     if (facts.may_be_host) call.log().warn(parted_hosts(line));
     if (const std::string decided = start_line(line, options); !decided.empty()) call.log().info(decided);
     if (line.dry_run) return show_start(line, options);
-    return run_starter(options);
+    // What writes to a pipe may not have begun yet.
+    const auto tell_unread = [&] {
+        const std::string unread = adjust ? "" : unread_input(line);
+        if (!unread.empty()) call.log().info(as_said(line, unread));
+        return !unread.empty();
+    };
+    const bool is_told = tell_unread();
+    const int code = run_starter(options);
+    if (!is_told) tell_unread();
+    return code;
 }
 
 }  // namespace app

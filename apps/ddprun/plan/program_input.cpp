@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "apps/ddprun/plan/job_start.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/plan/program_words.hpp"
@@ -116,6 +117,15 @@ void take(CommandLine& line, const ProgramInput& input) {
     line.read_program = std::make_shared<const std::string>(std::move(text));
 }
 
+bool has_input() {
+    struct stat info {};
+    if (::fstat(STDIN_FILENO, &info) != 0) return false;
+    if (S_ISREG(info.st_mode)) return ::lseek(STDIN_FILENO, 0, SEEK_CUR) < info.st_size;
+    int waiting = 0;
+    const bool is_stream = S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode);
+    return is_stream && ::ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0;
+}
+
 }  // namespace
 
 void take_read_program(CommandLine& line) {
@@ -137,14 +147,14 @@ void take_starters_program(CommandLine& line, const std::string& path) {
 }
 
 std::string unread_input(const CommandLine& line) {
-    struct stat info {};
-    if (!line.detach || line.read_program || ::fstat(STDIN_FILENO, &info) != 0) return {};
-    int waiting = 0;
-    const bool is_file = S_ISREG(info.st_mode) && ::lseek(STDIN_FILENO, 0, SEEK_CUR) < info.st_size;
-    const bool is_pipe =
-        S_ISFIFO(info.st_mode) && ::ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0;
-    if (!is_file && !is_pipe) return {};
-    return "--detach: workers read nothing, though standard input has something; give it to them in a file";
+    if (line.read_program || line.secret_file == "-" || !has_input()) return {};
+    if (line.detach)
+        return "--detach: workers read nothing, though standard input has something; give it to them in a "
+               "file";
+    return fmt::format(
+        "{}: workers read nothing, though standard input has something; give it to them in a file on their "
+        "hosts, or type < /dev/null",
+        hosts_flag(line));
 }
 
 }  // namespace app

@@ -23,7 +23,8 @@ void take_read_program(CommandLine& line);
 // Takes the program for an agent that a relay has started: the starter has read it. `path` leads to it.
 void take_starters_program(CommandLine& line, const std::string& path);
 
-// Returns that what stands in standard input after --detach is not read; empty: nothing stands there.
+// Returns that what stands in standard input is not read, where no worker reads it: after --detach, or on
+// several hosts. Empty: nothing stands there.
 std::string unread_input(const CommandLine& line);
 
 }  // namespace app

@@ -73,6 +73,28 @@ class ReadProgram(support.EndToEndTest):
                                   env={**self.environment, "PMI_RANK": "0", "PMI_SIZE": "1"})
             self.assertEqual((done.returncode, done.stdout), (0, "rank 0\n"), done.stderr)
 
+    def test_data_for_hosts_is_not_lost_without_a_word(self):
+        told = "ddprun: --hosts: workers read nothing, though standard input has something; "
+        for flags in (("--hosts", "localhost"), ("--hosts", "localhost:2")):
+            code, out, err = self.run_with("data\n", "wc", "-c", flags=flags)
+            self.assertEqual((code, set(out)), (0, {"0"}), err)
+            self.assertEqual((err[:len(told)], err.count("\n")), (told, 1), err)
+        # What comes after the start is told of at the end.
+        reader, writer = os.pipe()
+        os.mkfifo(os.path.join(self.folder, "fifo"))
+        job = subprocess.Popen([program("ddprun"), "--hosts", "localhost", "sh", "-c", "echo runs; read x < fifo"],
+                               stdin=reader, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, env=self.environment)
+        os.close(reader)
+        self.assertEqual(job.stdout.readline(), "runs\n")
+        os.write(writer, b"data\n")
+        with open(os.path.join(self.folder, "fifo"), "w", encoding="ascii") as fifo:
+            fifo.write("go\n")
+        _, err = job.communicate(timeout=support.HANG_GUARD)
+        os.close(writer)
+        self.assertEqual((job.returncode, err[:len(told)], err.count("\n")), (0, told, 1), err)
+        for text, words in (("", ("wc", "-c")), (PYTHON, ("python3", "-"))):
+            self.assertEqual(self.run_with(text, *words, flags=("--hosts", "localhost"))[::2], (0, ""))
+
     def test_arguments_are_the_programs(self):
         text = "import sys\nprint('rank', len(sys.argv), sys.argv[1:])\n"
         for words in (("-", "a", "b"), ("python3", "-", "a", "b")):
