@@ -6,6 +6,8 @@
 #include <variant>
 
 #include "launcher/plan/rank_command.hpp"
+#include "launcher/plan/shell_text.hpp"
+#include "rendezvous/text/split.hpp"
 #include "rendezvous/text/whole_number.hpp"
 
 namespace ddprun {
@@ -192,24 +194,66 @@ bool reads_its_input(std::string_view name) {
     return contains(kReaders, without_version(without_folders(name)));
 }
 
-// Where a text has redirections, substitutions or lines, its words alone do not tell who reads what.
-std::optional<ProgramInput> input_of_text(const std::string& text) {
-    const auto split = split_shell_words(text);
-    const auto* words = std::get_if<std::vector<std::string>>(&split);
-    if (words == nullptr || text.find_first_of("<(`\n") != text.npos) return std::nullopt;
-    std::vector<std::vector<std::string>> commands{{"env"}};
-    for (std::string word : *words) {
-        if (word == "|") commands.push_back({"true"});  // what is behind a pipe reads that
-        const bool ends = word == "&&" || word == "||" || word.ends_with(';');
-        if (ends) word.erase(word.find_last_not_of(";&|") + 1);
-        if (!word.empty() && word != "|" && word != "exec") commands.back().push_back(word);
-        if (ends) commands.push_back({"env"});
+// What a command of a text reads its program from, if it is the text's standard input.
+std::optional<ProgramInput> input_of_command(const std::vector<std::string>& run) {
+    if (run.empty()) return std::nullopt;
+    const bool sources = run.size() > 1 && (run[0] == "source" || run[0] == ".");
+    const auto input = sources ? std::optional(ProgramInput{run[1], descriptor_named(run[1]).value_or(-1)})
+                               : program_input(run);
+    return input && input->descriptor == 0 ? input : std::nullopt;
+}
+
+// The words of a command that stands among other things: `do A=1 python3 -`.
+std::vector<std::string> words_of_part(std::string_view part) {
+    std::vector<std::string> words{"env"};
+    for (const std::string_view word : split_at(part, ' ')) {
+        const bool stands_in_front = words.size() == 1 && (is_keyword(word) || word == "exec");
+        if (!word.empty() && !stands_in_front) words.emplace_back(word);
     }
-    for (const auto& command : commands) {
-        const auto input = command.size() > 1 ? program_input(command) : std::nullopt;
-        if (input && input->descriptor == 0) return ProgramInput{.word = input->word, .in_text = true};
+    return behind_envs(words);
+}
+
+// Tells of a text that has more than simple commands whether one of them may read its program, as in
+// (python3 -), or what stands in standard input may become a part of one: eval "$(cat)".
+bool may_run_input(std::string_view text) {
+    bool has_cat = false, was_cat = false, runs = false;
+    for (std::size_t at = 0, end = 0; at <= text.size(); at = end + 1) {
+        end = std::min(text.find_first_of("|&;(){}`\n\"'", at), text.size());
+        const bool is_piped = at > 1 && text[at - 1] == '|' && text[at - 2] != '|' && !was_cat;
+        const std::size_t sign = std::min(end, text.find_first_of("<>", at));
+        std::string_view part = text.substr(at, sign - at);
+        if (sign < end) part = part.substr(0, part.find_last_not_of("0123456789") + 1);
+        const auto run = words_of_part(part);
+        was_cat = is_cat(run);
+        has_cat |= was_cat && !is_piped;
+        const std::string first = run.empty() ? "" : run[0];
+        runs |= first == "eval" || first == "source" || first == "." || is_interpreter(first);
+        const bool is_redirected = sign < end && text[sign] == '<';
+        if (!is_piped && !is_redirected && input_of_command(run)) return true;
+    }
+    return has_cat && runs;
+}
+
+// Returns the input of the first command that reads its program from the text's.
+std::optional<ProgramInput> input_of_text(const std::string& text) {
+    const auto commands = commands_of(text);
+    if (!commands && may_run_input(text)) return ProgramInput{.in_text = true, .is_unsure = true};
+    for (const TextCommand& command : commands.value_or(std::vector<TextCommand>())) {
+        if (!command.reads_input) continue;
+        if (const auto input = input_of_command(behind_envs(command.words)))
+            return ProgramInput{.word = input->word, .in_text = true, .is_unsure = input->is_unsure};
     }
     return std::nullopt;
+}
+
+// Behind the interpreters and wrappers that are no shells: `julia -`, `uv run -`, `awk -f -`.
+bool stands_for_program(const std::vector<std::string>& words, std::size_t at) {
+    constexpr std::string_view kByFile[] = {"awk", "gawk", "mawk", "make"};
+    constexpr std::string_view kLogins[] = {"su", "runuser"};
+    const std::string_view name = without_folders(words.front());
+    if (at == 1) return starts_others(name) && !contains(kLogins, name);
+    if (words[at - 1] == "run") return at == 2 && (starts_others(name) || name == "coverage");
+    return words[at - 1] == "-f" && contains(kByFile, name);
 }
 
 }  // namespace
@@ -294,8 +338,10 @@ std::optional<ProgramInput> program_input(const std::vector<std::string>& words)
     const auto behind = behind_wrapper(run);
     if (!behind.empty()) return program_input(behind);
     if (run.size() == 1 && reads_its_input(run.front())) return ProgramInput{};
-    const bool may_read = run.size() > 1 && starts_others(without_folders(run.front()));
-    return may_read ? named(run[1]) : std::nullopt;
+    for (std::size_t at = 1; at < run.size(); ++at) {
+        if (stands_for_program(run, at) && named(run[at])) return named(run[at]);
+    }
+    return std::nullopt;
 }
 
 }  // namespace launch

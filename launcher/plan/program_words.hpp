@@ -37,9 +37,10 @@ std::vector<std::string> program_words(const std::vector<std::string>& words);
 
 // ProgramInput says from where a command's program is read.
 struct ProgramInput {
-    std::string word;      // the command's name for it; empty: Python or a shell without a file reads stdin
-    int descriptor = 0;    // of this process
-    bool in_text = false;  // a command in a shell's text (bash -c) reads it, and may never be run
+    std::string word;        // the command's name for it; empty: Python or a shell without a file reads stdin
+    int descriptor = 0;      // of this process
+    bool in_text = false;    // a command in a shell's text (bash -c) reads it, and may never be run
+    bool is_unsure = false;  // the text has more than simple commands, of which one may read it
 };
 
 // Gives the descriptor that a word stands for: -, /dev/stdin, /dev/fd/63.

@@ -240,6 +240,9 @@ int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
         tell_of_launch(plan, options, "", log);
         return show_dry_run(options, line.json);
     }
+    if (options.workers.size() > 1 || options.nnodes > 1) {
+        if (const std::string half = half_read_program(line); !half.empty()) log.info(half);
+    }
     // First, since it may leave processes behind that hang, which need not have the key.
     options.unfit = Features(call.features()->all()).unfit();
     const std::string advice = agree_on_trust(line, options, call);

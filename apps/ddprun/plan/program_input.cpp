@@ -101,6 +101,10 @@ void check_text(const CommandLine& line, const std::string& text, const std::str
             other));
 }
 
+std::optional<ProgramInput> input_of(const CommandLine& line) {
+    return line.module ? std::nullopt : program_input(line.program);
+}
+
 void take(CommandLine& line, const ProgramInput& input) {
     const std::string name = name_of(input, line);
     const bool is_terminal = ::isatty(input.descriptor) != 0;
@@ -132,8 +136,8 @@ void take_read_program(CommandLine& line) {
     if (line.dry_run || line.explain || line.show || line.program.empty()) return;
     if (!is_others(line)) {
         refuse_further(line);
-        const auto input = line.module ? std::nullopt : program_input(line.program);
-        if (input) take(line, *input);
+        const auto input = input_of(line);
+        if (input && !input->is_unsure) take(line, *input);
     }
     refuse_pipes(line);
 }
@@ -155,6 +159,16 @@ std::string unread_input(const CommandLine& line) {
         "{}: workers read nothing, though standard input has something; give it to them in a file on their "
         "hosts, or type < /dev/null",
         hosts_flag(line));
+}
+
+std::string half_read_program(const CommandLine& line) {
+    if (line.detach || line.standard_input.all || is_others(line) || !has_input()) return {};
+    const auto input = input_of(line);
+    if (!input || !input->is_unsure) return {};
+    return fmt::format(
+        "{}: only rank 0 reads standard input, and the text may run a program from it; put the program into "
+        "a file, or type --stdin 0",
+        harmless_line(line.program.front()));
 }
 
 }  // namespace app

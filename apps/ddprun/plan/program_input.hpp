@@ -27,5 +27,9 @@ void take_starters_program(CommandLine& line, const std::string& path);
 // several hosts. Empty: nothing stands there.
 std::string unread_input(const CommandLine& line);
 
+// Returns that rank 0 alone reads what stands in standard input, where a shell's text may run a program from
+// it in each worker. Empty: nothing stands there, or the text runs none.
+std::string half_read_program(const CommandLine& line);
+
 }  // namespace app
 }  // namespace ddprun

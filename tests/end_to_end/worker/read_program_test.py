@@ -50,15 +50,37 @@ class ReadProgram(support.EndToEndTest):
         for words in (("bash", "-c", "true && python3 -"), ("sh", "-c", "A=B; exec python3 -u -"), ("bash", "-c", "python3 - | cat")):
             with self.subTest(words):
                 self.assertEqual(self.run_with(PYTHON, *words), (0, RANKS, ""))
+        for words in (("bash", "-c", "cat | python3 - 2>&1 | tee log.$RANK"), ("bash", "-c", "cd .\npython3"), ("awk", "-f", "-")):
+            text = 'BEGIN { print "rank " ENVIRON["RANK"] }\n' if words[0] == "awk" else PYTHON
+            self.assertEqual(self.run_with(text, *words), (0, RANKS, ""))
+        self.assertEqual(self.run_with(PYTHON, "bash", "-c", "python3 > log.$RANK; cat log.$RANK"), (0, RANKS, ""))
         self.assertEqual(self.run_with("", "bash", "-c", "true && python3 -"), (0, [], ""), "it may never be run")
         text = "bash -c 'cat > rank$RANK; wc -c < rank$RANK'"
         self.assertEqual(self.run_with("12", "sh", "-c", text), (0, ["0", "2"], ""), "data is rank 0's")
+
+    def test_a_text_that_may_run_it_in_rank_0_alone_is_told_of(self):
+        told = "ddprun: bash: only rank 0 reads standard input, and the text may run a program from it; "
+        for text in ("A=$(echo); python3 -", "for i in 1; do python3 -; done", "{ python3 -; } 2>&1"):
+            with open(os.path.join(self.folder, "program"), "w+", encoding="ascii") as file:
+                file.write(PYTHON)
+                file.seek(0)
+                done = subprocess.run([program("ddprun"), "--nproc-per-node", "2", "bash", "-c", text], stdin=file, text=True,
+                                      capture_output=True, env=self.environment, timeout=support.HANG_GUARD)
+            self.assertEqual((done.returncode, done.stdout), (0, "rank 0\n"), text)
+            self.assertEqual((done.stderr[:len(told)], done.stderr.count("\n")), (told, 1), text)
+        # One worker is all there are; the user has said who reads; nothing stands there; the text runs a file.
+        text = ("bash", "-c", "A=$(echo); python3 -")
+        for stdin, flags, words in ((PYTHON, (), text), (PYTHON, ("--nproc-per-node", "2", "--stdin", "0"), text),
+                                    ("", ("--nproc-per-node", "2"), text),
+                                    (PYTHON, ("--nproc-per-node", "2"), ("bash", "-c", "A=$(echo); python3 -c pass"))):
+            code, _, err = self.run_with(stdin, *words, flags=flags)
+            self.assertEqual((code, err), (0, ""))
 
     def test_a_task_of_a_launcher_reads_it(self):
         def run(text, *words, rank=0):
             return self.run_with(text, *words, flags=("--adapt",), env={"PMI_RANK": str(rank), "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2",
                                                                        "MPI_LOCALRANKID": str(rank)})
-        for words in (("python3", "-"), ("-",)):
+        for words in (("python3", "-"), ("-",), ("bash", "-c", "python3 2>&1 | cat")):
             self.assertEqual(run(PYTHON, *words, rank=1), (0, ["rank 1"], ""))
         # mpirun gives it to its first task, and nothing to the others.
         code, out, err = run("", "python3", "-", rank=1)

@@ -58,6 +58,9 @@ TEST_CASE("whose program is read from a descriptor") {
                 {{"perl", "-", "x"}, "-"},
                 {{"bash", "--rcfile", "x", "-"}, "-"},
                 {{"bash", "+e"}, ""},
+                {{"uv", "run", "-"}, "-"},
+                {{"coverage", "run", "-"}, "-"},
+                {{"awk", "-f", "-"}, "-"},
                 {{"fish"}, ""},
                 {{"perl5.36"}, ""},
                 {{"/opt/julia-1.10/bin/julia"}, ""},
@@ -86,12 +89,14 @@ TEST_CASE("whose program is read from a descriptor") {
                                {"bash", "-c", "cat x | python3 -"},
                                {"bash", "-c", "python3 - < x.py"},
                                {"bash", "-c", "python3 - <<E\nprint(1)\nE"},
-                               {"bash", "-c", "echo $(python3 -)"},
                                {"bash", "-c", "cd x && python3 train.py -"},
                                {"bash", "-c", "echo 'x"},
                                {"bash", "-c"},
                                {"bash", "run.sh"},
                                {"numactl", "-s"},
+                               {"su", "-", "alice"},
+                               {"curl", "run", "-"},
+                               {"tar", "-f", "-"},
                                {"nice", "./train", "--shell", "bash"},
                                {"timeout", "5", "./train", "--lang", "python"},
                                {"awk"},
@@ -102,6 +107,46 @@ TEST_CASE("whose program is read from a descriptor") {
                                {"/dev/null"}}) {
         CAPTURE(words);
         CHECK_FALSE(program_input(words));
+    }
+}
+
+TEST_CASE("the commands of a shell's text read what no redirection and no pipe gives them") {
+    const auto input = [](const char* text) { return program_input({"nice", "bash", "-c", text}); };
+    const std::pair<const char*, const char*> read[] = {
+        {"python3 > log.$RANK", ""},
+        {"true;python3>log", ""},
+        {"python3 2>&1 | tee x", ""},
+        {"bash 2>&1 &>> log", ""},
+        {"A=1 exec 3< x python3 -u - > log 2>&- >| y", "-"},
+        {"cat | cat - | python3 -", "-"},
+        {"# text (of lines)\ncd x\n\npython3 # the program", ""},
+        {"source /dev/stdin", "/dev/stdin"},
+        {". /dev/stdin && true", "/dev/stdin"}};
+    for (const auto& [text, word] : read) {
+        CAPTURE(text);
+        REQUIRE(input(text));
+        CHECK(input(text)->word == word);
+        CHECK((input(text)->in_text && !input(text)->is_unsure));
+    }
+    for (const char* text :
+         {"python3 -<x.py", "python3 0<&3", "python3 <<< 'print(1)'", "python3 & true",
+          "echo '|' python3; echo \"a; python3\"", "cat > x.$RANK", "source env.sh; python3 train.py",
+          "X=$(date); python3 < train.py", "X=$(date); echo \"print(1)\" | python3 -", "X=$(cat); echo $X",
+          "eval \"$(conda hook)\"; python3 train.py", "while read x; do python3 train.py $x; done"}) {
+        CAPTURE(text);
+        CHECK_FALSE(input(text));
+    }
+}
+
+TEST_CASE("a text of more than simple commands may run what is read") {
+    for (const char* text :
+         {"echo $(python3 -)", "eval \"$(cat)\"", "bash <(cat)", "export A=$(hostname); python3 -",
+          "for i in 1 2; do A=1 python3 -; done", "{ python3 - 2>&1; } > log", "(python3 2>&1) | tee x",
+          "if true; then exec bash; fi", "X=`date`; cat | python3", "(source /dev/stdin)"}) {
+        CAPTURE(text);
+        const auto input = program_input({"nice", "bash", "-c", text});
+        REQUIRE(input);
+        CHECK((input->in_text && input->is_unsure));
     }
 }
 
