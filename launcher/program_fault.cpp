@@ -110,7 +110,9 @@ ProgramFault fault_of(const UnfitFile& file) {
         if (is_bare(file.name)) remedy += ", for ./" + name;
         if (!typed.empty()) remedy += "; or " + typed;
     }
-    return {remedy.empty() ? text : text + "; " + remedy, kExitNotExecutable};
+    const bool is_told = !typed.empty() && remedy.ends_with(typed);
+    return {remedy.empty() ? text : text + "; " + remedy, kExitNotExecutable,
+            is_told ? file.runner.substr(0, file.runner.find(' ')) : ""};
 }
 
 std::string runner_by_ending(const std::string& name) {

@@ -9,8 +9,9 @@ namespace ddprun {
 inline namespace launch {
 
 struct ProgramFault {
-    std::string text;   // behind the program's name: "no such file"
-    int exit_code = 0;  // as a shell would have it: kExitNotFound only where nothing is there
+    std::string text;         // behind the program's name: "no such file"
+    int exit_code = 0;        // as a shell would have it: kExitNotFound only where nothing is there
+    std::string runner = {};  // what the text says to type in front of the name: "perl"; empty: nothing
 };
 
 // Returns why nothing is found by this path: nothing is there, a link leads nowhere, or a folder, which is

@@ -192,6 +192,10 @@ void look_at_program_words(CommandLine& line);
 // Returns the error that says how several hosts are written, for a program that looks like one of them.
 std::string parted_hosts(const CommandLine& line);
 
+// Returns what to type for a program that is not there, where a shell would have understood it: FOO=1, cd, or
+// several words in one. For the end of the error; empty: nothing of that kind.
+std::string meant_for_shell(const std::string& name);
+
 // Throws UsageError for a number that is none of the job's nodes. Where the user says nothing of their count,
 // the cluster may (cluster_plan.hpp).
 void check_node_rank(const CommandLine& line);

@@ -9,7 +9,9 @@
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/options/launcher_words.hpp"
 #include "launcher/cluster/host_list.hpp"
+#include "launcher/harmless_text.hpp"
 #include "launcher/plan/program.hpp"
+#include "launcher/plan/rank_command.hpp"
 #include "rendezvous/text/split.hpp"
 
 namespace ddprun {
@@ -106,6 +108,11 @@ constexpr Habit kHabits[] = {
      "leave it out; the program reads LOCAL_RANK"},
     {"V", "mpirun's", "--version"}};
 
+// What these are where no number follows, which aprun's and srun's take.
+constexpr Habit kWithoutNumber[] = {{"d", "other programs' for the background", "--detach"},
+                                    {"c", "Python's and the shell's for a text",
+                                     "python3 -c TEXT, or bash -c TEXT, behind ddprun's options"}};
+
 std::string bare_name(std::string_view word) {
     word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
     std::string name(word.substr(0, word.find('=')));
@@ -180,6 +187,10 @@ void refuse_habit(const std::string& word, const std::string& next) {
         value = word.substr(2);
         name.resize(1);
         habit = habit_called(name);
+    }
+    for (const Habit& other : kWithoutNumber) {
+        const bool is_number = !value.empty() && value.find_first_not_of("0123456789") == value.npos;
+        if (other.names == name && !is_number) habit = &other;
     }
     if (habit == nullptr) return;
     const auto placeholder = habit->here.find('{');
@@ -266,6 +277,24 @@ std::string parted_hosts(const CommandLine& line) {
         line,
         fmt::format("--hosts {1}: {0} behind it is the program; hosts stand in one word, like {1}{2}{0}",
                     program, hosts, hosts.ends_with(',') ? "" : ","));
+}
+
+std::string meant_for_shell(const std::string& name) {
+    constexpr std::string_view kWords[] = {"alias", "cd",    "conda",  "declare", "eval",   "export",
+                                           "for",   "if",    "let",    "local",   "module", "read",
+                                           "set",   "shopt", "source", "trap",    "type",   "ulimit",
+                                           "umask", "unset", "until",  "while",   "[["};
+    constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    const std::string variable = name.substr(0, name.find('='));
+    const bool is_variable = name.size() > variable.size() && !variable.empty() &&
+                             variable.find_first_not_of(kLetters) == variable.npos;
+    if (is_variable)
+        return fmt::format("; for a variable, type --env {0}, or {0} in front of ddprun",
+                           harmless_line(join_shell_words({name})));
+    if (std::find(std::begin(kWords), std::end(kWords), name) != std::end(kWords))
+        return fmt::format("; a word of the shell's, so type bash -c '{} …'", name);
+    const bool is_several = name.find(' ') != name.npos;
+    return is_several ? "; these are several words: type them without the quotes, or behind bash -c" : "";
 }
 
 void look_at_program_words(CommandLine& line) {

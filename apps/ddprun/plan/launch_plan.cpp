@@ -379,7 +379,7 @@ std::string meant_program(const CommandLine& line, const NodeFacts& facts) {
     }
     const bool is_nearly_python =
         !facts.python_instead.empty() && !did_you_mean(name, {"python", "python3"}).empty();
-    const std::string otherwise = is_nearly_python ? meant(facts.python_instead) : "";
+    const std::string otherwise = is_nearly_python ? meant(facts.python_instead) : meant_for_shell(name);
     return did_you_mean(name, {"doctor"}, did_you_mean(written(name), near, otherwise));
 }
 

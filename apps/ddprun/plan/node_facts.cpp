@@ -185,8 +185,11 @@ NodeFacts find_node_facts(const CommandLine& line) {
     facts.terminal_stop_ignored = is_ignored(SIGTSTP);
     facts.fresh_id = fresh_id();
     facts.stdin_is_terminal = ::isatty(STDIN_FILENO) != 0;
-    for (const std::string& name : programs_named(line))
-        facts.files[name] = look_at_program(name, find_executable(name, path));
+    for (const std::string& name : programs_named(line)) {
+        ProgramFile& file = facts.files[name] = look_at_program(name, find_executable(name, path));
+        if (file.fault && !file.fault->runner.empty() && find_executable(file.fault->runner, path).empty())
+            file.fault->text += fmt::format(", but no {} is on PATH", file.fault->runner);
+    }
     if (line.read_program && descriptor_named(line.program.front()))
         facts.files[line.program.front()] = {.is_for_python = true};
     if (const auto fault = script_fault(line.program)) facts.files[line.program.front()].fault = fault;

@@ -49,7 +49,8 @@ HABITS = (
     ("--start-timeout 60", "--join-timeout 60"), ("--min-np 2", "--nnodes MIN:MAX"), ("--reset-limit 3", "--max-restarts 3"),
     ("--network-interface eth0", "--net CIDR"), ("--gloo", "leave it out"),
     # jsrun, aprun
-    ("--nrs 4", "--nproc-per-node"), ("-a 1", "--nproc-per-node"), ("-g 1", "--nproc-per-node gpu"), ("-d 4", "OMP_NUM_THREADS=4"),
+    ("--nrs 4", "--nproc-per-node"), ("-a 1", "--nproc-per-node"), ("-g 1", "--nproc-per-node gpu"), ("-d 4", "OMP_NUM_THREADS=4"), ("-d", "here: --detach"),
+    ("-c pass", "here: python3 -c TEXT"),
     ("-E A=B", "--env A=B"), ("-cc cpu", "--bind cores"), ("-L n1", "--hosts n1"),
     # others
     ("-j 2x8", "--nnodes N --nproc-per-node P"), ("--nprocs 8", "--nproc-per-node 8"), ("--num-workers 8", "--nproc-per-node 8"),
@@ -156,6 +157,11 @@ class Programs(HabitsTest):
                             (["nnodes", "2"], "did you mean --nnodes?"), (["2", "train.py"], "did you mean --nproc-per-node 2?"),
                             (["--nproc-per-node=", "2", "train.py"], "did you mean --nproc-per-node=2?"),
                             (["--master_addr=", "gpu1", "train.py"], "did you mean --master_addr=gpu1?"),
+                            (["python3 train.py"], "these are several words: type them without the quotes"),
+                            (["./train --lr 1"], "these are several words"), (["echo hi"], "these are several words"),
+                            (["FOO=1", "./train"], "type --env FOO=1, or FOO=1 in front of ddprun"),
+                            (["FOO=a b", "./train"], "type --env 'FOO=a b', or"), (["P=/a/b", "train.py"], "type --env P=/a/b, or"),
+                            (["cd", "/tmp"], "a word of the shell's, so type bash -c 'cd …'"), (["source", "env.sh"], "bash -c 'source …'"),
                             (["nothing_like_it"], "nothing_like_it: not found on PATH"), (["./far/away"], "./far/away: no such file"),
                             (["--python", "nope"], "nope: no such file"), (["--run-path", "nope"], "nope: no such file"),
                             (["--program", "0:./nope", "train.py"], "./nope: no such file"),
@@ -213,6 +219,11 @@ class Programs(HabitsTest):
         for name, runs in (("./run.bash", "type bash ./run.bash"), ("run.bash", "type bash run.bash")):
             self.assert_one_line(NOT_EXECUTABLE, runs, name)
         self.assertEqual(self.said("bash", "run.bash")[:2], (0, "ran"), "what was advised works")
+        self.file("x.jl", "print(1)\n")
+        self.assert_one_line(NOT_EXECUTABLE, "type julia ./x.jl, but no julia is on PATH", "./x.jl", env={"PATH": self.folder})
+        self.file("julia", "#!/bin/sh\n", 0o755)
+        code, _, err = self.said("./x.jl", env={"PATH": self.folder})
+        self.assertTrue(err.endswith("type julia ./x.jl"), err)
         for ending, runner in (("pl", "perl"), ("R", "Rscript"), ("js", "node")):
             self.file(f"x.{ending}", "print(1)\n")
             self.assert_one_line(NOT_EXECUTABLE, f"no first line (#!) names what runs it; type {runner} ./x.{ending}", f"./x.{ending}")
