@@ -277,6 +277,17 @@ class Kept(support.EndToEndTest):
                 self.assertIn(told, "\n".join(lines))
                 os.remove(place)
 
+    def test_a_compiler_of_another_language_says_that_the_cache_is_full(self):
+        compiler = os.path.join(self.folder, "compiler")
+        with open(compiler, "w", encoding="ascii") as file:
+            file.write(f'#!/bin/sh\nfor last; do :; done\ncase $last in {self.cache}/*)\n'
+                       '[ "$LC_ALL" = C ] && echo "fatal error: No space left on device" || echo "Kein Speicherplatz mehr"; exit 1; esac\n'
+                       f'cat {self.shared}/made > "$last"\n')
+        os.chmod(compiler, 0o755)
+        word, place, lines = self.load(CXX=compiler, LC_ALL="de_DE.UTF-8")
+        self.assertEqual((word, os.path.dirname(os.path.dirname(place))), ("made", self.tmp))
+        self.assertIn("No space left on device", "\n".join(lines))
+
     @unittest.skipUnless(os.geteuid() == 0, "skipped: only root mounts")
     def test_where_no_folder_can_have_it_one_line_says_why(self):
         with self.start(self.mounted(self.cache, "noexec") + self.mounted(self.tmp, "noexec")) as process:

@@ -29,6 +29,7 @@ from . import kept
 NAME = "_ddprun_torch"
 COMPILE_LIMIT = 900  # seconds; a hang guard
 COMMAND = f"{shlex.quote(sys.executable)} -m ddprun.torch build"
+NO_SPACE = "No space left on device"  # as the compiler says it, which is given no other language
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _SOURCES = os.path.join(_HERE, "extension")
 
@@ -133,11 +134,11 @@ def made(below, python=None, linked=(), prefix="ddprun-"):
         words = _words(_tree(folder), python_of(python)[0], linked, target)
         try:
             done = subprocess.run(words, input=unit, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                  timeout=COMPILE_LIMIT, check=False, env={**os.environ, "TMPDIR": folder})
+                                  timeout=COMPILE_LIMIT, check=False, env={**os.environ, "TMPDIR": folder, "LC_ALL": "C"})
         except subprocess.TimeoutExpired as error:
             raise RuntimeError(f"ddprun: the extension for torch {torch.__version__} could not be made: {error}") from None
         if done.returncode != 0:
-            if os.strerror(errno.ENOSPC) in done.stdout:
+            if NO_SPACE in done.stdout:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), below)
             first = next((line for line in done.stdout.splitlines() if "error" in line), done.stdout.strip()[:500])
             raise RuntimeError(f"ddprun: the extension for torch {torch.__version__} does not compile ({compiler()} ended with "
