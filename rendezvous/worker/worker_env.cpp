@@ -197,8 +197,8 @@ Environment current_environment() {
 
 Environment worker_environment(Environment environment, const WorkerIdentity& identity) {
     auto set = [&environment](const char* name, std::string value) { environment[name] = std::move(value); };
-    correct_task_variables(
-        environment, {identity.rank, identity.world_size, identity.local_rank, identity.local_world_size});
+    correct_task_variables(environment, {identity.rank, identity.world_size, identity.local_rank,
+                                         identity.local_world_size, identity.group_world_size});
     set("RANK", std::to_string(identity.rank));
     set("LOCAL_RANK", std::to_string(identity.local_rank));
     set("WORLD_SIZE", std::to_string(identity.world_size));

@@ -10,6 +10,18 @@ import unittest
 import support
 from support import EndToEndTest, free_port, program, worker
 
+MPI_PROGRAM = """
+#include <mpi.h>
+#include <cstdio>
+int main(int count, char** words) {
+    MPI_Init(&count, &words);
+    int size = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    std::printf("size=%d\\n", size);
+    MPI_Finalize();
+}
+"""
+
 STEP = {"SLURM_NNODES": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "2", "SLURM_PROCID": "1",
         "SLURM_NODEID": "1"}
 BARE = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29600", "RANK": "0", "WORLD_SIZE": "2"}
@@ -178,6 +190,14 @@ class UnderMpirun(EndToEndTest):
         for line in ("RANK=0", "RANK=1", "LOCAL_RANK=0", "LOCAL_RANK=1"):
             self.assertEqual(out.count(line), 1, line)
         self.assertEqual(out.count("MASTER_ADDR=127.0.0.1"), 2)
+
+    @unittest.skipUnless(shutil.which("mpicxx.openmpi"), "Open MPI's compiler is not installed")
+    def test_open_mpi_in_a_worker_is_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            built = os.path.join(folder, "size")
+            subprocess.run(["mpicxx.openmpi", "-x", "c++", "-", "-o", built], input=MPI_PROGRAM, text=True, check=True)
+            code, out, err = self.under_mpirun(1, program("ddprun"), "--nproc-per-node=2", built)
+        self.assertEqual((code, out), (0, ["size=1", "size=1"]), err)
 
     def test_an_agent_in_each_task_where_the_user_says_so(self):
         line = (f"{program('ddprun')} --nnodes=2 --node-rank=$OMPI_COMM_WORLD_RANK --master-addr=127.0.0.1 "

@@ -349,6 +349,7 @@ TEST_CASE("what a task launcher told the agent is made true of each worker") {
                               {"SLURM_LOCALID", "0"},
                               {"SLURM_NTASKS", "2"},
                               {"SLURM_STEP_NUM_TASKS", "2"},
+                              {"OMPI_APP_CTX_NUM_PROCS", "2"},
                               {"SLURM_JOB_ID", "7"}};
     const Environment worker = worker_environment(told, example());
     const auto value = [&worker](const char* name) {
@@ -357,9 +358,10 @@ TEST_CASE("what a task launcher told the agent is made true of each worker") {
     };
     for (const char* rank : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}) CHECK(value(rank) == "5");
     for (const char* local : {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}) CHECK(value(local) == "1");
-    for (const char* size : {"OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}) CHECK(value(size) == "8");
-    // Of the step itself they are true; two processes cannot be one of MPI's.
-    CHECK(value("SLURM_STEP_NUM_TASKS") == "2");
+    for (const char* size :
+         {"OMPI_COMM_WORLD_SIZE", "OMPI_APP_CTX_NUM_PROCS", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"})
+        CHECK(value(size) == "8");
+    // Of the step itself it is true; two processes cannot be one of MPI's.
     CHECK(value("SLURM_JOB_ID") == "7");
     CHECK(value("PMIX_NAMESPACE") == "not set");
     CHECK(value("PMI_RANK") == "not set");
@@ -367,6 +369,43 @@ TEST_CASE("what a task launcher told the agent is made true of each worker") {
 
     const Environment true_of_it = {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"PMI_FD", "12"}};
     CHECK(*find_variable(worker_environment(true_of_it, example()), "PMI_FD") == "12");
+}
+
+TEST_CASE("what mpirun tells its task alone goes, and what the user tells MPI's library stays") {
+    const Environment told = {
+        {"OMPI_COMM_WORLD_RANK", "0"},    {"OMPI_COMM_WORLD_SIZE", "1"},  {"OMPI_MCA_ess", "^singleton"},
+        {"OMPI_MCA_ess_base_jobid", "7"}, {"OMPI_MCA_orte_hnp_uri", "x"}, {"OMPI_MCA_pmix", "^isolated"},
+        {"PMIX_SERVER_TMPDIR", "/t"},     {"PMIX_NEW_IN_6", "x"},         {"OMPI_FIRST_RANKS", "0"},
+        {"OMPI_MCA_btl", "tcp,self"},     {"PMIX_MCA_gds", "hash"},       {"PMIX_RANK", "0"}};
+    const Environment worker = worker_environment(told, example());
+    for (const char* gone : {"OMPI_MCA_ess", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri",
+                             "OMPI_MCA_pmix", "PMIX_SERVER_TMPDIR", "PMIX_NEW_IN_6", "OMPI_FIRST_RANKS"})
+        CHECK_FALSE(worker.contains(gone));
+    CHECK(worker.at("OMPI_MCA_btl") == "tcp,self");
+    CHECK(worker.at("PMIX_MCA_gds") == "hash");
+    CHECK(worker.at("PMIX_RANK") == "5");
+}
+
+TEST_CASE("Slurm's lists of tasks are the workers', or go where they are not known") {
+    const Environment told = {{"SLURM_NTASKS_PER_NODE", "1"},
+                              {"SLURM_TASKS_PER_NODE", "1(x2)"},
+                              {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
+                              {"SLURM_GTIDS", "1"}};
+    Environment worker = worker_environment(told, example());
+    CHECK(worker.at("SLURM_NTASKS_PER_NODE") == "4");
+    CHECK(worker.at("SLURM_TASKS_PER_NODE") == "4(x2)");
+    CHECK(worker.at("SLURM_STEP_TASKS_PER_NODE") == "4(x2)");
+    CHECK(worker.at("SLURM_GTIDS") == "4,5,6,7");
+    WorkerIdentity odd = example();
+    odd.world_size = 7;
+    worker = worker_environment(told, odd);
+    CHECK_FALSE(worker.contains("SLURM_TASKS_PER_NODE"));
+    CHECK_FALSE(worker.contains("SLURM_STEP_TASKS_PER_NODE"));
+    WorkerIdentity alone = example();
+    alone.world_size = 4;
+    alone.group_world_size = 1;
+    CHECK(worker_environment(told, alone).at("SLURM_TASKS_PER_NODE") == "4");
+    CHECK_FALSE(worker_environment({}, alone).contains("SLURM_GTIDS"));
 }
 
 TEST_CASE("the ways into a place that is another's go, and those of other launchers stay") {
