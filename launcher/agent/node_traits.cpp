@@ -32,10 +32,10 @@ constexpr std::size_t kWholeValue = 80;
 constexpr std::size_t kBeginningSent = 60;
 constexpr std::size_t kMaxDriverFile = 64 * 1024;
 
-std::string digest_of(std::string_view bytes) {
+std::uint64_t digest_of(std::string_view bytes) {
     Digest digest;
     digest.add(bytes);
-    return fmt::format("{:016x}", digest.value());
+    return digest.value();
 }
 
 bool begins_with_one_of(std::string_view name) {
@@ -115,10 +115,9 @@ std::vector<NodeTrait> traits_of(const Environment& environment) {
 }
 
 std::string variable_trait(std::string_view name, const std::string& value) {
-    if (is_secret_name(name) || masked_text(value) != value)
-        return fmt::format("(digest {})", digest_of(value));
+    if (is_secret_name(name) || masked_text(value) != value) return hidden_value(digest_of(value));
     if (value.size() <= kWholeValue) return value;
-    return fmt::format("{}… (digest {})", cut_text(value, kBeginningSent), digest_of(value));
+    return fmt::format("{}… (digest {:016x})", cut_text(value, kBeginningSent), digest_of(value));
 }
 
 std::optional<std::string> contents_of(const fs::path& file) {

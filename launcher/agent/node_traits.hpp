@@ -28,8 +28,8 @@ std::vector<NodeTrait> node_traits(const LaunchOptions& options,
 // Returns NCCL_*, CUDA_*, PYTHON* and OMP_*, but for those that are different on every node or rank.
 std::vector<NodeTrait> traits_of(const Environment& environment);
 
-// Returns the value as it is; of a long one the beginning and a digest of all; only a digest if the name says
-// that the value is secret.
+// Returns the value as it is; of a long one the beginning and a digest of all; a hidden_value() if the name
+// says that the value is secret.
 std::string variable_trait(std::string_view name, const std::string& value);
 
 // Returns "8c7a91d2e6f00b13, 30216 bytes"; nothing for what is no regular file, or cannot be read.

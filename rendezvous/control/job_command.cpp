@@ -1,5 +1,7 @@
 #include "rendezvous/control/job_command.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "rendezvous/codec/json_codec.hpp"
@@ -11,6 +13,8 @@ namespace {
 
 // So much of what both have in common is shown before the difference.
 constexpr std::size_t kCommonShown = 40;
+
+constexpr std::string_view kHiddenBegin = "(digest ";
 
 constexpr std::string_view kPlain =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
@@ -93,6 +97,10 @@ std::vector<std::string> differing_words(const std::vector<const JobCommand*>& c
     }
     return shown;
 }
+
+std::string hidden_value(std::uint64_t digest) { return fmt::format("{}{:016x})", kHiddenBegin, digest); }
+
+bool is_hidden_value(std::string_view value) { return value.starts_with(kHiddenBegin); }
 
 }  // namespace job
 }  // namespace ddprun

@@ -70,5 +70,10 @@ BOOST_DESCRIBE_STRUCT(NodeTrait, (), (name, value, of_program))
 constexpr std::size_t limit_of(Of<&NodeTrait::name>) { return kMaxTraitName; }
 constexpr std::size_t limit_of(Of<&NodeTrait::value>) { return kMaxTraitValue; }
 
+// hidden_value() stands for a value that others compare and may not see, with its digest; is_hidden_value()
+// knows it again. A digest can be guessed from, so that neither is shown.
+std::string hidden_value(std::uint64_t digest);
+bool is_hidden_value(std::string_view value);
+
 }  // namespace job
 }  // namespace ddprun

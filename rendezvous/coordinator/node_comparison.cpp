@@ -47,8 +47,12 @@ std::vector<Camp> camps_of(const Nodes& nodes, std::string_view name) {
     return camps;
 }
 
-std::string shown(const std::string* value) {
+constexpr const char* kArguments = "arguments";
+
+std::string shown(std::string_view name, const std::string* value) {
     if (value == nullptr) return "not set";
+    if (is_hidden_value(*value))
+        return fmt::format("a {} that is not shown", name == kArguments ? "word" : "value");
     std::string text = *value;
     std::replace_if(
         text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
@@ -73,12 +77,12 @@ std::string sentence(std::string_view name, const std::vector<Camp>& camps, cons
         const Camp& camp = camps[i];
         const char* verb = i > 0 ? "" : camp.nodes.size() == 1 ? "has " : "have ";
         text += fmt::format("{} {}{}{}, ", named(camp.nodes), verb,
-                            i == 0 && camp.value == nullptr ? "it " : "", shown(camp.value));
+                            i == 0 && camp.value == nullptr ? "it " : "", shown(name, camp.value));
     }
     if (camps.size() > kMaxValuesNamed)
         text += fmt::format("{} other values, ", camps.size() - kMaxValuesNamed);
     text += fmt::format("{} {}", others.nodes.size() == 1 ? named(others.nodes) : "the others",
-                        shown(others.value));
+                        shown(name, others.value));
     return cut_text(text, kMaxDifferenceText);
 }
 
@@ -154,8 +158,6 @@ void compare(const Nodes& nodes, const Usual& usual, bool are_first, Sentences& 
     }
 }
 
-constexpr const char* kArguments = "arguments";
-
 // Compares commands whose programs are alike, as a trait that has no more than what differs.
 void compare_arguments(const Nodes& nodes, const Usual& usual, bool are_first, Sentences& sentences) {
     std::vector<const JobCommand*> commands{&usual.command};
@@ -168,8 +170,7 @@ void compare_arguments(const Nodes& nodes, const Usual& usual, bool are_first, S
     // What differs is not shown, or lies behind what travels.
     const bool is_hidden =
         std::all_of(words.begin(), words.end(), [](const auto& text) { return text.empty(); });
-    for (std::size_t i = 0; is_hidden && i < words.size(); ++i)
-        words[i] = fmt::format("(digest {:016x})", commands[i]->whole);
+    for (std::size_t i = 0; is_hidden && i < words.size(); ++i) words[i] = hidden_value(commands[i]->whole);
     std::vector<JobNode> differing(nodes.size());
     Nodes shown;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
