@@ -10,6 +10,7 @@
 #include "launcher/agent/node_traits.hpp"
 #include "launcher/agent/round_workers.hpp"
 #include "launcher/harmless_text.hpp"
+#include "launcher/plan/program_words.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "launcher/secret_text.hpp"
 #include "launcher/wall_clock.hpp"
@@ -109,32 +110,32 @@ std::string advice_to(const LaunchOptions& options) {
 }
 
 Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
-    return {
-        .version = DDPRUN_VERSION,
-        .run_id = options.run_id,
-        .node_rank = options.node_rank,
-        .nnodes = options.nnodes,
-        .min_nodes = options.elasticity.min_nodes.value_or(0),
-        .local_world_size = static_cast<int>(options.workers.size()),
-        .role = options.role,
-        .host = host_name(),
-        .pid = ::getpid(),
-        .nonce = own_nonce(),
-        .wants_rank_ends = wants_rank_ends,
-        .command = describe_command(options.command, options.program_words, masked_words(options.command)),
-        .allow_different = options.allow_different,
-        .reached_at = {},
-        .traits = {},
-        .grace_ms = options.grace_when_lost().count(),
-        .meeting_address = {},
-        .meeting_port = 0,
-        .following = {},
-        .seeks_port = false,
-        .list_position = options.host_list.position.value_or(kUnlisted),
-        .list_size = static_cast<int>(options.host_list.hosts.size()),
-        .addresses = own_addresses(options),
-        .rank_order = options.rank_order,
-        .unfit = cut_text(options.unfit, kMaxUnfitText)};
+    return {.version = DDPRUN_VERSION,
+            .run_id = options.run_id,
+            .node_rank = options.node_rank,
+            .nnodes = options.nnodes,
+            .min_nodes = options.elasticity.min_nodes.value_or(0),
+            .local_world_size = static_cast<int>(options.workers.size()),
+            .role = options.role,
+            .host = host_name(),
+            .pid = ::getpid(),
+            .nonce = own_nonce(),
+            .wants_rank_ends = wants_rank_ends,
+            .command = describe_command(options.command, without_places(options.program_words),
+                                        masked_words(options.command)),
+            .allow_different = options.allow_different,
+            .reached_at = {},
+            .traits = {},
+            .grace_ms = options.grace_when_lost().count(),
+            .meeting_address = {},
+            .meeting_port = 0,
+            .following = {},
+            .seeks_port = false,
+            .list_position = options.host_list.position.value_or(kUnlisted),
+            .list_size = static_cast<int>(options.host_list.hosts.size()),
+            .addresses = own_addresses(options),
+            .rank_order = options.rank_order,
+            .unfit = cut_text(options.unfit, kMaxUnfitText)};
 }
 
 RendezvousServerOptions server_options_of(const LaunchOptions& options) {

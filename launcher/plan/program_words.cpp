@@ -312,6 +312,22 @@ std::vector<std::string> program_words(const std::vector<std::string>& words) {
     return program;
 }
 
+std::vector<std::string> without_places(std::vector<std::string> program) {
+    bool is_behind_python = false, is_text = false;
+    for (std::string& word : program) {
+        const bool is_option = word == "-c" || word == "-m";
+        const bool stays = is_text || is_option;
+        is_text = word == "-m" || (word == "-c" && is_behind_python);
+        if (stays) continue;
+        is_behind_python = is_python(word);
+        while (word.size() > 1 && word.ends_with('/')) word.pop_back();
+        std::string_view name = without_folders(word);
+        if (is_behind_python) name = without_version(name);
+        word = std::string(name);
+    }
+    return program;
+}
+
 std::optional<int> descriptor_named(const std::string& word) {
     if (word == "-" || word == "/dev/stdin" || word == "/proc/self/fd/0") return 0;
     for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {

@@ -35,6 +35,10 @@ bool runs_python(std::vector<std::string> words);
 // path from this folder, a script, an interpreter or another wrapper. The other words are arguments.
 std::vector<std::string> program_words(const std::vector<std::string>& words);
 
+// Returns program_words() as nodes compare them: names without folders, a Python's without its version, too.
+// A text and a module stay as they are.
+std::vector<std::string> without_places(std::vector<std::string> program);
+
 // ProgramInput says from where a command's program is read.
 struct ProgramInput {
     std::string word;        // the command's name for it; empty: Python or a shell without a file reads stdin

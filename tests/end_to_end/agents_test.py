@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -112,6 +113,22 @@ class Joining(AgentsTest):
         first.wait_for_line(rf"^ddprun: refused an agent on .* \(pid {other.pid}\): {refusal}")
         second = self.agent(1, *worker("exit", "0"), flags=())
         self.assertEqual([first.wait(), second.wait()], [0, 0])
+
+    def test_the_same_program_spelled_otherwise_is_one_job(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        script, link = os.path.join(folder, "who.py"), os.path.join(folder, "link")
+        with open(script, "w", encoding="ascii") as file:
+            file.write("print('ran')\n")
+        os.symlink(folder, link)
+        python = shutil.which("python3")
+        for one, other in ((["echo", "ran"], [shutil.which("echo"), "ran"]), (["python3", script], [python, f"{link}/who.py"])):
+            agents = [self.agent(node, *words, flags=()) for node, words in enumerate((one, other))]
+            self.assertEqual([agent.wait() for agent in agents], [0, 0], agents[1].err())
+            self.assertEqual([agent.out() for agent in agents], ["ran", "ran"])
+            told = [line for line in agents[0].err().splitlines() if "joined" not in line]
+            self.assertEqual(len(told), 1, told)
+            self.assertRegex(told[0], rf'^ddprun: nodes differ in arguments: node 1 \(\S+\) has "{" ".join(other[:1])}')
 
     def test_other_arguments_are_told_and_the_job_runs(self):
         agents = [self.agent(node, "echo", "--out", f"/n{node}", "--lr", "1", flags=()) for node in (0, 1)]

@@ -42,6 +42,29 @@ TEST_CASE("the words that say which program a command is") {
     }
 }
 
+TEST_CASE("the same program spelled otherwise is one to nodes that compare it") {
+    const struct {
+        Words words, compared;
+    } rows[] = {
+        {{"./train.py"}, {"train.py"}},
+        {{"/usr/bin/true"}, {"true"}},
+        {{"/a/venv/bin/python3.11", "-u", "/data/a/train.py", "x"}, {"python", "train.py"}},
+        {{"python", "train.py"}, {"python", "train.py"}},
+        {{"python3", "-m", "pkg.train"}, {"python", "-m", "pkg.train"}},
+        {{"python3", "-c", "print(1/2)"}, {"python", "-c", "print(1/2)"}},
+        {{"pypy3", "app/"}, {"pypy", "app"}},
+        {{"/bin/bash", "-c", "/usr/bin/python3 ./train.py x"}, {"bash", "-c", "python", "train.py"}},
+        {{"numactl", "-N", "1", "/v/bin/python3", "/a/train.py"}, {"numactl", "python", "train.py"}},
+        {{"perl5.36", "x"}, {"perl5.36"}},
+        {{"/"}, {""}},
+    };
+    for (const auto& [words, compared] : rows) {
+        CAPTURE(words);
+        CHECK(without_places(program_words(words)) == compared);
+    }
+    CHECK(without_places({"/a/x", ":", "./y", "--program", "b/z"}) == Words{"x", ":", "y", "--program", "z"});
+}
+
 TEST_CASE("whose program is read from a descriptor") {
     const struct {
         Words words;
