@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -187,9 +188,12 @@ class Derivation {
     void add(Fact fact, const Claim& claim, bool may_count) {
         DerivedFact& derived = table_.facts[fact];
         const bool is_other = derived.chosen && derived.chosen->value != claim.value;
+        const bool is_told = std::ranges::any_of(derived.rivals, [&claim](const Claim& rival) {
+            return rival.value == claim.value && rival.source == claim.source;
+        });
         if (!derived.chosen && may_count)
             derived.chosen = claim;
-        else if (!derived.chosen || is_other)
+        else if ((!derived.chosen || is_other) && !is_told)
             derived.rivals.push_back(claim);
     }
 

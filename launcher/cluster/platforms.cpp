@@ -262,9 +262,19 @@ std::optional<FamilyFacts> read_indexed_pod(const ClusterView& view) {
 // WORLD_SIZE and RANK count processes for torchrun's kind, and nodes for Kubeflow's.
 std::optional<FamilyFacts> read_bare_master(const ClusterView& view) {
     const std::string* told = text_of(view, "WORLD_SIZE");
-    if (told == nullptr || *told == "1" || (!first_of(view, {"RANK"}) && !tells_nodes(view)))
-        return std::nullopt;
+    const bool is_alone = told != nullptr && *told == "1";
+    const auto number = first_of(view, {"RANK", "NODE_RANK"});
+    if (is_alone || !number || (number->name != "RANK" && !tells_nodes(view))) return std::nullopt;
     FamilyFacts facts;
+    if (told == nullptr) {
+        claim_master(view, facts);
+        const bool has_place = facts.claims.contains(Fact::master_addr);
+        facts.ways_out[Fact::nnodes] = fmt::format(
+            "{}={} is set without WORLD_SIZE, so give {}, or --standalone for a job of this node alone",
+            number->name, harmless_line(number->text),
+            has_place ? "--nnodes and --node-rank" : "--nnodes, --node-rank and --master-addr");
+        return facts;
+    }
     const auto size = take_number(view, facts, "WORLD_SIZE", 1);
     const auto rank = take_number(view, facts, "RANK", 0);
     if (!size) return facts;
@@ -437,17 +447,25 @@ std::optional<FamilyFacts> read_sage_maker(const ClusterView& view) {
     return facts;
 }
 
-// Vertex AI sets the variable; another program's of that name has no such members.
+// Vertex AI sets the variable; another program's of that name has no such pools.
 std::optional<FamilyFacts> read_cluster_spec(const ClusterView& view) {
     const std::string* text = text_of(view, kSpec);
-    const auto root = text != nullptr ? parse_json_object(*text, kMaxSpecDepth) : std::nullopt;
+    if (text == nullptr || text->find(kNodePools.front()) == text->npos) return std::nullopt;
+    const auto root = parse_json_object(*text, kMaxSpecDepth);
     const boost::json::object* cluster = root ? object_in(*root, "cluster") : nullptr;
     const boost::json::object* task = root ? object_in(*root, "task") : nullptr;
-    if (cluster == nullptr || task == nullptr || !cluster->contains(kNodePools.front())) return std::nullopt;
     FamilyFacts facts;
-    for (const std::string_view pool : kNodePools) add_pool(*cluster, pool, facts.hosts);
+    for (const std::string_view pool : kNodePools) {
+        if (cluster != nullptr) add_pool(*cluster, pool, facts.hosts);
+    }
+    if (task == nullptr && facts.hosts.size() == 1) return std::nullopt;
+    if (task == nullptr || facts.hosts.empty()) {
+        facts.hosts.clear();
+        facts.conflict =
+            lack_of(view, kSpec, "no JSON with a list of hosts in cluster and this machine's task");
+        return facts;
+    }
     facts.hosts_source = kSpec;
-    if (facts.hosts.empty()) return std::nullopt;
     claim_listed(facts);
     if (const auto place = place_of(*cluster, *task))
         claim(facts, Fact::node_rank, std::to_string(*place), kSpec);

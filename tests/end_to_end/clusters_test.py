@@ -105,6 +105,8 @@ class Refusals(EndToEndTest):
                 ({"JOB_COMPLETION_INDEX": "0"}, ["JOB_COMPLETION_INDEX", "--nnodes", "--standalone"]),
                 ({"MASTER_ADDR": "a", "RANK": "0", "WORLD_SIZE": "2"}, ["WORLD_SIZE=2", "--nnodes", "--standalone"]),
                 ({"RANK": "1", "WORLD_SIZE": "2"}, ["WORLD_SIZE=2", "--master-addr", "--standalone"]),
+                ({"RANK": "3"}, ["RANK=3 is set without WORLD_SIZE", "--master-addr", "--standalone"]),
+                ({"CLUSTER_SPEC": '{"cluster":{"workerpool0":["n2:1"]'}, ["CLUSTER_SPEC", "is no JSON", "--scheduler none"]),
                 ({"PBS_JOBID": "4.srv"}, ["PBS_NODEFILE is not set", "--hosts", "--hostfile", "--standalone"])):
             code, out, err = self.run_job("--nproc-per-node=2", *worker("say", "x"), env=environment)
             self.assertEqual((code, out, err.count("\n")), (2, "", 0), err)
