@@ -39,6 +39,15 @@ bool names_device(std::string_view entry, GpuVendor vendor) {
     return entry.starts_with("GPU-") || (vendor == GpuVendor::nvidia && entry.starts_with("MIG-"));
 }
 
+// 00 and 0 are one device, as are 00.1 and 0.1.
+std::string without_zeros(std::string_view entry) {
+    const auto dot = entry.find('.');
+    const auto index = as_index(entry.substr(0, dot));
+    if (!index) return std::string(entry);
+    const auto tile = dot == entry.npos ? std::nullopt : as_index(entry.substr(dot + 1));
+    return tile ? fmt::format("{}.{}", *index, *tile) : std::to_string(*index);
+}
+
 // A name may be cut short, as long as it is one device's.
 std::optional<PciPlace> place_by_name(std::string_view name, const std::vector<Gpu>& gpus) {
     constexpr std::string_view kPart = "MIG-";  // MIG-GPU-<uuid>/1/0 is a part of that GPU
@@ -80,11 +89,20 @@ std::string remark_on(const Mask& mask, const std::vector<std::string>& entries,
                        node.gpus.size(), node.source);
 }
 
-// A list with a device in it twice is none to the drivers: they show no device then.
-std::string refuse_repeated(const Mask& mask, const std::vector<std::string>& entries) {
+// A list with a device in it twice is none to most drivers: they show no device then. Intel's shows it once.
+std::string refuse_repeated(const Mask& mask, const std::vector<std::string>& entries,
+                            const std::vector<Gpu>& gpus) {
+    const char* effect =
+        mask.variable == kLevelZero ? "which is one GPU" : "so that programs would see no GPU";
     for (auto one = entries.begin(); one != entries.end(); ++one) {
-        if (std::find(entries.begin(), one, *one) != one)
-            return fmt::format("{} names {} twice, so that programs would see no GPU", mask.text(), *one);
+        // Of parts of one GPU (MIG-GPU-…) there may be several.
+        const auto place = one->starts_with("GPU-") ? place_by_name(*one, gpus) : std::nullopt;
+        const bool is_repeated = std::any_of(entries.begin(), one, [&](const std::string& earlier) {
+            if (earlier == *one) return true;
+            return place && !place->address.empty() && earlier.starts_with("GPU-") &&
+                   place_by_name(earlier, gpus) == place;
+        });
+        if (is_repeated) return fmt::format("{} names {} twice, {}", mask.text(), *one, effect);
     }
     return {};
 }
@@ -134,10 +152,9 @@ NodeDevices by_one_mask(const Mask& mask, const NodeGpus& node, GpuVendor vendor
     }
     const auto entries = mask_entries(*mask.value, vendor);
     NodeDevices devices = devices_of(behind(entries, counted, node.gpus), mask, mask.text());
-    // Tiles may be counted in place of devices.
-    if (vendor == GpuVendor::intel) return devices;
-    devices.remark = remark_on(mask, entries, node);
-    devices.contradiction = refuse_repeated(mask, entries);
+    devices.contradiction = refuse_repeated(mask, entries, node.gpus);
+    // Intel's tiles may be counted in place of devices.
+    if (vendor != GpuVendor::intel) devices.remark = remark_on(mask, entries, node);
     return devices;
 }
 
@@ -169,7 +186,7 @@ NodeDevices amd_devices(const Environment& environment, const NodeGpus& node) {
         count_anew(base);
         source = rocr.text();
         remark = remark_on(rocr, entries, node);
-        repeated = refuse_repeated(rocr, entries);
+        repeated = refuse_repeated(rocr, entries, node.gpus);
     }
     const Mask& inner = hip.value || !cuda.value ? hip : cuda;
     if (!inner.value) {
@@ -183,7 +200,8 @@ NodeDevices amd_devices(const Environment& environment, const NodeGpus& node) {
     name_as_outside(visible, base);
     NodeDevices devices = devices_of(std::move(visible), inner, inner.text());
     devices.remark = rocr.value ? std::move(remark) : remark_on(inner, entries, node);
-    devices.contradiction = repeated.empty() ? refuse_repeated(inner, entries) : std::move(repeated);
+    devices.contradiction =
+        repeated.empty() ? refuse_repeated(inner, entries, node.gpus) : std::move(repeated);
     const auto missing = rocr.value ? beyond(entries, base.size()) : std::nullopt;
     if (missing)
         devices.contradiction =
@@ -210,7 +228,7 @@ std::vector<std::string> mask_entries(std::string_view mask, GpuVendor vendor) {
         const auto comma = mask.find(',');
         const std::string_view entry = trimmed(mask.substr(0, comma));
         if (!names_device(entry, vendor)) return entries;
-        entries.emplace_back(entry);
+        entries.push_back(without_zeros(entry));
         if (comma == std::string_view::npos) return entries;
         mask.remove_prefix(comma + 1);
     }

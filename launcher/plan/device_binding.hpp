@@ -46,7 +46,7 @@ struct NodeDevices {
     std::string remark;         // where a mask names what the node does not have; empty: none
 };
 
-// Returns the devices that a mask of this vendor lets through.
+// Returns the devices that a mask of this vendor lets through, numbers without leading zeros.
 std::vector<std::string> mask_entries(std::string_view mask, GpuVendor vendor = GpuVendor::nvidia);
 
 // Finds what the variables let through of this node's GPUs. Where no GPU can be seen, the variable that is

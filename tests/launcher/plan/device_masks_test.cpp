@@ -46,6 +46,7 @@ TEST_CASE("what a mask lets through, as its runtime reads it") {
     CHECK(mask_entries("0,GPU-1,MIG-2", GpuVendor::amd) == Entries{"0", "GPU-1"});
     CHECK(mask_entries("0,1.1,GPU-1", GpuVendor::intel) == Entries{"0", "1.1"});
     CHECK(mask_entries("0,1.", GpuVendor::intel) == Entries{"0"});
+    CHECK(mask_entries("00,1.01", GpuVendor::intel) == Entries{"0", "1.1"});
     CHECK(mask_entries("0,1.1") == Entries{"0"});
 }
 
@@ -191,7 +192,13 @@ TEST_CASE("a device that a list names twice is none to the drivers") {
     CHECK(masked({{"ROCR_VISIBLE_DEVICES", "1,2"}, {"HIP_VISIBLE_DEVICES", "0,0"}}).contradiction ==
           "HIP_VISIBLE_DEVICES=0,0 names 0 twice, so that programs would see no GPU");
     CHECK(masked({{"CUDA_VISIBLE_DEVICES", "4,5,-1,4"}}).contradiction.empty());
-    CHECK(masked({{"ZE_AFFINITY_MASK", "0,0"}}).contradiction.empty());
+    CHECK(masked({{"CUDA_VISIBLE_DEVICES", "0,00"}}).contradiction ==
+          "CUDA_VISIBLE_DEVICES=0,00 names 0 twice, so that programs would see no GPU");
+    CHECK(masked({{"ZE_AFFINITY_MASK", "0,0"}}).contradiction ==
+          "ZE_AFFINITY_MASK=0,0 names 0 twice, which is one GPU");
+    CHECK(masked({{"ZE_AFFINITY_MASK", "0.1,00.1"}}).contradiction ==
+          "ZE_AFFINITY_MASK=0.1,00.1 names 0.1 twice, which is one GPU");
+    CHECK(masked({{"ZE_AFFINITY_MASK", "0.0,0.1,1"}}).contradiction.empty());
 }
 
 TEST_CASE("Intel's are those without a display, by ZE_AFFINITY_MASK") {
