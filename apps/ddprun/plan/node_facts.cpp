@@ -195,10 +195,11 @@ NodeFacts find_node_facts(const CommandLine& line) {
     if (const auto fault = script_fault(line.program)) facts.files[line.program.front()].fault = fault;
     if (may_run_by_python(line, facts)) {
         facts.own_python = own_python();
-        if (facts.own_python.empty()) facts.own_python = line.starters_python;
         const bool is_said = !facts.variable("PYTHON_EXEC").value_or("").empty();
+        if (facts.own_python.empty() && !is_said) facts.other_python = lost_python();
+        if (facts.own_python.empty()) facts.own_python = line.starters_python;
         // Who calls torchrun expects no other one.
-        if (!is_said && !facts.own_python.empty() && !line.like_torchrun)
+        if (!is_said && !facts.own_python.empty() && !line.like_torchrun && facts.other_python.empty())
             facts.other_python = other_python_on_path(facts.own_python, facts.environment);
         const std::string python = python_name(python_exec_of(facts));
         facts.python = find_executable(python, path);

@@ -40,7 +40,7 @@ struct NodeFacts {
     std::map<std::string, ProgramFile> files;  // by the names of the programs
     std::vector<std::string> neighbours;       // what lies where the first program should, if it does not
     std::string own_python;    // the python3 of the environment that this launcher, or its starter, lies in
-    std::string other_python;  // says that PATH has another one
+    std::string other_python;  // says that PATH has another one, or that this one is lost
     std::string python;        // the file that runs Python programs; empty: not found
     std::optional<ProgramFault> python_fault;  // why no such file is found
     std::string python_instead;   // what can be written for a first program that is not found; or empty

@@ -83,6 +83,16 @@ bool has_our_package(const std::string& python) {
     return !unknown && fs::exists(prefix / "lib" / file.filename() / "site-packages" / "ddprun", unknown);
 }
 
+// The system's Python that the link leads to has another name once it has been upgraded.
+std::string lost_python_in(const fs::path& folder) {
+    std::error_code unknown;
+    if (!fs::exists(folder.parent_path() / "pyvenv.cfg", unknown)) return {};
+    const auto lost = std::find_if(kPythonNames.begin(), kPythonNames.end(), [&](std::string_view name) {
+        return fs::is_symlink(folder / name, unknown) && !fs::exists(folder / name, unknown);
+    });
+    return lost == kPythonNames.end() ? "" : (folder / *lost).string();
+}
+
 bool is_environment(const fs::path& folder, const std::string& python) {
     std::error_code unknown;
     return fs::exists(folder.parent_path() / "pyvenv.cfg", unknown) || !is_shared(folder) ||
@@ -92,6 +102,20 @@ bool is_environment(const fs::path& folder, const std::string& python) {
 bool lie_together(const std::string& one, const std::string& other) {
     std::error_code unknown;
     return fs::equivalent(fs::path(one).parent_path(), fs::path(other).parent_path(), unknown);
+}
+
+// The name that this process was started by where that is the launcher's, else its file's.
+std::string own_name() {
+    const std::string file = own_program();
+    const auto* called = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+    if (called == nullptr) return file;
+    std::error_code unknown;
+    // A script's first line that names this launcher has the script's name there.
+    bool is_ours = !file.empty() && fs::equivalent(called, file, unknown);
+    // Where /proc does not tell the file, this name is all there is; a relative one may be from another
+    // folder.
+    if (file.empty() && fs::path(called).is_absolute()) is_ours = look_at_program(called, called).is_binary;
+    return is_ours ? called : file;
 }
 
 }  // namespace
@@ -104,17 +128,18 @@ std::string python_beside(const std::string& program) {
     return {};
 }
 
-std::string own_python() {
-    const std::string file = own_program();
-    const auto* called = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
-    if (called == nullptr) return python_beside(file);
-    std::error_code unknown;
-    // A script's first line that names this launcher has the script's name there.
-    bool is_ours = !file.empty() && fs::equivalent(called, file, unknown);
-    // Where /proc does not tell the file, this name is all there is; a relative one may be from another
-    // folder.
-    if (file.empty() && fs::path(called).is_absolute()) is_ours = look_at_program(called, called).is_binary;
-    return python_beside(is_ours ? called : file);
+std::string own_python() { return python_beside(own_name()); }
+
+std::string lost_python() {
+    for (const fs::path& name : names_of(own_name())) {
+        const std::string lost = lost_python_in(name.parent_path());
+        if (lost.empty()) continue;
+        return fmt::format(
+            "{} of this launcher's environment is a link that leads nowhere, so that Python is PATH's; "
+            "python3 -m venv --upgrade {} mends it",
+            lost, fs::path(lost).parent_path().parent_path().string());
+    }
+    return {};
 }
 
 std::string other_python_on_path(const std::string& own, const Environment& environment) {

@@ -19,6 +19,10 @@ std::string python_beside(const std::string& program);
 // its file's.
 std::string own_python();
 
+// Says in a line that this process's environment has lost its Python, a link that leads nowhere, so that
+// Python is PATH's; empty: not so.
+std::string lost_python();
+
 // Says in a line that PATH has another python3 than `own`; empty: it has the same, or none.
 std::string other_python_on_path(const std::string& own, const Environment& environment);
 

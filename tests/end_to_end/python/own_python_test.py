@@ -93,6 +93,16 @@ class OwnPython(support.EndToEndTest):
         without = [*isolated, "sh", "-ec", 'mount -t tmpfs none /proc; exec "$@"', "sh"]
         self.assert_runs("venv", *without, os.path.join(folder, "ddprun"))
 
+    def test_an_environment_that_has_lost_its_python_is_told(self):
+        folder = self.environment_of("venv", "pyvenv.cfg", ["ddprun"])
+        os.remove(os.path.join(folder, "python3"))
+        os.symlink("/usr/bin/python3.0", os.path.join(folder, "python3"))
+        err = self.assert_runs("PATH's", os.path.join(folder, "ddprun"), env={"OWN_PYTHON": "PATH's"})
+        self.assertEqual(err, f"ddprun: {folder}/python3 of this launcher's environment is a link that leads nowhere, so that Python is "
+                         f"PATH's; python3 -m venv --upgrade {self.path('venv')} mends it\n")
+        other = self.environment_of("other", "pyvenv.cfg", [])
+        self.assertEqual(self.assert_runs("other", os.path.join(folder, "ddprun"), env={"PYTHON_EXEC": other + "/python3"}), "")
+
     def test_the_users_word_is_stronger(self):
         folder = self.environment_of("venv", "pyvenv.cfg", ["ddprun"])
         other = self.environment_of("other", "pyvenv.cfg", [])
