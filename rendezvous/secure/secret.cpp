@@ -314,11 +314,14 @@ std::variant<Auth, std::string> agree_on_auth(Auth user, const SitePolicy& site)
     return Auth::required;
 }
 
-std::variant<Unprotected, std::string> without_secret(Auth auth, int nnodes, bool is_open) {
-    if (nnodes == 1 || auth == Auth::off) return Unprotected::nothing;
-    if (auth == Auth::required)
-        return "--auth required: no secret is known here; ddprun --make-secret makes one, "
-               "--secret-file or DDPRUN_SECRET gives it to a node";
+std::variant<Unprotected, std::string> without_secret(const SitePolicy& agreed, int nnodes, bool is_open) {
+    if (nnodes == 1 || agreed.auth == Auth::off) return Unprotected::nothing;
+    if (agreed.auth == Auth::required)
+        return fmt::format(
+            "{}no secret is known here; ddprun --make-secret makes one, "
+            "--secret-file or DDPRUN_SECRET gives it to a node",
+            agreed.requires_secret ? fmt::format("{} says auth = required: ", kSiteFile)
+                                   : "--auth required: ");
     return is_open ? Unprotected::advice : Unprotected::nothing;
 }
 

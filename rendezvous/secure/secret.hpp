@@ -91,9 +91,9 @@ std::variant<SitePolicy, std::string> parse_site_policy(std::string_view text);
 std::variant<Auth, std::string> agree_on_auth(Auth user, const SitePolicy& site);
 
 // Unprotected says what follows where this node has no secret. `is_open`: it may host the job where other
-// machines reach it. A string: the job cannot be started so.
+// machines reach it. A string: the job cannot be started so, which names the site's file if that asks for it.
 enum class Unprotected { nothing, advice };
-std::variant<Unprotected, std::string> without_secret(Auth auth, int nnodes, bool is_open);
+std::variant<Unprotected, std::string> without_secret(const SitePolicy& agreed, int nnodes, bool is_open);
 
 // Says whether the workers' way to the store is sealed where no option says how they reach it. A sealed way
 // hides node 0's address from them, so it has to be wanted. `is_given`: the user has given a secret, and no

@@ -79,8 +79,7 @@ std::optional<SecretKey> find_job_key(const CommandLine& line, const SitePolicy&
             throw UsageError(fmt::format(
                 "{} says store = door: agents need a secret for that (--make-secret, and no --auth off)",
                 kSiteFile));
-        const Unprotected state =
-            value_or_throw<UsageError>(without_secret(agreed.auth, line.nnodes, is_open));
+        const Unprotected state = value_or_throw<UsageError>(without_secret(agreed, line.nnodes, is_open));
         if (state == Unprotected::advice) advice = kNoSecretAdvice;
         return std::nullopt;
     }

@@ -4,6 +4,7 @@
 
 using namespace ddprun;
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -61,14 +62,19 @@ TEST_CASE("the site may make it stricter, and nobody may make the site's less st
 
 TEST_CASE("without a secret several nodes are warned once, or refused", "[auth]") {
     const auto without = [](Auth auth, int nnodes, bool is_open) {
-        return std::get<Unprotected>(without_secret(auth, nnodes, is_open));
+        return std::get<Unprotected>(without_secret({.auth = auth}, nnodes, is_open));
     };
     CHECK(without(Auth::automatic, 1, true) == Unprotected::nothing);
     CHECK(without(Auth::required, 1, true) == Unprotected::nothing);
     CHECK(without(Auth::automatic, 2, true) == Unprotected::advice);
     CHECK(without(Auth::automatic, 2, false) == Unprotected::nothing);
     CHECK(without(Auth::off, 2, true) == Unprotected::nothing);
-    CHECK_THAT(std::get<std::string>(without_secret(Auth::required, 2, false)), Contains("--auth required"));
+    const auto refusal = [](const SitePolicy& agreed) {
+        return std::get<std::string>(without_secret(agreed, 2, false));
+    };
+    CHECK_THAT(refusal({.auth = Auth::required}), StartsWith("--auth required: no secret is known here"));
+    CHECK_THAT(refusal({.requires_secret = true, .auth = Auth::required}),
+               StartsWith("/etc/ddprun.conf says auth = required: no secret is known here"));
     CHECK_THAT(kNoSecretAdvice, Contains("ddprun --make-secret"));
 }
 
