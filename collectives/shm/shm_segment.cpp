@@ -28,6 +28,7 @@ ShmHeader header_of(const Membership& membership) {
     header.world_size = static_cast<std::uint32_t>(membership.world_size());
     header.round = membership.round;
     header.communicator = membership.communicator;
+    header.page = static_cast<std::uint32_t>(page_size());
     header.nonce = membership.nonce;
     return header;
 }

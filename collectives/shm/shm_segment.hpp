@@ -33,7 +33,7 @@ inline namespace detail {
 // The memory begins as zeros. All counters only grow, so nothing is ever reset.
 
 inline constexpr std::uint64_t kShmMagic = 0x314d'4853'5044'4400;  // "\0DDPSHM1"
-inline constexpr std::uint32_t kShmVersion = 6;
+inline constexpr std::uint32_t kShmVersion = 7;
 inline constexpr char kShmName[] = "ddprun-collectives";  // as /proc/PID/maps shows it
 inline constexpr std::size_t kShmLine = 128;
 inline constexpr std::size_t kShmInlinePayload = 56;
@@ -61,6 +61,7 @@ struct alignas(kShmLine) ShmHeader {
     std::uint32_t world_size = 0;
     std::uint32_t round = 0;
     std::uint32_t communicator = 0;
+    std::uint32_t page = 0;  // bytes, by which everything behind has its place
     Nonce nonce{};
 
     bool operator==(const ShmHeader&) const = default;

@@ -135,6 +135,15 @@ TEST_CASE("memory of another communicator is refused", "[shm]") {
     REQUIRE_FALSE(ShmSegment::open(offer, membership_of(3)));
 }
 
+TEST_CASE("memory of a rank with other pages is refused, since everything has another place there", "[shm]") {
+    const auto segment = ShmSegment::create(membership_of(2));
+    REQUIRE(segment);
+    auto& header = *reinterpret_cast<ShmHeader*>(segment->memory(0));
+    REQUIRE(header.page == page_size());
+    header.page *= 16;
+    REQUIRE_FALSE(ShmSegment::open(segment->offer(), membership_of(2)));
+}
+
 TEST_CASE("what is no sealed memory of ours is refused", "[shm]") {
     const Membership membership = membership_of(2);
     const auto refused = [&](int fd) {
