@@ -89,7 +89,7 @@ RATCHETS = (
     (crowded_headers, "headers with two classes of four functions or more", 21),
     (seams, "sources with two anonymous namespaces or more", 35),
     (long_units, "units over 700 lines", 0),
-    (wide_lines, "lines over 110 columns", 59),
+    (wide_lines, "lines over 110 columns", 58),
     (tidy_names.wide_classes, "classes of too many functions with their bases' and friends'", 4),
     (tidy_language.pronouns, "sentences of headers that begin with a pronoun", 0),
     (tidy_language.persons, "pronouns of persons in headers' comments", 9),
