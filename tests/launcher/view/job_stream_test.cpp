@@ -234,6 +234,13 @@ TEST_CASE("job stream: a client that does not take holds no more than a piece of
     CHECK(fixture.asked.empty());
     CHECK(fixture.taken().size() == 4);
     CHECK(fixture.asked.size() == 3);
+    // Nor is one asked again whose pause is over.
+    fixture.say(0, nothing(2));
+    fixture.say(1, piece_of(2, "y\n", 4));
+    fixture.say_later();
+    CHECK(fixture.asked_nodes() == Nodes{2});
+    CHECK(fixture.taken().size() == 1);
+    CHECK(fixture.asked.size() == 3);
 }
 
 TEST_CASE("job stream: in another round other nodes are read, and a node that stays goes on") {
