@@ -75,8 +75,8 @@ constexpr FeatureRow kFeatures[] = {
     {make_time_limit, asks_for_time_limit},  // --time-limit, --warn-before
     {make_watchdog, asks_for_watchdog, nullptr, late_timer_variables},
     {make_stuck_workers, asks_for_stuck_workers},
-    {make_failure_judge, asks_for_judge},    // --on-failure
-    {make_node_check, asks_for_node_check},  // --check
+    {make_failure_judge, asks_for_judge},          // --on-failure
+    {make_node_check, asks_for_node_check},        // --check
     {make_started_agent, asks_for_started_agent},  // --hosts
 };
 
