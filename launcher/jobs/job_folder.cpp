@@ -226,7 +226,8 @@ void prune_jobs(const fs::path& jobs, std::size_t kept) {
     remove_left_over(jobs);
     std::vector<std::pair<fs::file_time_type, fs::path>> ended;
     for (const Job& job : list_jobs(jobs)) {
-        if (job.state != JobState::running) ended.emplace_back(end_time(job), job.folder);
+        const bool is_understood = job.record || job.end;
+        if (is_understood && job.state != JobState::running) ended.emplace_back(end_time(job), job.folder);
     }
     if (ended.size() <= kept) return;
     std::sort(ended.begin(), ended.end());

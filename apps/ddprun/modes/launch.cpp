@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <sodium.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -157,6 +158,9 @@ int run_with(LaunchOptions options, Call& call) {
     return run_agent(std::move(options), call.log(), call.features()->all());
 }
 
+// How much of the stack below itself agree_on_trust() wipes.
+constexpr std::size_t kKeyStack = std::size_t{32} * 1024;
+
 // The key of the job's agents, and by which way workers reach the store. Returns what is to be said of their
 // lack of a secret.
 std::string agree_on_trust(const CommandLine& line, LaunchOptions& options, Call& call) {
@@ -166,6 +170,8 @@ std::string agree_on_trust(const CommandLine& line, LaunchOptions& options, Call
     const SitePolicy policy = agreed_policy(line);
     std::string advice;
     options.key = find_job_key(line, policy, call.secret(), is_open, advice);
+    // What has made the key may have left it there, and the guardian gets all of this process's memory.
+    ::sodium_stackzero(kKeyStack);
     if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
         throw UsageError("--store door: agents need a secret for that (--make-secret)");
     if (line.store_access != StoreAccess::automatic) return advice;

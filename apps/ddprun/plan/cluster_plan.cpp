@@ -216,7 +216,7 @@ ClusterTable table_of(const CommandLine& line, const ClusterView& view) {
     if (!line.like_torchrun || table.refusal.empty() || !is_of_bare_variables(table)) return table;
     // torchrun reads none of them: what cannot be a job by them is one without them.
     ClusterView rest = view;
-    rest.environment.erase("WORLD_SIZE");
+    for (const char* name : {"WORLD_SIZE", "RANK", "NODE_RANK"}) rest.environment.erase(name);
     return derive_cluster(rest, request);
 }
 

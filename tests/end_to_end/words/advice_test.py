@@ -17,7 +17,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."
 SOURCES = ("apps/cli", "apps/ddprun", "apps/ddpctl", "launcher", "rendezvous", "collectives")
 # Options of other programs, which our lines name with these, and of examples.
 OTHERS = set("--shm-size --ipc --ulimit --cpus --memory --gpus --gres --mem --ntasks-per-node --gpus-per-node --map-by --tasks-per-node "
-             "--rs_per_host --tasks_per_rs --ppn --local-rank --local_rank --args --log --port --name".split())
+             "--rs_per_host --tasks_per_rs --ppn --local-rank --local_rank --args --log --port --name --upgrade".split())
 # Lines of a user, and what in the answer is to be typed in place of all of it.
 TYPED = (
     ("2 train.py", r"did you mean (--nproc-per-node 2)\?", "ddprun {} train.py"),
