@@ -15,10 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A list of all CPUs with gaps everywhere takes more than a page; nothing else that is read here takes as
-// much.
-constexpr std::size_t kMaxSystemFile = 256 * 1024;
-
 }  // namespace
 
 std::optional<std::string> line_in(const fs::path& path) {

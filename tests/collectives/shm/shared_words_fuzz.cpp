@@ -16,6 +16,7 @@
 #include "collectives/messages/message_frames.hpp"
 #include "collectives/messages/shm_message_line.hpp"
 #include "collectives/shm/message_memory.hpp"
+#include "collectives/wire/tcp_link.hpp"
 #include "rendezvous/base/check.hpp"
 
 namespace ddprun {
