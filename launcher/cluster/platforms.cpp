@@ -336,7 +336,7 @@ struct ResourceConfig {
     std::string source;
 };
 
-std::vector<std::string> names_in(const boost::json::value* list) {
+std::vector<std::string> listed_names(const boost::json::value* list) {
     std::vector<std::string> names;
     if (list == nullptr || !list->is_array()) return names;
     for (const boost::json::value& entry : list->get_array()) {
@@ -351,7 +351,7 @@ std::vector<std::string> names_in(const boost::json::value* list) {
 ResourceConfig read_config(const std::string& json, std::string source) {
     const auto root = parse_json_object(json, kMaxResourceDepth);
     if (!root) return {};
-    ResourceConfig config{names_in(root->if_contains("hosts")), {}, std::move(source)};
+    ResourceConfig config{listed_names(root->if_contains("hosts")), {}, std::move(source)};
     const boost::json::value* current = root->if_contains("current_host");
     if (current != nullptr && current->is_string()) config.current = current->get_string();
     return config;

@@ -35,7 +35,7 @@ constexpr char kSilent[] = "the guardian, which runs the workers of this node, d
 
 // The guardian may take so long to answer; what it has to do takes milliseconds, but a program's file may lie
 // on a slow disk. One that does not answer is killed.
-constexpr std::chrono::seconds kAnswerTimeout{60};
+constexpr std::chrono::seconds kGuardianTimeout{60};
 
 // A sweep may take so much longer than its timeout, as the guardian shares the machine with the workers.
 constexpr std::chrono::seconds kSweepMargin{5};
@@ -234,7 +234,7 @@ class GuardianRunner final : public ProcessRunner {
                     }};
     }
 
-    static Deadline in_time_for_answer() { return std::chrono::steady_clock::now() + kAnswerTimeout; }
+    static Deadline in_time_for_answer() { return std::chrono::steady_clock::now() + kGuardianTimeout; }
 
     // Returns 0 or an errno. The guardian reads at once unless somebody stopped it.
     int send(const std::string& message, std::span<const int> descriptors = {}) {

@@ -74,21 +74,21 @@ fs::file_time_type end_time(const Job& job) {
 
 bool is_starting(const fs::path& folder) { return folder.filename().string().front() == '.'; }
 
-bool is_there(const fs::path& path) { return ::access(path.c_str(), F_OK) == 0; }
+bool has_file(const fs::path& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 // The jobs folder may be one that has much else in it.
 bool is_of_a_launcher(const fs::path& folder) {
     const std::string name = folder.filename().string();
     const bool is_made =
         name.starts_with(kStartingPrefix) && name.size() == kStartingPrefix.size() + kMadeSigns.size();
-    return is_made || is_there(folder / kRecordName);
+    return is_made || has_file(folder / kRecordName);
 }
 
 // True for a job that is of no interest to anybody once its launcher has ended: its workers never ran, or it
 // ran in the foreground.
 bool leaves_nothing(const fs::path& folder) {
     if (folder.filename().string().starts_with(kStartingPrefix)) return true;
-    return !is_there(folder / kOutputName) && !is_there(folder / kResultName);
+    return !has_file(folder / kOutputName) && !has_file(folder / kResultName);
 }
 
 // Says whether a launcher puts such a file into a job's folder: by its name, or a name beside it that has not

@@ -21,15 +21,15 @@ void JobStream::read(const std::vector<int>& nodes) {
     if (!queue_.empty()) wake();
 }
 
-void JobStream::tell(StreamLine line) {
+void JobStream::tell(const StreamLine& line) {
     queue_ += to_json(line) + "\n";
     wake();
 }
 
-void JobStream::end(StreamLine last) {
+void JobStream::end(const StreamLine& last) {
     if (is_over_) return;
     is_over_ = true;
-    tell(std::move(last));
+    tell(last);
 }
 
 void JobStream::close() {
@@ -91,8 +91,9 @@ void JobStream::hear(int node, std::uint64_t number, HeardPiece heard) {
     if (is_over_ || place == sources_.end() || place->second.number != number) return;
     Source& source = place->second;
     source.doing = Doing::nothing;
-    auto& [from, piece, is_believed] = heard;
-    if (piece && !is_believed)
+    const NodeAnswer& from = heard.from;
+    std::optional<KeptPiece>& piece = heard.piece;
+    if (piece && !heard.is_believed)
         std::erase_if(piece->blocks, [&](const KeptBlock& block) { return !may_tell(from, block); });
     if (!from.trouble.empty() || !piece) {
         take_trouble(source, from, !from.trouble.empty() ? from.trouble : "its answer is not understood");

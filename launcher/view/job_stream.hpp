@@ -56,9 +56,9 @@ class JobStream final : public ViewStream, public std::enable_shared_from_this<J
     // Reads these nodes from now on, and no other ones.
     void read(const std::vector<int>& nodes);
     // Tells the client something of the job as a whole.
-    void tell(StreamLine line);
+    void tell(const StreamLine& line);
     // Tells the client so, and says no more.
-    void end(StreamLine last);
+    void end(const StreamLine& last);
 
     std::string take() override;
     bool is_over() const override { return is_over_; }
