@@ -314,7 +314,8 @@ void KnownJob::begin_in_foreground(const std::string& job_id, int node_rank) try
     serve();
     publish(job_id, node_rank);
 } catch (const std::exception& error) {
-    const std::string* named = find_variable(current_environment(), kJobsVariable);
+    const Environment environment = current_environment();
+    const std::string* named = find_variable(environment, kJobsVariable);
     const bool is_asked = named != nullptr && !named->empty();
     agent_->say(is_asked ? LogLevel::warn : LogLevel::debug,
                 fmt::format("ddpctl does not know of this job: {}", error.what()));
