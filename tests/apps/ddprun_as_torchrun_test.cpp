@@ -49,8 +49,8 @@ std::string text_of(const StandardInput& input) {
 }  // namespace
 
 TEST_CASE("as torchrun: long names may be abbreviated, and ours make none of torchrun's ambiguous") {
-    CHECK(said({"--nproc=3", "p"}).nproc_per_node == "3");
-    CHECK(said({"--nproc_per", "3", "p"}).nproc_per_node == "3");
+    CHECK(said({"--nproc=3", "p"}).nproc_per_node == WorkerCount(3));
+    CHECK(said({"--nproc_per", "3", "p"}).nproc_per_node == WorkerCount(3));
     CHECK(said({"--nn=1", "p"}).nodes_said);
     CHECK(said({"--standal", "p"}).standalone);
     CHECK(said({"--no_p", "p"}).no_python);  // ours: --no-restart-on
@@ -88,7 +88,7 @@ TEST_CASE("as torchrun: short options with =, and several in one word") {
     CHECK(line.module);
     CHECK(line.output.redirects.beyond(0) == "0:3");
     CHECK(refusal({"-r=4", "p"}) == refusal({"-r", "4", "p"}));
-    CHECK(said({"-r=", "--nproc-per-node=2", "p"}).nproc_per_node == "2");
+    CHECK(said({"-r=", "--nproc-per-node=2", "p"}).nproc_per_node == WorkerCount(2));
 }
 
 TEST_CASE("as torchrun: errors call an option as it was typed, or by its variable") {
@@ -262,7 +262,7 @@ TEST_CASE("as torchrun: --numa-binding is torchrun's, --bind is ours") {
           "--n 1: this is mpirun's and srun's count of all workers; here: --nproc-per-node 1 (on each node)");
     CHECK(launch_refusal({"--np=1", "p"}, {}) ==
           "--np 1: this is mpirun's count of all workers; here: --nproc-per-node 1 (on each node)");
-    CHECK(said({"--np=3", "p"}, "torchrun").nproc_per_node == "3");
+    CHECK(said({"--np=3", "p"}, "torchrun").nproc_per_node == WorkerCount(3));
 }
 
 TEST_CASE("--local-addr is one of this machine; alone it is MASTER_ADDR, else its interface is used") {

@@ -96,7 +96,7 @@ TEST_CASE("cluster plan: what nobody has said comes from the step") {
     CHECK(plan.line.master_port == port_of_job("slurm-7.0"));
     CHECK(plan.line.run_id == "slurm-7.0");
     CHECK(plan.line.host_list.hosts == std::vector<std::string>{"n1", "n2"});
-    CHECK(plan.line.workers_by_gpus);
+    CHECK(plan.line.nproc_per_node == WorkerCount(ForEachGpu{}));
     CHECK_FALSE(plan.line.address_assumed);
     NodeFacts facts;
     facts.hardware.devices.count = 3;
@@ -117,7 +117,7 @@ TEST_CASE("cluster plan: what is said is stronger, value by value") {
     const ClusterPlan address = planned({"--master-addr=a", "--nproc-per-node=4"});
     CHECK((address.line.nnodes == 2 && address.line.node_rank == 1 && address.line.master_addr == "a"));
     CHECK_FALSE(address.line.master_port);
-    CHECK_FALSE(address.line.workers_by_gpus);
+    CHECK_FALSE(std::holds_alternative<ForEachGpu>(address.line.nproc_per_node));
     CHECK(planned({"--master-port=7"}).line.master_port == 7);
     CHECK_FALSE(planned({"--master-port=7"}).line.port_derived);
     CHECK(planned({"--rdzv-endpoint=a:7"}).line.master_addr == "a");
@@ -176,10 +176,10 @@ TEST_CASE("cluster plan: one node is one node where the user says so") {
         CAPTURE(word);
         CHECK(plan.line.nnodes == 1);
         CHECK_FALSE(plan.is_derived);
-        CHECK_FALSE(plan.line.workers_by_gpus);
+        CHECK_FALSE(std::holds_alternative<ForEachGpu>(plan.line.nproc_per_node));
         CHECK(plan.line.run_id == "none");
     }
-    CHECK_FALSE(planned({"--like-torchrun"}).line.workers_by_gpus);
+    CHECK_FALSE(std::holds_alternative<ForEachGpu>(planned({"--like-torchrun"}).line.nproc_per_node));
 }
 
 TEST_CASE("cluster plan: an endpoint of port 0 is one node's, whatever the environment says of others") {
@@ -229,10 +229,10 @@ TEST_CASE("cluster plan: a value that the option would not take is refused by it
     CHECK_THAT(plan_refusal([&] { planned({}, bare); }),
                Catch::Contains("MASTER_ADDR: 'no host' is no name of a host; --scheduler none"));
     Environment many = with_variable(bare, "MASTER_ADDR", "h");
-    CHECK(planned({}, many).line.nproc_per_node == "8");
+    CHECK(planned({}, many).line.nproc_per_node == WorkerCount(8));
     many["NPROC_PER_NODE"] = "eight";
     CHECK_THAT(plan_refusal([&] { planned({}, many); }), Catch::StartsWith("NPROC_PER_NODE=eight: "));
-    CHECK(planned({"--nproc-per-node=2"}, many).line.nproc_per_node == "2");
+    CHECK(planned({"--nproc-per-node=2"}, many).line.nproc_per_node == WorkerCount(2));
 }
 
 TEST_CASE("cluster plan: an error names what says otherwise") {

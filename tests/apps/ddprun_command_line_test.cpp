@@ -42,7 +42,7 @@ Words joined(Words words, const Words& more) {
 Words summary(const CommandLine& line) {
     Words values = {"nnodes " + std::to_string(line.nnodes) + (line.nodes_said ? " said" : ""),
                     "node_rank " + std::to_string(line.node_rank),
-                    "nproc " + line.nproc_per_node,
+                    "nproc " + workers_text(line.nproc_per_node),
                     "master " + line.master_addr.value_or("-") + " " +
                         (line.master_port ? std::to_string(*line.master_port) : "-"),
                     "net " + line.networks,
@@ -102,7 +102,7 @@ TEST_CASE("command line: words reach their values") {
     CHECK(line.nnodes == 2);
     CHECK(line.nodes_said);
     CHECK(line.node_rank == 1);
-    CHECK(line.nproc_per_node == "3");
+    CHECK(line.nproc_per_node == WorkerCount(3));
     CHECK(line.master_addr == "10.0.0.1");
     CHECK(line.master_port == 1234);
     CHECK(line.run_id == "job");
@@ -175,23 +175,23 @@ TEST_CASE("command line: an empty value is as good as none, and takes nothing fr
         CHECK(summary(parsed(joined({name, ""}, rest))) == expected);
     }
     for (const char* name : {"-r", "-t"}) CHECK(summary(parsed(joined({name, ""}, rest))) == expected);
-    CHECK(parsed({"--prefix=", "--nproc-per-node=2", "p"}).nproc_per_node == "2");
+    CHECK(parsed({"--prefix=", "--nproc-per-node=2", "p"}).nproc_per_node == WorkerCount(2));
     // The launch line of a script whose variables are not set.
     const CommandLine line =
         parsed({"--nnodes=", "--node-rank=", "--master-addr=", "--master-port=", "--nproc-per-node=4", "p"});
-    CHECK(line.nproc_per_node == "4");
+    CHECK(line.nproc_per_node == WorkerCount(4));
     CHECK_FALSE(line.master_addr);
 }
 
 TEST_CASE("command line: an empty value leaves the variable's, and an empty variable the default") {
     const Environment given = {{"PET_NPROC_PER_NODE", "3"}};
-    CHECK(parsed({"--nproc-per-node=", "p"}, given).nproc_per_node == "3");
-    CHECK(parsed({"--nproc-per-node=2", "p"}, given).nproc_per_node == "2");
+    CHECK(parsed({"--nproc-per-node=", "p"}, given).nproc_per_node == WorkerCount(3));
+    CHECK(parsed({"--nproc-per-node=2", "p"}, given).nproc_per_node == WorkerCount(2));
     const CommandLine line = parsed({"p"}, {{"PET_NPROC_PER_NODE", ""},
                                             {"PET_MASTER_ADDR", ""},
                                             {"PET_MODULE", ""},
                                             {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", ""}});
-    CHECK(line.nproc_per_node == "1");
+    CHECK(line.nproc_per_node == WorkerCount(1));
     CHECK_FALSE(line.master_addr);
     CHECK_FALSE(line.module);
     CHECK(line.grace_period == 30s);

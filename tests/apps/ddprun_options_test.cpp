@@ -50,6 +50,7 @@ template <class Value>
 std::string text(const std::optional<Value>& value) {
     return value ? text(*value) : "none";
 }
+std::string text(const WorkerCount& value) { return workers_text(value); }
 std::string text(Auth value) { return value == Auth::required ? "required" : "another"; }
 std::string text(GpuBind value) { return value == GpuBind::all ? "all" : "another"; }
 std::string text(CpuBind value) {

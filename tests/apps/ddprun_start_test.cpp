@@ -278,7 +278,7 @@ TEST_CASE("start: an agent that was started is node 0 on any port, or one that s
     CHECK(other.result_file.empty());
     CHECK(other.verbosity == Verbosity::troubles);
     CHECK(other.is_started);
-    CHECK_FALSE(other.workers_by_gpus);
+    CHECK_FALSE(std::holds_alternative<ForEachGpu>(other.nproc_per_node));
     CommandLine of_list = parse_command_line({"p"}, {});
     become_started(of_list, 3, "");
     NodeFacts facts;

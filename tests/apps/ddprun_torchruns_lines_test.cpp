@@ -111,7 +111,7 @@ TEST_CASE("torchrun's lines: bare variables that would be refused are none to to
 
 TEST_CASE("torchrun's lines: numbers may have white space around them and a plus before them") {
     for (const char* two : {" 2", "2\n", "2\r", "+2", "\t+2 \r\n"}) {
-        CHECK(std::stoi(taken({"p"}, {{"PET_NPROC_PER_NODE", two}}).nproc_per_node) == 2);
+        CHECK(taken({"p"}, {{"PET_NPROC_PER_NODE", two}}).nproc_per_node == WorkerCount(2));
         CHECK(taken({std::string("--max_restarts=") + two, "p"}).restarts.max_restarts == 2);
         CHECK(taken({std::string("--nnodes=") + two, "--node-rank=0", "--master-addr=h", "p"}).nnodes == 2);
         CHECK(taken({"p"}, {{"PET_MASTER_PORT", two}}).master_port == 2);

@@ -130,8 +130,7 @@ void forget_job_variables() {
 // The launch becomes that of doctor's job; of several nodes it begins also where some do not come. Pure,
 // both.
 void become_doctors_job(const DoctorCall& call, CommandLine& line) {
-    line.nproc_per_node = "1";
-    line.workers_by_gpus = false;
+    line.nproc_per_node = 1;
     line.program = program_of(call, line.nnodes, line.host_list.hosts);
     begin_with_any(line.elasticity, line.nnodes);
 }

@@ -94,12 +94,12 @@ void set_tls(CommandLine& line) {
 
 // One node needs no etcd, so it asks for none.
 void set_etcd(CommandLine& line) {
-    if (line.rdzv_endpoint.empty())
+    if (!line.rdzv_endpoint.is_said())
         refuse(line, "--rdzv-backend etcd", "needs --rdzv-endpoint HOST:PORT, where etcd is");
-    const auto endpoints = parse_etcd_endpoints(line.rdzv_endpoint);
-    if (!endpoints) refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint, "must be HOST:PORT, where etcd is");
+    if (line.rdzv_endpoint.of_etcd.empty())
+        refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint.text, "must be HOST:PORT, where etcd is");
     if (line.nnodes == 1) return;
-    line.etcd = EtcdOptions{.endpoints = *endpoints};
+    line.etcd = EtcdOptions{.endpoints = line.rdzv_endpoint.of_etcd};
     if (line.rdzv_conf.etcd_prefix) line.etcd->prefix = *line.rdzv_conf.etcd_prefix;
     set_tls(line);
     if (line.master_addr)
@@ -125,7 +125,7 @@ void set_standalone(CommandLine& line) {
         contradict(line, "--standalone", "--nnodes", "one node only, but --nnodes is " + nnodes_said(line));
     line.node_rank = 0;
     line.rdzv_backend = RdzvBackend::fixed;
-    line.rdzv_endpoint.clear();
+    line.rdzv_endpoint = {};
     line.master_addr.reset();
     line.master_port.reset();
 }
@@ -172,17 +172,12 @@ void check_program(const CommandLine& line) {
         contradict(line, "--stdin " + value, "--detach", "contradicts --detach, after which nothing is read");
 }
 
-// Returns the port in the endpoint; HOST:0 differs from HOST. Several endpoints have none.
-std::optional<std::uint16_t> port_of_endpoint(const CommandLine& line) {
-    const auto one = parse_endpoint(line.rdzv_endpoint, 1), other = parse_endpoint(line.rdzv_endpoint, 2);
-    return one && one->port == other->port ? std::optional(one->port) : std::nullopt;
-}
-
-bool asks_for_free_port(const CommandLine& line) { return port_of_endpoint(line) == std::uint16_t{0}; }
+bool asks_for_free_port(const CommandLine& line) { return line.rdzv_endpoint.port == std::uint16_t{0}; }
 
 // The endpoint is the stronger, as torchrun has it.
-void take_endpoint(CommandLine& line, const std::string& host) {
-    auto port = port_of_endpoint(line);
+void take_endpoint(CommandLine& line) {
+    const std::string& host = line.rdzv_endpoint.host;
+    auto port = line.rdzv_endpoint.port;
     // No other node could know which port that is.
     if (port == std::uint16_t{0} && line.nnodes > 1) port.reset();
     std::string passed_over;
@@ -193,18 +188,18 @@ void take_endpoint(CommandLine& line, const std::string& host) {
             fmt::format("{}--master-port {}", passed_over.empty() ? "" : " and ", *line.master_port);
     if (!passed_over.empty())
         line.remarks.push_back(
-            fmt::format("--rdzv-endpoint {}: stronger than {}", line.rdzv_endpoint, passed_over));
+            fmt::format("--rdzv-endpoint {}: stronger than {}", line.rdzv_endpoint.text, passed_over));
     line.master_addr = host;
     if (port) line.master_port = *port == 0 ? std::nullopt : port;
 }
 
 void set_master(CommandLine& line) {
     if (line.rdzv_backend == RdzvBackend::etcd) return set_etcd(line);
-    if (line.rdzv_endpoint.empty()) return;
-    if (line.rdzv_endpoint.find(',') != std::string::npos)
-        refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
+    if (!line.rdzv_endpoint.is_said()) return;
+    if (line.rdzv_endpoint.host.empty())
+        refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint.text,
                "several endpoints are for --rdzv-backend etcd only");
-    take_endpoint(line, parse_endpoint(line.rdzv_endpoint, 0)->host);
+    take_endpoint(line);
 }
 
 // If both are from one place, the time's own option is stronger than --rdzv-conf.
@@ -271,7 +266,7 @@ void check_spares(const CommandLine& line) {
 
 void check_together(const CommandLine& line) {
     if (line.elasticity.spares > 0) check_spares(line);
-    if (line.nproc_per_node == "0" && line.nnodes == 1)
+    if (line.nproc_per_node == WorkerCount(0) && line.nnodes == 1)
         refuse(line, "--nproc-per-node 0",
                "nothing would run on this one node; 0 is for one of several that only hosts. Did a count of "
                "GPUs find "
@@ -282,7 +277,7 @@ void check_together(const CommandLine& line) {
     if (line.nnodes > 1 && line.master_port == std::uint16_t{0} && !line.etcd)
         refuse(line, "--master-port 0", "the nodes must agree on a port; 0 is for one node only");
     if (line.nnodes > 1 && !line.etcd && !line.master_port && asks_for_free_port(line))
-        refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
+        refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint.text,
                "no other node could know which port is free here; 0 is for one node only");
     if (line.numa_binding && line.origins.contains("--bind"))
         contradict(line, "--bind", "--numa-binding", "contradicts --numa-binding; one of them is enough");
@@ -354,11 +349,12 @@ void refuse_together(const CommandLine& line, const std::string& flag, const std
 }
 
 std::string as_said(const CommandLine& line, const std::string& message) {
-    const bool is_endpoints = !line.rdzv_endpoint.empty() && line.rdzv_backend != RdzvBackend::etcd;
+    const bool is_endpoints = line.rdzv_endpoint.is_said() && line.rdzv_backend != RdzvBackend::etcd;
     if (is_endpoints && message.starts_with(kMasterAddr))
         return as_said("--rdzv-endpoint" + message.substr(kMasterAddr.size()), line.typed, line.origins);
     const auto sign = line.decided_by.find(message.substr(0, message.find_first_of(" :=")));
-    const bool is_counted = line.workers_by_gpus && message.starts_with("--nproc-per-node");
+    const bool is_counted =
+        std::holds_alternative<ForEachGpu>(line.nproc_per_node) && message.starts_with("--nproc-per-node");
     if (sign != line.decided_by.end() && !is_counted && !line.origins.contains(sign->first))
         return with_place(message, {OptionSource::variable, sign->second});
     return as_said(message, line.typed, line.origins);

@@ -77,17 +77,14 @@ struct CommandLine : LaunchOptions {
     std::string rank_order_by = "node";  // or topology, or a file
     std::string scheduler = "auto";
     bool adapt = false;
-    bool port_derived = false;     // master_port is of the job's id, and may be the next one if that is taken
-    bool workers_by_gpus = false;  // in place of nproc_per_node: a worker for each GPU, or else …
-    int workers_without_gpus = 1;
+    bool port_derived = false;  // master_port is of the job's id, and may be the next one if that is taken
     std::string gpus_told_by;  // the variable that says how many GPUs a scheduler has given here; empty: none
     std::string local_addr;    // empty: not said
-    std::string nproc_per_node =
-        "1";  // a number ≥ 1, or auto, gpu, xpu, cpu: resolved against the machine later
+    WorkerCount nproc_per_node = 1;
     std::optional<std::string> master_addr;
     std::optional<std::uint16_t> master_port;
     RdzvBackend rdzv_backend = RdzvBackend::fixed;
-    std::string rdzv_endpoint;     // made into master_addr and master_port, or into `etcd`
+    RdzvEndpoint rdzv_endpoint;    // made into master_addr and master_port, or into `etcd`
     bool address_assumed = false;  // 127.0.0.1 for several nodes, worth a line
     RdzvConf rdzv_conf;            // its times are made into join_timeout and heartbeat
     bool listen_any = false;

@@ -138,7 +138,7 @@ std::vector<OptionRow> node_rows(CommandLine& line) {
          "0: this node takes part without workers, for example to host. "
          "xpu: GPUs of Intel's; auto: GPUs if there are any, else CPUs.",
          into(line.nproc_per_node, parse_nproc), kTorchruns,
-         line.nproc_per_node + "; under a scheduler one for each GPU", "",
+         workers_text(line.nproc_per_node) + "; under a scheduler one for each GPU", "",
          shows("workers here", [&line] { return std::to_string(line.workers.size()); })},
         {"--standalone", "",
          "One node, a free port and a job id of its own, "
@@ -280,7 +280,7 @@ std::vector<OptionRow> rendezvous_rows(CommandLine& line) {
             {"--rdzv-endpoint", "HOST[:PORT]",
              "Another way to write --master-addr and --master-port, and the stronger; with etcd "
              "where that is (port 2379), or several of its endpoints with commas between",
-             unless_standalone(line, into(line.rdzv_endpoint, check_rdzv_endpoint)),
+             unless_standalone(line, into(line.rdzv_endpoint, parse_rdzv_endpoint)),
              kTorchruns | kAllNodes | kFindsNodes, "",
              "node 0 is the first host; --master-addr says how the others reach it",
              shows("etcd", [&line] { return line.etcd ? to_string(line.etcd->endpoints) : ""; })},

@@ -32,6 +32,11 @@ int catchable_signal(const std::string& name, const std::string& shown) {
     return signal;
 }
 
+constexpr std::pair<const char*, CountedBy> kCounted[] = {{"auto", CountedBy::automatic},
+                                                          {"gpu", CountedBy::gpu},
+                                                          {"xpu", CountedBy::xpu},
+                                                          {"cpu", CountedBy::cpu}};
+
 // Returns a signal that the workers of all nodes may be sent.
 int passable_signal(const std::string& name, const std::string& shown) {
     const int signal = catchable_signal(name, shown);
@@ -150,15 +155,25 @@ NodeCount parse_nnodes(const std::string& text) {
     return {high, low == high ? std::nullopt : std::optional(low)};
 }
 
-std::string parse_nproc(const std::string& text) {
-    std::string count = number_text(text);
-    if (count == "auto" || count == "gpu" || count == "xpu" || count == "cpu") return count;
+WorkerCount parse_nproc(const std::string& text) {
+    const std::string count = number_text(text);
+    for (const auto& [name, counted] : kCounted) {
+        if (count == name) return counted;
+    }
     try {
-        number(0, kMaxWorkersPerNode)(count);
+        return number(0, kMaxWorkersPerNode)(count);
     } catch (const BadValue& bad) {
         throw BadValue(fmt::format("{}, or auto, gpu, xpu or cpu", bad.what()));
     }
-    return count;
+}
+
+std::string workers_text(const WorkerCount& count) {
+    if (const int* number = std::get_if<int>(&count)) return std::to_string(*number);
+    const auto* counted = std::get_if<CountedBy>(&count);
+    for (const auto& [name, by] : kCounted) {
+        if (counted != nullptr && *counted == by) return name;
+    }
+    return "a worker for each GPU";
 }
 
 std::string parse_master_addr(const std::string& text) {
@@ -184,10 +199,16 @@ std::string backend_name(RdzvBackend backend) {
     return "etcd";
 }
 
-std::string check_rdzv_endpoint(const std::string& text) {
-    if (!parse_etcd_endpoints(text) && !parse_endpoint(text, 0))
+RdzvEndpoint parse_rdzv_endpoint(const std::string& text) {
+    RdzvEndpoint endpoint{.text = text,
+                          .of_etcd = parse_etcd_endpoints(text).value_or(std::vector<Endpoint>{})};
+    // Only a port that is not said follows the default.
+    const auto one = parse_endpoint(text, 1), other = parse_endpoint(text, 2);
+    if (!one && endpoint.of_etcd.empty())
         throw BadValue("must be HOST or HOST:PORT; of etcd several, with commas between");
-    return text;
+    if (one && text.find(',') == text.npos) endpoint.host = one->host;
+    if (one && one->port == other->port) endpoint.port = one->port;
+    return endpoint;
 }
 
 // `timeout` is the static backend's name for it; torchrun's other keys are known and have no effect.

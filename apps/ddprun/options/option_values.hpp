@@ -9,10 +9,12 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "apps/cli/option_values.hpp"
 #include "launcher/agent/launch_options.hpp"
+#include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {
 inline namespace launch {
@@ -39,8 +41,19 @@ NodeCount parse_nnodes(const std::string& text);
 inline constexpr std::uint16_t kDefaultMasterPort = 29500;  // torchrun's …
 inline constexpr std::uint16_t kDefaultC10dPort = 29400;    // … and that of its c10d backend
 
-// Takes a number of workers, or auto, gpu, xpu, cpu, which are returned as they are.
-std::string parse_nproc(const std::string& text);
+// CountedBy: what a node's workers are counted by where no number is said.
+enum class CountedBy { automatic, gpu, xpu, cpu };
+// ForEachGpu: a worker for each GPU of the node, or so many where it has none. A scheduler's, which no user
+// says.
+struct ForEachGpu {
+    int otherwise = 1;
+
+    bool operator==(const ForEachGpu&) const = default;
+};
+using WorkerCount = std::variant<int, CountedBy, ForEachGpu>;
+WorkerCount parse_nproc(const std::string& text);
+// Returns the count as --nproc-per-node takes it, or what ForEachGpu is in words.
+std::string workers_text(const WorkerCount& count);
 
 // Takes a host without a port.
 std::string parse_master_addr(const std::string& text);
@@ -55,9 +68,16 @@ RdzvBackend parse_rdzv_backend(const std::string& text);
 // Returns the backend's name as torchrun says it.
 std::string backend_name(RdzvBackend backend);
 
-// Takes one endpoint, or several of etcd. A wrong one is refused here. The endpoint is taken apart when
-// --rdzv-backend and --master-port are known.
-std::string check_rdzv_endpoint(const std::string& text);
+// RdzvEndpoint: where the nodes meet, or where etcd is.
+struct RdzvEndpoint {
+    std::string text;                   // empty: not said
+    std::string host;                   // of the only one; empty: there are several
+    std::optional<std::uint16_t> port;  // if it is said, which may be 0
+    std::vector<Endpoint> of_etcd;      // with etcd's own port where none is said; empty: none of etcd's
+
+    bool is_said() const { return !text.empty(); }
+};
+RdzvEndpoint parse_rdzv_endpoint(const std::string& text);
 
 // RdzvConf is what of `KEY=VALUE,…` has an effect. Unknown keys are passed over, as torchrun does; a line
 // says so.

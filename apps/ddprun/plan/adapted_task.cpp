@@ -57,7 +57,7 @@ CommandLine adapted_line(const ClusterPlan& plan, const Environment& variables) 
     line.master_addr.reset();
     line.gpu_bind = GpuBind::none;
     // The plan has as many workers as the node, for the arguments that name the local rank.
-    line.nproc_per_node = variables.at("LOCAL_WORLD_SIZE");
+    line.nproc_per_node = std::stoi(variables.at("LOCAL_WORLD_SIZE"));
     return line;
 }
 

@@ -34,7 +34,7 @@ ClusterRequest request_of(const CommandLine& line) {
                            .derived_ports = line.port_range.value_or(kDerivedPortRange)};
     add_said(line, request, Fact::nnodes, "--nnodes", std::to_string(line.nnodes));
     add_said(line, request, Fact::node_rank, "--node-rank", std::to_string(line.node_rank));
-    add_said(line, request, Fact::workers, "--nproc-per-node", line.nproc_per_node);
+    add_said(line, request, Fact::workers, "--nproc-per-node", workers_text(line.nproc_per_node));
     if (line.run_id != "none") add_said(line, request, Fact::job_id, "--rdzv-id", line.run_id);
     for (const char* flag : {"--master-addr", "--rdzv-endpoint"}) {
         if (line.master_addr) add_said(line, request, Fact::master_addr, flag, *line.master_addr);
@@ -79,7 +79,7 @@ void note_signs(ClusterPlan& plan) {
     const std::tuple<Fact, const char*, std::string> decided[] = {
         {Fact::nnodes, "--nnodes", std::to_string(line.nnodes)},
         {Fact::node_rank, "--node-rank", std::to_string(line.node_rank)},
-        {Fact::workers, "--nproc-per-node", line.nproc_per_node},
+        {Fact::workers, "--nproc-per-node", workers_text(line.nproc_per_node)},
         {Fact::master_addr, "--master-addr", line.master_addr.value_or(line.master.host)},
         {Fact::master_port, "--master-port", line.master_port ? std::to_string(*line.master_port) : ""}};
     const auto told_by_environment = [&plan](Fact fact) {
@@ -96,7 +96,8 @@ void note_signs(ClusterPlan& plan) {
         if (const auto said = line.origins.find(option); said != line.origins.end())
             line.master_source = said->second.name;
     }
-    if (line.workers_by_gpus) line.decided_by["--nproc-per-node"] = "a worker for each GPU";
+    if (std::holds_alternative<ForEachGpu>(line.nproc_per_node))
+        line.decided_by["--nproc-per-node"] = workers_text(line.nproc_per_node);
     const Claim* id = told_by_environment(Fact::job_id);
     if (plan.is_derived && id != nullptr) line.decided_by["--rdzv-id"] = id->source;
 }
@@ -185,9 +186,9 @@ void take_workers(CommandLine& line, const ClusterTable& table) {
     if (are_workers_said(line) || table.family.empty()) return;
     const Claim* told = chosen(table, Fact::workers);
     if (told != nullptr && told->belief == Belief::bare)
-        line.nproc_per_node = *derived<std::string>(table, Fact::workers, parse_nproc);
+        line.nproc_per_node = *derived<WorkerCount>(table, Fact::workers, parse_nproc);
     else
-        line.workers_by_gpus = true;
+        line.nproc_per_node = ForEachGpu{};
 }
 
 bool is_of_bare_variables(const ClusterTable& table) {

@@ -103,11 +103,11 @@ int workers_of(const CommandLine& line, const HostSlots& host) {
     const auto said = line.origins.find("--nproc-per-node");
     const bool is_typed = said != line.origins.end() && said->second.source == OptionSource::command_line;
     if (!is_typed || host.slots == kUnsaidSlots) return host.slots;
-    if (line.nproc_per_node == std::to_string(host.slots)) return host.slots;
+    if (line.nproc_per_node == WorkerCount(host.slots)) return host.slots;
     const auto hosts = line.origins.find("--hosts");
     if (hosts != line.origins.end() && hosts->second.source == OptionSource::command_line)
         throw UsageError(fmt::format("--nproc-per-node {}: contradicts --hosts, by which {} has {}",
-                                     line.nproc_per_node, host.target, host.slots));
+                                     workers_text(line.nproc_per_node), host.target, host.slots));
     return kUnsaidSlots;
 }
 
@@ -349,10 +349,7 @@ void become_started(CommandLine& line, int slots, const std::string& hosts) {
         line.origins["--master-addr"] = {OptionSource::variable, "the first host of --hosts"};
     // This variable is of the step on that host, and is not carried there.
     line.gpus_told_by = "SLURM_GPUS_ON_NODE";
-    if (slots > 0) {
-        line.workers_by_gpus = true;
-        line.workers_without_gpus = slots;
-    }
+    if (slots > 0) line.nproc_per_node = ForEachGpu{slots};
     line.start.hosts.clear();
     line.start.host_file.clear();
     line.start.include.clear();

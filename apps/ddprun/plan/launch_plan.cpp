@@ -42,23 +42,24 @@ std::string interpreter_text(const NodeFacts& facts) {
 }
 
 int local_world_size(const CommandLine& line, const NodeFacts& facts) {
-    if (line.workers_by_gpus)
-        return facts.hardware.devices.count > 0 ? facts.hardware.devices.count : line.workers_without_gpus;
+    if (const int* number = std::get_if<int>(&line.nproc_per_node)) return *number;
     const NodeDevices& devices = facts.hardware.devices;
-    if (line.nproc_per_node == "xpu" && (devices.count == 0 || devices.vendor != GpuVendor::intel))
+    const auto* counted = std::get_if<CountedBy>(&line.nproc_per_node);
+    if (counted == nullptr)
+        return devices.count > 0 ? devices.count : std::get<ForEachGpu>(line.nproc_per_node).otherwise;
+    if (*counted == CountedBy::cpu) return facts.hardware.usable_cpus;
+    if (*counted == CountedBy::automatic)
+        return devices.count > 0 ? devices.count : facts.hardware.usable_cpus;
+    if (*counted == CountedBy::xpu && (devices.count == 0 || devices.vendor != GpuVendor::intel))
         throw UsageError(fmt::format(
             "--nproc-per-node xpu: this node has no GPU of Intel's (/dev/dri){}",
             devices.count > 0 ? fmt::format(", but others ({}), which gpu counts", devices.source) : ""));
-    const bool asks_for_gpus = line.nproc_per_node == "gpu" || line.nproc_per_node == "xpu";
-    if (asks_for_gpus && devices.count == 0)
+    if (devices.count == 0)
         throw UsageError(
             fmt::format("--nproc-per-node {}: this node has no GPU that could be counted ({}, /dev/kfd, "
                         "/dev/dri); give a number if it has",
-                        line.nproc_per_node, devices.source));
-    if (asks_for_gpus) return devices.count;
-    if (line.nproc_per_node == "cpu") return facts.hardware.usable_cpus;
-    if (line.nproc_per_node == "auto") return devices.count > 0 ? devices.count : facts.hardware.usable_cpus;
-    return std::stoi(line.nproc_per_node);
+                        workers_text(line.nproc_per_node), devices.source));
+    return devices.count;
 }
 
 bool is_module(const CommandLine& line) { return line.module && !line.run_path; }
@@ -80,8 +81,8 @@ Program program_of(const std::vector<std::string>& words, const CommandLine& lin
 }
 
 std::string workers_source(const CommandLine& line) {
-    std::string source =
-        line.workers_by_gpus ? "a worker for each GPU" : "--nproc-per-node " + line.nproc_per_node;
+    const bool is_scheduler = std::holds_alternative<ForEachGpu>(line.nproc_per_node);
+    std::string source = (is_scheduler ? "" : "--nproc-per-node ") + workers_text(line.nproc_per_node);
     for (const NodeProgram& further : line.further_programs) source += fmt::format(" : {}", further.workers);
     return source;
 }
@@ -126,8 +127,9 @@ BindingRequest binding_request(const CommandLine& line, const NodeFacts& facts, 
 // The user who leaves the number to the launcher hears that there may be more.
 std::string uncounted_devices(const CommandLine& line, const NodeFacts& facts) {
     const NodeDevices& devices = facts.hardware.devices;
-    const bool by_number = !line.workers_by_gpus && whole_number<int>(line.nproc_per_node);
-    if (devices.uncounted.empty() || by_number || line.nproc_per_node == "cpu") return {};
+    const bool by_number = std::holds_alternative<int>(line.nproc_per_node);
+    if (devices.uncounted.empty() || by_number || line.nproc_per_node == WorkerCount(CountedBy::cpu))
+        return {};
     return fmt::format(
         "{} GPU{} ({}), but {} could not be counted: give --nproc-per-node a number if there are more",
         devices.count, devices.count == 1 ? "" : "s", devices.source, devices.uncounted);
@@ -466,12 +468,13 @@ CommandLine resolve_launch(const CommandLine& line, const NodeFacts& facts) {
           plans.remark(), facts.rank_order.complaint, by_python ? facts.other_python : ""}) {
         if (!remark.empty()) options.placement_remarks.push_back(remark);
     }
-    if (line.workers_by_gpus && facts.hardware.devices.count == 0 && speaks_for_all(line))
-        options.placement_remarks.push_back(fmt::format(
-            "{} on this node, which has no GPU (see --nproc-per-node)",
-            line.workers_without_gpus == 1
-                ? "one worker"
-                : fmt::format("{} workers, as the allocation has slots,", line.workers_without_gpus)));
+    const auto* for_gpus = std::get_if<ForEachGpu>(&line.nproc_per_node);
+    if (for_gpus != nullptr && facts.hardware.devices.count == 0 && speaks_for_all(line))
+        options.placement_remarks.push_back(
+            fmt::format("{} on this node, which has no GPU (see --nproc-per-node)",
+                        for_gpus->otherwise == 1
+                            ? "one worker"
+                            : fmt::format("{} workers, as the allocation has slots,", for_gpus->otherwise)));
     check_ranks(options);
     return resolved;
 }
