@@ -236,12 +236,12 @@ void add_typed_rows(CLI::App& app, const std::vector<OptionGroup>& groups, const
 }
 
 void take_values(const CLI::App& app, const std::vector<OptionGroup>& groups) {
-    take_values(app, groups, {{"HOME", home_of(current_environment())}}, {});
+    const Environment home{{"HOME", home_of(current_environment())}};
+    set_rows(groups, told_options(app, groups, home, {}), home, {});
 }
 
-std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<OptionGroup>& groups,
-                                    const Environment& environment, const TypedNames& typed,
-                                    const DroppedOptions& dropped, const ToldFiles& files) {
+std::vector<ToldOption> told_options(const CLI::App& app, const std::vector<OptionGroup>& groups,
+                                     const Environment& environment, const ToldFiles& files) {
     const auto told_of = [&](const OptionRow& row) {
         std::vector<ToldValue> told;
         add_told(row, told_by_words(app, row), told);
@@ -249,11 +249,10 @@ std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<Optio
         return told;
     };
     ConfigValues config;
-    const std::string home = home_of(environment);
     if (const auto told = told_of(config_row()); !told.empty()) {
         const std::string& path = told.front().texts.back();
         try {
-            config = read_config_file(at_home(path, home), groups, files);
+            config = read_config_file(at_home(path, home_of(environment)), groups, files);
         } catch (const BadValue& bad) {
             throw UsageError(
                 fmt::format("{} {}: {}{}", kConfigFlag, path, bad.what(), origin_text(told.front().origin)));
@@ -265,14 +264,25 @@ std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<Optio
             ToldOption option{long_name(row), told_of(row)};
             if (const auto entry = config.find(option.name); entry != config.end())
                 add_told(row, std::move(entry->second), option.told);
-            if (option.told.empty() || dropped.contains(option.name)) continue;
-            const bool is_typed = option.told.front().origin.source == OptionSource::command_line;
-            const auto name = typed.find(option.name);
-            set_row(row, option.told.front(), home, is_typed && name != typed.end() ? name->second : "");
-            options.push_back(std::move(option));
+            if (!option.told.empty()) options.push_back(std::move(option));
         }
     }
     return options;
+}
+
+void set_rows(const std::vector<OptionGroup>& groups, const std::vector<ToldOption>& told,
+              const Environment& environment, const TypedNames& typed) {
+    const std::string home = home_of(environment);
+    auto next = told.begin();
+    for (const OptionGroup& group : groups) {
+        for (const OptionRow& row : group.rows) {
+            if (next == told.end() || next->name != long_name(row)) continue;
+            const ToldValue& value = (next++)->told.front();
+            const auto name = typed.find(long_name(row));
+            const bool is_typed = value.origin.source == OptionSource::command_line && name != typed.end();
+            set_row(row, value, home, is_typed ? name->second : "");
+        }
+    }
 }
 
 OptionOrigins origins_of(const std::vector<ToldOption>& options) {

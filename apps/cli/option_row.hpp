@@ -39,26 +39,6 @@ enum OptionMark : unsigned {
     kOwnMark = 1024,  // the first of a program's own marks
 };
 
-// A ShownValue is a value of the launch that --explain shows, because this option decides it.
-struct ShownValue {
-    std::string name;                    // "join timeout"
-    std::function<std::string()> value;  // empty text where this launch has none
-    // by: the options that have a say in the value, by long name, the strongest first, with commas between;
-    // empty: this one.
-    std::string by = {};
-};
-
-// Makes a list of one value, for OptionRow::shown.
-inline std::vector<ShownValue> shows(std::string name, std::function<std::string()> value,
-                                     std::string by = {}) {
-    return {{std::move(name), std::move(value), std::move(by)}};
-}
-// Makes a value that is text(value) when it is asked for.
-template <class T, class Text>
-std::function<std::string()> of(const T& value, Text text) {
-    return [&value, text] { return text(value); };
-}
-
 struct OptionRow {
     std::string names;    // "--tee,-t": errors use the first; without dashes: a word that must be there
     std::string metavar;  // empty: a flag; in brackets: the value may be left out
@@ -69,7 +49,6 @@ struct OptionRow {
     unsigned marks = 0;
     std::string fallback = {};  // what counts where nothing is said, in words; empty: nothing worth a word
     std::string not_with_hosts = {};  // why it excludes a list of hosts; empty: it does not
-    std::vector<ShownValue> shown = {};
     std::string other_variable = {};  // a further variable that sets the option, weaker than torchrun's
 
     bool has(unsigned mark) const { return (marks & mark) != 0; }
@@ -132,14 +111,13 @@ struct ToldOption {
     std::vector<ToldValue> told;
 };
 
-// DroppedOptions: options that take_values() passes over, whatever value they are given; each long name with
-// a remark. take_values() sets the rows from all sources, and reads the file that --config names. Errors call
-// an option of the command line as it was typed. The result has the options that were given, in the order of
-// the rows.
-using DroppedOptions = std::map<std::string, std::string>;
-std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<OptionGroup>& groups,
-                                    const Environment& environment, const TypedNames& typed,
-                                    const DroppedOptions& dropped = {}, const ToldFiles& files = {});
+// Returns the options that are given, in the order of the rows; reads the file that --config names. Throws
+// UsageError.
+std::vector<ToldOption> told_options(const CLI::App& app, const std::vector<OptionGroup>& groups,
+                                     const Environment& environment, const ToldFiles& files);
+// Sets the rows to the values that count. Errors call an option of the command line as it was typed.
+void set_rows(const std::vector<OptionGroup>& groups, const std::vector<ToldOption>& told,
+              const Environment& environment, const TypedNames& typed);
 
 // Returns where the values that count are from.
 OptionOrigins origins_of(const std::vector<ToldOption>& options);

@@ -60,8 +60,8 @@ constexpr ddprun::Mode kSecretMode{[](Call& call) { return call.line().makes_sec
 // --adapt: this process becomes the one worker that a process launcher has started it for.
 constexpr ddprun::Mode kTaskMode{[](Call& call) { return call.line().adapt && !call.line().dry_run; },
                                  [](Call& call) -> int {
-                                     ddprun::take_read_program(call.plan().line);
-                                     const ddprun::AdaptedTask task = ddprun::find_adapted_task(call.plan());
+                                     const ddprun::AdaptedTask task =
+                                         ddprun::find_adapted_task(ddprun::with_read_program(call.plan()));
                                      if (!task.fault) ddprun::become_task(task);
                                      call.log().error(task.fault->text);
                                      return task.fault->exit_code;
@@ -98,15 +98,9 @@ int run(ddprun::Call& call) {
         return code;
     };
     try {
-        for (;;) {
-            try {
-                const auto* mode = std::find_if(std::begin(kModes), std::end(kModes),
-                                                [&call](const Mode* one) { return one->claims(call); });
-                return (*mode)->run(call);
-            } catch (const WeakerOption& weaker) {
-                call.drop(weaker);
-            }
-        }
+        const auto* mode = std::find_if(std::begin(kModes), std::end(kModes),
+                                        [&call](const Mode* one) { return one->claims(call); });
+        return (*mode)->run(call);
     } catch (const UsageError& error) {
         return end_by(one_line(call.said(error.what())), kExitUsage);
     } catch (const boost::system::system_error& error) {

@@ -84,45 +84,28 @@ struct StandardInput {
     std::optional<int> rank = {};  // the global one
 };
 
-struct LaunchOptions {
+// AgentOptions: what the user decides of an agent. The plan takes it over as it was said.
+struct AgentOptions {
     int nnodes = 1;         // at most
     Elasticity elasticity;  // node 0's counts, but for the least number, which all must give
-    std::optional<SecretKey>
-        key;  // of the job: its agents prove to each other that they have it; none: they prove nothing
-    bool failover = true;  // another node may host the coordinator when its node is lost
-    int node_rank = 0;     // kUnnumbered until the coordinator says it
-    HostList host_list;    // by which nodes without a number are numbered; else the hosts of nodes 0, 1, …
-    std::string rank_order;  // Hello's
+    bool failover = true;   // another node may host the coordinator when its node is lost
+    int node_rank = 0;      // kUnnumbered until the coordinator says it
     Hosting hosting = Hosting::by_number;
     std::optional<EtcdOptions>
         etcd;  // where the host is elected; until then `hosting` is no, and `master` is unknown
-    // master: MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free port is
-    // taken.
-    Endpoint master{"127.0.0.1", 0};
-    bool is_master_unresolved = false;  // on this node, so far
-    OwnAddress own_address;             // towards other nodes
-    // master_ports: how many ports from master.port on may be the coordinator's. The coordinator has the
-    // first of them that is free on its host.
-    int master_ports = 1;
     std::optional<PortRange>
-        port_range;     // for listeners without a port of their own; nothing: the kernel chooses
-    ListenPlan listen;  // of node 0: where it hosts the rendezvous
+        port_range;  // for listeners without a port of their own; nothing: the kernel chooses
     StoreAccess store_access = StoreAccess::automatic;  // of node 0
-    std::vector<std::string> command;                   // the program and its arguments as the user gave them
-    std::vector<std::string> program_words;             // the words of `command` that nodes must have alike
     bool allow_different = false;                       // other nodes may run something else
     bool strict_env = false;                            // of node 0: no job of nodes that differ
     std::string run_id = "none";
     std::string role = "default";
     std::chrono::milliseconds join_timeout = kDefaultJoinTimeout;
-    std::chrono::milliseconds join_spent{0};     // of join_timeout, on names, before there was an agent
     std::chrono::milliseconds heartbeat{5'000};  // how long a node may be silent; node 0's counts
     std::chrono::milliseconds grace_period{30'000};
     std::chrono::milliseconds lost_grace{5'000};  // once the coordinator is lost; at most grace_period
     RestartOptions restarts;                      // node 0's count
     std::string progress_file;                    // its change during a round is progress; empty: none
-    std::chrono::steady_clock::time_point start;  // of this launcher …
-    std::int64_t start_unix_s = 0;                // … and by the wall clock
     std::optional<ExitWaitOptions> exit_wait;     // node 0's count
     // terminating_signals end the job: the workers get the same signal, then the grace runs.
     std::vector<int> terminating_signals;
@@ -133,43 +116,65 @@ struct LaunchOptions {
     std::set<int> requeue_signals;
     SignalScope signal_scope = SignalScope::automatic;
     OutputPlan output;
-    RunFolderWork in_run_folder;  // empty: nothing
+    std::vector<Wrap> wraps;
+    std::optional<int> tty_rank;      // the global rank that has the launcher's own stdin, stdout and stderr
+    StandardInput standard_input;     // where there is no tty_rank
+    bool virtual_local_rank = false;  // LOCAL_RANK is 0 for all
+    bool exits_with_one = false;      // whatever the failure, except for a wrong command line
+    std::string result_file;          // empty: none
+    bool run_path = false;            // Python runs it as a path
+    std::string legacy_launch;        // its argument with the local rank; empty: none
+    std::vector<RankVariable> rank_variables;  // over `environment` and WorkerPlan::additions
+    FeatureOptions features;                   // what only features know, each its own struct
+    OptionOrigins origins;                     // where the options that are not the defaults come from
+
+    std::chrono::milliseconds grace_when_lost() const { return std::min(lost_grace, grace_period); }
+};
+
+// LaunchOptions: with what the machine and the job's surroundings decide.
+struct LaunchOptions : AgentOptions {
+    std::optional<SecretKey>
+        key;  // of the job: its agents prove to each other that they have it; none: they prove nothing
+    HostList host_list;  // by which nodes without a number are numbered; else the hosts of nodes 0, 1, …
+    std::string rank_order;  // Hello's
+    // master: MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free port is
+    // taken.
+    Endpoint master{"127.0.0.1", 0};
+    bool is_master_unresolved = false;  // on this node, so far
+    OwnAddress own_address;             // towards other nodes
+    // master_ports: how many ports from master.port on may be the coordinator's. The coordinator has the
+    // first of them that is free on its host.
+    int master_ports = 1;
+    ListenPlan listen;                            // of node 0: where it hosts the rendezvous
+    std::vector<std::string> command;             // the program and its arguments as the user gave them
+    std::vector<std::string> program_words;       // the words of `command` that nodes must have alike
+    std::chrono::milliseconds join_spent{0};      // of join_timeout, on names, before there was an agent
+    std::chrono::steady_clock::time_point start;  // of this launcher …
+    std::int64_t start_unix_s = 0;                // … and by the wall clock
+    RunFolderWork in_run_folder;                  // empty: nothing
     // shares_screen: srun or the like has started the agents of all nodes, and shows on one screen what they
     // say.
     bool shares_screen = false;
     bool is_started = false;         // ddprun itself has started the agents (--hosts)
     std::vector<RankPlan> programs;  // the first that names a rank counts
-    std::vector<Wrap> wraps;
-    std::optional<int> tty_rank;   // the global rank that has the launcher's own stdin, stdout and stderr
-    StandardInput standard_input;  // where there is no tty_rank
     // read_program: the program that all workers read from their standard inputs; nothing: their programs are
     // files.
     std::shared_ptr<const std::string> read_program;
-    bool virtual_local_rank = false;    // LOCAL_RANK is 0 for all
-    bool exits_with_one = false;        // whatever the failure, except for a wrong command line
-    FeatureOptions features;            // what only features know, each its own struct
     bool answers_failures = false;      // a feature does; the agent asks its features
     std::string unfit;                  // what Features::unfit() says: the agent only tells it to other nodes
     std::optional<int> told_exit_code;  // a worker that ends with it has told the user why: no report follows
-    std::string result_file;            // empty: none
     std::string own_error_file;         // the launcher's own TORCHELASTIC_ERROR_FILE; empty: none
     std::string entry_name;             // what reports call the program
-    bool run_path = false;              // Python runs it as a path
-    std::string legacy_launch;          // its argument with the local rank; empty: none
     std::string python_script;          // the file that Python runs; empty: a module, or no Python
     std::string interpreter;          // the Python that runs the workers, in words; empty: none, or not found
     std::vector<WorkerPlan> workers;  // one for each local rank
     std::vector<std::string> placement_remarks;  // what cannot be placed as asked, in lines
     Environment environment;                     // what workers inherit
-    std::vector<RankVariable> rank_variables;    // over `environment` and WorkerPlan::additions
     bool hangup_ignored = false;         // SIGHUP was ignored when the launcher was entered, and stays so
     std::uint64_t open_files = 0;        // the workers' soft limit of descriptors; 0: the launcher's own
     bool terminal_stop_ignored = false;  // SIGTSTP was ignored, and stays so
-    OptionOrigins origins;               // where the options that are not the defaults come from
     std::string
         master_source;  // the variable or the file that has said where node 0 is; empty: the command line
-
-    std::chrono::milliseconds grace_when_lost() const { return std::min(lost_grace, grace_period); }
 };
 
 }  // namespace launch

@@ -87,7 +87,7 @@ def reached_libraries(tree):
 # What is counted, and how often it is there.
 RATCHETS = (
     (crowded_headers, "headers with two classes of four functions or more", 21),
-    (seams, "sources with two anonymous namespaces or more", 35),
+    (seams, "sources with two anonymous namespaces or more", 34),
     (long_units, "units over 700 lines", 0),
     (wide_lines, "lines over 110 columns", 58),
     (tidy_names.wide_classes, "classes of too many functions with their bases' and friends'", 4),

@@ -11,7 +11,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-CommandLine said(const Words& words, const std::string& called = "ddprun") {
+Said said(const Words& words, const std::string& called = "ddprun") {
     return parse_command_line(words, {}, called);
 }
 
@@ -25,7 +25,7 @@ NodeFacts facts_of(const Environment& environment = {}) {
 
 LaunchOptions started(const Words& words, const NodeFacts& facts = facts_of(),
                       const std::string& called = "ddprun") {
-    return resolve_launch(said(words, called), facts);
+    return resolve_launch(JobPlan(said(words, called)), facts);
 }
 
 std::string launch_refusal(const Words& words, const NodeFacts& facts) {
@@ -84,7 +84,7 @@ TEST_CASE("as torchrun: an abbreviation of several options names them") {
 TEST_CASE("as torchrun: short options with =, and several in one word") {
     CHECK(said({"-r=0:3", "p"}).output.redirects.beyond(0) == "0:3");
     CHECK(said({"-r0:3", "p"}).output.redirects.beyond(0) == "0:3");
-    const CommandLine line = said({"-mr", "0:3", "p"});
+    const Said line = said({"-mr", "0:3", "p"});
     CHECK(line.module);
     CHECK(line.output.redirects.beyond(0) == "0:3");
     CHECK(refusal({"-r=4", "p"}) == refusal({"-r", "4", "p"}));
@@ -110,7 +110,7 @@ TEST_CASE("as torchrun: errors call an option as it was typed, or by its variabl
 }
 
 TEST_CASE("as torchrun: --standalone is stronger than all that says how nodes meet") {
-    const CommandLine line =
+    const Said line =
         said({"--standalone", "--nnodes=1:4", "--rdzv-backend=etcd", "--rdzv-endpoint=nosuch:1",
               "--master_addr=10.9.9.9", "--master_port=29500", "--node-rank=3", "--rdzv-id=job", "p"});
     CHECK(line.nnodes == 1);
@@ -119,7 +119,7 @@ TEST_CASE("as torchrun: --standalone is stronger than all that says how nodes me
     CHECK(line.rdzv_backend == RdzvBackend::fixed);
     CHECK_FALSE(line.master_addr);
     CHECK_FALSE(line.master_port);
-    const LaunchOptions options = resolve_launch(line, facts_of());
+    const LaunchOptions options = resolve_launch(JobPlan(line), facts_of());
     CHECK(options.run_id == "fresh");
     CHECK(options.master == Endpoint{"127.0.0.1", 0});
     CHECK(started({"p"}).run_id == "none");

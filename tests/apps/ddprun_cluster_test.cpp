@@ -2,7 +2,7 @@
 
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/adapted_task.hpp"
-#include "apps/ddprun/plan/cluster_plan.hpp"
+#include "apps/ddprun/plan/job_plan.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "launcher/features/event_log.hpp"
 #include "rendezvous/control/control_message.hpp"
@@ -22,11 +22,11 @@ const Environment kStepOfTwo = {{"SLURM_JOB_ID", "7"},
                                 {"SLURM_PROCID", "1"},
                                 {"SLURM_LOCALID", "0"}};
 
-ClusterPlan planned(ClusterWords words, Environment environment = kStepOfTwo) {
+JobPlan planned(ClusterWords words, Environment environment = kStepOfTwo) {
     words.emplace_back("p");
-    CommandLine line = parse_command_line(words, environment);
-    return plan_cluster(
-        std::move(line),
+    const Said said = parse_command_line(words, environment);
+    return plan_job(
+        said,
         {.environment = std::move(environment), .host_name = "n2", .addresses = {"10.0.0.2"}, .files = {}});
 }
 
@@ -47,17 +47,17 @@ Environment with_variable(Environment environment, const char* name, const char*
 }  // namespace
 
 TEST_CASE("cluster plan: what nobody typed is refused with the variable that it came from") {
-    const CommandLine line = planned({}).line;
-    CHECK(as_said(line, "--master-addr n1: no address of this machine") ==
+    const JobPlan job = planned({});
+    CHECK(as_said(job, "--master-addr n1: no address of this machine") ==
           "--master-addr n1: no address of this machine (from SLURM_STEP_NODELIST)");
-    CHECK(as_said(line, "--node-rank 1: x") == "--node-rank 1: x (from SLURM_NODEID)");
-    CHECK(as_said(planned({"--master-addr=n1"}).line, "--master-addr n1: x") == "--master-addr n1: x");
+    CHECK(as_said(job, "--node-rank 1: x") == "--node-rank 1: x (from SLURM_NODEID)");
+    CHECK(as_said(planned({"--master-addr=n1"}), "--master-addr n1: x") == "--master-addr n1: x");
     CHECK_THAT(plan_refusal([] { planned({}, with_variable(kStepOfTwo, "SLURM_STEP_NODELIST", "n1,,n2")); }),
                Catch::Contains("SLURM_STEP_NODELIST=n1,,n2: a name is missing"));
 }
 
 TEST_CASE("cluster plan: %r in paths is the number of the node, where it has one before the nodes meet") {
-    const auto paths = [](const CommandLine& line) {
+    const auto paths = [](const Said& line) {
         return ClusterWords{line.output.log_dir, line.log_file, line.features.of<EventLogOptions>().path,
                             line.result_file};
     };
@@ -67,9 +67,9 @@ TEST_CASE("cluster plan: %r in paths is the number of the node, where it has one
         words.insert(words.begin(), signs.begin(), signs.end());
         return words;
     };
-    CHECK(paths(planned(with({}), {}).line) == ClusterWords{"d-0-%t", "f%%r0", "e.0", "0/%h"});
-    CHECK(paths(planned(with({})).line) == ClusterWords{"d-1-%t", "f%%r1", "e.1", "1/%h"});
-    CHECK(paths(planned(with({"--nnodes=4", "--node-rank=3"}), {}).line).back() == "3/%h");
+    CHECK(paths(planned(with({}), {})) == ClusterWords{"d-0-%t", "f%%r0", "e.0", "0/%h"});
+    CHECK(paths(planned(with({}))) == ClusterWords{"d-1-%t", "f%%r1", "e.1", "1/%h"});
+    CHECK(paths(planned(with({"--nnodes=4", "--node-rank=3"}), {})).back() == "3/%h");
     const ClusterWords c10d{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=h"};
     const auto unnumbered = [&c10d](const char* flag) {
         ClusterWords words = c10d;
@@ -83,53 +83,52 @@ TEST_CASE("cluster plan: %r in paths is the number of the node, where it has one
                                                          "give --node-rank");
     }
     CHECK(unnumbered("--log-dir=a%%r") == "accepted");
-    CHECK(paths(planned(with({"--nnodes=2", "--rdzv-backend=c10d", "--node-rank=1"}), {}).line).back() ==
-          "1/%h");
+    CHECK(paths(planned(with({"--nnodes=2", "--rdzv-backend=c10d", "--node-rank=1"}), {})).back() == "1/%h");
 }
 
 TEST_CASE("cluster plan: what nobody has said comes from the step") {
-    const ClusterPlan plan = planned({"--gpu-bind=none"});
-    CHECK(plan.is_derived);
-    CHECK(plan.line.nnodes == 2);
-    CHECK(plan.line.node_rank == 1);
-    CHECK(plan.line.master_addr == "n1");
-    CHECK(plan.line.master_port == port_of_job("slurm-7.0"));
-    CHECK(plan.line.run_id == "slurm-7.0");
-    CHECK(plan.line.host_list.hosts == std::vector<std::string>{"n1", "n2"});
-    CHECK(plan.line.nproc_per_node == WorkerCount(ForEachGpu{}));
-    CHECK_FALSE(plan.line.address_assumed);
+    const JobPlan plan = planned({"--gpu-bind=none"});
+    CHECK(plan.part.is_derived);
+    CHECK(plan.nnodes == 2);
+    CHECK(plan.node_rank == 1);
+    CHECK(plan.master_addr == "n1");
+    CHECK(plan.master_port == port_of_job("slurm-7.0"));
+    CHECK(plan.run_id == "slurm-7.0");
+    CHECK(plan.part.host_list.hosts == std::vector<std::string>{"n1", "n2"});
+    CHECK(plan.nproc_per_node == WorkerCount(ForEachGpu{}));
+    CHECK_FALSE(plan.address_assumed);
     NodeFacts facts;
     facts.hardware.devices.count = 3;
-    const LaunchOptions options = resolve_launch(plan.line, facts);
+    const LaunchOptions options = resolve_launch(plan, facts);
     CHECK(options.workers.size() == 3);
     CHECK(options.master_ports == kDerivedPorts);
     facts.hardware.devices.count = 0;
-    CommandLine line = plan.line;
+    JobPlan line = plan;
     CHECK(resolve_launch(line, facts).workers.size() == 1);
     // One screen shows what all nodes say.
-    CHECK(line.shares_screen);
+    CHECK(line.part.shares_screen);
     CHECK(resolve_launch(line, facts).placement_remarks.empty());
     line.node_rank = 0;
     CHECK_THAT(resolve_launch(line, facts).placement_remarks.at(0), Catch::Contains("--nproc-per-node"));
 }
 
 TEST_CASE("cluster plan: what is said is stronger, value by value") {
-    const ClusterPlan address = planned({"--master-addr=a", "--nproc-per-node=4"});
-    CHECK((address.line.nnodes == 2 && address.line.node_rank == 1 && address.line.master_addr == "a"));
-    CHECK_FALSE(address.line.master_port);
-    CHECK_FALSE(std::holds_alternative<ForEachGpu>(address.line.nproc_per_node));
-    CHECK(planned({"--master-port=7"}).line.master_port == 7);
-    CHECK_FALSE(planned({"--master-port=7"}).line.port_derived);
-    CHECK(planned({"--rdzv-endpoint=a:7"}).line.master_addr == "a");
-    CHECK(planned({"--rdzv-id=mine"}).line.run_id == "mine");
-    CHECK(planned({"--nnodes=2:4"}).line.nnodes == 4);
-    CHECK(planned({"--nnodes=2:4"}).line.node_rank == 1);
-    const ClusterPlan all = planned({"--nnodes=3", "--node-rank=2", "--master-addr=a"});
-    CHECK_FALSE(all.is_derived);
-    CHECK(all.line.run_id == "none");
-    CHECK_FALSE(all.line.master_port);
-    CHECK(planned({}, with_variable(kStepOfTwo, "PET_MASTER_ADDR", "b")).line.master_addr == "b");
-    CHECK(planned({}, with_variable(kStepOfTwo, "DDPRUN_MASTER_ADDR", "c")).line.master_addr == "c");
+    const JobPlan address = planned({"--master-addr=a", "--nproc-per-node=4"});
+    CHECK((address.nnodes == 2 && address.node_rank == 1 && address.master_addr == "a"));
+    CHECK_FALSE(address.master_port);
+    CHECK_FALSE(std::holds_alternative<ForEachGpu>(address.nproc_per_node));
+    CHECK(planned({"--master-port=7"}).master_port == 7);
+    CHECK_FALSE(planned({"--master-port=7"}).part.port_derived);
+    CHECK(planned({"--rdzv-endpoint=a:7"}).master_addr == "a");
+    CHECK(planned({"--rdzv-id=mine"}).run_id == "mine");
+    CHECK(planned({"--nnodes=2:4"}).nnodes == 4);
+    CHECK(planned({"--nnodes=2:4"}).node_rank == 1);
+    const JobPlan all = planned({"--nnodes=3", "--node-rank=2", "--master-addr=a"});
+    CHECK_FALSE(all.part.is_derived);
+    CHECK(all.run_id == "none");
+    CHECK_FALSE(all.master_port);
+    CHECK(planned({}, with_variable(kStepOfTwo, "PET_MASTER_ADDR", "b")).master_addr == "b");
+    CHECK(planned({}, with_variable(kStepOfTwo, "DDPRUN_MASTER_ADDR", "c")).master_addr == "c");
     CHECK_THAT(plan_refusal([] {
                    planned({"--nnodes=2", "--master-port=0"});
                }),
@@ -138,10 +137,10 @@ TEST_CASE("cluster plan: what is said is stronger, value by value") {
 }
 
 TEST_CASE("cluster plan: a number without a count waits for what the cluster says of that") {
-    CHECK(planned({"--node-rank=0"}).line.nnodes == 2);
-    CHECK(planned({"--node-rank=1"}).line.node_rank == 1);
+    CHECK(planned({"--node-rank=0"}).nnodes == 2);
+    CHECK(planned({"--node-rank=1"}).node_rank == 1);
     // Whose numbers they are the list does not know.
-    CHECK(planned({"--node-rank=1"}).line.host_list.hosts.empty());
+    CHECK(planned({"--node-rank=1"}).part.host_list.hosts.empty());
     CHECK_THAT(plan_refusal([] { planned({"--node-rank=2"}); }),
                Catch::StartsWith(
                    "this is node 2 by --node-rank, which must be less than the number of nodes, 2 by "));
@@ -159,7 +158,7 @@ TEST_CASE("cluster plan: GPUs that are not those which the scheduler has given a
         facts.environment = environment;
         facts.hardware.devices.count = found;
         facts.hardware.devices.source = "/dev/nvidia*";
-        return resolve_launch(planned(words, environment).line, facts).placement_remarks;
+        return resolve_launch(planned(words, environment), facts).placement_remarks;
     };
     const Environment four = with_variable(kStepOfTwo, "SLURM_GPUS_ON_NODE", "4");
     const ClusterWords words{"--nproc-per-node=1", "--gpu-bind=none"};
@@ -172,14 +171,14 @@ TEST_CASE("cluster plan: GPUs that are not those which the scheduler has given a
 
 TEST_CASE("cluster plan: one node is one node where the user says so") {
     for (const char* word : {"--standalone", "--nnodes=1", "--scheduler=none"}) {
-        const ClusterPlan plan = planned({word});
+        const JobPlan plan = planned({word});
         CAPTURE(word);
-        CHECK(plan.line.nnodes == 1);
-        CHECK_FALSE(plan.is_derived);
-        CHECK_FALSE(std::holds_alternative<ForEachGpu>(plan.line.nproc_per_node));
-        CHECK(plan.line.run_id == "none");
+        CHECK(plan.nnodes == 1);
+        CHECK_FALSE(plan.part.is_derived);
+        CHECK_FALSE(std::holds_alternative<ForEachGpu>(plan.nproc_per_node));
+        CHECK(plan.run_id == "none");
     }
-    CHECK_FALSE(std::holds_alternative<ForEachGpu>(planned({"--like-torchrun"}).line.nproc_per_node));
+    CHECK_FALSE(std::holds_alternative<ForEachGpu>(planned({"--like-torchrun"}).nproc_per_node));
 }
 
 TEST_CASE("cluster plan: an endpoint of port 0 is one node's, whatever the environment says of others") {
@@ -189,10 +188,10 @@ TEST_CASE("cluster plan: an endpoint of port 0 is one node's, whatever the envir
         {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "2"}, {"SLURM_JOB_NODELIST", "n[1-2]"}};
     for (const Environment& environment : {shell, allocation, kStepOfTwo}) {
         for (const char* backend : {"--rdzv-backend=c10d", "--rdzv-backend=static"}) {
-            const ClusterPlan plan = planned({backend, "--rdzv-endpoint=localhost:0"}, environment);
-            CHECK(plan.line.nnodes == 1);
-            CHECK_FALSE(plan.line.start.is_asked());
-            CHECK_FALSE(plan.is_derived);
+            const JobPlan plan = planned({backend, "--rdzv-endpoint=localhost:0"}, environment);
+            CHECK(plan.nnodes == 1);
+            CHECK_FALSE(plan.starts_hosts());
+            CHECK_FALSE(plan.part.is_derived);
         }
     }
 }
@@ -200,9 +199,7 @@ TEST_CASE("cluster plan: an endpoint of port 0 is one node's, whatever the envir
 TEST_CASE("cluster plan: as many nodes as the allocation has are started, unless more is said of them") {
     const Environment allocation = {
         {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "3"}, {"SLURM_JOB_NODELIST", "n[2-4]"}};
-    const auto starts = [&](const ClusterWords& words) {
-        return planned(words, allocation).line.start.is_asked();
-    };
+    const auto starts = [&](const ClusterWords& words) { return planned(words, allocation).starts_hosts(); };
     CHECK(starts({}));
     CHECK(starts({"--nnodes=3"}));
     CHECK(starts({"--nnodes=2:3"}));
@@ -219,8 +216,8 @@ TEST_CASE("cluster plan: with c10d the user says how many nodes there are") {
                                                          Catch::Contains("SLURM_STEP_NUM_NODES says is 2"));
     ClusterWords said = c10d;
     said.emplace_back("--nnodes=2");
-    CHECK(planned(said).line.node_rank == kUnnumbered);
-    CHECK_FALSE(planned(said).is_derived);
+    CHECK(planned(said).node_rank == kUnnumbered);
+    CHECK_FALSE(planned(said).part.is_derived);
 }
 
 TEST_CASE("cluster plan: a value that the option would not take is refused by its variable") {
@@ -229,10 +226,10 @@ TEST_CASE("cluster plan: a value that the option would not take is refused by it
     CHECK_THAT(plan_refusal([&] { planned({}, bare); }),
                Catch::Contains("MASTER_ADDR: 'no host' is no name of a host; --scheduler none"));
     Environment many = with_variable(bare, "MASTER_ADDR", "h");
-    CHECK(planned({}, many).line.nproc_per_node == WorkerCount(8));
+    CHECK(planned({}, many).nproc_per_node == WorkerCount(8));
     many["NPROC_PER_NODE"] = "eight";
     CHECK_THAT(plan_refusal([&] { planned({}, many); }), Catch::StartsWith("NPROC_PER_NODE=eight: "));
-    CHECK(planned({"--nproc-per-node=2"}, many).line.nproc_per_node == WorkerCount(2));
+    CHECK(planned({"--nproc-per-node=2"}, many).nproc_per_node == WorkerCount(2));
 }
 
 TEST_CASE("cluster plan: an error names what says otherwise") {
@@ -241,8 +238,8 @@ TEST_CASE("cluster plan: an error names what says otherwise") {
     four["SLURM_STEP_NODELIST"] = "n[1-4]";
     four["SLURM_NODEID"] = "3";
     const std::string why = plan_refusal([&] {
-        CommandLine line = parse_command_line({"--nnodes=2", "p"}, four);
-        plan_cluster(std::move(line), {.environment = four, .host_name = "n4", .addresses = {}, .files = {}});
+        plan_job(parse_command_line({"--nnodes=2", "p"}, four),
+                 {.environment = four, .host_name = "n4", .addresses = {}, .files = {}});
     });
     CHECK(why ==
           "this is node 3 by SLURM_NODEID, which must be less than the number of nodes, 2 by --nnodes "
@@ -252,9 +249,9 @@ TEST_CASE("cluster plan: an error names what says otherwise") {
 TEST_CASE("cluster plan: a job's id is fit for a rendezvous") {
     Environment long_id = kStepOfTwo;
     long_id["SLURM_JOB_ID"] = std::string(400, 'x');
-    CHECK(planned({}, long_id).line.run_id.size() == 128);
+    CHECK(planned({}, long_id).run_id.size() == 128);
     long_id["SLURM_JOB_ID"] = "a b/c\n";
-    CHECK(planned({}, long_id).line.run_id == "slurm-a-b-c-.0");
+    CHECK(planned({}, long_id).run_id == "slurm-a-b-c-.0");
 }
 
 TEST_CASE("adapted task: torchrun's variables of the launcher's") {

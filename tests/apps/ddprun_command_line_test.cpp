@@ -1,4 +1,5 @@
 #include "apps/ddprun/options/command_line.hpp"
+#include "apps/ddprun/options/job_options.hpp"
 
 #include <cctype>
 #include <functional>
@@ -16,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using Words = std::vector<std::string>;
 
-CommandLine parsed(const Words& words, const Environment& environment = {}) {
+Said parsed(const Words& words, const Environment& environment = {}) {
     return parse_command_line(words, environment);
 }
 
@@ -39,7 +40,7 @@ Words joined(Words words, const Words& more) {
 }
 
 // One line for each value that the words may change.
-Words summary(const CommandLine& line) {
+Words summary(const Said& line) {
     Words values = {"nnodes " + std::to_string(line.nnodes) + (line.nodes_said ? " said" : ""),
                     "node_rank " + std::to_string(line.node_rank),
                     "nproc " + workers_text(line.nproc_per_node),
@@ -70,35 +71,35 @@ NodeFacts facts_with(const Environment& environment) {
 }
 
 LaunchOptions launched(const Words& words, const NodeFacts& facts) {
-    return resolve_launch(parsed(words), facts);
+    return resolve_launch(JobPlan(parsed(words)), facts);
 }
 
 }  // namespace
 
 TEST_CASE("command line: words reach their values") {
-    const CommandLine line = parsed({"--nnodes=2",
-                                     "--node_rank",
-                                     "1",
-                                     "--nproc-per-node=3",
-                                     "--master-addr",
-                                     "10.0.0.1",
-                                     "--master_port=1234",
-                                     "--rdzv-id",
-                                     "job",
-                                     "--rdzv-conf=join_timeout=7",
-                                     "--role=trainer",
-                                     "--max-restarts",
-                                     "4",
-                                     "--grace=5",
-                                     "--net",
-                                     "10.0.0.0/8",
-                                     "-r3",
-                                     "-t",
-                                     "1",
-                                     "-m",
-                                     "pkg.train",
-                                     "--nnodes",
-                                     "-h"});
+    const Said line = parsed({"--nnodes=2",
+                              "--node_rank",
+                              "1",
+                              "--nproc-per-node=3",
+                              "--master-addr",
+                              "10.0.0.1",
+                              "--master_port=1234",
+                              "--rdzv-id",
+                              "job",
+                              "--rdzv-conf=join_timeout=7",
+                              "--role=trainer",
+                              "--max-restarts",
+                              "4",
+                              "--grace=5",
+                              "--net",
+                              "10.0.0.0/8",
+                              "-r3",
+                              "-t",
+                              "1",
+                              "-m",
+                              "pkg.train",
+                              "--nnodes",
+                              "-h"});
     CHECK(line.nnodes == 2);
     CHECK(line.nodes_said);
     CHECK(line.node_rank == 1);
@@ -177,7 +178,7 @@ TEST_CASE("command line: an empty value is as good as none, and takes nothing fr
     for (const char* name : {"-r", "-t"}) CHECK(summary(parsed(joined({name, ""}, rest))) == expected);
     CHECK(parsed({"--prefix=", "--nproc-per-node=2", "p"}).nproc_per_node == WorkerCount(2));
     // The launch line of a script whose variables are not set.
-    const CommandLine line =
+    const Said line =
         parsed({"--nnodes=", "--node-rank=", "--master-addr=", "--master-port=", "--nproc-per-node=4", "p"});
     CHECK(line.nproc_per_node == WorkerCount(4));
     CHECK_FALSE(line.master_addr);
@@ -187,10 +188,10 @@ TEST_CASE("command line: an empty value leaves the variable's, and an empty vari
     const Environment given = {{"PET_NPROC_PER_NODE", "3"}};
     CHECK(parsed({"--nproc-per-node=", "p"}, given).nproc_per_node == WorkerCount(3));
     CHECK(parsed({"--nproc-per-node=2", "p"}, given).nproc_per_node == WorkerCount(2));
-    const CommandLine line = parsed({"p"}, {{"PET_NPROC_PER_NODE", ""},
-                                            {"PET_MASTER_ADDR", ""},
-                                            {"PET_MODULE", ""},
-                                            {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", ""}});
+    const Said line = parsed({"p"}, {{"PET_NPROC_PER_NODE", ""},
+                                     {"PET_MASTER_ADDR", ""},
+                                     {"PET_MODULE", ""},
+                                     {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", ""}});
     CHECK(line.nproc_per_node == WorkerCount(1));
     CHECK_FALSE(line.master_addr);
     CHECK_FALSE(line.module);
@@ -382,7 +383,7 @@ TEST_CASE("doctor is a command where it is the first word, and a program in torc
 }
 
 TEST_CASE("no habit from another launcher is an option here, and each has one answer") {
-    CommandLine line;
+    Said line;
     std::set<std::string> own{"h", "help", "version", "licenses"};
     for (const OptionGroup& group : option_rows(line)) {
         for (const OptionRow& row : group.rows) {
@@ -461,9 +462,8 @@ TEST_CASE("what is passed over is said with -v, and its selection goes with a li
     CHECK(parsed({"-v", "p"}, quiet).verbosity == Verbosity::verbose);
     CHECK(parsed({"-v", "p"}, quiet).remarks ==
           Words{"--quiet (from DDPRUN_QUIET): passed over, since --verbose is stronger and excludes it"});
-    const CommandLine line =
-        parse_command_line({"--standalone", "p"}, {{"DDPRUN_HOSTS", "a,b"}, {"DDPRUN_EXCLUDE", "b"}},
-                           "ddprun", {{"--hosts", "why"}});
+    const Said line =
+        parse_command_line({"--standalone", "p"}, {{"DDPRUN_HOSTS", "a,b"}, {"DDPRUN_EXCLUDE", "b"}});
     CHECK_FALSE(line.start.is_asked());
     CHECK(line.start.exclude.empty());
     CHECK(parsed({"--nnodes=4", "p"}, {{"DDPRUN_SPARES", "1"}}).elasticity.spares == 0);

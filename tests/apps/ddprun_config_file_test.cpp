@@ -15,7 +15,7 @@ TEST_CASE("options: the configuration file") {
     const ConfigText config(
         "# of this site\nmax_restarts = 3\ngrace = 9\nallow-different = true\nquiet = false\nprefix = true\n"
         "role = ''\nwrap = [\"0:gdb --args\", \"1:valgrind -q\"]\nrestart-on = \"1,64-78\"\n");
-    const CommandLine line = parse_command_line({config.flag(), "p"}, {});
+    const Said line = parse_command_line({config.flag(), "p"}, {});
     CHECK(line.restarts.max_restarts == 3);
     CHECK(line.grace_period == 9s);
     CHECK(line.allow_different);
@@ -31,22 +31,21 @@ TEST_CASE("options: the command line, then DDPRUN_*, then torchrun's variable, t
     // What a later source says is a rival of what counts.
     const struct {
         std::string name, word, own, torchruns, file;
-        std::function<std::string(const CommandLine&)> seen;
+        std::function<std::string(const Said&)> seen;
     } rows[] = {
         {"max-restarts", "4", "3", "2", "1",
-         [](const CommandLine& line) { return std::to_string(line.restarts.max_restarts); }},
+         [](const Said& line) { return std::to_string(line.restarts.max_restarts); }},
         {"join-timeout", "40", "30", "", "10",
-         [](const CommandLine& line) { return std::to_string(line.join_timeout.count() / 1000); }},
-        {"role", "a b", "b", "c", "d", [](const CommandLine& line) { return line.role; }},
+         [](const Said& line) { return std::to_string(line.join_timeout.count() / 1000); }},
+        {"role", "a b", "b", "c", "d", [](const Said& line) { return line.role; }},
         {"listen", "any", "auto", "", "auto",
-         [](const CommandLine& line) { return std::string(line.listen_any ? "any" : "auto"); }},
+         [](const Said& line) { return std::string(line.listen_any ? "any" : "auto"); }},
         {"allow-different", "true", "false", "", "true",
-         [](const CommandLine& line) { return std::string(line.allow_different ? "true" : "false"); }},
-        {"module", "1", "0", "1", "0",
-         [](const CommandLine& line) { return std::string(line.module ? "1" : "0"); }},
-        {"log-dir", "/w", "/o", "/t", "/f", [](const CommandLine& line) { return line.output.log_dir; }},
+         [](const Said& line) { return std::string(line.allow_different ? "true" : "false"); }},
+        {"module", "1", "0", "1", "0", [](const Said& line) { return std::string(line.module ? "1" : "0"); }},
+        {"log-dir", "/w", "/o", "/t", "/f", [](const Said& line) { return line.output.log_dir; }},
         {"restart-on", "4", "3", "", "1",
-         [](const CommandLine& line) { return std::to_string(line.restarts.restart_on->at(0).first); }},
+         [](const Said& line) { return std::to_string(line.restarts.restart_on->at(0).first); }},
     };
     for (const auto& row : rows) {
         CAPTURE(row.name);
@@ -59,7 +58,7 @@ TEST_CASE("options: the command line, then DDPRUN_*, then torchrun's variable, t
         const auto check = [&] {
             std::vector<std::string> all = words;
             all.emplace_back("p");
-            const CommandLine line = parse_command_line(all, environment);
+            const Said line = parse_command_line(all, environment);
             CHECK(row.seen(line) == told.front());
             const auto option =
                 std::find_if(line.told.begin(), line.told.end(),
@@ -129,7 +128,7 @@ TEST_CASE("options: the configuration file is TOML") {
     const ConfigText config(
         "rdzv-id = \"job#7\"  # the job's\nenv = \"A=p#w$$\"\nmaster-port = 29_500\nlog-dir = 'C:\\x'\n"
         "wrap = [\n  \"0:gdb\",  # one\n  '''1:a b'''\n]\nprefix = true\nmin-uptime = 0.5\n");
-    const CommandLine line = parse_command_line({config.flag(), "p"}, {});
+    const Said line = parse_command_line({config.flag(), "p"}, {});
     CHECK(line.run_id == "job#7");
     CHECK(line.variables == Variables{{"A", "p#w$"}});
     CHECK(line.master_port == 29500);
@@ -164,7 +163,7 @@ TEST_CASE("options: ~ is the home folder in each path") {
     const ConfigText config("result-file = '~/r'\n");
     CHECK(parse_command_line({config.flag(), "p"}, home).result_file == "/h/a/r");
     CHECK(parse_command_line({"--log-dir=a~/x", "--role=~/x", "p"}, home).role == "~/x");
-    const CommandLine lists = parse_command_line(
+    const Said lists = parse_command_line(
         {"--rsh=~/bin/rsh -p 2", "--wrap=0:~/gdb -x ~ a~/b", "--program=1:~/serve --dir=~/d",
          "--rdzv-conf=timeout=9,cacert=~/ca,cert=/c~/d", "p"},
         home);

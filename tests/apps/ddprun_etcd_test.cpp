@@ -11,7 +11,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-CommandLine line_of(const Words& words) { return parse_command_line(words, {}); }
+Said line_of(const Words& words) { return parse_command_line(words, {}); }
 
 Words both(Words words, const Words& more) {
     words.insert(words.end(), more.begin(), more.end());
@@ -22,7 +22,8 @@ Words both(Words words, const Words& more) {
 
 TEST_CASE("launch: with etcd nobody hosts until it is elected, at any free port unless one is said") {
     const auto launch = [](const Words& words) {
-        return resolve_launch(line_of(both({"--rdzv-backend=etcd", "--rdzv-endpoint=a:5,b"}, words)), {});
+        return resolve_launch(JobPlan(line_of(both({"--rdzv-backend=etcd", "--rdzv-endpoint=a:5,b"}, words))),
+                              {});
     };
     const LaunchOptions options = launch({"--nnodes=2:4", "p"});
     REQUIRE(options.etcd);
@@ -39,7 +40,7 @@ TEST_CASE("launch: with etcd nobody hosts until it is elected, at any free port 
     const LaunchOptions alone = launch({"--nnodes=1", "p"});
     CHECK((!alone.etcd && alone.hosting == Hosting::yes));
     CHECK(line_of({"--rdzv-backend=etcd-v2", "--rdzv-endpoint=a", "--nnodes=2", "p"}).etcd);
-    const CommandLine passed_over =
+    const Said passed_over =
         line_of({"--rdzv-backend=etcd", "--rdzv-endpoint=a", "--master-addr=h", "--nnodes=2", "p"});
     REQUIRE(passed_over.rdzv_conf.complaints.size() == 1);
     CHECK(passed_over.rdzv_conf.complaints.front().starts_with("--master-addr h: passed over; "));
@@ -78,10 +79,10 @@ TEST_CASE("command line: what etcd cannot be asked with is refused") {
 
 TEST_CASE("launch: etcd is asked over TLS where that is said, by torchrun's keys of both its backends") {
     const auto etcd_of = [](const std::string& conf, const Environment& environment = {}) {
-        const CommandLine line =
+        const Said line =
             line_of({"--rdzv-backend=etcd", "--rdzv-endpoint=a", "--nnodes=2", "--rdzv-conf=" + conf, "p"});
         CHECK(line.rdzv_conf.complaints.empty());
-        return resolve_launch(line, {.environment = environment}).etcd.value();
+        return resolve_launch(JobPlan(line), {.environment = environment}).etcd.value();
     };
     CHECK(!etcd_of("protocol=http").tls);
     CHECK(!etcd_of("etcd_prefix=/a").tls);

@@ -37,14 +37,14 @@ NodeFacts explained_facts(const Environment& environment) {
 
 Explanation explained(const std::vector<std::string>& words, const Environment& environment = {}) {
     const NodeFacts facts = explained_facts(environment);
-    const CommandLine line = parse_command_line(words, environment);
+    const Said line = parse_command_line(words, environment);
     Explanation explanation{.host = "n2", .options = line.told};
     explanation.table = table_of(
         line, {.environment = environment, .host_name = "n2", .addresses = {"10.0.0.2"}, .files = {}});
     try {
-        const ClusterPlan plan = plan_cluster(line, explanation.table);
-        const CommandLine options = resolve_launch(plan.line, facts);
-        explanation.values = launch_values(options, facts);
+        const JobPlan plan = plan_job(line, explanation.table);
+        const LaunchOptions options = resolve_launch(plan, facts);
+        explanation.values = launch_values(plan, options, facts);
         explanation.workers = explained_workers(options, environment, "n2");
         std::vector<std::vector<EnvironmentChange>*> lists;
         for (ExplainedWorker& worker : explanation.workers) lists.push_back(&worker.environment);
@@ -233,7 +233,7 @@ TEST_CASE("explain: an option shows no secret, and a program's words are its own
 
 TEST_CASE("explain: hosts that are named are the nodes, whatever is around") {
     const auto told = [](const std::vector<std::string>& words, const Environment& environment = {}) {
-        const CommandLine line = parse_command_line(words, environment);
+        const Said line = parse_command_line(words, environment);
         ClusterTable table =
             table_of(line, {.environment = environment, .host_name = "n2", .addresses = {}, .files = {}});
         forget_one_node(table);
@@ -241,7 +241,8 @@ TEST_CASE("explain: hosts that are named are the nodes, whatever is around") {
         for (const std::string& told : cluster_lines(table)) text += told + "\n";
         CHECK_THAT(
             text, Catch::StartsWith("situation: one process on each node\n") && !Catch::Contains("nodes: 1"));
-        tell_hosts(table, line, resolve_start(line, {.directory = "/", .host_file_text = "a slots=2\nb\n"}));
+        tell_hosts(table, line,
+                   resolve_start(JobPlan(line), {.directory = "/", .host_file_text = "a slots=2\nb\n"}));
         text.clear();
         for (const std::string& told : cluster_lines(table)) text += told + "\n";
         return text;

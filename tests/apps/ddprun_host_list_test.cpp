@@ -13,7 +13,7 @@ TEST_CASE("launch: a list of hosts counts where somebody else numbers this node"
         NodeFacts facts;
         facts.host_name = "gpu3";
         facts.environment["SLURM_JOB_NODELIST"] = list;
-        return resolve_launch(parse_command_line(words, {}), facts);
+        return resolve_launch(JobPlan(parse_command_line(words, {})), facts);
     };
     const std::string c10d = "--rdzv-backend=c10d", here = "--rdzv-endpoint=h:1";
     const LaunchOptions options = launch({c10d, here, "--nnodes=3"});

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "apps/ddprun/options/command_line.hpp"
+#include "apps/ddprun/options/job_options.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "launcher/features/event_log.hpp"
 #include "launcher/features/failure_judge.hpp"
@@ -99,20 +100,20 @@ std::string text(const std::vector<RankVariable>& variables) {
     return all;
 }
 
-using Seen = std::function<std::string(const CommandLine&)>;
+using Seen = std::function<std::string(const Said&)>;
 
 template <class Owner, class Value>
 Seen at(Value Owner::*member) {
-    return [member](const CommandLine& line) { return text(line.*member); };
+    return [member](const Said& line) { return text(line.*member); };
 }
 template <class Owner, class Part, class Value>
 Seen at(Part Owner::*part, Value Part::*member) {
-    return [part, member](const CommandLine& line) { return text(line.*part.*member); };
+    return [part, member](const Said& line) { return text(line.*part.*member); };
 }
 
 template <class Options, class Value>
 Seen of_feature(Value Options::*member) {
-    return [member](const CommandLine& line) { return text(line.features.of<Options>().*member); };
+    return [member](const Said& line) { return text(line.features.of<Options>().*member); };
 }
 
 struct Row {
@@ -123,108 +124,108 @@ struct Row {
 };
 
 const std::vector<Row> kRows = {
-    {"nnodes", "3", at(&CommandLine::nnodes), "3"},
+    {"nnodes", "3", at(&Said::nnodes), "3"},
     {"spares", "0", at(&LaunchOptions::elasticity, &Elasticity::spares), "0"},
     {"resize", "never", at(&LaunchOptions::elasticity, &Elasticity::resize), "never"},
     {"failover", "off", at(&LaunchOptions::failover), "no"},
     {"last-call", "7", at(&LaunchOptions::elasticity, &Elasticity::last_call), "7000"},
-    {"node-rank", "1", at(&CommandLine::node_rank), "1"},
-    {"nproc-per-node", "gpu", at(&CommandLine::nproc_per_node), "gpu"},
-    {"master-addr", "[::1]", at(&CommandLine::master_addr), "::1"},
-    {"master-port", "1234", at(&CommandLine::master_port), "1234"},
-    {"local-addr", "[::1]", at(&CommandLine::local_addr), "::1"},
-    {"listen", "any", at(&CommandLine::listen_any), "yes"},
-    {"net", "10.0.0.0/8", at(&CommandLine::networks), "10.0.0.0/8"},
+    {"node-rank", "1", at(&Said::node_rank), "1"},
+    {"nproc-per-node", "gpu", at(&Said::nproc_per_node), "gpu"},
+    {"master-addr", "[::1]", at(&Said::master_addr), "::1"},
+    {"master-port", "1234", at(&Said::master_port), "1234"},
+    {"local-addr", "[::1]", at(&Said::local_addr), "::1"},
+    {"listen", "any", at(&Said::listen_any), "yes"},
+    {"net", "10.0.0.0/8", at(&Said::networks), "10.0.0.0/8"},
     {"port-range", "30000-30100", at(&LaunchOptions::port_range), "30000-30100"},
-    {"standalone", "", at(&CommandLine::standalone), "yes"},
-    {"scheduler", "slurm", at(&CommandLine::scheduler), "slurm"},
-    {"adapt", "", at(&CommandLine::adapt), "yes"},
-    {"rdzv-backend", "c10d", at(&CommandLine::rdzv_backend), "c10d"},
-    {"rdzv-endpoint", "h:7", at(&CommandLine::master_port), "7"},
-    {"rdzv-id", "job", at(&CommandLine::run_id), "job"},
-    {"allow-different", "", at(&CommandLine::allow_different), "yes"},
-    {"join-timeout", "7", at(&CommandLine::join_timeout), "7000"},
-    {"strict-env", "", at(&CommandLine::strict_env), "yes"},
-    {"secret-file", "/a/secret", at(&CommandLine::secret_file), "/a/secret"},
-    {"auth", "required", at(&CommandLine::auth), "required"},
-    {"store", "direct", at(&CommandLine::store_access), "direct"},
-    {"make-secret", "", at(&CommandLine::makes_secret), "yes"},
-    {"rdzv-conf", "join_timeout=7,rank=0", at(&CommandLine::join_timeout), "7000"},
-    {"module", "", at(&CommandLine::module), "yes"},
-    {"no-python", "", at(&CommandLine::no_python), "yes"},
-    {"python", "", at(&CommandLine::python), "yes"},
-    {"run-path", "", at(&CommandLine::run_path), "yes"},
-    {"stdin", "3", at(&CommandLine::standard_input), "3"},
-    {"program", "0:a b", at(&CommandLine::rank_programs), "a;b;"},
+    {"standalone", "", at(&Said::standalone), "yes"},
+    {"scheduler", "slurm", at(&Said::scheduler), "slurm"},
+    {"adapt", "", at(&Said::adapt), "yes"},
+    {"rdzv-backend", "c10d", at(&Said::rdzv_backend), "c10d"},
+    {"rdzv-endpoint", "h:7", at(&Said::master_port), "7"},
+    {"rdzv-id", "job", at(&Said::run_id), "job"},
+    {"allow-different", "", at(&Said::allow_different), "yes"},
+    {"join-timeout", "7", at(&Said::join_timeout), "7000"},
+    {"strict-env", "", at(&Said::strict_env), "yes"},
+    {"secret-file", "/a/secret", at(&Said::secret_file), "/a/secret"},
+    {"auth", "required", at(&Said::auth), "required"},
+    {"store", "direct", at(&Said::store_access), "direct"},
+    {"make-secret", "", at(&Said::makes_secret), "yes"},
+    {"rdzv-conf", "join_timeout=7,rank=0", at(&Said::join_timeout), "7000"},
+    {"module", "", at(&Said::module), "yes"},
+    {"no-python", "", at(&Said::no_python), "yes"},
+    {"python", "", at(&Said::python), "yes"},
+    {"run-path", "", at(&Said::run_path), "yes"},
+    {"stdin", "3", at(&Said::standard_input), "3"},
+    {"program", "0:a b", at(&Said::rank_programs), "a;b;"},
     {"local-cache", "", of_feature(&LocalCacheOptions::asked), "yes"},
-    {"role", "chief of staff", at(&CommandLine::role), "chief of staff"},
-    {"gpu-bind", "all", at(&CommandLine::gpu_bind), "all"},
-    {"share-gpus", "", at(&CommandLine::share_gpus), "yes"},
-    {"virtual-local-rank", "", at(&CommandLine::virtual_local_rank), "yes"},
-    {"bind", "cores", at(&CommandLine::cpu_bind), "cores"},
-    {"numa-binding", "core-complex", at(&CommandLine::cpu_bind), "core-complex"},
-    {"rank-order", "topology", at(&CommandLine::rank_order_by), "topology"},
-    {"dry-run", "", at(&CommandLine::dry_run), "yes"},
+    {"role", "chief of staff", at(&Said::role), "chief of staff"},
+    {"gpu-bind", "all", at(&Said::gpu_bind), "all"},
+    {"share-gpus", "", at(&Said::share_gpus), "yes"},
+    {"virtual-local-rank", "", at(&Said::virtual_local_rank), "yes"},
+    {"bind", "cores", at(&Said::cpu_bind), "cores"},
+    {"numa-binding", "core-complex", at(&Said::cpu_bind), "core-complex"},
+    {"rank-order", "topology", at(&Said::rank_order_by), "topology"},
+    {"dry-run", "", at(&Said::dry_run), "yes"},
     {"check", "", of_feature(&NodeCheckOptions::asked), "yes"},
-    {"explain", "", at(&CommandLine::explain), "yes"},
-    {"json", "", at(&CommandLine::json), "yes"},
-    {"like-torchrun", "", at(&CommandLine::like_torchrun), "yes"},
-    {"exit-codes", "one", at(&CommandLine::exits_with_one), "yes"},
-    {"omp-threads", "one", at(&CommandLine::omp_threads), "one"},
-    {"legacy-launch", "local_rank", at(&CommandLine::legacy_launch), "--local_rank"},
-    {"use-env", "", at(&CommandLine::use_env), "yes"},
-    {"start-method", "fork", at(&CommandLine::nnodes), "1"},
-    {"exit-barrier-timeout", "0.5", at(&CommandLine::nnodes), "1"},
-    {"event-log-handler", "console", at(&CommandLine::nnodes), "1"},
-    {"logs-specs", "default", at(&CommandLine::nnodes), "1"},
-    {"heartbeat", "7", at(&CommandLine::heartbeat), "7000"},
-    {"shutdown-timeout", "5", at(&CommandLine::grace_period), "5000"},
-    {"lost-grace", "3", at(&CommandLine::lost_grace), "3000"},
-    {"signals-to-handle", "TERM,USR1", at(&CommandLine::terminating_signals), "15 10 "},
-    {"forward", "USR1=USR2", at(&CommandLine::forwarded_signals), "10=12 "},
-    {"requeue-on", "USR1", at(&CommandLine::forwarded_signals), "10=10 "},
-    {"signal-scope", "group", at(&CommandLine::signal_scope), "group"},
-    {"detach", "", at(&CommandLine::detach), "yes"},
+    {"explain", "", at(&Said::explain), "yes"},
+    {"json", "", at(&Said::json), "yes"},
+    {"like-torchrun", "", at(&Said::like_torchrun), "yes"},
+    {"exit-codes", "one", at(&Said::exits_with_one), "yes"},
+    {"omp-threads", "one", at(&Said::omp_threads), "one"},
+    {"legacy-launch", "local_rank", at(&Said::legacy_launch), "--local_rank"},
+    {"use-env", "", at(&Said::use_env), "yes"},
+    {"start-method", "fork", at(&Said::nnodes), "1"},
+    {"exit-barrier-timeout", "0.5", at(&Said::nnodes), "1"},
+    {"event-log-handler", "console", at(&Said::nnodes), "1"},
+    {"logs-specs", "default", at(&Said::nnodes), "1"},
+    {"heartbeat", "7", at(&Said::heartbeat), "7000"},
+    {"shutdown-timeout", "5", at(&Said::grace_period), "5000"},
+    {"lost-grace", "3", at(&Said::lost_grace), "3000"},
+    {"signals-to-handle", "TERM,USR1", at(&Said::terminating_signals), "15 10 "},
+    {"forward", "USR1=USR2", at(&Said::forwarded_signals), "10=12 "},
+    {"requeue-on", "USR1", at(&Said::forwarded_signals), "10=10 "},
+    {"signal-scope", "group", at(&Said::signal_scope), "group"},
+    {"detach", "", at(&Said::detach), "yes"},
     {"time-limit", "2h", of_feature(&TimeLimitOptions::limit), "7200000"},
     {"warn-before", "90:TERM", of_feature(&TimeLimitOptions::warn_signal), "15"},
-    {"exit-wait", "1.5s:kill", at(&CommandLine::exit_wait), "1500 1.5s:kill kills"},
-    {"max-restarts", "4", at(&CommandLine::restarts, &RestartOptions::max_restarts), "4"},
-    {"restart-on", "1,64-78", at(&CommandLine::restarts, &RestartOptions::restart_on), "1-1 64-78 "},
-    {"no-restart-on", "2", at(&CommandLine::restarts, &RestartOptions::no_restart_on), "2-2 "},
-    {"backoff", "1s..5m", at(&CommandLine::restarts, &RestartOptions::backoff_max), "300000"},
-    {"min-uptime", "2m", at(&CommandLine::restarts, &RestartOptions::min_uptime), "120000"},
-    {"progress-file", "/p", at(&CommandLine::progress_file), "/p"},
-    {"same-failure", "0", at(&CommandLine::restarts, &RestartOptions::same_failure), "0"},
+    {"exit-wait", "1.5s:kill", at(&Said::exit_wait), "1500 1.5s:kill kills"},
+    {"max-restarts", "4", at(&Said::restarts, &RestartOptions::max_restarts), "4"},
+    {"restart-on", "1,64-78", at(&Said::restarts, &RestartOptions::restart_on), "1-1 64-78 "},
+    {"no-restart-on", "2", at(&Said::restarts, &RestartOptions::no_restart_on), "2-2 "},
+    {"backoff", "1s..5m", at(&Said::restarts, &RestartOptions::backoff_max), "300000"},
+    {"min-uptime", "2m", at(&Said::restarts, &RestartOptions::min_uptime), "120000"},
+    {"progress-file", "/p", at(&Said::progress_file), "/p"},
+    {"same-failure", "0", at(&Said::restarts, &RestartOptions::same_failure), "0"},
     {"exclude-after", "5", at(&LaunchOptions::elasticity, &Elasticity::exclude_after), "5"},
     {"on-failure", "/f", of_feature(&FailureJudgeOptions::program), "/f"},
-    {"monitor-interval", "5", at(&CommandLine::nnodes), "1"},
-    {"redirects", "3", at(&CommandLine::output, &OutputPlan::redirects), "3"},
-    {"tee", "1:2", at(&CommandLine::output, &OutputPlan::tee), "1:2"},
-    {"log-dir", "/dev/null", at(&CommandLine::output, &OutputPlan::files), "no"},
-    {"log-max", "4K", at(&CommandLine::output, &OutputPlan::log_max), "4096"},
-    {"duplicate-stdout-filters", "a,b", at(&CommandLine::output, &OutputPlan::out_filters), "a;b;"},
-    {"duplicate-stderr-filters", "a,,b", at(&CommandLine::output, &OutputPlan::err_filters), "a,b;"},
-    {"log-file", "/l", at(&CommandLine::log_file), "/l"},
+    {"monitor-interval", "5", at(&Said::nnodes), "1"},
+    {"redirects", "3", at(&Said::output, &OutputPlan::redirects), "3"},
+    {"tee", "1:2", at(&Said::output, &OutputPlan::tee), "1:2"},
+    {"log-dir", "/dev/null", at(&Said::output, &OutputPlan::files), "no"},
+    {"log-max", "4K", at(&Said::output, &OutputPlan::log_max), "4096"},
+    {"duplicate-stdout-filters", "a,b", at(&Said::output, &OutputPlan::out_filters), "a;b;"},
+    {"duplicate-stderr-filters", "a,,b", at(&Said::output, &OutputPlan::err_filters), "a,b;"},
+    {"log-file", "/l", at(&Said::log_file), "/l"},
     {"events", "/e", of_feature(&EventLogOptions::path), "/e"},
-    {"result-file", "/r", at(&CommandLine::result_file), "/r"},
-    {"prefix", "<{rank}>", at(&CommandLine::output, &OutputPlan::prefix), "<5>"},
-    {"show", "2-3", at(&CommandLine::output, &OutputPlan::ranks_shown), "2-3"},
-    {"local-ranks-filter", "1", at(&CommandLine::output, &OutputPlan::local_ranks_shown), "1"},
-    {"log-line-prefix-template", "${rank}>", at(&CommandLine::output, &OutputPlan::tee_header), "5>"},
-    {"quiet", "", at(&CommandLine::verbosity), "quiet"},
-    {"verbose", "", at(&CommandLine::verbosity), "verbose"},
-    {"tty", "3", at(&CommandLine::tty_rank), "3"},
-    {"wrap", "0:gdb --args", at(&CommandLine::wraps), "gdb;--args;"},
-    {"hosts", "a:2,b", at(&CommandLine::start, &StartRequest::hosts), "a:2,b"},
-    {"hostfile", "f", at(&CommandLine::start, &StartRequest::host_file), "f"},
-    {"include", "a:0", at(&CommandLine::start, &StartRequest::include), "a:0"},
-    {"exclude", "b", at(&CommandLine::start, &StartRequest::exclude), "b"},
-    {"rsh", "ssh -p 2", at(&CommandLine::start, &StartRequest::rsh), "ssh;-p;2;"},
-    {"fan-out", "7", at(&CommandLine::start, &StartRequest::fan_out), "7"},
-    {"no-ship", "", at(&CommandLine::start, &StartRequest::no_ship), "yes"},
-    {"clean-env", "", at(&CommandLine::clean_environment), "yes"},
-    {"env", "A=1", at(&CommandLine::variables), "A=1;"},
-    {"env-rank", "3:A=1", at(&CommandLine::rank_variables), "3:A=1;"},
+    {"result-file", "/r", at(&Said::result_file), "/r"},
+    {"prefix", "<{rank}>", at(&Said::output, &OutputPlan::prefix), "<5>"},
+    {"show", "2-3", at(&Said::output, &OutputPlan::ranks_shown), "2-3"},
+    {"local-ranks-filter", "1", at(&Said::output, &OutputPlan::local_ranks_shown), "1"},
+    {"log-line-prefix-template", "${rank}>", at(&Said::output, &OutputPlan::tee_header), "5>"},
+    {"quiet", "", at(&Said::verbosity), "quiet"},
+    {"verbose", "", at(&Said::verbosity), "verbose"},
+    {"tty", "3", at(&Said::tty_rank), "3"},
+    {"wrap", "0:gdb --args", at(&Said::wraps), "gdb;--args;"},
+    {"hosts", "a:2,b", at(&Said::start, &StartRequest::hosts), "a:2,b"},
+    {"hostfile", "f", at(&Said::start, &StartRequest::host_file), "f"},
+    {"include", "a:0", at(&Said::start, &StartRequest::include), "a:0"},
+    {"exclude", "b", at(&Said::start, &StartRequest::exclude), "b"},
+    {"rsh", "ssh -p 2", at(&Said::start, &StartRequest::rsh), "ssh;-p;2;"},
+    {"fan-out", "7", at(&Said::start, &StartRequest::fan_out), "7"},
+    {"no-ship", "", at(&Said::start, &StartRequest::no_ship), "yes"},
+    {"clean-env", "", at(&Said::clean_environment), "yes"},
+    {"env", "A=1", at(&Said::variables), "A=1;"},
+    {"env-rank", "3:A=1", at(&Said::rank_variables), "3:A=1;"},
 };
 
 // Those that torchrun has, by PET_<NAME>.
@@ -259,7 +260,7 @@ Words with_program(Words words) {
 }  // namespace
 
 TEST_CASE("options: the table here has every row") {
-    CommandLine line;
+    Said line;
     std::set<std::string> there, here = {"--config", "--hang-timeout"};
     for (const OptionGroup& group : option_rows(line)) {
         for (const OptionRow& row : group.rows) there.insert(long_name(row));
@@ -275,7 +276,7 @@ TEST_CASE("options: each is set by the command line, its own variable, torchrun'
         const auto check = [&](Words words, const Environment& environment, const OptionOrigin& origin) {
             if (row.name == "nnodes") words.insert(words.begin(), "--master-addr=a");
             if (row.name == "node-rank") words.insert(words.begin(), {"--nnodes=2", "--master-addr=a"});
-            const CommandLine line = parse_command_line(with_program(words), environment);
+            const Said line = parse_command_line(with_program(words), environment);
             CHECK(row.seen(line) == row.expected);
             CHECK(line.origins.at("--" + row.name) == origin);
         };
@@ -357,7 +358,7 @@ TEST_CASE("options: the command line is stronger than DDPRUN_, that than torchru
 }
 
 TEST_CASE("options: an error that begins with a value says where that is from") {
-    const CommandLine line =
+    const Said line =
         parse_command_line({"--role=r", "p"}, {{"DDPRUN_EVENTS", "e"}, {"DDPRUN_AUTH", "auto"}});
     CHECK(as_said(line, "--events e: No such file") == "--events e: No such file (from DDPRUN_EVENTS)");
     CHECK(as_said(line, "--events 'e' cannot be") == "--events 'e' cannot be (from DDPRUN_EVENTS)");
@@ -378,8 +379,8 @@ TEST_CASE("options: workers do not inherit what was said to their launcher") {
                          {"DDPRUN_NET", "10.0.0.0/8"}, {"DDPRUN_SIGNAL_SCOPE", "x"},
                          {"DDPRUN_TRANSPORT", "tcp"},  {"DDPRUN_RUN_ID", "outer"},
                          {"PET_NNODES", "1"},          {"DDPRUN_NOTICE", "30"}};
-    const CommandLine line = parse_command_line({"--signal-scope=group", "p"}, facts.environment);
-    CHECK(resolve_launch(line, facts).environment ==
+    const Said line = parse_command_line({"--signal-scope=group", "p"}, facts.environment);
+    CHECK(resolve_launch(JobPlan(line), facts).environment ==
           Environment{{"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
                       {"DDPRUN_NET", "10.0.0.0/8"},
                       {"DDPRUN_TRANSPORT", "tcp"},

@@ -3,12 +3,13 @@
 
 #include "apps/cli/option_row.hpp"
 #include "apps/ddprun/options/command_line.hpp"
+#include "apps/ddprun/options/job_options.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
 
 TEST_CASE("options: no variable of the workers is an option of a launcher among them") {
-    CommandLine line;
+    Said line;
     std::set<std::string> own;
     for (const OptionGroup& group : option_rows(line)) {
         for (const OptionRow& row : group.rows) own.insert(variable_of(row));

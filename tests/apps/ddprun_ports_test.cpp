@@ -9,7 +9,7 @@ TEST_CASE("launch: a job of several nodes with an id and no port may be at one o
         std::vector<std::string> words{"--rdzv-backend=c10d", "--rdzv-endpoint=h"};
         words.insert(words.end(), more.begin(), more.end());
         words.insert(words.end(), {"--nproc-per-node=1", "--no-python", "p"});
-        return resolve_launch(parse_command_line(words, {}), {}).master_ports;
+        return resolve_launch(JobPlan(parse_command_line(words, {})), {}).master_ports;
     };
     CHECK(ports({"--nnodes=2", "--rdzv-id=a"}) == 8);
     CHECK(ports({"--nnodes=1:2", "--rdzv-id=a"}) == 8);
@@ -54,7 +54,7 @@ TEST_CASE(
     const auto ports = [](std::vector<std::string> words) {
         words.insert(words.begin(), {"--master-addr=127.0.0.1", "--node-rank=1"});
         words.insert(words.end(), {"--nproc-per-node=1", "--no-python", "p"});
-        const LaunchOptions options = resolve_launch(parse_command_line(words, {}), {});
+        const LaunchOptions options = resolve_launch(JobPlan(parse_command_line(words, {})), {});
         return Ports{options.master.port, options.master_ports};
     };
     const std::string range = "--port-range=30000-30100";
@@ -73,7 +73,8 @@ TEST_CASE(
     // Of a small one most are left to others.
     CHECK(ports({"--nnodes=2", "--port-range=30000-30007", "--rdzv-id=a"}).count == 2);
     CHECK(ports({"--nnodes=2", "--port-range=30000-30000", "--rdzv-id=a"}) == Ports{30'000, 1});
-    const LaunchOptions alone = resolve_launch(parse_command_line({range, "--no-python", "p"}, {}), {});
+    const LaunchOptions alone =
+        resolve_launch(JobPlan(parse_command_line({range, "--no-python", "p"}, {})), {});
     CHECK(alone.master.port == 0);
     CHECK(alone.environment.at("DDPRUN_PORT_RANGE") == "30000-30100");
 }

@@ -27,7 +27,7 @@ NodeFacts node_with(const Environment& environment) {
 }
 
 LaunchOptions launch_of(const Words& words, const NodeFacts& facts = node_with({})) {
-    return resolve_launch(parse_command_line(words, {}), facts);
+    return resolve_launch(JobPlan(parse_command_line(words, {})), facts);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include <tuple>
 
 #include "apps/ddprun/options/command_line.hpp"
-#include "apps/ddprun/plan/cluster_plan.hpp"
+#include "apps/ddprun/plan/job_plan.hpp"
 #include "apps/ddprun/plan/job_start.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "launcher/features/watchdog.hpp"
@@ -22,7 +22,7 @@ StarterFacts own_facts() {
 
 StarterOptions start_of(Words words, const Environment& environment = {}) {
     words.insert(words.end(), {"--", "train", "--x"});
-    return resolve_start(parse_command_line(words, environment), own_facts());
+    return resolve_start(JobPlan(parse_command_line(words, environment)), own_facts());
 }
 
 // Empty where it is not.
@@ -33,6 +33,12 @@ std::string start_refused(const Words& words, const Environment& environment = {
         return error.what();
     }
     return {};
+}
+
+// The plan of an agent that a starter has started, on a host whose environment says things of its own.
+JobPlan started_agent(const Words& words, const Starter& starter = {},
+                      const Environment& environment = {{"DDPRUN_HOSTS", "a,b"}}) {
+    return plan_job(parse_command_line(words, environment, "ddprun", {}, starter), ClusterView{});
 }
 
 }  // namespace
@@ -70,14 +76,12 @@ TEST_CASE("start: one of several tasks does not start all hosts, unless an alloc
           "[start]") {
     StarterFacts facts = own_facts();
     facts.one_of_several = "this is task 0 of 2 of an MPI job (PMI_SIZE=2)";
-    CommandLine line = parse_command_line({"--hosts=a,b", "train"}, {});
     CHECK_THROWS_WITH(
-        resolve_start(line, facts),
+        resolve_start(JobPlan(parse_command_line({"--hosts=a,b", "train"}, {})), facts),
         Catch::StartsWith("--hosts: this is task 0 of 2 of an MPI job (PMI_SIZE=2), and each "));
-    line.start.hosts.clear();
-    line.start.allocation.emplace().hosts = {{"a", 0}, {"b", 0}};
-    line.start.allocation->reached_by = "srun";
-    CHECK(resolve_start(line, facts).plan.nodes.size() == 2);
+    JobPart part;
+    part.allocation = Allocation{.hosts = {{"a", 0}, {"b", 0}}, .reached_by = "srun"};
+    CHECK(resolve_start(JobPlan(parse_command_line({"train"}, {}), part), facts).plan.nodes.size() == 2);
 }
 
 TEST_CASE("start: agents are told that the store is to be sealed, where nobody has said how it is reached",
@@ -88,7 +92,7 @@ TEST_CASE("start: agents are told that the store is to be sealed, where nobody h
         Words all{"--hosts=a,b"};
         all.insert(all.end(), words.begin(), words.end());
         all.insert(all.end(), {"--", "train"});
-        return resolve_start(parse_command_line(all, {}), facts).plan.options;
+        return resolve_start(JobPlan(parse_command_line(all, {})), facts).plan.options;
     };
     CHECK(options({}, false).empty());
     CHECK(options({}, true) == Words{"--store=door"});
@@ -161,13 +165,10 @@ TEST_CASE("start: --nnodes may say how few will do, and nothing else", "[start]"
 
 TEST_CASE("start: of hosts and what cannot be said with them the one from the stronger place counts",
           "[start]") {
-    const auto weaker = [](const Words& words, const Environment& environment) {
-        try {
-            start_of(words, environment);
-        } catch (const WeakerOption& option) {
-            return option.flag;
-        }
-        return std::string();
+    const auto weaker = [](Words words, const Environment& environment) {
+        words.insert(words.end(), {"--verbose", "p"});
+        const std::string remark = parse_command_line(words, environment).remarks.at(0);
+        return remark.substr(0, remark.find(' '));
     };
     CHECK(weaker({"--hosts=a,b"}, {{"PET_NNODES", "3"}}) == "--nnodes");
     CHECK(weaker({"--nnodes=3"}, {{"DDPRUN_HOSTS", "a,b"}}) == "--hosts");
@@ -200,7 +201,7 @@ TEST_CASE("start: what cannot be said of hosts that are started", "[start]") {
 TEST_CASE("start: a selection needs hosts, but for an agent that is started", "[start]") {
     const auto refused = [](const std::vector<std::string>& words, const Environment& environment = {}) {
         try {
-            plan_cluster(parse_command_line(words, environment), ClusterView{});
+            plan_job(parse_command_line(words, environment), ClusterView{});
         } catch (const UsageError& error) {
             return std::string(error.what());
         }
@@ -210,9 +211,7 @@ TEST_CASE("start: a selection needs hosts, but for an agent that is started", "[
           "--include a: no hosts are named here; give --hosts or --hostfile");
     CHECK(refused({"p"}, {{"DDPRUN_EXCLUDE", "b:0"}}) ==
           "--exclude b:0: no hosts are named here; give --hosts or --hostfile (from DDPRUN_EXCLUDE)");
-    CommandLine started = parse_command_line({"p"}, {{"DDPRUN_EXCLUDE", "b:0"}});
-    become_started(started, 0, "");
-    CHECK_NOTHROW(plan_cluster(started, ClusterView{}));
+    CHECK_NOTHROW(started_agent({"p"}, {}, {{"DDPRUN_EXCLUDE", "b:0"}}));
 }
 
 TEST_CASE("start: the hosts of an allocation are started without a word about them", "[start]") {
@@ -220,11 +219,11 @@ TEST_CASE("start: the hosts of an allocation are started without a word about th
         words.insert(words.end(), {"--", "train"});
         environment.insert(
             {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "3"}, {"SLURM_JOB_NODELIST", "n[1-3]"}});
-        const ClusterPlan plan =
-            plan_cluster(parse_command_line(words, environment),
-                         {.environment = environment, .host_name = host, .addresses = {}, .files = {}});
-        REQUIRE(plan.line.start.is_asked());
-        return std::pair(resolve_start(plan.line, own_facts()), plan.line);
+        const JobPlan plan =
+            plan_job(parse_command_line(words, environment),
+                     {.environment = environment, .host_name = host, .addresses = {}, .files = {}});
+        REQUIRE(plan.starts_hosts());
+        return std::pair(resolve_start(plan, own_facts()), plan);
     };
     const Environment counts{{"SLURM_TASKS_PER_NODE", "4(x2),2"}};
     auto [options, line] = start({}, {{"SLURM_TASKS_PER_NODE", "4(x2),2"}, {"SLURMD_NODENAME", "n2"}}, "n2");
@@ -263,28 +262,21 @@ TEST_CASE("start: the hosts of an allocation are started without a word about th
 }
 
 TEST_CASE("start: an agent that was started is node 0 on any port, or one that says little", "[start]") {
-    const auto line = [](const Words& words) {
-        CommandLine parsed = parse_command_line(words, {{"DDPRUN_HOSTS", "a,b"}});
-        become_started(parsed, 0, "");
-        return parsed;
-    };
-    const CommandLine first = line({"--nnodes=2", "--master-addr=a", "--result-file=r", "p"});
-    CHECK_FALSE(first.start.is_asked());
+    const JobPlan first = started_agent({"--nnodes=2", "--master-addr=a", "--result-file=r", "p"});
+    CHECK_FALSE(first.starts_hosts());
     CHECK(first.master_port == std::uint16_t{0});
     CHECK(first.result_file == "r");
-    const CommandLine other =
-        line({"--nnodes=2", "--node-rank=1", "--master-addr=a", "--master-port=7", "--result-file=r", "p"});
+    const JobPlan other = started_agent(
+        {"--nnodes=2", "--node-rank=1", "--master-addr=a", "--master-port=7", "--result-file=r", "p"});
     CHECK(other.master_port == std::uint16_t{7});
     CHECK(other.result_file.empty());
     CHECK(other.verbosity == Verbosity::troubles);
-    CHECK(other.is_started);
+    CHECK(other.starter);
     CHECK_FALSE(std::holds_alternative<ForEachGpu>(other.nproc_per_node));
-    CommandLine of_list = parse_command_line({"p"}, {});
-    become_started(of_list, 3, "");
+    const JobPlan of_list = started_agent({"--gpu-bind=none", "p"}, {.slots = 3});
     NodeFacts facts;
     CHECK(resolve_launch(of_list, facts).workers.size() == 3);
     facts.hardware.devices.count = 2;
-    of_list.gpu_bind = GpuBind::none;
     CHECK(resolve_launch(of_list, facts).workers.size() == 2);
 }
 
@@ -293,11 +285,16 @@ TEST_CASE("start: node 0's agent knows the hosts by name, to say who is missing"
     CHECK(plan.host_names == Words{"a", "b", "fd00::1"});
     CHECK(plan_of_branch(plan, {plan.nodes[0]}).host_names == plan.host_names);
     CHECK(plan_of_branch(plan, {plan.nodes[1], plan.nodes[2]}).host_names.empty());
-    CommandLine line = parse_command_line({"--nnodes=3", "--master-addr=a", "p"}, {});
-    become_started(line, 0, "a,b,fd00::1");
-    CHECK(resolve_launch(line, NodeFacts{}).host_list.hosts == plan.host_names);
-    become_started(line = parse_command_line({"--nnodes=2", "--master-addr=a", "p"}, {}), 0, "a,b,c");
-    CHECK(line.host_list.hosts.empty());
+    const JobPlan job =
+        started_agent({"--nnodes=3", "--master-addr=a", "p"}, {.hosts = {"a", "b", "fd00::1"}});
+    const LaunchOptions options = resolve_launch(job, NodeFacts{});
+    CHECK(options.host_list.hosts == plan.host_names);
+    CHECK(options.is_started);
+    CHECK(options.master_source == "the first host of --hosts");
+    CHECK(as_said(job, "--master-addr a: x") == "--master-addr a: x (from the first host of --hosts)");
+    const JobPlan others = started_agent({"--nnodes=2", "--master-addr=a", "p"}, {.hosts = {"a", "b", "c"}});
+    CHECK(others.part.host_list.hosts.empty());
+    CHECK(others.master_source.empty());
 }
 
 TEST_CASE("start: variables are set over those that are inherited, which may be none", "[start]") {
@@ -305,7 +302,7 @@ TEST_CASE("start: variables are set over those that are inherited, which may be 
         words.insert(words.end(), {"--nproc-per-node=1", "--no-python", "p"});
         NodeFacts facts;
         facts.environment = {{"A", "1"}, {"PATH", "/p"}, {"TORCHELASTIC_HEALTH_CHECK_PORT", "8080"}};
-        Environment found = resolve_launch(parse_command_line(words, {}), facts).environment;
+        Environment found = resolve_launch(JobPlan(parse_command_line(words, {})), facts).environment;
         found.erase("TORCHELASTIC_SIGNALS_TO_HANDLE");
         return found;
     };
@@ -313,8 +310,7 @@ TEST_CASE("start: variables are set over those that are inherited, which may be 
     CHECK(environment({"--clean-env", "--env=B=x"}) == Environment{{"B", "x"}, {"PATH", "/p"}});
     CHECK(environment({"--env=TORCHELASTIC_HEALTH_CHECK_PORT=8081"}) ==
           Environment{{"A", "1"}, {"PATH", "/p"}, {"TORCHELASTIC_HEALTH_CHECK_PORT", "8081"}});
-    const CommandLine line =
-        parse_command_line({"--env-rank=local=0:A=1", "--env-rank=0,2-3:B=x:y", "p"}, {});
+    const Said line = parse_command_line({"--env-rank=local=0:A=1", "--env-rank=0,2-3:B=x:y", "p"}, {});
     REQUIRE(line.rank_variables.size() == 2);
     CHECK(line.rank_variables[0].names(7, 0));
     CHECK_FALSE(line.rank_variables[0].names(0, 1));
@@ -326,7 +322,7 @@ TEST_CASE("launch: whether there are timers the launcher's own environment says,
     const auto timers = [](const Environment& environment) {
         NodeFacts facts;
         facts.environment = environment;
-        return resolve_launch(parse_command_line({"--clean-env", "--no-python", "p"}, {}), facts)
+        return resolve_launch(JobPlan(parse_command_line({"--clean-env", "--no-python", "p"}, {})), facts)
             .features.of<WatchdogOptions>()
             .place;
     };

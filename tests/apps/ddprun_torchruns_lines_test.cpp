@@ -1,7 +1,7 @@
 // Launch lines that torchrun takes: what they mean where two of their words disagree, how values may be
 // written, and what errors call them.
 #include "apps/ddprun/options/command_line.hpp"
-#include "apps/ddprun/plan/cluster_plan.hpp"
+#include "apps/ddprun/plan/job_plan.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "tests/apps/config_text.hpp"
@@ -12,18 +12,17 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-CommandLine taken(const Words& words, const Environment& environment = {},
-                  const std::string& called = "ddprun") {
+Said taken(const Words& words, const Environment& environment = {}, const std::string& called = "ddprun") {
     return parse_command_line(words, environment, called);
 }
 
-CommandLine by_torchrun(const Words& words) { return taken(words, {}, "torchrun"); }
+Said by_torchrun(const Words& words) { return taken(words, {}, "torchrun"); }
 
 // As main shows it.
 std::string shown_refusal(const Words& words, const NodeFacts& facts, const Environment& environment = {}) {
-    const CommandLine line = taken(words, environment);
+    const Said line = taken(words, environment);
     try {
-        resolve_launch(line, facts);
+        resolve_launch(JobPlan(line), facts);
     } catch (const UsageError& error) {
         return as_said(line, error.what());
     }
@@ -49,19 +48,19 @@ TEST_CASE("torchrun's lines: --standalone passes over what it overrides, wrong o
 }
 
 TEST_CASE("torchrun's lines: --rdzv-endpoint is stronger than --master-addr and --master-port") {
-    const CommandLine free = taken({"--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0",
-                                    "--master_addr=10.0.0.1", "--master_port=6000", "p"});
+    const Said free = taken({"--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0", "--master_addr=10.0.0.1",
+                             "--master_port=6000", "p"});
     CHECK(free.master_addr == "localhost");
     CHECK_FALSE(free.master_port);
     CHECK(free.remarks == Words{"--rdzv-endpoint localhost:0: stronger than --master-addr 10.0.0.1 and "
                                 "--master-port 6000"});
     CHECK(as_said(free, free.remarks.front()).starts_with("--rdzv_endpoint localhost:0: "));
-    const CommandLine other = taken({"--rdzv-endpoint=h:7", "--master-addr=h", "--master-port=6000", "p"});
+    const Said other = taken({"--rdzv-endpoint=h:7", "--master-addr=h", "--master-port=6000", "p"});
     CHECK(other.master_port == 7);
     CHECK(other.remarks == Words{"--rdzv-endpoint h:7: stronger than --master-port 6000"});
-    const CommandLine same = taken({"--rdzv-endpoint=h:7", "--master-addr=h", "--master-port=7", "p"});
+    const Said same = taken({"--rdzv-endpoint=h:7", "--master-addr=h", "--master-port=7", "p"});
     CHECK(same.remarks.empty());
-    const CommandLine without_port = taken({"--rdzv-endpoint=h", "--master-port=6000", "p"});
+    const Said without_port = taken({"--rdzv-endpoint=h", "--master-port=6000", "p"});
     CHECK(without_port.master_port == 6000);
     CHECK(without_port.remarks.empty());
 }
@@ -81,11 +80,11 @@ TEST_CASE("torchrun's lines: with c10d and etcd torchrun's nodes have no numbers
 }
 
 TEST_CASE("torchrun's lines: its nodes may differ, and it restarts as often as it is told") {
-    const CommandLine line = by_torchrun({"p"});
+    const Said line = by_torchrun({"p"});
     CHECK(line.allow_different);
     CHECK(line.restarts.min_uptime == std::chrono::seconds(0));
     CHECK(line.restarts.same_failure == 0);
-    const CommandLine own = by_torchrun({"--allow-different=0", "--min-uptime=5", "--same-failure=4", "p"});
+    const Said own = by_torchrun({"--allow-different=0", "--min-uptime=5", "--same-failure=4", "p"});
     CHECK_FALSE(own.allow_different);
     CHECK(own.restarts.min_uptime == std::chrono::seconds(5));
     CHECK(own.restarts.same_failure == 4);
@@ -96,17 +95,17 @@ TEST_CASE("torchrun's lines: its nodes may differ, and it restarts as often as i
 TEST_CASE("torchrun's lines: bare variables that would be refused are none to torchrun, schedulers are") {
     const Environment bare = {{"MASTER_ADDR", "h"}, {"WORLD_SIZE", "2"}, {"RANK", "1"}};
     const ClusterView view{.environment = bare, .host_name = "h", .addresses = {}, .files = {}};
-    CHECK(plan_cluster(by_torchrun({"p"}), view).line.nnodes == 1);
-    CHECK_THROWS_AS(plan_cluster(taken({"p"}), view), UsageError);
+    CHECK(plan_job(by_torchrun({"p"}), view).nnodes == 1);
+    CHECK_THROWS_AS(plan_job(taken({"p"}), view), UsageError);
     ClusterView pod = view;
     pod.environment["KUBERNETES_SERVICE_HOST"] = "10.0.0.1";
-    CHECK(plan_cluster(by_torchrun({"p"}), pod).line.nnodes == 2);
+    CHECK(plan_job(by_torchrun({"p"}), pod).nnodes == 2);
     ClusterView mpi = view;
     mpi.environment["OMPI_COMM_WORLD_SIZE"] = "2";
     mpi.environment["OMPI_COMM_WORLD_RANK"] = "1";
     mpi.environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
     mpi.environment["OMPI_COMM_WORLD_LOCAL_RANK"] = "1";
-    CHECK_THROWS_AS(plan_cluster(by_torchrun({"p"}), mpi), UsageError);
+    CHECK_THROWS_AS(plan_job(by_torchrun({"p"}), mpi), UsageError);
 }
 
 TEST_CASE("torchrun's lines: numbers may have white space around them and a plus before them") {

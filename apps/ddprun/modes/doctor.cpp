@@ -10,6 +10,7 @@
 #include "apps/ddprun/modes/doctor_node.hpp"
 #include "apps/ddprun/modes/mode.hpp"
 #include "apps/ddprun/options/command_line.hpp"
+#include "apps/ddprun/options/job_options.hpp"
 #include "apps/ddprun/options/launcher_words.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/doctor/diagnosis.hpp"
@@ -27,8 +28,8 @@ constexpr std::array<const char*, 7> kJobOptions{"--gpu-bind=none", "--allow-dif
                                                  // A doctor that hangs will not end by itself.
                                                  "--grace=2"};
 
-std::vector<OptionGroup> node_groups(CommandLine& line) {
-    std::vector<OptionGroup> groups = option_rows(line);
+std::vector<OptionGroup> node_groups(Said& said) {
+    std::vector<OptionGroup> groups = option_rows(said);
     for (OptionGroup& group : groups) {
         std::erase_if(group.rows, [](const OptionRow& row) { return !row.has(kFindsNodes); });
     }
@@ -72,7 +73,7 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
         "ok, warning or problem. Of several nodes (--hosts, or called on each of them, as by srun) each one looks at\n"
         "itself and calls each other one; node 0 prints what all have found.",
         "ddprun doctor");
-    CommandLine unused;
+    Said unused;
     std::vector<OptionGroup> groups{
         {"",
          {{"--json", "", "As one JSON object", into(call.json)},
@@ -99,7 +100,7 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
     for (const char* name : {"DDPRUN_LOG_DIR", "PET_LOG_DIR", "DDPRUN_CONFIG", "HOME"}) {
         if (const std::string* value = find_variable(environment, name)) logs_environment[name] = *value;
     }
-    take_values(app, of_file, logs_environment, split.typed, {}, files);
+    set_rows(of_file, told_options(app, of_file, logs_environment, files), logs_environment, split.typed);
     for (const std::string& word : options) {
         if (!is_named(word, "--json") && !is_named(word, "--log-dir")) call.job_words.push_back(word);
     }
@@ -117,7 +118,7 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
 // Takes the variables of those launch options out of this process's environment that have nothing to say
 // about the nodes: no job of the user's is started here. Called while there are no other threads.
 void forget_job_variables() {
-    CommandLine unused;
+    Said unused;
     for (const OptionGroup& group : option_rows(unused)) {
         for (const OptionRow& row : group.rows) {
             if (row.has(kFindsNodes)) continue;
@@ -127,21 +128,23 @@ void forget_job_variables() {
     }
 }
 
-// The launch becomes that of doctor's job; of several nodes it begins also where some do not come. Pure,
+// Returns the plan as that of doctor's job; of several nodes it begins also where some do not come. Pure,
 // both.
-void become_doctors_job(const DoctorCall& call, CommandLine& line) {
-    line.nproc_per_node = 1;
-    line.program = program_of(call, line.nnodes, line.host_list.hosts);
-    begin_with_any(line.elasticity, line.nnodes);
+JobPlan doctors_job(const DoctorCall& call, JobPlan job) {
+    job.nproc_per_node = 1;
+    job.program = program_of(call, job.nnodes, job.part.host_list.hosts);
+    begin_with_any(job.elasticity, job.nnodes);
+    return job;
 }
 
-void become_doctors_job(const DoctorCall& call, StarterOptions& options) {
+StarterOptions doctors_start(const DoctorCall& call, StarterOptions options) {
     const int nodes = options.terms.nodes;
     for (StartNode& node : options.plan.nodes) node.workers = 1;
     options.plan.program = program_of(call, nodes, options.plan.host_names);
-    if (nodes == 1 || options.terms.least < nodes) return;
+    if (nodes == 1 || options.terms.least < nodes) return options;
     options.plan.nnodes = fmt::format("1:{}", nodes);
     options.terms.least = 1;
+    return options;
 }
 
 // Looks at this node alone and prints what it has found. Returns the exit code.
@@ -173,16 +176,17 @@ int run_doctor_mode(Call& call) {
     }
     forget_job_variables();
     call.read(doctor.job_words);
-    const auto adjust = [&doctor](StarterOptions& options) { become_doctors_job(doctor, options); };
-    if (call.line().start.is_asked()) return start_job(call, call.line(), adjust);
-    CommandLine& line = call.plan().line;
-    if (line.start.is_asked()) return start_job(call, line, adjust);
-    if (line.nnodes == 1) {
+    const JobPlan& job = call.plan();
+    if (job.starts_hosts()) {
+        return start_job(call, job, [&doctor](StarterOptions options) {
+            return doctors_start(doctor, std::move(options));
+        });
+    }
+    if (job.nnodes == 1) {
         wipe(call.secret());
         return run_doctor(doctor, current_environment());
     }
-    become_doctors_job(doctor, line);
-    return run_launch_mode(call);
+    return run_launch(call, doctors_job(doctor, job));
 }
 
 }  // namespace

@@ -237,11 +237,6 @@ bool is_doctor_command(const std::vector<std::string>& words, const std::string&
            called != kLegacyLaunchName;
 }
 
-bool is_doctors_job(const std::vector<std::string>& program) {
-    return program.size() > 2 && program[0] == kThisProgram && program[1] == kDoctorWord &&
-           program[2] == kNodeRoleFlag;
-}
-
 LookRequest doctor_request(const Environment& environment, const std::string& log_dir) {
     LookRequest request;
     request.environment = environment;

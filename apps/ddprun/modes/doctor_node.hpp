@@ -23,24 +23,10 @@
 namespace ddprun {
 inline namespace app {
 
-// kExitProblem: the exit code of `ddprun doctor` where it has found a problem; otherwise 0, or kExitUsage.
-inline constexpr int kExitProblem = 1;
-
-// kThisProgram is the program of a job that runs doctor as its workers, wherever the file lies, or has lain:
-// what a relay has shipped is removed by then.
-inline constexpr const char* kThisProgram = "/proc/self/exe";
-inline constexpr std::string_view kDoctorWord = "doctor";
-// kNodeRoleFlag: the first word behind `doctor` where a node plays its part; users do not write it.
-inline constexpr std::string_view kNodeRoleFlag = "--as-node";
-
 // Returns true if these words are of that command: the first is `doctor`. `called` is the name of the
 // launcher: where it stands in torchrun's place, `doctor` is a program, as ./doctor and -- doctor always are.
 // Pure.
 bool is_doctor_command(const std::vector<std::string>& words, const std::string& called);
-
-// Returns true for the launch of a job that runs doctor as its workers, also on a node that a relay has
-// started. Pure.
-bool is_doctors_job(const std::vector<std::string>& program);
 
 // Returns what doctor looks at on this node.
 LookRequest doctor_request(const Environment& environment, const std::string& log_dir);

@@ -11,6 +11,7 @@
 #include "apps/cli/print.hpp"
 #include "apps/ddprun/modes/mode.hpp"
 #include "apps/ddprun/options/command_line.hpp"
+#include "apps/ddprun/options/job_options.hpp"
 #include "apps/ddprun/plan/adapted_task.hpp"
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "launcher/agent/worker_placement.hpp"
@@ -31,59 +32,6 @@ inline namespace app {
 
 namespace {
 
-// Says what has decided a value: a sign in the environment, else the first of the options with a say that
-// somebody has set.
-std::string source_of(const CommandLine& line, const OptionRow& row, const ShownValue& shown) {
-    const auto sign = line.decided_by.find(long_name(row));
-    if (sign != line.decided_by.end()) return sign->second;
-    for (const std::string& option : comma_separated(shown.by.empty() ? long_name(row) : shown.by)) {
-        const auto origin = line.origins.find(option);
-        if (origin == line.origins.end()) continue;
-        return origin->second.name.empty() ? option : fmt::format("{} ({})", origin->second.name, option);
-    }
-    return "default";
-}
-
-// Adds the values that no option decides alone.
-void add_machine(const CommandLine& line, const NodeFacts& facts, std::vector<LaunchValue>& values) {
-    const NodeDevices& devices = facts.hardware.devices;
-    std::string names;
-    for (const VisibleGpu& gpu : devices.gpus) names += (names.empty() ? ": " : ",") + gpu.name;
-    values.push_back({"GPUs", fmt::format("{}{}", devices.count, names), devices.source});
-    if (devices.count > 0 && !line.workers.empty()) {
-        const bool by_kind = line.gpu_bind == GpuBind::automatic && !line.virtual_local_rank;
-        const ShownValue shown{"", {}, "--virtual-local-rank,--gpu-bind,--like-torchrun"};
-        values.push_back({"a worker sees", line.workers.front().sees_one_gpu ? "its own GPU" : "all of them",
-                          by_kind ? "its kind of program" : source_of(line, {}, shown)});
-    }
-    values.push_back(
-        {"CPUs", std::to_string(facts.hardware.usable_cpus), "affinity and quota of this process"});
-    const bool is_on_path = !facts.python_of_words.empty() || !python_exec_of(facts);
-    if (!line.interpreter.empty())
-        values.push_back({"Python", line.interpreter,
-                          is_on_path                                  ? "PATH"
-                          : python_exec_of(facts) == facts.own_python ? "the launcher's own environment"
-                                                                      : "PYTHON_EXEC"});
-}
-
-}  // namespace
-
-std::vector<LaunchValue> launch_values(CommandLine plan, const NodeFacts& facts) {
-    std::vector<LaunchValue> values;
-    for (const OptionGroup& group : option_rows(plan)) {
-        for (const OptionRow& row : group.rows) {
-            for (const ShownValue& shown : row.shown) {
-                if (std::string value = shown.value(); !value.empty())
-                    values.push_back({shown.name, std::move(value), source_of(plan, row, shown)});
-            }
-        }
-    }
-    add_machine(plan, facts, values);
-    return values;
-}
-
-namespace {
-
 ExplainedAgent explained_agent(const StartPlan& plan, const StartNode& node) {
     ExplainedAgent agent{.node = node.rank, .host = node.target, .here = node.is_here, .command = {"ddprun"}};
     if (node.workers != kUnsaidSlots)
@@ -95,8 +43,8 @@ ExplainedAgent explained_agent(const StartPlan& plan, const StartNode& node) {
     return agent;
 }
 
-ExplainedStart explained_start(const CommandLine& line, const StarterOptions& options) {
-    ExplainedStart start{.decided = start_line(line, options),
+ExplainedStart explained_start(const JobPlan& job, const StarterOptions& options) {
+    ExplainedStart start{.decided = start_line(job, options),
                          .shell = shell_words(options.plan.rsh, {.target = "HOST", .line = "LINE"})};
     for (const StartNode& node : options.plan.nodes)
         start.agents.push_back(explained_agent(options.plan, node));
@@ -113,9 +61,9 @@ void forget_one_node(ClusterTable& table) {
     table.situation = Situation::agent_per_node;
 }
 
-void tell_hosts(ClusterTable& table, const CommandLine& line, const StarterOptions& options) {
-    const char* flag = line.start.hosts.empty() ? "--hostfile" : "--hosts";
-    const OptionOrigin& origin = line.origins.at(flag);
+void tell_hosts(ClusterTable& table, const Said& said, const StarterOptions& options) {
+    const char* flag = said.start.hosts.empty() ? "--hostfile" : "--hosts";
+    const OptionOrigin& origin = said.origins.at(flag);
     Claim claim{"", origin.name.empty() ? flag : origin.name, belief_of(origin)};
     const auto tell = [&](Fact fact, std::string value) {
         if (chosen(table, fact) != nullptr) return;  // The user has said it, too.
@@ -377,19 +325,19 @@ std::string workers_json(const std::vector<ExplainedWorker>& workers) {
 namespace {
 
 // This process becomes the one worker, for --adapt.
-void add_task(Explanation& explanation, const ClusterPlan& plan) {
-    const AdaptedTask task = find_adapted_task(plan);
+void add_task(Explanation& explanation, const JobPlan& job) {
+    const AdaptedTask task = find_adapted_task(job);
     explanation.workers.push_back({.local_rank = task.local_rank,
                                    .rank = task.rank,
                                    .command = masked_words(task.argv),
                                    .environment = changes_between(current_environment(), task.environment)});
 }
 
-void add_launch(Explanation& explanation, const ClusterPlan& plan) {
-    if (plan.line.adapt) return add_task(explanation, plan);
-    const NodeFacts facts = find_node_facts(plan.line);
-    const CommandLine options = resolve_launch(plan.line, facts);
-    explanation.values = launch_values(options, facts);
+void add_launch(Explanation& explanation, const JobPlan& job) {
+    if (job.adapt) return add_task(explanation, job);
+    const NodeFacts facts = find_node_facts(job);
+    const LaunchOptions options = resolve_launch(job, facts);
+    explanation.values = launch_values(job, options, facts);
     explanation.workers = explained_workers(options, current_environment(), explanation.host);
     std::vector<std::vector<EnvironmentChange>*> lists;
     for (ExplainedWorker& worker : explanation.workers) lists.push_back(&worker.environment);
@@ -400,32 +348,29 @@ void add_launch(Explanation& explanation, const ClusterPlan& plan) {
 }
 
 // The user's hosts are stronger than whatever a scheduler tells.
-ClusterTable table_for(const CommandLine& said) {
-    CommandLine line = said;
-    if (said.start.is_asked()) line.scheduler = "none";
-    ClusterTable table = table_of(line, find_cluster_view(current_environment()));
+ClusterTable table_for(const Said& said) {
+    ClusterTable table = table_of(said, find_cluster_view(current_environment()));
     if (said.start.is_asked()) forget_one_node(table);
     return table;
 }
 
-void add_plan(Explanation& explanation, const CommandLine& said, const std::string& secret) {
-    const ClusterPlan plan =
-        said.start.is_asked() ? ClusterPlan{.line = said} : plan_cluster(said, explanation.table);
-    if (!plan.line.start.is_asked()) {
+void add_plan(Explanation& explanation, const Said& said, const std::string& secret) {
+    const JobPlan job = plan_job(said, explanation.table);
+    if (!job.starts_hosts()) {
         try {
-            return add_launch(explanation, plan);
+            return add_launch(explanation, job);
         } catch (const UsageError& error) {
-            throw UsageError(as_said(plan.line, error.what()));
+            throw UsageError(as_said(job, error.what()));
         }
     }
-    const StarterOptions options = resolve_start(plan.line, find_starter_facts(plan.line, secret));
-    explanation.start = explained_start(plan.line, options);
-    if (said.start.is_asked()) tell_hosts(explanation.table, plan.line, options);
+    const StarterOptions options = resolve_start(job, find_starter_facts(job, secret));
+    explanation.start = explained_start(job, options);
+    if (said.start.is_asked()) tell_hosts(explanation.table, said, options);
 }
 
 // If there is no job, what is known is printed before UsageError says why.
 int run_explain_mode(Call& call) {
-    const CommandLine& said = call.line();
+    const Said& said = call.line();
     Explanation explanation{
         .host = host_name(), .table = table_for(said), .options = said.told, .remarks = said.remarks};
     const auto& complaints = said.rdzv_conf.complaints;
@@ -450,9 +395,9 @@ int show_dry_run(const LaunchOptions& options, bool as_json) {
     return 0;
 }
 
-int show_start(const CommandLine& line, const StarterOptions& options) {
-    const ExplainedStart start = explained_start(line, options);
-    print(line.json ? start_json(start) : start_text(start));
+int show_start(const JobPlan& job, const StarterOptions& options) {
+    const ExplainedStart start = explained_start(job, options);
+    print(job.json ? start_json(start) : start_text(start));
     return 0;
 }
 

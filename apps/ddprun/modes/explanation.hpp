@@ -6,28 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "apps/ddprun/modes/launch_values.hpp"
 #include "apps/ddprun/modes/worker_environment.hpp"
-#include "apps/ddprun/plan/cluster_plan.hpp"
 #include "apps/ddprun/plan/job_start.hpp"
-#include "apps/ddprun/plan/node_facts.hpp"
 #include "launcher/agent/launch_options.hpp"
 
 namespace ddprun {
 inline namespace app {
-
-// A LaunchValue is a value that the launch would have, and where it comes from.
-struct LaunchValue {
-    std::string name;
-    std::string value;
-    std::string source;  // a variable, an option, a file, or "default"
-
-    bool operator==(const LaunchValue&) const = default;
-};
-BOOST_DESCRIBE_STRUCT(LaunchValue, (), (name, value, source))
-
-// Returns what the rows of the options show of `plan`, which resolve_launch() made of the command line and
-// the facts.
-std::vector<LaunchValue> launch_values(CommandLine plan, const NodeFacts& facts);
 
 // An ExplainedAgent is an agent that a start on several hosts would start.
 struct ExplainedAgent {
@@ -51,7 +36,7 @@ BOOST_DESCRIBE_STRUCT(ExplainedStart, (), (decided, shell, agents))
 void forget_one_node(ClusterTable& table);
 
 // Adds to the table, in place of that, what follows from the hosts.
-void tell_hosts(ClusterTable& table, const CommandLine& line, const StarterOptions& options);
+void tell_hosts(ClusterTable& table, const Said& said, const StarterOptions& options);
 
 // Writes a line for each worker of this node: where it would run, and what. Ranks are shown where the node is
 // alone; of several nodes none knows before they meet how many workers the others have.

@@ -6,10 +6,10 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <utility>
 #include <variant>
 
 #include "apps/cli/option_values.hpp"
-#include "apps/ddprun/modes/doctor_node.hpp"
 #include "apps/ddprun/modes/mode.hpp"
 #include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/plan/job_secret.hpp"
@@ -124,17 +124,18 @@ int run_detached(const LaunchOptions& options, Call& call) {
     return run_agent(options, call.log(), call.features()->all());
 }
 
-void tell_remarks(const CommandLine& line, LauncherLog& log) {
-    for (const std::string& remark : line.remarks)
-        speaks_for_all(line) ? log.info(as_said(line, remark)) : log.debug(as_said(line, remark));
-    for (const std::string& name : line.unknown_signals)
+void tell_remarks(const JobPlan& job, LauncherLog& log) {
+    const bool speaks = !job.part.shares_screen || job.node_rank <= 0;
+    for (const std::string& remark : job.remarks)
+        speaks ? log.info(as_said(job, remark)) : log.debug(as_said(job, remark));
+    for (const std::string& name : job.unknown_signals)
         log.info(
-            as_said(line, "--signals-to-handle " + name + ": no signal that can be handled; passed over"));
-    if (line.address_assumed)
+            as_said(job, "--signals-to-handle " + name + ": no signal that can be handled; passed over"));
+    if (job.address_assumed)
         log.info(
             "no --master-addr or --rdzv-endpoint: the nodes meet at 127.0.0.1, which other machines "
             "cannot reach");
-    for (const std::string& complaint : line.rdzv_conf.complaints) log.info(as_said(line, complaint));
+    for (const std::string& complaint : job.rdzv_conf.complaints) log.info(as_said(job, complaint));
 }
 
 // Refuses what can be known to fail before anything starts. Throws UsageError.
@@ -158,34 +159,48 @@ int run_with(LaunchOptions options, Call& call) {
     return run_agent(std::move(options), call.log(), call.features()->all());
 }
 
+// Trust: how the agents of the job know each other, and by which way workers reach the store.
+struct Trust {
+    std::optional<SecretKey> key;
+    StoreAccess store_access = StoreAccess::automatic;
+    std::string advice;  // what is to be said of their lack of a secret
+};
+
 // How much of the stack below itself agree_on_trust() wipes.
 constexpr std::size_t kKeyStack = std::size_t{32} * 1024;
 
-// The key of the job's agents, and by which way workers reach the store. Returns what is to be said of their
-// lack of a secret.
-std::string agree_on_trust(const CommandLine& line, LaunchOptions& options, Call& call) {
+Trust agree_on_trust(const JobPlan& job, const LaunchOptions& options, Call& call) {
     // Only this machine's processes call on loopback, and the system says who they are.
     const bool may_listen = may_host(options) || options.hosting == Hosting::if_here;
     const bool is_open = may_listen && leads_out(options.listen);
-    const SitePolicy policy = agreed_policy(line);
-    std::string advice;
-    options.key = find_job_key(line, policy, call.secret(), is_open, advice);
+    const SitePolicy policy = agreed_policy(job);
+    Trust trust{.store_access = job.store_access};
+    trust.key = find_job_key(job, policy, call.secret(), is_open, trust.advice);
     // What has made the key may have left it there, and the guardian gets all of this process's memory.
     ::sodium_stackzero(kKeyStack);
-    if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
+    if (job.store_access == StoreAccess::door && job.nnodes > 1 && !trust.key)
         throw UsageError("--store door: agents need a secret for that (--make-secret)");
-    if (line.store_access != StoreAccess::automatic) return advice;
-    const bool is_sealed = wants_sealed_store(policy, options.key && !line.is_started);
-    options.store_access = is_sealed ? StoreAccess::door : StoreAccess::direct;
-    return advice;
+    if (job.store_access != StoreAccess::automatic) return trust;
+    const bool is_sealed = wants_sealed_store(policy, trust.key && !options.is_started);
+    trust.store_access = is_sealed ? StoreAccess::door : StoreAccess::direct;
+    return trust;
+}
+
+// Returns what the agent carries out: the plan, and what is made at the start.
+LaunchOptions agents_options(LaunchOptions plan, Trust& trust) {
+    plan.key = std::exchange(trust.key, std::nullopt);
+    plan.store_access = trust.store_access;
+    plan.open_files = raise_open_files();
+    return plan;
 }
 
 // What a cluster's environment has decided is one line, with what is worth a word besides.
-void tell_of_launch(const ClusterPlan& plan, const LaunchOptions& options, const std::string& advice,
+void tell_of_launch(const JobPlan& job, const LaunchOptions& options, const std::string& advice,
                     LauncherLog& log) {
     if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
-    std::string derived = plan.is_derived ? derived_line(plan.table, options.master.port) : "";
-    const bool is_one = plan.is_derived && speaks_for_all(plan.line);
+    const bool is_derived = job.part.is_derived;
+    std::string derived = is_derived ? derived_line(job.table, options.master.port) : "";
+    const bool is_one = is_derived && speaks_for_all(options);
     for (const std::string& remark : options.placement_remarks)
         is_one ? void(derived += "; " + remark) : log.warn(remark);
     if (!advice.empty() && is_one) derived += "; no secret (ddprun --make-secret makes one)";
@@ -222,105 +237,108 @@ void refuse_endless_start(const Environment& environment) {
 }
 
 // A node with a problem that --check has found only tells the others so, where they can be told.
-int run_unfit(LaunchOptions options, Call& call) {
-    if (!may_tell_others(options)) return end_unstarted(options, call, kExitSystem, options.unfit);
-    options.open_files = raise_open_files();
+int run_unfit(LaunchOptions options, const std::string& problem, Call& call) {
+    if (!may_tell_others(options)) return end_unstarted(options, call, kExitSystem, problem);
+    options.unfit = problem;
     options.join_timeout = std::min<std::chrono::milliseconds>(options.join_timeout, kUnfitJoinTime);
     run_with(std::move(options), call);
     return kExitSystem;
 }
 
-int launch(Call& call, const NodeFacts& facts, const PathFacts& known) {
-    const ClusterPlan& plan = call.plan();
-    const CommandLine& line = plan.line;
+// Opens what features need of the system, so that what is wrong with it is said before anything starts, and
+// returns the job with that in its features. Throws UsageError.
+JobPlan with_opened_features(JobPlan job, const PathFacts& known, Call& call) {
+    const EarlyFacts facts{.environment = call.environment(),
+                           .paths = known,
+                           .starts_nothing = job.dry_run,
+                           .site_policy = [&job] { return agreed_policy(job); }};
+    if (const auto wrong = open_features(job.features, facts)) throw UsageError(*wrong);
+    if (const auto& relay = call.relay()) job.features.of<StartedAgentOptions>().line = relay->line;
+    return job;
+}
+
+int launch(Call& call, const JobPlan& job, const NodeFacts& facts, const PathFacts& known) {
     LauncherLog& log = call.log();
     refuse_endless_start(call.environment());
-    LaunchOptions options = resolve_launch(line, facts);
-    options.join_spent = facts.join_spent;
-    if (is_doctors_job(line.program)) options.entry_name = "ddprun doctor";
-    if (auto& relay = call.relay())
-        options.features.of<StartedAgentOptions>().line =
-            std::make_shared<OwnedDescriptor>(std::move(relay->line));
-    call.features()->launch_known(options, line);
-    if (line.dry_run) {
-        tell_of_launch(plan, options, "", log);
-        return show_dry_run(options, line.json);
+    const LaunchOptions plan = resolve_launch(job, facts);
+    call.features()->launch_known(plan, job);
+    if (job.dry_run) {
+        tell_of_launch(job, plan, "", log);
+        return show_dry_run(plan, job.json);
     }
-    if (options.workers.size() > 1 || options.nnodes > 1) {
-        if (const std::string half = half_read_program(line); !half.empty()) log.info(half);
+    if (plan.workers.size() > 1 || plan.nnodes > 1) {
+        if (const std::string half = half_read_program(job); !half.empty()) log.info(half);
     }
     // First, since it may leave processes behind that hang, which need not have the key.
-    options.unfit = Features(call.features()->all()).unfit();
-    const std::string advice = agree_on_trust(line, options, call);
-    if (!options.unfit.empty()) {
-        tell_of_launch(plan, options, advice, log);
-        return run_unfit(std::move(options), call);
+    const std::string problem = Features(call.features()->all()).unfit();
+    Trust trust = agree_on_trust(job, plan, call);
+    if (!problem.empty()) {
+        tell_of_launch(job, plan, trust.advice, log);
+        return run_unfit(agents_options(plan, trust), problem, call);
     }
-    check_files(options, known);
+    check_files(plan, known);
     // Of several nodes the others are to hear of it, too: the job fails of it.
-    if (const auto fault = program_fault(line, facts); fault && options.nnodes == 1) {
+    if (const auto fault = program_fault(job, facts); fault && plan.nnodes == 1) {
         log.error(fault->text);
-        return end_unstarted(options, call, fault->exit_code, fault->text);
+        return end_unstarted(plan, call, fault->exit_code, fault->text);
     }
-    tell_of_launch(plan, options, advice, log);
-    options.open_files = raise_open_files();
+    tell_of_launch(job, plan, trust.advice, log);
+    LaunchOptions options = agents_options(plan, trust);
     options.in_run_folder = run_file_work(options, call);
     if (!sees_own_processes())
         log.warn(
             "/proc does not show this process (not mounted?): what workers start in sessions of their own can "
             "be neither found nor ended");
-    if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
-    if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
-    if (line.detach) return run_detached(options, call);
-    return run_with(std::move(options), call);
+    if (const auto odd = local_rank_beyond_node(plan)) log.info(*odd + "; passed over on this node");
+    if (!plan.interpreter.empty()) log.debug("the interpreter is " + plan.interpreter);
+    return job.detach ? run_detached(options, call) : run_with(std::move(options), call);
 }
 
 }  // namespace
 
-int run_launch_mode(Call& call) {
-    CommandLine& line = call.plan().line;
-    call.log().set_verbosity(line.verbosity);
-    call.relay() ? take_starters_program(line, call.relay()->program) : take_read_program(line);
-    const NodeFacts facts = find_node_facts(line);
-    const PathFacts known = path_facts_of(line, facts);
-    if (!line.log_file.empty()) {
-        const std::string file = filled_path(line.log_file, known);
+int run_launch(Call& call, JobPlan plan) {
+    call.log().set_verbosity(plan.verbosity);
+    JobPlan read = call.relay() ? with_starters_program(std::move(plan), call.relay()->program)
+                                : with_read_program(std::move(plan));
+    const NodeFacts facts = find_node_facts(read);
+    const PathFacts known = path_facts_of(read, facts);
+    if (!read.log_file.empty()) {
+        const std::string file = filled_path(read.log_file, known);
         if (const auto wrong = call.log().open_file(file, facts.host_name)) throw UsageError(*wrong);
     }
     std::vector<std::string> command{"ddprun"};
     command.insert(command.end(), call.words().begin(), call.words().end());
-    call.features().emplace(line, known, call.environment(), call.start(), std::move(command), call.log());
-    tell_remarks(line, call.log());
-    const std::string unread = line.detach ? unread_input(line) : "";
+    call.features().emplace(call.start(), std::move(command), call.log());
+    const JobPlan job = with_opened_features(std::move(read), known, call);
+    tell_remarks(job, call.log());
+    const std::string unread = job.detach ? unread_input(job) : "";
     if (!unread.empty()) call.log().info(unread);
-    return launch(call, facts, known);
+    return launch(call, job, facts, known);
 }
 
-extern const Mode kLaunchMode{[](Call&) { return true; }, run_launch_mode};
+extern const Mode kLaunchMode{[](Call&) { return true; },
+                              [](Call& call) { return run_launch(call, call.plan()); }};
 
 // A job on several hosts, named by --hosts or by the allocation that this process is in.
-extern const Mode kStartMode{
-    [](Call& call) { return call.line().start.is_asked() || call.plan().line.start.is_asked(); },
-    [](Call& call) {
-        return start_job(call, call.line().start.is_asked() ? call.line() : call.plan().line);
-    }};
+extern const Mode kStartMode{[](Call& call) { return call.plan().starts_hosts(); },
+                             [](Call& call) { return start_job(call, call.plan()); }};
 
-int start_job(Call& call, CommandLine line, const std::function<void(StarterOptions&)>& adjust) {
-    take_read_program(line);
-    const StarterFacts facts = find_starter_facts(line, call.secret());
+int start_job(Call& call, JobPlan plan, const std::function<StarterOptions(StarterOptions)>& adjust) {
+    const JobPlan job = with_read_program(std::move(plan));
+    const StarterFacts facts = find_starter_facts(job, call.secret());
     wipe(call.secret());
-    StarterOptions options = resolve_start(line, facts);
-    if (line.output.files && !line.output.log_dir.empty()) options.plan.run_record = run_record_of(call);
-    if (adjust) adjust(options);
-    call.log().set_verbosity(line.verbosity);
+    StarterOptions options = resolve_start(job, facts);
+    if (job.output.files && !job.output.log_dir.empty()) options.plan.run_record = run_record_of(call);
+    if (adjust) options = adjust(std::move(options));
+    call.log().set_verbosity(job.verbosity);
     // It may yet be a program of those hosts.
-    if (facts.may_be_host) call.log().warn(parted_hosts(line));
-    if (const std::string decided = start_line(line, options); !decided.empty()) call.log().info(decided);
-    if (line.dry_run) return show_start(line, options);
+    if (facts.may_be_host) call.log().warn(parted_hosts(job));
+    if (const std::string decided = start_line(job, options); !decided.empty()) call.log().info(decided);
+    if (job.dry_run) return show_start(job, options);
     // What writes to a pipe may not have begun yet.
     const auto tell_unread = [&] {
-        const std::string unread = adjust ? "" : unread_input(line);
-        if (!unread.empty()) call.log().info(as_said(line, unread));
+        const std::string unread = adjust ? "" : unread_input(job);
+        if (!unread.empty()) call.log().info(as_said(job, unread));
         return !unread.empty();
     };
     const bool is_told = tell_unread();

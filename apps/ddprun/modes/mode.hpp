@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "apps/ddprun/options/command_line.hpp"
-#include "apps/ddprun/plan/cluster_plan.hpp"
+#include "apps/ddprun/plan/job_plan.hpp"
 #include "launcher/features/features.hpp"
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/path_template.hpp"
@@ -22,19 +22,15 @@ namespace ddprun {
 inline namespace app {
 
 // LaunchFeatures are the features of this launch (launcher/features/features.hpp), from the moment that the
-// command line is understood. What they need of the system is opened then, so that what is wrong with it is
-// said before anything starts.
+// command line is understood.
 class LaunchFeatures {
   public:
-    // LaunchFeatures opens what features need, and puts it into the line's `features`; `log` outlives it.
-    // `start`: of this launcher; `known`: for the signs in paths; `command`: the launcher's words. Throws
-    // UsageError.
-    LaunchFeatures(CommandLine& line, const PathFacts& known, const Environment& environment,
-                   std::chrono::steady_clock::time_point start, std::vector<std::string> command,
+    // LaunchFeatures: `log` outlives it; `start`: of this launcher; `command`: the launcher's words.
+    LaunchFeatures(std::chrono::steady_clock::time_point start, std::vector<std::string> command,
                    LauncherLog& log);
 
     // Makes the features; called once the options of the launch are final.
-    void launch_known(const LaunchOptions& options, const CommandLine& line);
+    void launch_known(const LaunchOptions& options, const JobPlan& job);
 
     // Returns the features that there are, which the agent tells of what happens.
     std::vector<Feature*> all() const;
@@ -49,10 +45,8 @@ class LaunchFeatures {
 
 // FromRelay: what a relay that has started this agent hands to it.
 struct FromRelay {
-    OwnedDescriptor line;
-    int slots = 0;
-    std::string hosts;
-    std::string python;      // StartPlan's
+    std::shared_ptr<OwnedDescriptor> line;  // open as long as this process, or until a feature takes it
+    Starter starter;
     std::string program;     // the file that has StartPlan's read_program; empty: it has none
     std::string run_record;  // RunRecord of the starter as JSON; may be empty
 };
@@ -78,12 +72,10 @@ class Call {
 
     // Reads the command line: these words, or all of them. Throws UsageError.
     void read(const std::vector<std::string>& words);
-    CommandLine& line();
-    // Drops this option: the command line is read anew without it, when it is asked for.
-    void drop(const WeakerOption& weaker);
+    const Said& line();
     // Returns the command line with what the cluster's environment adds to it. Throws UsageError.
-    ClusterPlan& plan();
-    std::optional<FromRelay>& relay() { return relay_; }
+    const JobPlan& plan();
+    const std::optional<FromRelay>& relay() const { return relay_; }
     // Returns the files that its options name, each of which is read once.
     const ToldFiles& files() const { return files_; }
 
@@ -107,10 +99,9 @@ class Call {
     std::optional<std::string> secret_;
     std::optional<FromRelay> relay_;
     std::optional<Environment> environment_;
-    DroppedOptions dropped_;
     ToldFiles files_;
-    std::optional<CommandLine> line_;
-    std::optional<ClusterPlan> plan_;
+    std::optional<Said> line_;
+    std::optional<JobPlan> plan_;
     std::optional<LaunchFeatures> features_;
 };
 
@@ -120,14 +111,14 @@ struct Mode {
 };
 
 // Runs this node's agent, as every call does that no other mode claims.
-int run_launch_mode(Call& call);
+int run_launch(Call& call, JobPlan job);
 
-// Starts a job on several hosts, for several modes. `adjust` changes what the starter is to do, where it is
+// Starts a job on several hosts, for several modes. `adjust` returns what the starter is to do, where it is
 // not the user's job.
-int start_job(Call& call, CommandLine line, const std::function<void(StarterOptions&)>& adjust = {});
+int start_job(Call& call, JobPlan job, const std::function<StarterOptions(StarterOptions)>& adjust = {});
 // Prints what --dry-run shows of the plan, as text or JSON, and starts nothing.
 int show_dry_run(const LaunchOptions& options, bool as_json);
-int show_start(const CommandLine& line, const StarterOptions& options);
+int show_start(const JobPlan& job, const StarterOptions& options);
 
 }  // namespace app
 }  // namespace ddprun

@@ -4,12 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <set>
 
 #include "apps/cli/print.hpp"
-#include "launcher/features/event_log.hpp"
-#include "launcher/features/node_check.hpp"
-#include "launcher/features/time_limit.hpp"
-#include "launcher/path_template.hpp"
+#include "apps/ddprun/options/exclusions.hpp"
+#include "apps/ddprun/options/job_options.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/net/local_addresses.hpp"
@@ -17,8 +16,6 @@
 namespace ddprun {
 inline namespace app {
 namespace {
-
-constexpr std::string_view kMasterAddr = "--master-addr";
 
 constexpr const char* kUsage = "[OPTIONS] PROGRAM [ARGUMENTS…]";
 constexpr const char* kWhatItDoes =
@@ -59,84 +56,73 @@ constexpr const char* kNotes =
     "ddprun doctor looks at this node, or at several, in place of starting a job: see\n"
     "ddprun doctor --help.";
 
-[[noreturn]] void refuse(const CommandLine& line, const std::string& flag, const std::string& why) {
+[[noreturn]] void refuse(const Said& line, const std::string& flag, const std::string& why) {
     throw UsageError(as_said(line, fmt::format("{}: {}", flag, why)));
 }
 
-// The flag, and the value if it has one, is refused for the sake of the other option.
-[[noreturn]] void contradict(const CommandLine& line, const std::string& said, const std::string& other,
-                             const std::string& why) {
-    refuse_together(line, said.substr(0, said.find(' ')), other, fmt::format("{}: {}", said, why));
-}
-
-// "N", or "MIN:MAX".
-std::string nnodes_said(const CommandLine& line) {
-    const std::string most = std::to_string(line.nnodes);
-    return line.elasticity.is_elastic() ? fmt::format("{}:{}", *line.elasticity.min_nodes, most) : most;
-}
-
-void set_tls(CommandLine& line) {
-    const TlsFiles& files = line.rdzv_conf.tls_files;
-    if (line.rdzv_conf.is_https) {
-        if (files.key.is_given() && !files.cert.is_given())
-            refuse(line, fmt::format("{} {}", files.key.option, files.key.path),
-                   "needs cert=FILE, the certificate that it is the key of");
-        line.etcd->tls = files;
-        return;
-    }
-    for (const NamedFile* file : {&files.ca, &files.cert, &files.key}) {
-        if (!file->is_given()) continue;
-        line.rdzv_conf.complaints.push_back(
-            fmt::format("{} {}: passed over, etcd is asked over http; protocol=https asks it over TLS",
-                        file->option, file->path));
-    }
-}
-
 // One node needs no etcd, so it asks for none.
-void set_etcd(CommandLine& line) {
+std::optional<EtcdOptions> etcd_of(const Said& line) {
     if (!line.rdzv_endpoint.is_said())
         refuse(line, "--rdzv-backend etcd", "needs --rdzv-endpoint HOST:PORT, where etcd is");
     if (line.rdzv_endpoint.of_etcd.empty())
         refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint.text, "must be HOST:PORT, where etcd is");
-    if (line.nnodes == 1) return;
-    line.etcd = EtcdOptions{.endpoints = line.rdzv_endpoint.of_etcd};
-    if (line.rdzv_conf.etcd_prefix) line.etcd->prefix = *line.rdzv_conf.etcd_prefix;
-    set_tls(line);
+    if (line.nnodes == 1) return std::nullopt;
+    EtcdOptions etcd{.endpoints = line.rdzv_endpoint.of_etcd};
+    etcd.prefix = line.rdzv_conf.etcd_prefix.value_or(etcd.prefix);
+    if (!line.rdzv_conf.is_https) return etcd;
+    const TlsFiles& files = line.rdzv_conf.tls_files;
+    if (files.key.is_given() && !files.cert.is_given())
+        refuse(line, fmt::format("{} {}", files.key.option, files.key.path),
+               "needs cert=FILE, the certificate that it is the key of");
+    etcd.tls = files;
+    return etcd;
+}
+
+// Returns what has no effect where etcd elects the host.
+std::vector<std::string> passed_over_for_etcd(const Said& line) {
+    std::vector<std::string> complaints;
+    const TlsFiles& files = line.rdzv_conf.tls_files;
+    for (const NamedFile* file : {&files.ca, &files.cert, &files.key}) {
+        if (file->is_given() && !line.rdzv_conf.is_https)
+            complaints.push_back(
+                fmt::format("{} {}: passed over, etcd is asked over http; protocol=https asks it over TLS",
+                            file->option, file->path));
+    }
     if (line.master_addr)
-        line.rdzv_conf.complaints.push_back(
+        complaints.push_back(
             fmt::format("--master-addr {}: passed over; the agent that etcd elects hosts, at the address "
                         "that reaches etcd",
                         *line.master_addr));
-    line.master_addr.reset();
+    return complaints;
 }
 
 // A job that may begin with one node begins with the one that is here.
-void become_one_node(CommandLine& line) {
-    if (line.elasticity.min_nodes != 1) return;
+Said as_one_node(Said line) {
+    if (line.elasticity.min_nodes != 1) return line;
     line.nnodes = 1;
     line.elasticity.min_nodes.reset();
     line.elasticity.spares = 0;
+    return line;
 }
 
 // A job of one node needs no other one, whatever else was said of how nodes find each other.
-void set_standalone(CommandLine& line) {
-    become_one_node(line);
-    if (line.nnodes != 1)
-        contradict(line, "--standalone", "--nnodes", "one node only, but --nnodes is " + nnodes_said(line));
+Said as_standalone(Said line) {
+    line = as_one_node(std::move(line));
     line.node_rank = 0;
     line.rdzv_backend = RdzvBackend::fixed;
     line.rdzv_endpoint = {};
     line.master_addr.reset();
     line.master_port.reset();
+    return line;
 }
 
-// Sets what --like-torchrun and --legacy-launch stand for, where nothing else was said.
-void set_likeness(CommandLine& line, const std::string& called) {
+// Returns the line with what --like-torchrun and --legacy-launch stand for, where nothing else was said.
+Said as_called(Said line, const std::string& called) {
     const auto said = [&line](const char* flag) { return line.origins.contains(flag); };
     if (called == kTorchrunName && !said("--like-torchrun")) line.like_torchrun = true;
     if (called == kLegacyLaunchName && !said("--legacy-launch")) line.legacy_launch = parse_legacy_launch("");
     if (line.use_env) line.legacy_launch.clear();
-    if (!line.like_torchrun) return;
+    if (!line.like_torchrun) return line;
     if (!said("--exit-codes")) line.exits_with_one = true;
     if (!said("--python")) line.python = !line.no_python;
     if (!said("--omp-threads")) line.omp_threads = OmpThreads::one;
@@ -149,183 +135,176 @@ void set_likeness(CommandLine& line, const std::string& called) {
     if (!said("--same-failure")) line.restarts.same_failure = 0;
     // The agent that hosts numbers the nodes.
     if (line.rdzv_backend != RdzvBackend::fixed && line.origins.erase("--node-rank") > 0) line.node_rank = 0;
+    return line;
 }
 
-void check_program(const CommandLine& line) {
-    if (line.no_python && !line.run_path && line.module)
-        contradict(line, "--no-python", "--module", "contradicts --module (-m)");
-    if (line.no_python && !line.run_path && line.python && line.origins.contains("--python"))
-        contradict(line, "--no-python", "--python", "contradicts --python");
-    if (line.no_python && !line.run_path && !line.legacy_launch.empty())
-        contradict(
-            line, "--no-python", "--legacy-launch",
-            "with --legacy-launch it needs --use-env, since " + line.legacy_launch + " is for a script");
-    const bool sees_more = line.gpu_bind == GpuBind::all || line.gpu_bind == GpuBind::none;
-    if (line.virtual_local_rank && line.origins.contains("--gpu-bind") && sees_more)
-        contradict(line, "--virtual-local-rank", "--gpu-bind",
-                   "every worker sees its own GPU only; --gpu-bind says otherwise");
-    const StandardInput& input = line.standard_input;
-    if (!line.origins.contains("--stdin") || !(input.all || input.rank)) return;
-    const std::string value = input.all ? "all" : std::to_string(*input.rank);
-    if (line.tty_rank) contradict(line, "--stdin " + value, "--tty", "contradicts --tty, whose rank has it");
-    if (line.detach)
-        contradict(line, "--stdin " + value, "--detach", "contradicts --detach, after which nothing is read");
+// No other node could know which port that is.
+bool asks_for_free_port(const Said& line) { return line.rdzv_endpoint.port == std::uint16_t{0}; }
+
+// Returns the port of the endpoint, which is the stronger, as torchrun has it; nothing: any free one.
+std::optional<std::uint16_t> port_of(const Said& line) {
+    if (!line.rdzv_endpoint.port || (asks_for_free_port(line) && line.nnodes > 1)) return line.master_port;
+    return asks_for_free_port(line) ? std::nullopt : line.rdzv_endpoint.port;
 }
 
-bool asks_for_free_port(const CommandLine& line) { return line.rdzv_endpoint.port == std::uint16_t{0}; }
-
-// The endpoint is the stronger, as torchrun has it.
-void take_endpoint(CommandLine& line) {
-    const std::string& host = line.rdzv_endpoint.host;
-    auto port = line.rdzv_endpoint.port;
-    // No other node could know which port that is.
-    if (port == std::uint16_t{0} && line.nnodes > 1) port.reset();
+// Returns what has no effect for the endpoint; empty: nothing.
+std::string passed_over_for_endpoint(const Said& line) {
+    const auto& [text, host, port, of_etcd] = line.rdzv_endpoint;
+    const bool is_passed_over = line.master_port && port_of(line).value_or(0) != *line.master_port;
     std::string passed_over;
     if (line.master_addr && *line.master_addr != host)
         passed_over = fmt::format("--master-addr {}", *line.master_addr);
-    if (port && line.master_port && *line.master_port != *port)
+    if (is_passed_over)
         passed_over +=
             fmt::format("{}--master-port {}", passed_over.empty() ? "" : " and ", *line.master_port);
-    if (!passed_over.empty())
-        line.remarks.push_back(
-            fmt::format("--rdzv-endpoint {}: stronger than {}", line.rdzv_endpoint.text, passed_over));
-    line.master_addr = host;
-    if (port) line.master_port = *port == 0 ? std::nullopt : port;
+    return passed_over.empty() ? "" : fmt::format("--rdzv-endpoint {}: stronger than {}", text, passed_over);
 }
 
-void set_master(CommandLine& line) {
-    if (line.rdzv_backend == RdzvBackend::etcd) return set_etcd(line);
-    if (!line.rdzv_endpoint.is_said()) return;
-    if (line.rdzv_endpoint.host.empty())
-        refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint.text,
-               "several endpoints are for --rdzv-backend etcd only");
-    take_endpoint(line);
+// Returns where the nodes meet: all are this machine where no address is said, as torchrun has it. Nobody
+// else has to reach the node that is alone.
+std::optional<std::string> meeting_address(const Said& line) {
+    if (line.master_addr || line.etcd) return line.master_addr;
+    if (line.nnodes > 1) return "127.0.0.1";
+    return line.local_addr.empty() ? std::nullopt : std::optional(line.local_addr);
 }
 
-// If both are from one place, the time's own option is stronger than --rdzv-conf.
-void set_times(CommandLine& line) {
-    const auto set = [&line](const char* flag, std::chrono::milliseconds& time, const auto& conf) {
-        if (!conf) return;
-        const auto own = line.origins.find(flag);
-        if (own == line.origins.end() || own->second.source < line.origins.at("--rdzv-conf").source)
-            time = *conf;
-    };
-    set("--join-timeout", line.join_timeout, line.rdzv_conf.join_timeout);
-    set("--heartbeat", line.heartbeat, line.rdzv_conf.heartbeat);
-    set("--last-call", line.elasticity.last_call, line.rdzv_conf.last_call);
+// Returns the signals that end the job, less those that are passed on.
+std::vector<int> ending_signals(const Said& line) {
+    std::vector<int> signals = line.terminating_signals;
+    std::erase_if(signals, [&line](int signal) { return line.forwarded_signals.contains(signal); });
+    return signals;
 }
 
-// All nodes are this machine where no address is said, as torchrun has it. Under c10d and etcd only an
-// explicit number counts.
-void set_nodes(CommandLine& line) {
-    // As if nothing was said: nobody is reached there.
-    if (is_wildcard(line.local_addr)) line.local_addr.clear();
-    // Nobody else has to reach the node that is alone.
-    if (line.nnodes == 1 && !line.master_addr && !line.local_addr.empty()) line.master_addr = line.local_addr;
-    line.address_assumed = line.nnodes > 1 && !line.master_addr && !line.etcd;
-    if (line.address_assumed) line.master_addr = "127.0.0.1";
-    if (line.rdzv_backend == RdzvBackend::fixed) return;
-    if (line.etcd) line.hosting = Hosting::no;  // until it is elected
-    if (line.nnodes == 1) {
-        line.hosting = Hosting::yes;
-    } else if (!line.origins.contains("--node-rank")) {
-        line.node_rank = kUnnumbered;
-    }
-}
-
-void set_signals(CommandLine& line) {
-    for (const auto& [received, sent] : line.forwarded_signals)
-        std::erase(line.terminating_signals, received);
-    for (const int signal : line.requeue_signals) {
-        if (std::find(line.terminating_signals.begin(), line.terminating_signals.end(), signal) !=
-            line.terminating_signals.end()) {
-            const std::string name = signal_name(signal).value_or(std::to_string(signal));
-            contradict(line, "--requeue-on " + name.substr(name.starts_with("SIG") ? 3 : 0),
-                       "--signals-to-handle", "contradicts --signals-to-handle, by which it ends the job");
-        }
-        line.forwarded_signals.emplace(signal, signal);
-    }
-}
-
-void check_spares(const CommandLine& line) {
-    const std::string spares = fmt::format("--spares {}", line.elasticity.spares);
-    // Without --nnodes they would need it all the more.
-    const auto nodes = line.origins.find("--nnodes");
-    const bool is_weaker =
-        nodes != line.origins.end() && line.origins.at("--spares").source < nodes->second.source;
-    if (!line.elasticity.is_elastic())
-        contradict(line, spares, is_weaker ? "--nnodes" : "",
-                   fmt::format("needs --nnodes MIN:MAX, which counts the spares, too; for {} that "
-                               "work give --nnodes {}:{}",
-                               line.nnodes, line.nnodes, line.nnodes + line.elasticity.spares));
+void check_spares(const Said& line) {
     if (line.elasticity.seats(line.nnodes) < *line.elasticity.min_nodes)
-        refuse(line, spares,
+        refuse(line, fmt::format("--spares {}", line.elasticity.spares),
                fmt::format("leaves less than the {} nodes of --nnodes {} to work", *line.elasticity.min_nodes,
-                           nnodes_said(line)));
+                           nnodes_text(line)));
 }
 
-void check_together(const CommandLine& line) {
+void check_together(const Said& line) {
     if (line.elasticity.spares > 0) check_spares(line);
     if (line.nproc_per_node == WorkerCount(0) && line.nnodes == 1)
         refuse(line, "--nproc-per-node 0",
                "nothing would run on this one node; 0 is for one of several that only hosts. Did a count of "
                "GPUs find "
                "none? auto takes CPUs then");
-    if (line.nodes_said && !line.start.is_asked()) check_node_rank(line);
-    if (line.detach && line.tty_rank)
-        contradict(line, "--detach", "--tty", "goes on without a terminal, so --tty cannot be given with it");
+    const bool is_numbered = line.nodes_said && !line.start.is_asked();
+    if (const std::string wrong = node_rank_complaint(line); is_numbered && !wrong.empty())
+        throw UsageError(as_said(line, wrong));
     if (line.nnodes > 1 && line.master_port == std::uint16_t{0} && !line.etcd)
         refuse(line, "--master-port 0", "the nodes must agree on a port; 0 is for one node only");
     if (line.nnodes > 1 && !line.etcd && !line.master_port && asks_for_free_port(line))
         refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint.text,
                "no other node could know which port is free here; 0 is for one node only");
-    if (line.numa_binding && line.origins.contains("--bind"))
-        contradict(line, "--bind", "--numa-binding", "contradicts --numa-binding; one of them is enough");
-    for (const char* other : {"--dry-run", "--adapt"}) {
-        if (line.features.of<NodeCheckOptions>().asked &&
-            (other == std::string_view("--adapt") ? line.adapt : line.dry_run))
-            contradict(line, "--check", other, fmt::format("contradicts {}", other));
-    }
-    if (line.quiet && line.verbose) contradict(line, "--quiet", "--verbose", "contradicts --verbose");
-}
-
-long seconds_of(std::chrono::milliseconds time) {
-    return std::chrono::duration_cast<std::chrono::seconds>(time).count();
-}
-
-// Refuses only what nothing can fulfil: a time that may be shorter than another, or makes it idle, is the
-// user's to choose. The grace begins when the limit is reached, and the limit includes joining, so neither
-// has to fit into another.
-void check_times(const CommandLine& line) {
-    // A node that falls silent is to be noticed while others still wait for it. What only the default breaks
-    // is no contradiction of the user's.
-    const bool is_of_conf = line.rdzv_conf.heartbeat == line.heartbeat;
-    if ((is_of_conf || line.origins.contains("--heartbeat")) && line.heartbeat >= line.join_timeout)
-        contradict(
-            line,
-            fmt::format(
-                "{} {}",
-                is_of_conf ? "--rdzv-conf keep_alive_interval times keep_alive_max_attempt:" : "--heartbeat",
-                seconds_of(line.heartbeat)),
-            is_of_conf ? "" : "--join-timeout",
-            fmt::format("must be less than --join-timeout, which is {} s", seconds_of(line.join_timeout)));
-    const auto& times = line.features.of<TimeLimitOptions>();
-    if (times.warn_before && times.limit && *times.warn_before >= *times.limit)
-        contradict(line, "--warn-before " + times.warn_text, "--time-limit",
-                   "must be less than --time-limit, which is " + times.limit_text);
 }
 
 // The command of --program for all ranks is as good as PROGRAM.
-void set_program(CommandLine& line) {
-    if (!line.program.empty() || line.makes_secret) return;
-    for (const RankCommand& one : line.rank_programs) {
-        if (one.ranks == RankSet::all()) line.program = one.words;
-    }
-    if (!line.program.empty()) return;
+std::vector<std::string> program_of(const Said& line) {
+    if (!line.program.empty() || line.makes_secret) return line.program;
+    const auto for_all = std::find_if(line.rank_programs.rbegin(), line.rank_programs.rend(),
+                                      [](const RankCommand& one) { return one.ranks == RankSet::all(); });
+    if (for_all != line.rank_programs.rend()) return for_all->words;
     throw UsageError(
         line.rank_programs.empty()
             ? "no program given; usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS…]"
             : "no program given for the ranks that no --program names; PROGRAM, or --program '*:COMMAND'");
+}
+
+// The file of --config says of a job more than where its nodes are, which is all that counts for doctor's.
+// Returns remarks on what is passed over.
+std::map<std::string, std::string> drop_told_to_jobs(const std::vector<OptionGroup>& groups,
+                                                     std::vector<ToldOption>& told) {
+    std::set<std::string> of_nodes;
+    for (const OptionGroup& group : groups) {
+        for (const OptionRow& row : group.rows) {
+            if (row.has(kFindsNodes)) of_nodes.insert(long_name(row));
+        }
+    }
+    std::map<std::string, std::string> remarks;
+    std::erase_if(told, [&](const ToldOption& option) {
+        const OptionOrigin& origin = option.told.front().origin;
+        if (origin.source != OptionSource::config_file || of_nodes.contains(option.name)) return false;
+        remarks[option.name] = option.name + ": passed over, doctor starts no program" + origin_text(origin);
+        return true;
+    });
+    return remarks;
+}
+
+// The hosts of a job are no matter of an agent that was started on one of them.
+bool names_hosts(const ToldOption& option) {
+    return option.name == "--hosts" || option.name == "--hostfile" || option.name == "--include" ||
+           option.name == "--exclude";
+}
+
+// A selection goes where its hosts go.
+void drop_selection(Said& line, const std::map<std::string, std::string>& dropped) {
+    if (line.start.is_asked() || (!dropped.contains("--hosts") && !dropped.contains("--hostfile"))) return;
+    for (const auto& [flag, value] :
+         {std::pair{"--include", &line.start.include}, {"--exclude", &line.start.exclude}}) {
+        if (!value->empty() && line.origins.at(flag).source != OptionSource::command_line) value->clear();
+    }
+}
+
+// Returns the line with what follows from its values.
+Said derived(Said line) {
+    line.nodes_said = line.standalone || line.origins.contains("--nnodes");
+    if (line.quiet) line.verbosity = Verbosity::quiet;
+    if (line.verbose) line.verbosity = Verbosity::verbose;
+    if (line.standalone) line = as_standalone(std::move(line));
+    if (line.rdzv_backend != RdzvBackend::etcd && asks_for_free_port(line)) {
+        line = as_one_node(std::move(line));
+        // Whatever the environment says of others.
+        line.nodes_said = true;
+    }
+    if (line.rdzv_backend == RdzvBackend::etcd) {
+        line.etcd = etcd_of(line);
+    } else if (line.rdzv_endpoint.is_said()) {
+        if (line.rdzv_endpoint.host.empty())
+            refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint.text,
+                   "several endpoints are for --rdzv-backend etcd only");
+        if (std::string remark = passed_over_for_endpoint(line); !remark.empty())
+            line.remarks.push_back(std::move(remark));
+        line.master_port = port_of(line);
+        line.master_addr = line.rdzv_endpoint.host;
+    }
+    if (line.etcd) {
+        for (std::string& complaint : passed_over_for_etcd(line))
+            line.rdzv_conf.complaints.push_back(std::move(complaint));
+        line.master_addr.reset();
+        line.hosting = Hosting::no;  // until it is elected
+    }
+    const auto [join_timeout, heartbeat, last_call] = said_times(line);
+    line.join_timeout = join_timeout;
+    line.heartbeat = heartbeat;
+    line.elasticity.last_call = last_call;
+    line.terminating_signals = ending_signals(line);
+    for (const int signal : line.requeue_signals) line.forwarded_signals.emplace(signal, signal);
+    check_together(line);
+    line.cpu_bind = line.numa_binding.value_or(line.cpu_bind);
+    // As if nothing was said: nobody is reached there.
+    if (is_wildcard(line.local_addr)) line.local_addr.clear();
+    line.address_assumed = line.nnodes > 1 && !line.master_addr && !line.etcd;
+    line.master_addr = meeting_address(line);
+    // Under c10d and etcd only an explicit number counts.
+    if (line.rdzv_backend != RdzvBackend::fixed && line.nnodes == 1) {
+        line.hosting = Hosting::yes;
+    } else if (line.rdzv_backend != RdzvBackend::fixed && !line.origins.contains("--node-rank")) {
+        line.node_rank = kUnnumbered;
+    }
+    line.program = program_of(line);
+    return line;
+}
+
+// Returns the line of an agent on a started host: the starter's plan says it all, and the host's environment
+// nothing about this job.
+Said as_started(Said line, const Starter& starter) {
+    line.scheduler = "none";
+    const auto& hosts = starter.hosts;
+    if (hosts.size() == static_cast<std::size_t>(line.nnodes) && line.master_addr == hosts.front())
+        line.origins["--master-addr"] = {OptionSource::variable, "the first host of --hosts"};
+    line.starter = starter;
+    return line;
 }
 
 // Within a worker, one of the variables that it got has the name of an option's (worker_env.hpp).
@@ -336,130 +315,68 @@ Environment without_outer_job(Environment environment) {
 
 }  // namespace
 
-void refuse_together(const CommandLine& line, const std::string& flag, const std::string& other,
-                     const std::string& message) {
-    const auto one = line.origins.find(flag), two = line.origins.find(other);
-    const bool are_said = one != line.origins.end() && two != line.origins.end();
-    if (!are_said || one->second.source == two->second.source) throw UsageError(as_said(line, message));
-    const auto& [weaker, stronger] = std::minmax(
-        *one, *two, [](const auto& a, const auto& b) { return a.second.source < b.second.source; });
-    throw WeakerOption{weaker.first,
-                       fmt::format("{}{}: passed over, since {}{} is stronger and excludes it", weaker.first,
-                                   origin_text(weaker.second), stronger.first, origin_text(stronger.second))};
+bool is_doctors_job(const std::vector<std::string>& program) {
+    return program.size() > 2 && program[0] == kThisProgram && program[1] == kDoctorWord &&
+           program[2] == kNodeRoleFlag;
 }
 
-std::string as_said(const CommandLine& line, const std::string& message) {
-    const bool is_endpoints = line.rdzv_endpoint.is_said() && line.rdzv_backend != RdzvBackend::etcd;
-    if (is_endpoints && message.starts_with(kMasterAddr))
-        return as_said("--rdzv-endpoint" + message.substr(kMasterAddr.size()), line.typed, line.origins);
-    const auto sign = line.decided_by.find(message.substr(0, message.find_first_of(" :=")));
-    const bool is_counted =
-        std::holds_alternative<ForEachGpu>(line.nproc_per_node) && message.starts_with("--nproc-per-node");
-    if (sign != line.decided_by.end() && !is_counted && !line.origins.contains(sign->first))
-        return with_place(message, {OptionSource::variable, sign->second});
-    return as_said(message, line.typed, line.origins);
-}
-
-void check_node_rank(const CommandLine& line) {
-    if (line.node_rank < line.nnodes) return;
-    refuse(line, fmt::format("--node-rank {}", line.node_rank),
-           "must be less than --nnodes, which is " + nnodes_said(line));
-}
-
-void fill_node_rank(CommandLine& line) {
-    const std::pair<const char*, std::string&> paths[] = {
-        {"--log-dir", line.output.log_dir},
-        {"--log-file", line.log_file},
-        {"--events", line.features.of<EventLogOptions>().path},
-        {"--result-file", line.result_file}};
-    for (const auto& [flag, path] : paths) {
-        if (line.detach && path.starts_with("/run/user/"))
-            line.remarks.push_back(
-                fmt::format("{} {}: goes away with your last session, which the job outlives", flag, path));
-        if (!names_node_rank(path)) continue;
-        if (line.node_rank == kUnnumbered)
-            refuse(line, fmt::format("{} {}", flag, path),
-                   "%r, the number of this node, is known only once it has joined; %h tells nodes apart, or "
-                   "give --node-rank");
-        path = with_node_rank(path, line.node_rank);
-    }
-}
-
-namespace {
-
-CommandLine parse_without(const DroppedOptions& dropped, const std::vector<std::string>& words,
-                          const Environment& environment, const std::string& called, const ToldFiles& files) {
+Said parse_command_line(const std::vector<std::string>& words, const Environment& environment,
+                        const std::string& called, const ToldFiles& files,
+                        const std::optional<Starter>& starter) {
     CLI::App app(kWhatItDoes, "ddprun");
     app.footer(std::string(kExamples) + "\n" + kNotes);
-    CommandLine line;
-    line.files = files;
+    Said line;
     const std::vector<OptionGroup> groups = option_rows(line);
     add_standard_options(app, DDPRUN_VERSION, kUsage);
     LauncherWords own = split_words(app, groups, words, called == kTorchrunName);
     add_typed_rows(app, groups, own.typed);
-    line.start.option_words = without_start_words(own.options, groups);
-    line.start.program_words = own.program;
-    line.program = std::move(own.program);
-    line.typed = std::move(own.typed);
-    line.valueless = std::move(own.valueless);
+    const std::vector<std::string> option_words = without_start_words(own.options, groups);
     line.show = own.asks_short_help ? fmt::format("Usage: ddprun {}\n{}\n\n{}{}", kUsage, kWhatItDoes,
                                                   kExamples, kShortOptions)
                                     : parse_words(app, groups, std::move(own.options), own.topic);
     if (line.show) return line;
-    line.further_programs = take_further_programs(line.program);
 
-    line.told = take_values(app, groups, without_outer_job(environment), line.typed, dropped, files);
-    line.origins = origins_of(line.told);
-    // A selection goes where its hosts go.
-    if (!line.start.is_asked() && (dropped.contains("--hosts") || dropped.contains("--hostfile"))) {
-        for (const auto& [flag, value] :
-             {std::pair{"--include", &line.start.include}, {"--exclude", &line.start.exclude}}) {
-            if (!value->empty() && line.origins.at(flag).source != OptionSource::command_line) value->clear();
-        }
+    const Environment variables = without_outer_job(environment);
+    std::vector<ToldOption> told = told_options(app, groups, variables, files);
+    if (starter) std::erase_if(told, names_hosts);
+    std::map<std::string, std::string> dropped;  // options, and remarks on them
+    const auto take_values = [&] {
+        line = {};
+        line.files = files;
+        line.typed = own.typed;
+        set_rows(groups, told, variables, own.typed);
+        line.origins = origins_of(told);
+        line = as_called(std::move(line), called);
+    };
+    take_values();
+    if (is_doctors_job(own.program)) dropped = drop_told_to_jobs(groups, told);
+    if (!dropped.empty()) take_values();
+    while (const auto weaker = weaker_option(line)) {
+        dropped.emplace(weaker->flag, weaker->remark);
+        std::erase_if(told, [&](const ToldOption& option) { return option.name == weaker->flag; });
+        take_values();
     }
+    if (const auto clash = clash_of(line)) throw UsageError(as_said(line, clash->text()));
+    line.start.option_words = option_words;
+    line.start.program_words = own.program;
+    line.program = std::move(own.program);
+    line.valueless = std::move(own.valueless);
+    line.further_programs = take_further_programs(line.program);
+    line.told = std::move(told);
+    drop_selection(line, dropped);
     if (line.json && !line.explain && !line.dry_run)
         line.remarks.emplace_back("--json: passed over, it is for --explain and --dry-run");
     for (const OptionGroup& group : groups) {
         for (const OptionRow& row : group.rows) line.own_variables.push_back(variable_of(row));
     }
     line.own_variables.emplace_back(kSecretVariable);
-    line.nodes_said = line.standalone || line.origins.contains("--nnodes");
-    if (line.quiet) line.verbosity = Verbosity::quiet;
-    if (line.verbose) line.verbosity = Verbosity::verbose;
-    set_likeness(line, called);
-    check_program(line);
-    if (line.standalone) set_standalone(line);
-    if (line.rdzv_backend != RdzvBackend::etcd && asks_for_free_port(line)) {
-        become_one_node(line);
-        // No other node could know which port it is, whatever the environment says of others.
-        line.nodes_said = true;
-    }
-    set_master(line);
-    set_times(line);
-    set_signals(line);
-    check_together(line);
-    if (line.numa_binding) line.cpu_bind = *line.numa_binding;
-    check_times(line);
-    set_nodes(line);
-    set_program(line);
+    line = derived(std::move(line));
     for (const auto& [flag, remark] : dropped) {
         if (line.verbose) line.remarks.push_back(remark);
     }
     look_at_program_words(line);
+    if (starter) return as_started(std::move(line), *starter);
     return line;
-}
-
-}  // namespace
-
-CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment,
-                               const std::string& called, DroppedOptions dropped, const ToldFiles& files) {
-    for (;;) {
-        try {
-            return parse_without(dropped, words, environment, called, files);
-        } catch (const WeakerOption& weaker) {
-            dropped.emplace(weaker.flag, weaker.remark);
-        }
-    }
 }
 
 }  // namespace app

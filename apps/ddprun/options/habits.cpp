@@ -151,7 +151,7 @@ std::string as_typed(std::string word) {
 std::string advice_of(std::string_view here, const std::string& value) {
     const std::string advice = fmt::format(fmt::runtime(here), value.empty() ? "N" : value);
     const auto words = words_between_blanks(advice);
-    CommandLine unused;
+    Said unused;
     for (const OptionGroup& group : value.empty() ? std::vector<OptionGroup>() : option_rows(unused)) {
         for (const OptionRow& row : group.rows) {
             const auto flag = std::find(words.begin(), words.end(), long_name(row));
@@ -222,7 +222,7 @@ void refuse_signs(const std::string& word, bool is_value) {
 namespace {
 
 // The first of several hosts that a blank has parted from the others is all that --hosts gets.
-void check_hosts_together(const CommandLine& line) {
+void check_hosts_together(const Said& line) {
     const std::string& hosts = line.start.hosts;
     if (hosts.find_first_not_of(", ") == hosts.npos || !line.typed.contains("--hosts")) return;
     // gpu01 and u@gpu[02-03]:8 are of one kind.
@@ -250,7 +250,7 @@ void check_hosts_together(const CommandLine& line) {
 
 // What is behind the program is the program's, also where it was meant for the launcher. Other programs than
 // a script may well start another launcher, and these options are hardly a script's own.
-void remark_on_arguments(CommandLine& line) {
+void remark_on_arguments(Said& line) {
     const bool is_module = line.module && !line.program.front().starts_with("torch.distributed");
     for (const std::string& word : line.program) {
         const std::string name = word.substr(0, word.find('='));
@@ -271,7 +271,7 @@ void remark_on_arguments(CommandLine& line) {
 
 }  // namespace
 
-std::string parted_hosts(const CommandLine& line) {
+std::string parted_hosts(const Said& line) {
     const std::string &hosts = line.start.hosts, &program = line.program.front();
     return as_said(
         line,
@@ -297,7 +297,7 @@ std::string meant_for_shell(const std::string& name) {
     return is_several ? "; these are several words: type them without the quotes, or behind bash -c" : "";
 }
 
-void look_at_program_words(CommandLine& line) {
+void look_at_program_words(Said& line) {
     if (line.program.empty()) return;
     check_hosts_together(line);
     remark_on_arguments(line);

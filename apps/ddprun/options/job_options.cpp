@@ -1,9 +1,10 @@
 // The options that say which nodes a job has, how they are reached, and how they find and trust each other.
+#include "apps/ddprun/options/job_options.hpp"
+
 #include <fmt/core.h>
 
 #include <algorithm>
 
-#include "apps/ddprun/options/command_line.hpp"
 #include "apps/ddprun/options/option_values.hpp"
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/plan/rank_command.hpp"
@@ -28,13 +29,13 @@ constexpr const char* kRdzvConfHelp =
     "key=FILE: what this agent shows of itself. torchrun's other keys have no effect.";
 
 // The option has no effect with --standalone, whose row comes before, so that no value is wrong then.
-Set unless_standalone(const CommandLine& line, Set set) {
+Set unless_standalone(const Said& line, Set set) {
     return [&line, set = std::move(set)](const std::string& text) {
         if (!line.standalone) set(text);
     };
 }
 
-Set nodes_into(CommandLine& line) {
+Set nodes_into(Said& line) {
     return [&line](const std::string& text) {
         const NodeCount count = parse_nnodes(text);
         line.nnodes = count.most;
@@ -42,68 +43,7 @@ Set nodes_into(CommandLine& line) {
     };
 }
 
-std::string nodes_text(const LaunchOptions& options) {
-    const Elasticity& elasticity = options.elasticity;
-    if (!elasticity.is_elastic()) return std::to_string(options.nnodes);
-    const std::string spares =
-        elasticity.spares > 0 ? fmt::format(", {} of them spare", elasticity.spares) : "";
-    return fmt::format("{} to {}{}", *elasticity.min_nodes, options.nnodes, spares);
-}
-
-std::string node_text(const LaunchOptions& options) {
-    return options.node_rank < 0 ? "numbered when the nodes meet" : std::to_string(options.node_rank);
-}
-
-std::string host_text(const LaunchOptions& options) {
-    if (options.etcd) return "the agent that etcd elects";
-    switch (options.hosting) {
-        case Hosting::by_number: return options.node_rank == 0 ? "this node" : "node 0";
-        case Hosting::yes: return "this node";
-        case Hosting::if_first: return "this agent, if it is the first of this machine";
-        case Hosting::if_here: return "this agent, if that name turns out to be this machine's";
-        case Hosting::no: break;
-    }
-    return "the machine of that address";
-}
-
-std::string port_value(const LaunchOptions& options) {
-    if (options.etcd) return "";
-    const std::string range = options.port_range ? " of " + to_string(*options.port_range) : "";
-    if (options.master.port == 0) return "a free one" + range;
-    if (options.master_ports == 1) return std::to_string(options.master.port);
-    return fmt::format("{} to {}, the first that is free", options.master.port,
-                       options.master.port + options.master_ports - 1);
-}
-
-std::string own_address_text(const LaunchOptions& options) {
-    if (options.nnodes == 1) return "";
-    const OwnAddress& own = options.own_address;
-    const std::string interface = own.interface.empty() ? "" : fmt::format(" ({})", own.interface);
-    return own.address.empty() ? "the one that reaches node 0" : own.address + interface;
-}
-
-std::string listen_text(const LaunchOptions& options) {
-    const bool is_host_by_number = options.hosting == Hosting::by_number && options.node_rank == 0;
-    const bool is_host_otherwise = options.hosting != Hosting::by_number && options.hosting != Hosting::no;
-    if (!is_host_by_number && !is_host_otherwise && !options.etcd) return "";
-    if (options.listen.any) return "all addresses";
-    std::string text = "loopback";
-    for (const std::string& address : options.listen.addresses) text += ", " + address;
-    return text;
-}
-
-std::string store_text(const LaunchOptions& options) {
-    if (options.nnodes == 1) return "";
-    switch (options.store_access) {
-        case StoreAccess::automatic:
-            return "door where you gave a secret or said --auth required, else direct";
-        case StoreAccess::door: return "door";
-        case StoreAccess::direct: break;
-    }
-    return "direct";
-}
-
-std::vector<OptionRow> node_rows(CommandLine& line) {
+std::vector<OptionRow> node_rows(Said& line) {
     const auto resize =
         one_of<Resize>({{"now", Resize::now}, {"failure", Resize::failure}, {"never", Resize::never}});
     const auto failover = one_of<bool>({{"on", true}, {"off", false}});
@@ -112,8 +52,7 @@ std::vector<OptionRow> node_rows(CommandLine& line) {
          "Number of nodes\n"
          "MIN:MAX: the job begins with MIN nodes or more, goes on with those "
          "that are left when one is lost, and takes in those that come.",
-         nodes_into(line), kTorchruns | kAllNodes | kFindsNodes, "those of the step, else 1", "",
-         shows("nodes", of(line, nodes_text), "--nnodes,--standalone")},
+         nodes_into(line), kTorchruns | kAllNodes | kFindsNodes, "those of the step, else 1"},
         {"--spares", "N", "Of MIN:MAX nodes, so many wait without working until another one is lost",
          into(line.elasticity.spares, number(0, kMaxNodes)), kNode0, std::to_string(line.elasticity.spares)},
         {"--resize", "WHEN",
@@ -131,15 +70,13 @@ std::vector<OptionRow> node_rows(CommandLine& line) {
          whole_seconds(line.elasticity.last_call)},
         {"--node-rank", "R", "This node's number, 0 to N-1; node 0 hosts the rendezvous\nNode 0 leaves last.",
          into(line.node_rank, number(0, kMaxNodes)), kTorchruns | kFindsNodes, std::to_string(line.node_rank),
-         "nodes are numbered in the order of the hosts",
-         shows("node", of(line, node_text), "--node-rank,--rdzv-backend")},
+         "nodes are numbered in the order of the hosts"},
         {"--nproc-per-node", "P",
          "Workers on this node: a number, or gpu (one for each), xpu, cpu, auto; nodes may differ\n"
          "0: this node takes part without workers, for example to host. "
          "xpu: GPUs of Intel's; auto: GPUs if there are any, else CPUs.",
          into(line.nproc_per_node, parse_nproc), kTorchruns,
-         workers_text(line.nproc_per_node) + "; under a scheduler one for each GPU", "",
-         shows("workers here", [&line] { return std::to_string(line.workers.size()); })},
+         workers_text(line.nproc_per_node) + "; under a scheduler one for each GPU"},
         {"--standalone", "",
          "One node, a free port and a job id of its own, "
          "whatever other options say of nodes and rendezvous\n"
@@ -147,7 +84,7 @@ std::vector<OptionRow> node_rows(CommandLine& line) {
          into(line.standalone), kTorchruns | kFindsNodes, "", "that is one node"}};
 }
 
-std::vector<OptionRow> address_rows(CommandLine& line) {
+std::vector<OptionRow> address_rows(Said& line) {
     const auto port = of_number(into(line.master_port, parsed_by(parse_port, "must be from 0 to 65535")));
     const auto set_networks = [&line](const std::string& text) {
         parsed_by(parse_networks, "must be networks like 10.0.0.0/8 or fd00::/8, with commas between")(text);
@@ -160,27 +97,21 @@ std::vector<OptionRow> address_rows(CommandLine& line) {
          "Address or name of node 0, as the other nodes reach it\n"
          "Required for more than one node; on node 0 it must be one of that machine's own, or 0.0.0.0 for all of them.",
          unless_standalone(line, into(line.master_addr, parse_master_addr)),
-         kTorchruns | kAllNodes | kFindsNodes, line.master.host, "",
-         shows(
-             "master address", [&line] { return line.etcd ? "" : line.master.host; },
-             "--master-addr,--rdzv-endpoint,--local-addr")},
+         kTorchruns | kAllNodes | kFindsNodes, LaunchOptions().master.host},
         {"--master-port", "PORT", "Port on node 0", unless_standalone(line, port),
          kTorchruns | kAllNodes | kFindsNodes,
-         fmt::format("a free one on a single node, else {}", kDefaultMasterPort), "",
-         shows("master port", of(line, port_value), "--master-port,--rdzv-endpoint,--port-range")},
+         fmt::format("a free one on a single node, else {}", kDefaultMasterPort)},
         {"--local-addr", "HOST",
          "Address of this node by which its workers are to reach the others\n"
          "It has to be one of its own. On a single node, unless --master-addr is given, it is MASTER_ADDR.",
          into(line.local_addr, parse_master_addr), kTorchruns | kFindsNodes, "the one that reaches node 0",
-         "it is another one on each host",
-         shows("own address", of(line, own_address_text), "--local-addr,--net")},
+         "it is another one on each host"},
         {"--listen", "WHERE",
          "auto: node 0 listens where it has to, and --master-addr must "
          "be an address of its own; any: on all its addresses\n"
          "It has to on loopback and at --master-addr; any is for a --master-addr that is "
          "translated on the way, or a name that stands for another address on other nodes.",
-         into(line.listen_any, one_of<bool>({{"auto", false}, {"any", true}})), kNode0 | kFindsNodes, "auto",
-         "", shows("listens on", of(line, listen_text))},
+         into(line.listen_any, one_of<bool>({{"auto", false}, {"any", true}})), kNode0 | kFindsNodes, "auto"},
         {"--net", "CIDR,…",
          "Networks by which the workers of different nodes reach "
          "each other, like 10.0.0.0/8; sets DDPRUN_NET\n"
@@ -193,9 +124,7 @@ std::vector<OptionRow> address_rows(CommandLine& line) {
          "Without --master-port node 0 hosts the rendezvous at one "
          "of them, too, which the nodes agree on by the job's id.",
          [&line, range](const std::string& text) { line.port_range = range(text); }, kAllNodes,
-         "free ones of the system's", "", shows("ports of other listeners", [&line] {
-             return line.port_range ? to_string(*line.port_range) : "free ones of the system's";
-         })}};
+         "free ones of the system's"}};
 }
 
 std::string parse_scheduler(const std::string& text) {
@@ -205,7 +134,7 @@ std::string parse_scheduler(const std::string& text) {
     throw BadValue("must be " + alternatives(names));
 }
 
-std::vector<OptionRow> cluster_rows(CommandLine& line) {
+std::vector<OptionRow> cluster_rows(Said& line) {
     return {{"--scheduler", "NAME",
              "Whose variables say which nodes the job has: auto: whoever has started this "
              "process; none: nobody's; or one by name, like slurm, openmpi, kubernetes\n"
@@ -227,7 +156,7 @@ std::vector<std::string> parse_rsh(const std::string& text) {
     return words;
 }
 
-std::vector<OptionRow> host_rows(CommandLine& line) {
+std::vector<OptionRow> host_rows(Said& line) {
     StartRequest& start = line.start;
     return {{"--hosts", "HOST[:N],…",
              "Start the job on these hosts, with N workers each, like gpu[01-04]:8,alice@big1:4\n"
@@ -260,34 +189,25 @@ std::vector<OptionRow> host_rows(CommandLine& line) {
              into(start.no_ship), kHosts}};
 }
 
-std::vector<OptionRow> rendezvous_rows(CommandLine& line) {
+std::vector<OptionRow> rendezvous_rows(Said& line) {
     return {{"--join-timeout", "S", "Seconds to wait for all nodes\nOnce node 0 is reached, its own count.",
-             seconds_into(line.join_timeout, 1), kFindsNodes, whole_seconds(line.join_timeout), "",
-             shows("join timeout", of(line.join_timeout, seconds_text), "--join-timeout,--rdzv-conf")},
-            {"--rdzv-backend",
-             "NAME",
+             seconds_into(line.join_timeout, 1), kFindsNodes, whole_seconds(line.join_timeout)},
+            {"--rdzv-backend", "NAME",
              "static: nodes are numbered by --node-rank, node 0 hosts the rendezvous; c10d: the "
              "agent on the machine of --rdzv-endpoint hosts it, and nodes need no numbers; etcd, "
              "or etcd-v2: nodes need no numbers, and etcd at --rdzv-endpoint elects the host\n"
              "Those without a number are numbered: the host first, then in the "
              "order of a Slurm allocation's list, else by their host names.",
              unless_standalone(line, into(line.rdzv_backend, parse_rdzv_backend)),
-             kTorchruns | kAllNodes | kFindsNodes,
-             backend_name(line.rdzv_backend),
-             "",
-             {{"rendezvous", of(line.rdzv_backend, backend_name)},
-              {"hosted by", of(line, host_text), "--rdzv-conf,--rdzv-backend"}}},
+             kTorchruns | kAllNodes | kFindsNodes, backend_name(line.rdzv_backend)},
             {"--rdzv-endpoint", "HOST[:PORT]",
              "Another way to write --master-addr and --master-port, and the stronger; with etcd "
              "where that is (port 2379), or several of its endpoints with commas between",
              unless_standalone(line, into(line.rdzv_endpoint, parse_rdzv_endpoint)),
              kTorchruns | kAllNodes | kFindsNodes, "",
-             "node 0 is the first host; --master-addr says how the others reach it",
-             shows("etcd", [&line] { return line.etcd ? to_string(line.etcd->endpoints) : ""; })},
+             "node 0 is the first host; --master-addr says how the others reach it"},
             {"--rdzv-id", "ID", "Job id\nAgents with another one are refused.", into(line.run_id),
-             kTorchruns | kAllNodes | kFindsNodes, line.run_id, "",
-             shows(
-                 "job id", [&line] { return line.run_id; }, line.standalone ? "--standalone" : "--rdzv-id")},
+             kTorchruns | kAllNodes | kFindsNodes, line.run_id},
             {"--allow-different", "",
              "Nodes may run different programs; otherwise only those with another --role may",
              into(line.allow_different)},
@@ -299,13 +219,12 @@ std::vector<OptionRow> rendezvous_rows(CommandLine& line) {
              into(line.strict_env), kNode0},
             {"--heartbeat", "S",
              "Seconds without a sign of a node until it counts as lost\nLess than --join-timeout.",
-             seconds_into(line.heartbeat, 1), kNode0, whole_seconds(line.heartbeat), "",
-             shows("heartbeat", of(line.heartbeat, seconds_text), "--heartbeat,--rdzv-conf")},
+             seconds_into(line.heartbeat, 1), kNode0, whole_seconds(line.heartbeat)},
             {"--rdzv-conf", "KEY=VALUE,…", kRdzvConfHelp, into(line.rdzv_conf, parse_rdzv_conf),
              kTorchruns | kFindsNodes | kPath}};
 }
 
-std::vector<OptionRow> security_rows(CommandLine& line) {
+std::vector<OptionRow> security_rows(Said& line) {
     const auto auth =
         one_of<Auth>({{"auto", Auth::automatic}, {"required", Auth::required}, {"off", Auth::off}});
     const auto store = one_of<StoreAccess>(
@@ -329,8 +248,7 @@ std::vector<OptionRow> security_rows(CommandLine& line) {
          "With door MASTER_ADDR and MASTER_PORT are a port on loopback; a program "
          "that opens ports of its own at MASTER_ADDR takes DDPRUN_MASTER_ADDR for "
          "that, or direct. The key that --hosts makes is none that you gave.",
-         into(line.store_access, store), kNode0 | kFindsNodes, "auto", "",
-         shows("store", of(line, store_text))},
+         into(line.store_access, store), kNode0 | kFindsNodes, "auto"},
         {"--make-secret", "", "Make ~/.config/ddprun/secret, print its path and exit",
          into(line.makes_secret)}};
 }
@@ -345,11 +263,7 @@ std::function<void(const std::string&)> seconds_into(std::chrono::milliseconds& 
 
 std::string whole_seconds(std::chrono::milliseconds time) { return std::to_string(time.count() / 1000); }
 
-std::string seconds_text(std::chrono::milliseconds time) {
-    return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
-}
-
-std::vector<OptionGroup> option_rows(CommandLine& line) {
+std::vector<OptionGroup> option_rows(Said& line) {
     OptionRow config = config_row();
     config.marks |= kFindsNodes;
     OptionGroup groups[] = {{"", {std::move(config)}},

@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "apps/ddprun/options/command_line.hpp"
+#include "apps/ddprun/options/job_options.hpp"
 #include "apps/ddprun/options/option_values.hpp"
 #include "launcher/features/event_log.hpp"
 #include "launcher/features/failure_judge.hpp"
@@ -25,6 +25,12 @@ std::function<void(Text)> no_effect(const std::vector<std::string>& names) {
     return one_of<bool>(std::move(values));
 }
 
+// Sets a member of a feature's options, which are others each time that the line is read.
+template <class Options, class Value, class Parse>
+std::function<void(Text)> into_feature(Said& line, Value Options::*member, Parse grammar) {
+    return [&line, member, grammar](Text text) { line.features.of<Options>().*member = grammar(text); };
+}
+
 // Sets one part of the output's plan, whose grammar the launcher has.
 template <class Member, class... Part>
 std::function<void(Text)> output_part(OutputPlan& plan, Member OutputOptions::*text,
@@ -37,7 +43,7 @@ std::function<void(Text)> output_part(OutputPlan& plan, Member OutputOptions::*t
     };
 }
 
-std::vector<OptionRow> program_rows(CommandLine& line) {
+std::vector<OptionRow> program_rows(Said& line) {
     const auto add_program = [&line](Text text) {
         line.rank_programs.push_back(value_or_throw<UsageError>(
             parse_rank_command("--program", text, "'0:./server --port 7' or 'local=1:./helper'")));
@@ -71,7 +77,7 @@ std::vector<OptionRow> program_rows(CommandLine& line) {
              "Caches of Triton, Inductor, CUDA and PyTorch's "
              "extensions in a folder of this machine, for this job\n"
              "In TMPDIR, removed at the end; where a variable like TRITON_CACHE_DIR is set, it stays.",
-             into(line.features.of<LocalCacheOptions>().asked)},
+             into_feature(line, &LocalCacheOptions::asked, yes_or_no)},
             {"--role", "NAME", "Label of these workers, ROLE_NAME", into(line.role), kTorchruns, line.role}};
 }
 
@@ -96,7 +102,7 @@ RankVariable parse_rank_variable(Text text) {
     return variable;
 }
 
-std::vector<OptionRow> variable_rows(CommandLine& line) {
+std::vector<OptionRow> variable_rows(Said& line) {
     return {{"--env", "NAME=VALUE", "Set a variable for all workers\nMay be repeated.",
              [&line](Text text) { line.variables.push_back(parse_variable(text)); }, kRepeated},
             {"--env-rank", "RANKS:NAME=VALUE",
@@ -111,7 +117,7 @@ std::vector<OptionRow> variable_rows(CommandLine& line) {
              into(line.clean_environment)}};
 }
 
-std::vector<OptionRow> device_rows(CommandLine& line) {
+std::vector<OptionRow> device_rows(Said& line) {
     const auto numa = parsed_by(parse_numa_binding, "must be node, socket, exclusive or core-complex");
 
     return {
@@ -156,7 +162,7 @@ std::vector<OptionRow> device_rows(CommandLine& line) {
          "One line for each problem, and exit code 71. Of several nodes the others begin "
          "without this one where MIN of --nnodes allows that, else the job ends. Only what "
          "takes little time: neither names nor Python. Not with --dry-run or --adapt.",
-         into(line.features.of<NodeCheckOptions>().asked)},
+         into_feature(line, &NodeCheckOptions::asked, yes_or_no)},
         {"--explain", "",
          "Print the whole plan with the source of each value, and exit\n"
          "What the cluster tells and who says otherwise, options and who set them, addresses "
@@ -166,7 +172,7 @@ std::vector<OptionRow> device_rows(CommandLine& line) {
         {"--json", "", "What --explain and --dry-run print, as JSON", into(line.json), kForStarter}};
 }
 
-std::vector<OptionRow> supervision_rows(CommandLine& line) {
+std::vector<OptionRow> supervision_rows(Said& line) {
     const auto set_signals = [&line](Text text) {
         line.terminating_signals = parse_signals(text, line.unknown_signals);
         line.signals_text = text;
@@ -176,7 +182,7 @@ std::vector<OptionRow> supervision_rows(CommandLine& line) {
          "Seconds between the signal to stop and SIGKILL\n"
          "At half of them all processes of a worker get SIGTERM.",
          seconds_into(line.grace_period), kTorchruns, whole_seconds(line.grace_period), "",
-         shows("grace", of(line.grace_period, seconds_text)), "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
+         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
         {"--lost-grace", "S",
          "Seconds in which a node that has lost its coordinator ends its workers, SIGKILL included\n"
          "At most --grace. The others wait for that before they go on without it.",
@@ -199,7 +205,7 @@ std::vector<OptionRow> supervision_rows(CommandLine& line) {
          into(line.detach), 0, "", "the terminal is where all hosts' output comes to"}};
 }
 
-std::vector<OptionRow> time_rows(CommandLine& line) {
+std::vector<OptionRow> time_rows(Said& line) {
     const auto refuse = [](Text) -> void { throw BadValue("reserved for a later version, not built yet"); };
     return {
         {"--time-limit", "DURATION",
@@ -218,7 +224,7 @@ std::vector<OptionRow> time_rows(CommandLine& line) {
         {"--hang-timeout", "S", "Reserved for a later version; refused until then", refuse, kNode0}};
 }
 
-std::vector<OptionRow> restart_rows(CommandLine& line) {
+std::vector<OptionRow> restart_rows(Said& line) {
     RestartOptions& restarts = line.restarts;
     const auto codes = parsed_by(parse_code_ranges, "must be exit codes from 1 to 255, like 1,64-78");
     const auto set_backoff = [&restarts](Text text) {
@@ -231,8 +237,7 @@ std::vector<OptionRow> restart_rows(CommandLine& line) {
     return {
         {"--max-restarts", "N", "Restarts of the whole job after failures\nWhichever node fails.",
          into(restarts.max_restarts, number(0, kMaxRestarts)), kTorchruns | kNode0,
-         std::to_string(restarts.max_restarts), "",
-         shows("restarts", [&restarts] { return std::to_string(restarts.max_restarts); })},
+         std::to_string(restarts.max_restarts)},
         {"--restart-on", "CODES", "Restart only after these exit codes, like 1,64-78\n128+n for signal n.",
          into(restarts.restart_on, codes), kNode0},
         {"--no-restart-on", "CODES", "Never restart after these exit codes",
@@ -261,15 +266,10 @@ std::vector<OptionRow> restart_rows(CommandLine& line) {
          "on stdin and says restart, stop or exclude NODE on stdout\n"
          "On the node that hosts the rendezvous, within 10 s. Its restart is stronger than the "
          "options above, but for --max-restarts; where it does not answer, these decide.",
-         into(line.features.of<FailureJudgeOptions>().program), kNode0 | kPath}};
+         into_feature(line, &FailureJudgeOptions::program, any_text), kNode0 | kPath}};
 }
 
-std::string log_folder_text(const OutputPlan& plan) {
-    if (!plan.files) return "none";
-    return plan.log_dir.empty() ? "a new one among the temporary files" : plan.log_dir;
-}
-
-std::vector<OptionRow> file_rows(CommandLine& line) {
+std::vector<OptionRow> file_rows(Said& line) {
     OutputPlan& plan = line.output;
     return {
         {"--redirects,-r", "V|R:V,…",
@@ -283,7 +283,7 @@ std::vector<OptionRow> file_rows(CommandLine& line) {
          "Here, in --log-file, --events and --result-file %t is when the job was "
          "started, %j its --rdzv-id, %h the host, %r the number of the node, %% a %.",
          output_part(plan, &OutputOptions::log_dir, &OutputPlan::log_dir, &OutputPlan::files),
-         kTorchruns | kPath, "a new folder in TMPDIR", "", shows("log folder", of(plan, log_folder_text))},
+         kTorchruns | kPath, "a new folder in TMPDIR"},
         {"--log-max", "SIZE", "Each file keeps its head and its tail, like 100M",
          output_part(plan, &OutputOptions::log_max, &OutputPlan::log_max)},
         {"--duplicate-stdout-filters", "TEXTS",
@@ -301,7 +301,7 @@ std::vector<OptionRow> file_rows(CommandLine& line) {
          "Append what happens to this file, as lines of JSON: torchrun's events and ddprun's own\n"
          "Phases of the start, rounds, restarts, resizes, signals, each worker's end with its "
          "CPU time and memory; tried before anything starts. Each node writes its own events.",
-         into(line.features.of<EventLogOptions>().path, path_text), kPath},
+         into_feature(line, &EventLogOptions::path, path_text), kPath},
         {"--result-file", "PATH",
          "Write how the job ended to this file, as JSON\n"
          "Outcome, exit code, first failure, every rank's end, restarts, times; "
@@ -310,7 +310,7 @@ std::vector<OptionRow> file_rows(CommandLine& line) {
          into(line.result_file, path_text), kPath}};
 }
 
-std::vector<OptionRow> console_rows(CommandLine& line) {
+std::vector<OptionRow> console_rows(Said& line) {
     OutputPlan& plan = line.output;
     return {{"--prefix", "[=TEMPLATE]",
              "Put the host and rank in front of each line, or TEMPLATE "
@@ -325,15 +325,10 @@ std::vector<OptionRow> console_rows(CommandLine& line) {
             {"--local-ranks-filter", "RANKS", "Only these local ranks on the console",
              of_number(output_part(plan, &OutputOptions::local_ranks_filter, &OutputPlan::local_ranks_shown)),
              kTorchruns},
-            {"--log-line-prefix-template",
-             "TEMPLATE",
+            {"--log-line-prefix-template", "TEMPLATE",
              "The header of --tee, with ${role_name} ${rank} ${local_rank} ${hostname}",
              output_part(plan, &OutputOptions::log_line_prefix_template, &OutputPlan::tee_header),
-             kTorchruns | kTemplate,
-             "",
-             "",
-             {},
-             "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
+             kTorchruns | kTemplate, "", "", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
             {"--quiet,-q", "", "The launcher says only errors and the report", into(line.quiet), kFindsNodes},
             {"--verbose,-v", "",
              "The launcher says what it does: endpoint, ranks, pids, ends, why it stops workers\n"
@@ -341,7 +336,7 @@ std::vector<OptionRow> console_rows(CommandLine& line) {
              into(line.verbose), kFindsNodes}};
 }
 
-std::vector<OptionRow> debugging_rows(CommandLine& line) {
+std::vector<OptionRow> debugging_rows(Said& line) {
     return {{"--tty", "RANK",
              "This rank has the launcher's stdin, stdout and stderr; the others have /dev/null for stdin\n"
              "For a debugger, with --wrap in front.",
@@ -353,7 +348,7 @@ std::vector<OptionRow> debugging_rows(CommandLine& line) {
              kRepeated | kPath | kTemplate}};
 }
 
-std::vector<OptionRow> torchrun_rows(CommandLine& line) {
+std::vector<OptionRow> torchrun_rows(Said& line) {
     const auto threads = one_of<OmpThreads>(
         {{"cpus", OmpThreads::cpus}, {"one", OmpThreads::one}, {"none", OmpThreads::none}});
     const auto set_handler = [&line](Text text) {
@@ -400,7 +395,7 @@ std::vector<OptionRow> torchrun_rows(CommandLine& line) {
 
 }  // namespace
 
-std::vector<OptionGroup> worker_options(CommandLine& line) {
+std::vector<OptionGroup> worker_options(Said& line) {
     OptionGroup groups[] = {{"Program", program_rows(line)},     {"Workers' variables", variable_rows(line)},
                             {"Devices", device_rows(line)},      {"Supervision", supervision_rows(line)},
                             {"Times", time_rows(line)},          {"Restarts", restart_rows(line)},

@@ -28,75 +28,73 @@ std::optional<int> node_of_task(const ClusterTable& table, int rank, int local_r
 }
 
 // Returns the address of task 0; nothing is stronger than what the user has set by hand.
-std::string meeting_place(const ClusterPlan& plan) {
-    const Tasks& tasks = *plan.table.tasks;
-    const Claim* place = chosen(plan.table, Fact::master_addr);
+std::string meeting_place(const JobPlan& job) {
+    const Tasks& tasks = *job.table.tasks;
+    const Claim* place = chosen(job.table, Fact::master_addr);
     const bool is_said = place != nullptr && place->belief <= Belief::config_file;
     if (!is_said && (tasks.nodes == 1 || tasks.local_count == tasks.count)) return kLoopback;
     if (place != nullptr) return place->value;
-    const auto derived = plan.table.facts.find(Fact::master_addr);
-    if (derived == plan.table.facts.end() || derived->second.rivals.empty())
-        refuse_task(plan.table.family, "where its tasks meet: give --master-addr HOST, the node of task 0");
+    const auto derived = job.table.facts.find(Fact::master_addr);
+    if (derived == job.table.facts.end() || derived->second.rivals.empty())
+        refuse_task(job.table.family, "where its tasks meet: give --master-addr HOST, the node of task 0");
     return derived->second.rivals.front().value;
 }
 
-std::string meeting_port(const ClusterPlan& plan) {
-    if (const auto told = derived_port(plan.table)) return std::to_string(*told);
-    if (const Claim* said = chosen(plan.table, Fact::master_port)) return said->value;
-    const Claim* id = chosen(plan.table, Fact::job_id);
-    return id != nullptr
-               ? std::to_string(port_of_job(id->value, plan.line.port_range.value_or(kDerivedPortRange)))
-               : std::to_string(kDefaultMasterPort);
+std::string meeting_port(const JobPlan& job) {
+    if (const auto told = derived_port(job.table)) return std::to_string(*told);
+    if (const Claim* said = chosen(job.table, Fact::master_port)) return said->value;
+    const Claim* id = chosen(job.table, Fact::job_id);
+    return id != nullptr ? std::to_string(port_of_job(id->value, job.port_range.value_or(kDerivedPortRange)))
+                         : std::to_string(kDefaultMasterPort);
 }
 
-// The command line of the one program, where the launcher's tasks are the workers of the node.
-CommandLine adapted_line(const ClusterPlan& plan, const Environment& variables) {
-    CommandLine line = plan.line;
-    line.nnodes = 1;
+// The plan of the one program, where the launcher's tasks are the workers of the node.
+JobPlan adapted_plan(JobPlan job, const Environment& variables) {
+    job.nnodes = 1;
     // The program meets the others itself, and waits for a name that is not known yet.
-    line.master_addr.reset();
-    line.gpu_bind = GpuBind::none;
+    job.master_addr.reset();
+    job.gpu_bind = GpuBind::none;
     // The plan has as many workers as the node, for the arguments that name the local rank.
-    line.nproc_per_node = std::stoi(variables.at("LOCAL_WORLD_SIZE"));
-    return line;
+    job.nproc_per_node = std::stoi(variables.at("LOCAL_WORLD_SIZE"));
+    return job;
 }
 
 }  // namespace
 
-Environment task_variables(const ClusterPlan& plan) {
-    const auto& tasks = plan.table.tasks;
+Environment task_variables(const JobPlan& job) {
+    const auto& tasks = job.table.tasks;
     if (!tasks)
         throw UsageError(
             "--adapt: no process launcher like srun or mpirun has started this process as one of its tasks");
-    if (!tasks->task) refuse_task(plan.table.family, "this task's number");
+    if (!tasks->task) refuse_task(job.table.family, "this task's number");
     const bool is_alone = tasks->count == 1;
     const auto local_size = is_alone ? std::optional(1) : tasks->local_count;
     const auto local_rank = is_alone ? std::optional(0) : tasks->local_task;
-    if (!local_size || !local_rank) refuse_task(plan.table.family, "which of its node's tasks this is");
+    if (!local_size || !local_rank) refuse_task(job.table.family, "which of its node's tasks this is");
     if (*local_rank >= *local_size)
-        refuse_task(plan.table.family,
+        refuse_task(job.table.family,
                     fmt::format("a local number below {}, but {}", *local_size, *local_rank));
     Environment variables{
         {"RANK", std::to_string(*tasks->task)},      {"WORLD_SIZE", std::to_string(tasks->count)},
         {"LOCAL_RANK", std::to_string(*local_rank)}, {"LOCAL_WORLD_SIZE", std::to_string(*local_size)},
-        {"MASTER_ADDR", meeting_place(plan)},        {"MASTER_PORT", meeting_port(plan)}};
-    if (const auto node = node_of_task(plan.table, *tasks->task, *local_rank, *local_size))
+        {"MASTER_ADDR", meeting_place(job)},         {"MASTER_PORT", meeting_port(job)}};
+    if (const auto node = node_of_task(job.table, *tasks->task, *local_rank, *local_size))
         variables["GROUP_RANK"] = std::to_string(*node);
     return variables;
 }
 
 int local_rank_of(const Environment& variables) { return std::stoi(variables.at("LOCAL_RANK")); }
 
-AdaptedTask find_adapted_task(const ClusterPlan& plan) {
-    const Environment variables = task_variables(plan);
-    const CommandLine line = adapted_line(plan, variables);
-    const NodeFacts facts = find_node_facts(line);
-    const LaunchOptions options = resolve_launch(line, facts);
+AdaptedTask find_adapted_task(const JobPlan& job) {
+    const Environment variables = task_variables(job);
+    const JobPlan alone = adapted_plan(job, variables);
+    const NodeFacts facts = find_node_facts(alone);
+    const LaunchOptions options = resolve_launch(alone, facts);
     AdaptedTask task{.rank = std::stoi(variables.at("RANK")),
                      .local_rank = local_rank_of(variables),
                      .environment = options.environment,
-                     .fault = program_fault(line, facts),
-                     .read_program = line.read_program};
+                     .fault = program_fault(alone, facts),
+                     .read_program = alone.read_program};
     task.argv = options.workers.at(static_cast<std::size_t>(task.local_rank)).argv;
     for (const auto& [name, value] : variables) task.environment[name] = value;
     return task;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/ddprun/plan/cluster_plan.hpp"
+#include "apps/ddprun/plan/job_plan.hpp"
 #include "launcher/plan/program.hpp"
 
 namespace ddprun {
@@ -14,7 +14,7 @@ inline namespace app {
 
 // Returns RANK, LOCAL_RANK and so on, of the launcher's own variables. Pure. Throws UsageError where no
 // launcher has started this process, or where one does not tell what is needed.
-Environment task_variables(const ClusterPlan& plan);
+Environment task_variables(const JobPlan& job);
 
 // Returns the local rank in `variables`, which argv_for_worker() wants.
 int local_rank_of(const Environment& variables);
@@ -29,7 +29,7 @@ struct AdaptedTask {
 };
 
 // Looks at this machine, and plans the one program as any launch does. Throws UsageError.
-AdaptedTask find_adapted_task(const ClusterPlan& plan);
+AdaptedTask find_adapted_task(const JobPlan& job);
 
 // Executes the program in place of this process; throws system_error where that cannot be.
 [[noreturn]] void become_task(const AdaptedTask& task);

@@ -48,10 +48,10 @@ std::string take_variable(const char* name) {
     return text;
 }
 
-SitePolicy agreed_policy(const CommandLine& line) {
+SitePolicy agreed_policy(const Said& said) {
     SitePolicy policy = site_policy();
-    policy.auth = value_or_throw<UsageError>(agree_on_auth(line.auth, policy));
-    if (policy.seals_store && line.store_access == StoreAccess::direct)
+    policy.auth = value_or_throw<UsageError>(agree_on_auth(said.auth, policy));
+    if (policy.seals_store && said.store_access == StoreAccess::direct)
         throw UsageError(
             fmt::format("--store direct: {} says store = door; leave the option out", kSiteFile));
     return policy;
@@ -61,29 +61,29 @@ bool has_given_secret(const SitePolicy& agreed, const std::string& variable) {
     return !variable.empty() || (!agreed.keys_per_job && has_users_secret());
 }
 
-std::optional<SecretKey> find_job_key(const CommandLine& line, const SitePolicy& agreed,
-                                      std::string& variable, bool is_open, std::string& advice) {
+std::optional<SecretKey> find_job_key(const JobPlan& job, const SitePolicy& agreed, std::string& variable,
+                                      bool is_open, std::string& advice) {
     std::optional<std::string> secret;
     std::error_code unknown;
-    if (agreed.keys_per_job && std::filesystem::equivalent(line.secret_file, users_secret_file(), unknown))
+    if (agreed.keys_per_job && std::filesystem::equivalent(job.secret_file, users_secret_file(), unknown))
         refuse_users_secret();
     const auto own_file = agreed.keys_per_job ? std::filesystem::path() : users_secret_file();
     // One node has nobody to prove anything to; what its user names is looked at all the same.
-    if (agreed.auth != Auth::off && (line.nnodes > 1 || !line.secret_file.empty()))
-        secret = value_or_throw<UsageError>(find_secret({line.secret_file, variable, own_file}));
+    if (agreed.auth != Auth::off && (job.nnodes > 1 || !job.secret_file.empty()))
+        secret = value_or_throw<UsageError>(find_secret({job.secret_file, variable, own_file}));
     wipe(variable);
     if (!secret) {
-        if (line.nnodes > 1 && agreed.auth != Auth::off && agreed.keys_per_job && has_users_secret())
+        if (job.nnodes > 1 && agreed.auth != Auth::off && agreed.keys_per_job && has_users_secret())
             refuse_users_secret();
-        if (line.nnodes > 1 && agreed.seals_store)
+        if (job.nnodes > 1 && agreed.seals_store)
             throw UsageError(fmt::format(
                 "{} says store = door: agents need a secret for that (--make-secret, and no --auth off)",
                 kSiteFile));
-        const Unprotected state = value_or_throw<UsageError>(without_secret(agreed, line.nnodes, is_open));
+        const Unprotected state = value_or_throw<UsageError>(without_secret(agreed, job.nnodes, is_open));
         if (state == Unprotected::advice) advice = kNoSecretAdvice;
         return std::nullopt;
     }
-    const SecretKey key = job_key(*secret, line.run_id);
+    const SecretKey key = job_key(*secret, job.run_id);
     wipe(*secret);
     return key;
 }

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "apps/ddprun/options/command_line.hpp"
+#include "apps/ddprun/plan/job_plan.hpp"
 #include "rendezvous/secure/secret.hpp"
 
 namespace ddprun {
@@ -16,8 +16,8 @@ inline namespace app {
 // process of our uid, and what is started inherits it. Called only while no other thread runs.
 std::string take_variable(const char* name);
 
-// Combines what the user and the site say. Throws UsageError where the line asks for less.
-SitePolicy agreed_policy(const CommandLine& line);
+// Combines what the user and the site say. Throws UsageError where the user asks for less.
+SitePolicy agreed_policy(const Said& said);
 
 // Returns whether the user has given a secret for jobs like this, by DDPRUN_SECRET, which held `variable`, or
 // a file of the user's own.
@@ -26,8 +26,8 @@ bool has_given_secret(const SitePolicy& agreed, const std::string& variable);
 // Returns the key by which the agents of the job know each other; nothing: there is none. `variable` is what
 // DDPRUN_SECRET held; wiped. If there is no key, `advice` is what to do if the agent `is_open`: it may host
 // where other machines reach it. Throws UsageError.
-std::optional<SecretKey> find_job_key(const CommandLine& line, const SitePolicy& agreed,
-                                      std::string& variable, bool is_open, std::string& advice);
+std::optional<SecretKey> find_job_key(const JobPlan& job, const SitePolicy& agreed, std::string& variable,
+                                      bool is_open, std::string& advice);
 
 // Returns the file of the user's own secret, whether it exists or not.
 std::filesystem::path users_secret_file();

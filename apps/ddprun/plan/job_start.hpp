@@ -1,11 +1,11 @@
-// resolve_start() turns a command line with --hosts, or in an allocation, into what the starter of the job
-// carries out. start_line() and become_started() say what such a start means to an agent.
+// resolve_start() turns the plan of a job with --hosts, or in an allocation, into what the starter of the job
+// carries out. start_line() says what such a start means to an agent.
 #pragma once
 
 #include <set>
 #include <string>
 
-#include "apps/ddprun/options/command_line.hpp"
+#include "apps/ddprun/plan/job_plan.hpp"
 #include "launcher/start/starter.hpp"
 
 namespace ddprun {
@@ -32,22 +32,17 @@ struct StarterFacts {
 
 // Reads the facts; `secret`: what DDPRUN_SECRET held. Throws UsageError for a file of hosts that cannot be
 // read.
-StarterFacts find_starter_facts(const CommandLine& line, const std::string& secret);
+StarterFacts find_starter_facts(const JobPlan& job, const std::string& secret);
 
 // Resolves the start. Pure but for the job's key, which is made here. Throws UsageError: options that
 // contradict --hosts, lists that are wrong, an address of node 0 that no other host could reach.
-StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts);
+StarterOptions resolve_start(const JobPlan& job, const StarterFacts& facts);
 
 // Returns for messages what names the hosts: an option, or the variable of an allocation.
-std::string hosts_flag(const CommandLine& line);
+std::string hosts_flag(const JobPlan& job);
 
 // Returns, in words, what was decided without being asked for; empty with --hosts.
-std::string start_line(const CommandLine& line, const StarterOptions& options);
-
-// Makes this agent one that a relay has started: hosts are no matter of its own, node 0 takes a free port,
-// and the others say only what goes wrong. `slots` are StartNode's, `hosts` all nodes' names, as node 0's
-// agent is told them.
-void become_started(CommandLine& line, int slots, const std::string& hosts);
+std::string start_line(const JobPlan& job, const StarterOptions& options);
 
 }  // namespace app
 }  // namespace ddprun

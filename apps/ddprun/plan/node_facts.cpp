@@ -37,24 +37,24 @@ bool is_of_venv(const std::string& python, const std::string& venv) {
     return std::filesystem::equivalent(prefix, venv, ignored);
 }
 
-NodeHardware find_hardware(const CommandLine& line, const Environment& environment) {
+NodeHardware find_hardware(const JobPlan& job, const Environment& environment) {
     NodeHardware hardware;
     const CpuList cpus = affinity_cpus();
     hardware.devices = find_devices(environment, find_gpus());
     hardware.usable_cpus = usable_cpus(static_cast<int>(cpus.size()), find_cpu_quota());
     if (hardware.devices.count > 0) hardware.nics = find_nics();
-    if (line.cpu_bind != CpuBind::none) hardware.memory_refusal = memory_policy_refusal();
+    if (job.cpu_bind != CpuBind::none) hardware.memory_refusal = memory_policy_refusal();
     const bool is_shown =
-        line.dry_run || line.explain || line.verbosity == Verbosity::verbose || !line.log_file.empty();
-    if (is_shown || line.cpu_bind != CpuBind::none) hardware.topology = read_topology(cpus);
+        job.dry_run || job.explain || job.verbosity == Verbosity::verbose || !job.log_file.empty();
+    if (is_shown || job.cpu_bind != CpuBind::none) hardware.topology = read_topology(cpus);
     return hardware;
 }
 
-std::set<std::string> programs_named(const CommandLine& line) {
+std::set<std::string> programs_named(const JobPlan& job) {
     std::set<std::string> names;
-    if (!line.program.empty()) names.insert(line.program.front());
-    for (const NodeProgram& further : line.further_programs) names.insert(further.words.front());
-    for (const RankCommand& one : line.rank_programs) names.insert(one.words.front());
+    if (!job.program.empty()) names.insert(job.program.front());
+    for (const NodeProgram& further : job.further_programs) names.insert(further.words.front());
+    for (const RankCommand& one : job.rank_programs) names.insert(one.words.front());
     return names;
 }
 
@@ -83,8 +83,8 @@ std::optional<ProgramFault> script_fault(const std::vector<std::string>& words) 
     return fault;
 }
 
-std::string find_judge(const CommandLine& line, const std::optional<std::string>& path) {
-    const std::string& name = line.features.of<FailureJudgeOptions>().program;
+std::string find_judge(const JobPlan& job, const std::optional<std::string>& path) {
+    const std::string& name = job.features.of<FailureJudgeOptions>().program;
     if (name.empty()) return {};
     std::string found = find_executable(name, path);
     // Tried before anything starts: a failure at night is too late to hear of a typing error.
@@ -102,33 +102,33 @@ ProgramFault python_fault(const std::string& name) {
 }
 
 // Compares the Python that the user's own words name with the launcher's, for those whom it fails.
-void add_named_python(const CommandLine& line, NodeFacts& facts) {
-    const std::string name = line.program.empty() ? "" : line.program.front();
+void add_named_python(const JobPlan& job, NodeFacts& facts) {
+    const std::string name = job.program.empty() ? "" : job.program.front();
     if (name.empty() || name.find('/') != name.npos) return;
     const auto path = facts.variable("PATH");
     const bool is_there = !find_executable(name, path).empty();
     // What a wrapper starts may be in a container.
-    if (is_there && (!is_python(name) || !line.wraps.empty())) return;
+    if (is_there && (!is_python(name) || !job.wraps.empty())) return;
     std::string own = facts.own_python.empty() ? own_python() : facts.own_python;
-    if (own.empty()) own = line.starters_python;
+    if (own.empty() && job.starter) own = job.starter->python;
     (is_there ? facts.python_of_words : facts.python_instead) =
         is_there ? python_of_words(name, own, path) : python_to_write(own, path);
 }
 
 // Says whether choose_program() may put Python in front of a program.
-bool may_run_by_python(const CommandLine& line, const NodeFacts& facts) {
-    if (line.run_path || line.module || line.python) return true;
+bool may_run_by_python(const JobPlan& job, const NodeFacts& facts) {
+    if (job.run_path || job.module || job.python) return true;
     return std::any_of(facts.files.begin(), facts.files.end(), [](const auto& entry) {
         return entry.first.ends_with(".py") || entry.second.is_for_python;
     });
 }
 
-RankOrder find_rank_order(const CommandLine& line, const Environment& environment, const std::string& host) {
-    const std::string& by = line.rank_order_by;
+RankOrder find_rank_order(const JobPlan& job, const Environment& environment, const std::string& host) {
+    const std::string& by = job.rank_order_by;
     if (by == "node") return {};
     if (by == "topology") return order_by_topology(environment);
     const std::string option = "--rank-order " + by;
-    const auto text = line.files.read(by, kMaxRankOrderFile);
+    const auto text = job.files.read(by, kMaxRankOrderFile);
     if (!text)
         throw UsageError(fmt::format("{}: neither node nor topology, and no file that can be read: {}",
                                      option, why_untold(text.error(), kMaxRankOrderFile)));
@@ -168,38 +168,38 @@ std::optional<std::string> python_exec_of(const NodeFacts& facts) {
     return is_said || facts.own_python.empty() ? said : facts.own_python;
 }
 
-NodeFacts find_node_facts(const CommandLine& line) {
+NodeFacts find_node_facts(const JobPlan& job) {
     NodeFacts facts;
     facts.start = std::chrono::steady_clock::now();
     facts.start_unix_s = unix_time_now_ms() / 1000;
     facts.environment = current_environment();
-    for (const auto& [name, value] : line.variables) facts.environment[name] = value;
+    for (const auto& [name, value] : job.variables) facts.environment[name] = value;
     facts.host_name = host_name();
     // The file is read on one node, too, as it may be wrong, but there is nothing to be ordered.
-    facts.rank_order = find_rank_order(line, facts.environment, facts.host_name);
-    if (line.nnodes == 1) facts.rank_order = {};
-    facts.hardware = find_hardware(line, facts.environment);
+    facts.rank_order = find_rank_order(job, facts.environment, facts.host_name);
+    if (job.nnodes == 1) facts.rank_order = {};
+    facts.hardware = find_hardware(job, facts.environment);
     const auto path = facts.variable("PATH");
-    facts.on_failure = find_judge(line, path);
+    facts.on_failure = find_judge(job, path);
     facts.hangup_ignored = is_ignored(SIGHUP);
     facts.terminal_stop_ignored = is_ignored(SIGTSTP);
     facts.fresh_id = fresh_id();
     facts.stdin_is_terminal = ::isatty(STDIN_FILENO) != 0;
-    for (const std::string& name : programs_named(line)) {
+    for (const std::string& name : programs_named(job)) {
         ProgramFile& file = facts.files[name] = look_at_program(name, find_executable(name, path));
         if (file.fault && !file.fault->runner.empty() && find_executable(file.fault->runner, path).empty())
             file.fault->text += fmt::format(", but no {} is on PATH", file.fault->runner);
     }
-    if (line.read_program && descriptor_named(line.program.front()))
-        facts.files[line.program.front()] = {.is_for_python = true};
-    if (const auto fault = script_fault(line.program)) facts.files[line.program.front()].fault = fault;
-    if (may_run_by_python(line, facts)) {
+    if (job.read_program && descriptor_named(job.program.front()))
+        facts.files[job.program.front()] = {.is_for_python = true};
+    if (const auto fault = script_fault(job.program)) facts.files[job.program.front()].fault = fault;
+    if (may_run_by_python(job, facts)) {
         facts.own_python = own_python();
         const bool is_said = !facts.variable("PYTHON_EXEC").value_or("").empty();
         if (facts.own_python.empty() && !is_said) facts.other_python = lost_python();
-        if (facts.own_python.empty()) facts.own_python = line.starters_python;
+        if (facts.own_python.empty() && job.starter) facts.own_python = job.starter->python;
         // Who calls torchrun expects no other one.
-        if (!is_said && !facts.own_python.empty() && !line.like_torchrun && facts.other_python.empty())
+        if (!is_said && !facts.own_python.empty() && !job.like_torchrun && facts.other_python.empty())
             facts.other_python = other_python_on_path(facts.own_python, facts.environment);
         const std::string python = python_name(python_exec_of(facts));
         facts.python = find_executable(python, path);
@@ -207,28 +207,28 @@ NodeFacts find_node_facts(const CommandLine& line) {
         const std::string venv = facts.variable("VIRTUAL_ENV").value_or("");
         facts.other_venv = !venv.empty() && !facts.python.empty() && !is_of_venv(facts.python, venv);
     }
-    if (!line.module && !line.run_path && !line.python) add_named_python(line, facts);
+    if (!job.module && !job.run_path && !job.python) add_named_python(job, facts);
     // What a wrapper starts may be in a container.
     for (auto& [name, file] : facts.files) {
-        if (!line.wraps.empty()) file.unreadable = file.fault = std::nullopt;
+        if (!job.wraps.empty()) file.unreadable = file.fault = std::nullopt;
     }
-    for (const Wrap& wrap : line.wraps) {
+    for (const Wrap& wrap : job.wraps) {
         const std::string& name = wrap.words.front();
         if (name.find('%') == name.npos)
             facts.files[name] = look_at_program(name, find_executable(name, path));
     }
-    const auto first = line.program.empty() ? facts.files.end() : facts.files.find(line.program.front());
+    const auto first = job.program.empty() ? facts.files.end() : facts.files.find(job.program.front());
     if (first != facts.files.end() && first->second.fault) facts.neighbours = names_beside(first->first);
-    const bool may_host = line.rdzv_backend != RdzvBackend::fixed || line.node_rank == 0;
-    const bool asks_for_master = line.master_addr && may_host;
-    if (asks_for_master || !line.local_addr.empty() || !line.networks.empty())
+    const bool may_host = job.rdzv_backend != RdzvBackend::fixed || job.node_rank == 0;
+    const bool asks_for_master = job.master_addr && may_host;
+    if (asks_for_master || !job.local_addr.empty() || !job.networks.empty())
         facts.addresses = local_addresses();
     using Milliseconds = std::chrono::milliseconds;
     // The nodes meet in the rest of the time, whether the name is known or not.
-    const auto patience = std::min<Milliseconds>(line.join_timeout / 2, kResolverTimeout);
+    const auto patience = std::min<Milliseconds>(job.join_timeout / 2, kResolverTimeout);
     const auto asked = std::chrono::steady_clock::now();
-    if (!line.local_addr.empty()) facts.local = resolve_host(line.local_addr, patience);
-    if (asks_for_master) facts.master = resolve_host(*line.master_addr, patience);
+    if (!job.local_addr.empty()) facts.local = resolve_host(job.local_addr, patience);
+    if (asks_for_master) facts.master = resolve_host(*job.master_addr, patience);
     facts.join_spent = std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - asked);
     return facts;
 }

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "apps/ddprun/options/command_line.hpp"
+#include "apps/ddprun/plan/job_plan.hpp"
 #include "launcher/cluster/family.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/plan/cpu_binding.hpp"
@@ -59,7 +59,7 @@ bool is_ignored(int signal);
 
 // Reads the machine and the files that options name (UsageError). On node 0 resolves --master-addr, which may
 // take the resolver's limit, or half of --join-timeout.
-NodeFacts find_node_facts(const CommandLine& line);
+NodeFacts find_node_facts(const JobPlan& job);
 
 // Reads the cluster's view: the files that the environment names, small ones, each read once. Throws
 // system_error where the machine does not tell its addresses.

@@ -23,15 +23,15 @@ namespace {
 
 constexpr const char* kStandardInput = "/dev/stdin";
 
-std::string name_of(const ProgramInput& input, const CommandLine& line) {
-    const std::string program = harmless_line(line.program.front());
-    return input.word.empty() || input.word == line.program.front()
+std::string name_of(const ProgramInput& input, const JobPlan& job) {
+    const std::string program = harmless_line(job.program.front());
+    return input.word.empty() || input.word == job.program.front()
                ? program
                : fmt::format("{} {}", program, harmless_line(input.word));
 }
 
-std::string read_all(const CommandLine& line, int descriptor, const std::string& name) {
-    auto text = line.files.read(descriptor, kMaxReadProgram);
+std::string read_all(const JobPlan& job, int descriptor, const std::string& name) {
+    auto text = job.files.read(descriptor, kMaxReadProgram);
     if (text) return *std::move(text);
     const bool is_large = text.error() == make_error_code(Errc::limit_exceeded);
     throw UsageError(fmt::format(
@@ -45,15 +45,15 @@ void name_standard_input(std::vector<std::string>& words, const ProgramInput& in
     if (input.descriptor != STDIN_FILENO && word != words.end()) *word = kStandardInput;
 }
 
-std::vector<std::vector<std::string>> further_words(const CommandLine& line) {
+std::vector<std::vector<std::string>> further_words(const JobPlan& job) {
     std::vector<std::vector<std::string>> further;
-    for (const NodeProgram& one : line.further_programs) further.push_back(one.words);
-    for (const RankCommand& one : line.rank_programs) further.push_back(one.words);
+    for (const NodeProgram& one : job.further_programs) further.push_back(one.words);
+    for (const RankCommand& one : job.rank_programs) further.push_back(one.words);
     return further;
 }
 
-void refuse_further(const CommandLine& line) {
-    for (const auto& words : further_words(line)) {
+void refuse_further(const JobPlan& job) {
+    for (const auto& words : further_words(job)) {
         const auto input = program_input(words);
         if (input && !input->in_text)
             throw UsageError(fmt::format(
@@ -63,16 +63,16 @@ void refuse_further(const CommandLine& line) {
 }
 
 // Workers get no descriptors of the launcher's.
-void refuse_pipes(const CommandLine& line) {
+void refuse_pipes(const JobPlan& job) {
     const auto is_pipe = [](const std::string& word) {
         const auto descriptor = descriptor_named(word.substr(word.find('=') + 1));
         struct stat info {};
         return descriptor && *descriptor > STDERR_FILENO && ::fstat(*descriptor, &info) == 0 &&
                S_ISFIFO(info.st_mode);
     };
-    if (line.adapt) return;
-    std::vector<std::vector<std::string>> commands = further_words(line);
-    commands.push_back(line.program);
+    if (job.adapt) return;
+    std::vector<std::vector<std::string>> commands = further_words(job);
+    commands.push_back(job.program);
     for (const auto& words : commands) {
         const auto pipe = std::find_if(words.begin() + 1, words.end(), is_pipe);
         if (pipe != words.end())
@@ -82,17 +82,17 @@ void refuse_pipes(const CommandLine& line) {
     }
 }
 
-bool is_others(const CommandLine& line) {
-    return line.tty_rank || line.origins.contains("--stdin") || line.secret_file == "-";
+bool is_others(const JobPlan& job) {
+    return job.tty_rank || job.origins.contains("--stdin") || job.secret_file == "-";
 }
 
-void check_text(const CommandLine& line, const std::string& text, const std::string& name) {
+void check_text(const JobPlan& job, const std::string& text, const std::string& name) {
     if (text.empty())
         throw UsageError(fmt::format(
             "{}: its program is to be read from standard input, which is empty{}", name,
-            line.adapt ? ", as task launchers give it to one task only; put the program into a file" : ""));
-    if (!descriptor_named(line.program.front())) return;
-    if (line.no_python)
+            job.adapt ? ", as task launchers give it to one task only; put the program into a file" : ""));
+    if (!descriptor_named(job.program.front())) return;
+    if (job.no_python)
         throw UsageError(fmt::format(
             "--no-python: what is read from {} cannot be executed itself; name what runs it: bash -s", name));
     if (const std::string other = other_interpreter(text); !other.empty())
@@ -101,24 +101,25 @@ void check_text(const CommandLine& line, const std::string& text, const std::str
             other));
 }
 
-std::optional<ProgramInput> input_of(const CommandLine& line) {
-    return line.module ? std::nullopt : program_input(line.program);
+std::optional<ProgramInput> input_of(const JobPlan& job) {
+    return job.module ? std::nullopt : program_input(job.program);
 }
 
-void take(CommandLine& line, const ProgramInput& input) {
-    const std::string name = name_of(input, line);
+JobPlan with_input(JobPlan job, const ProgramInput& input) {
+    const std::string name = name_of(input, job);
     const bool is_terminal = ::isatty(input.descriptor) != 0;
-    if (is_terminal && (input.in_text || line.adapt)) return;
+    if (is_terminal && (input.in_text || job.adapt)) return job;
     if (is_terminal)
         throw UsageError(fmt::format(
             "{}: its program is to be read from standard input, which is a terminal; give a file, or --tty 0",
             name));
-    std::string text = read_all(line, input.descriptor, name);
-    if (text.empty() && input.in_text) return;
-    check_text(line, text, name);
-    name_standard_input(line.program, input);
-    name_standard_input(line.start.program_words, input);
-    line.read_program = std::make_shared<const std::string>(std::move(text));
+    std::string text = read_all(job, input.descriptor, name);
+    if (text.empty() && input.in_text) return job;
+    check_text(job, text, name);
+    name_standard_input(job.program, input);
+    name_standard_input(job.start.program_words, input);
+    job.read_program = std::make_shared<const std::string>(std::move(text));
+    return job;
 }
 
 bool has_input() {
@@ -132,43 +133,45 @@ bool has_input() {
 
 }  // namespace
 
-void take_read_program(CommandLine& line) {
-    if (line.dry_run || line.explain || line.show || line.program.empty()) return;
-    if (!is_others(line)) {
-        refuse_further(line);
-        const auto input = input_of(line);
-        if (input && !input->is_unsure) take(line, *input);
+JobPlan with_read_program(JobPlan job) {
+    if (job.dry_run || job.explain || job.show || job.program.empty()) return job;
+    if (!is_others(job)) {
+        refuse_further(job);
+        const auto input = input_of(job);
+        if (input && !input->is_unsure) job = with_input(std::move(job), *input);
     }
-    refuse_pipes(line);
+    refuse_pipes(job);
+    return job;
 }
 
-void take_starters_program(CommandLine& line, const std::string& path) {
-    if (path.empty()) return;
+JobPlan with_starters_program(JobPlan job, const std::string& path) {
+    if (path.empty()) return job;
     auto text = read_small_file(path, kMaxReadProgram);
     if (!text)
         throw UsageError("the program that the starter has read did not come: " + text.error().message());
-    line.read_program = std::make_shared<const std::string>(*std::move(text));
+    job.read_program = std::make_shared<const std::string>(*std::move(text));
+    return job;
 }
 
-std::string unread_input(const CommandLine& line) {
-    if (line.read_program || line.secret_file == "-" || !has_input()) return {};
-    if (line.detach)
+std::string unread_input(const JobPlan& job) {
+    if (job.read_program || job.secret_file == "-" || !has_input()) return {};
+    if (job.detach)
         return "--detach: workers read nothing, though standard input has something; give it to them in a "
                "file";
     return fmt::format(
         "{}: workers read nothing, though standard input has something; give it to them in a file on their "
         "hosts, or type < /dev/null",
-        hosts_flag(line));
+        hosts_flag(job));
 }
 
-std::string half_read_program(const CommandLine& line) {
-    if (line.detach || line.standard_input.all || is_others(line) || !has_input()) return {};
-    const auto input = input_of(line);
+std::string half_read_program(const JobPlan& job) {
+    if (job.detach || job.standard_input.all || is_others(job) || !has_input()) return {};
+    const auto input = input_of(job);
     if (!input || !input->is_unsure) return {};
     return fmt::format(
         "{}: only rank 0 reads standard input, and the text may run a program from it; put the program into "
         "a file, or type --stdin 0",
-        harmless_line(line.program.front()));
+        harmless_line(job.program.front()));
 }
 
 }  // namespace app
