@@ -128,7 +128,7 @@ std::string as_said(const JobPlan& job, const std::string& message) {
     const auto sign = job.decided_by.find(message.substr(0, message.find_first_of(" :=")));
     const bool is_counted =
         std::holds_alternative<ForEachGpu>(job.nproc_per_node) && message.starts_with("--nproc-per-node");
-    if (sign != job.decided_by.end() && !is_counted && !job.origins.contains(sign->first))
+    if (sign != job.decided_by.end() && !is_counted)
         return with_place(message, {OptionSource::variable, sign->second});
     return as_said(static_cast<const Said&>(job), message);
 }
