@@ -164,7 +164,8 @@ struct LaunchOptions : AgentOptions {
     std::string unfit;                  // what Features::unfit() says: the agent only tells it to other nodes
     std::optional<int> told_exit_code;  // a worker that ends with it has told the user why: no report follows
     std::string own_error_file;         // the launcher's own TORCHELASTIC_ERROR_FILE; empty: none
-    std::string entry_name;             // what reports call the program
+    std::string entry_name;             // what reports call the program …
+    std::string known_as;               // … and what the job's id begins with
     std::string python_script;          // the file that Python runs; empty: a module, or no Python
     std::string interpreter;          // the Python that runs the workers, in words; empty: none, or not found
     std::vector<WorkerPlan> workers;  // one for each local rank

@@ -97,17 +97,6 @@ SignalEffect effect_of(int signal, const LaunchOptions& options) {
                        " is neither in the job's --signals-to-handle nor in its --forward or --requeue-on"};
 }
 
-// Of `python3 train.py` and `bash run.sh` the script is what people know. A shell's text that does not begin
-// with a program has no name but the shell's.
-const std::string& known_as(const std::string& entry_name, const std::vector<std::string>& words) {
-    constexpr std::string_view kWordsOfShells[] = {
-        "[",    "[[",    "case",   "cd",    "eval",  "exec", "export", "for", "if", "set",
-        "test", "until", "ulimit", "while", "umask", "trap", ":",      ".",   "{",  "("};
-    const bool is_program = !words.empty() && std::find(std::begin(kWordsOfShells), std::end(kWordsOfShells),
-                                                        words.back()) == std::end(kWordsOfShells);
-    return is_program ? words.back() : entry_name;
-}
-
 class KnownJob final : public Feature {
   public:
     explicit KnownJob(const FeatureInputs& inputs)
@@ -324,7 +313,7 @@ void KnownJob::begin_in_foreground(const std::string& job_id, int node_rank) try
 void KnownJob::publish(const std::string& job_id, int node_rank) {
     record_.job_id = job_id;
     record_.node_rank = node_rank;
-    record_.id = job_name(known_as(record_.entry_name, agent_->options().program_words), job_id);
+    record_.id = job_name(agent_->options().known_as, job_id);
     // The workers' output may have filled the disk by now.
     const std::string text = to_json(record_);
     const auto error = record_room_

@@ -88,23 +88,24 @@ std::optional<JobRecord> parse_job_record(std::string_view text) {
 
 std::optional<JobEnd> parse_job_end(std::string_view text) { return read<EndRules, JobEnd>(text); }
 
-std::string job_name(std::string_view entry_name, std::string_view job_id) {
-    const std::string shown = masked_text(entry_name);
-    entry_name = shown;
-    entry_name.remove_prefix(std::min(entry_name.size(), entry_name.rfind('/') + 1));
+std::string job_name(std::string_view program, std::string_view job_id) {
+    const std::string shown = masked_text(program);
+    program = shown;
+    program.remove_prefix(std::min(program.size(), program.rfind('/') + 1));
     for (const std::string_view ending : {".py", ".sh"}) {
-        if (entry_name.ends_with(ending)) entry_name.remove_suffix(ending.size());
+        if (program.ends_with(ending)) program.remove_suffix(ending.size());
     }
     std::string name;
     bool is_replaced = false;
-    for (const char byte : entry_name) {
+    for (const char byte : program) {
         const bool was_replaced = std::exchange(is_replaced, kNameBytes.find(byte) == kNameBytes.npos);
         if (!is_replaced) name += byte;
         if (is_replaced && !was_replaced) name += '_';
     }
     name.resize(std::min(name.size(), kMaxJobName - kNameSigns - 1));
     // A name that begins with a dot is a job's that starts, with a dash an option.
-    if (name.empty()) name = "job";
+    constexpr std::string_view kSeparators = "._-";
+    if (name.find_first_not_of(kSeparators) == name.npos) name = "job";
     if (name.front() == '.' || name.front() == '-') name.front() = '_';
     Digest digest;
     digest.add(job_id);

@@ -65,7 +65,7 @@ std::optional<JobEnd> parse_job_end(std::string_view text);
 // Returns what users call a job, on all of its nodes alike: "train-7f3a", at most kMaxJobName signs. The
 // first part is its program without folders, ending and what may not stand in a file name or on a terminal.
 // The last four signs are made of the job's id.
-std::string job_name(std::string_view entry_name, std::string_view job_id);
+std::string job_name(std::string_view program, std::string_view job_id);
 inline constexpr std::size_t kMaxJobName = 24;
 inline constexpr std::size_t kNameSigns = 4;
 

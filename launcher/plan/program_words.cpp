@@ -256,6 +256,15 @@ bool stands_for_program(const std::vector<std::string>& words, std::size_t at) {
     return words[at - 1] == "-f" && contains(kByFile, name);
 }
 
+// Says of the first word of a shell's text whether it is a program's name and no syntax.
+bool names_program(const std::string& word) {
+    constexpr std::string_view kWordsOfShells[] = {"[",    "[[",     "case",   "cd",    "conda", "echo",
+                                                   "eval", "exec",   "export", "for",   "if",    "module",
+                                                   "set",  "test",   "printf", "trap",  "umask", "source",
+                                                   "true", "ulimit", "until",  "while", ":",     "."};
+    return !contains(kWordsOfShells, word) && word.find_first_of("#$`(){}<>|&;=\n") == word.npos;
+}
+
 }  // namespace
 
 std::string_view without_folders(std::string_view name) { return name.substr(name.rfind('/') + 1); }
@@ -310,6 +319,19 @@ std::vector<std::string> program_words(const std::vector<std::string>& words) {
     const std::vector<std::string> of_shell = behind_envs(command);
     add(of_shell.empty() ? *parted : program_words(of_shell));
     return program;
+}
+
+std::string known_name(const std::vector<std::string>& program) {
+    for (std::size_t i = program.size(); i > 0; --i) {
+        const std::string& word = program[i - 1];
+        const bool is_behind_text_option = i > 2 && program[i - 2] == "-c";
+        const bool is_pythons_text = is_behind_text_option && is_python(program[i - 3]);
+        const bool is_in_shells_text = is_behind_text_option && !is_pythons_text;
+        const bool is_unnamed = word.empty() || word.starts_with('-') || descriptor_named(word) ||
+                                (is_in_shells_text && !names_program(word));
+        if (!is_unnamed && !is_pythons_text) return word;
+    }
+    return {};
 }
 
 std::vector<std::string> without_places(std::vector<std::string> program) {

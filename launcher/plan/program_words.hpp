@@ -35,6 +35,11 @@ bool runs_python(std::vector<std::string> words);
 // path from this folder, a script, an interpreter or another wrapper. The other words are arguments.
 std::vector<std::string> program_words(const std::vector<std::string>& words);
 
+// Returns the one of program_words() by which people know the program: the script, the module, or the program
+// of a shell's text; the interpreter where its text or its standard input is the program, and where a shell's
+// text begins with what is no program. Empty: no word is a name.
+std::string known_name(const std::vector<std::string>& program);
+
 // Returns program_words() as nodes compare them: names without folders, a Python's without its version, too.
 // A text and a module stay as they are.
 std::vector<std::string> without_places(std::vector<std::string> program);

@@ -230,6 +230,7 @@ TEST_CASE("plan: doctor's job takes of the file what finds its nodes, and has it
     CHECK(said.remarks[1].starts_with("--quiet (from "));
     const LaunchOptions options = resolve_launch(JobPlan(said), {});
     CHECK(options.entry_name == "ddprun doctor");
+    CHECK(options.known_as == "doctor");
     CHECK(options.told_exit_code == kExitProblem);
     PlanWords others = words;
     others.back() = "--other";

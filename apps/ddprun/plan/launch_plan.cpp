@@ -384,6 +384,13 @@ std::string meant_program(const JobPlan& job, const NodeFacts& facts) {
     return did_you_mean(name, {"doctor"}, did_you_mean(written(name), near, otherwise));
 }
 
+void name_program(LaunchOptions& options, const JobPlan& job, const Program& program) {
+    const bool is_doctor = is_doctors_job(job.program);
+    options.entry_name = is_doctor ? "ddprun doctor" : program.entry_name;
+    options.known_as = is_doctor ? "doctor" : known_name(program_words(job.program));
+    if (is_doctor) options.told_exit_code = kExitProblem;
+}
+
 }  // namespace
 
 std::optional<ProgramFault> program_fault(const JobPlan& job, const NodeFacts& facts) {
@@ -449,9 +456,7 @@ LaunchOptions resolve_launch(const JobPlan& job, const NodeFacts& facts) {
     options.own_error_file = facts.variable("TORCHELASTIC_ERROR_FILE").value_or("");
     if (wants_timers(facts.environment))
         options.features.of<WatchdogOptions>().place = facts.variable(kTimerFileVariable).value_or("");
-    const bool is_doctor = is_doctors_job(job.program);
-    options.entry_name = is_doctor ? "ddprun doctor" : program.entry_name;
-    if (is_doctor) options.told_exit_code = kExitProblem;
+    name_program(options, job, program);
     const bool by_python = program.kind == ProgramKind::by_python;
     options.interpreter = by_python ? interpreter_text(facts) : facts.python_of_words;
     options.start = facts.start;

@@ -110,6 +110,8 @@ TEST_CASE("every job has a name that a person can type, and that names a folder"
         {".hidden", "_hidden"},
         {"-f", "_f"},
         {"pkg.mod", "pkg.mod"},
+        {"-", "job"},
+        {"\xc3\xa4.py", "job"},
         {"a b\n\x1b\xc3\xa4", "a_b_"},
         {"a_program_with_a_long_name", "a_program_with_a_lo"},
     };

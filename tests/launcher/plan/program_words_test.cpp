@@ -42,6 +42,32 @@ TEST_CASE("the words that say which program a command is") {
     }
 }
 
+TEST_CASE("the word by which people know a program") {
+    const struct {
+        Words words;
+        std::string name;
+    } rows[] = {{{"python3", "train.py", "x"}, "train.py"},
+                {{"/a/train"}, "/a/train"},
+                {{"python3", "-m", "pkg.train"}, "pkg.train"},
+                {{"python3", "-", "x"}, "python3"},
+                {{"python3", "/dev/fd/63"}, "python3"},
+                {{"-"}, ""},
+                {{"python3", "-c", "import time"}, "python3"},
+                {{"bash", "-c", "python3 train.py 1 && true"}, "train.py"},
+                {{"bash", "-c", "A=1 ./train --x"}, "./train"},
+                {{"bash", "-c", "python3 -c 'import time'"}, "python3"},
+                {{"bash", "-c", "source venv/bin/activate; python3 train.py"}, "bash"},
+                {{"env", "A=1", "bash", "-lc", "echo begin; ./train"}, "bash"},
+                {{"sh", "-c", "(./train)"}, "sh"},
+                {{"sh", "-c", "# what it does\n./train"}, "sh"},
+                {{"sh", "-c", "\"$HOME/train\""}, "sh"},
+                {{"bash", "run.sh"}, "run.sh"}};
+    for (const auto& [words, name] : rows) {
+        CAPTURE(words);
+        CHECK(known_name(program_words(words)) == name);
+    }
+}
+
 TEST_CASE("the same program spelled otherwise is one to nodes that compare it") {
     const struct {
         Words words, compared;
