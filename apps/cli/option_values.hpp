@@ -70,7 +70,7 @@ std::string decimal_text(const std::string& text);
 // Takes 8, 32K, 1M, 2G (powers of 1024), at least `low`.
 Grammar<std::uint64_t> byte_size(std::uint64_t low);
 
-// Takes 60, 60s, 250ms, 5m, 1h.
+// Takes 60, 60s, 250ms, 5m, 1h, 2d.
 std::chrono::milliseconds duration_of(const std::string& text);
 
 // Takes TERM, SIGTERM, 15.

@@ -24,7 +24,8 @@ class KillCommand final : public Command {
     const char* help() const override { return "End the job, with its grace, and wait for its end"; }
     std::vector<OptionRow> rows() override {
         return {id_row(id_),
-                {"--signal", "NAME", "The signal that its launcher gets (TERM)", into(signal_, signal_of)},
+                {"--signal,-s", "NAME", "The signal that its launcher gets (TERM); -9 is KILL",
+                 into(signal_, signal_of)},
                 {"--no-wait", "", "Return at once", into(returns_at_once_)}};
     }
 

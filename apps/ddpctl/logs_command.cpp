@@ -30,12 +30,12 @@ class LogsCommand final : public Command {
         return {
             id_row(id_),
             {"--follow,-f", "", "Go on until the job ends", into(follow_)},
-            {"--tail", "N", "Only the last N lines", into(filter_.last, number(0, 1'000'000'000))},
+            {"--tail,-n", "N", "Only the last N lines", into(filter_.last, number(0, 1'000'000'000))},
             {"--rank", "R", "Only what this rank has printed, of a job that runs",
              into(filter_.rank, number(0, kMaxRanks - 1))},
             {"--grep", "TEXT", "Only lines with this text, of a job that runs", into(filter_.text, any_text)},
             {"--since", "TIME",
-             "Only what was printed in the last so long (90s, 10m, 1h), of a job that runs",
+             "Only what was printed in the last so long (90s, 10m, 1h, 2d), of a job that runs",
              into(filter_.age, duration_of)}};
     }
 

@@ -58,6 +58,7 @@ std::optional<std::chrono::milliseconds> parse_duration(const std::string& text)
     if (unit.empty() || unit == "s") factor = 1000;
     if (unit == "m") factor = 60'000;
     if (unit == "h") factor = 3'600'000;
+    if (unit == "d") factor = 86'400'000;
     if (factor == 0 || value * factor > kMaxDurationMs) return std::nullopt;
     return std::chrono::milliseconds(std::llround(value * factor));
 }

@@ -72,8 +72,8 @@ std::string number_set_text(const std::vector<Span>& spans) {
 // Writes "1.5 GiB", "512 bytes".
 std::string size_text(std::uint64_t bytes);
 
-// Reads "5s", "250ms", "2m", "1h" or a bare number of seconds. Returns nothing for another form, or for more
-// than 115 days.
+// Reads "5s", "250ms", "2m", "1h", "3d" or a bare number of seconds. Returns nothing for another form, or for
+// more than 115 days.
 std::optional<std::chrono::milliseconds> parse_duration(const std::string& text);
 
 // Reads a number as PyTorch's server does: leading blanks and trailing text are passed over (" 12abc" is 12).

@@ -45,10 +45,14 @@ TEST_CASE("ddpctl: commands and their options") {
           Words{"logs", "x"}, Words{"logs", "x", "-f", "--tail", "0"}, Words{"logs", "--follow", "x"},
           Words{"attach", "train-1f2e"}, Words{"events", "-f", "x"},
           Words{"events", "--json", "--follow", "x"}, Words{"kill", "x"},
+          Words{"logs", "x", "-n", "3", "--since", "1d"}, Words{"kill", "-9", "x"},
+          Words{"kill", "x", "-sigint"}, Words{"kill", "-s", "KILL", "x"},
           Words{"kill", "--signal", "sigint", "x"}, Words{"kill", "--signal=9", "--no-wait", "x"}}) {
         CHECK(parsed(words) == words.front());
     }
     CHECK_THAT(parsed({"--help"}), Catch::Contains("attach"));
+    CHECK(parsed({"help"}) == parsed({"--help"}));
+    CHECK(parsed({"help", "logs"}) == parsed({"logs", "--help"}));
     CHECK_THAT(parsed({"kill", "--help"}), Catch::Contains("--no-wait"));
     CHECK_THAT(parsed({"--version"}), Catch::StartsWith("ddpctl "));
 }
@@ -57,7 +61,9 @@ TEST_CASE("ddpctl: wrong command lines") {
     for (const Words& words :
          {Words{}, Words{"x"}, Words{"rerun"}, Words{"status"}, Words{"status", "a", "b"}, Words{"list", "a"},
           Words{"logs", "--tail", "x", "a"}, Words{"logs", "--tail", "-1", "a"},
-          Words{"kill", "--signal", "X", "a"}, Words{"kill", "--json", "a"}, Words{"list", "kill", "a"}}) {
+          Words{"kill", "--signal", "X", "a"}, Words{"kill", "--json", "a"}, Words{"kill", "-99", "a"},
+          Words{"kill", "-f", "a"}, Words{"help", "x"}, Words{"status", "-9", "a"},
+          Words{"list", "kill", "a"}}) {
         CHECK_THROWS_AS(parse_control_command(words), UsageError);
     }
 }
@@ -73,6 +79,8 @@ TEST_CASE("ddpctl: an unknown command is named, with what was meant") {
     };
     CHECK(refusal({"stauts"}) == "stauts: no such command; did you mean status?");
     CHECK(refusal({"lst", "--json"}) == "lst: no such command; did you mean list?");
+    CHECK(refusal({"ps"}) == "ps: no such command; type 'ddpctl list'");
+    CHECK(refusal({"stop", "x"}) == "stop: no such command; type 'ddpctl kill ID'");
     CHECK(refusal({"nonsense", "list"}) == "nonsense: no such command; see ddpctl --help");
 }
 

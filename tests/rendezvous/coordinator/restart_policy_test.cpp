@@ -39,7 +39,8 @@ TEST_CASE("durations") {
     CHECK(parse_duration("250ms") == 250ms);
     CHECK(parse_duration("2m") == 120s);
     CHECK(parse_duration("1h") == 3600s);
-    for (const char* bad : {"", "s", "-1", "5x", "1e99", "nan", "inf", " 5", "5 s", "99999h"}) {
+    CHECK(parse_duration("2d") == 48h);
+    for (const char* bad : {"", "s", "-1", "5x", "1e99", "nan", "inf", " 5", "5 s", "99999h", "116d"}) {
         INFO(bad);
         CHECK_FALSE(parse_duration(bad));
     }
