@@ -37,15 +37,18 @@ void fact(std::string& text, std::string_view name, const std::string& value) {
     text += fmt::format("{:<11}{}\n", name, value);
 }
 
+std::string host_text(const std::optional<std::string>& host) {
+    return host ? fmt::format(" ({})", harmless_line(*host)) : "";
+}
+
 // The nodes of a job that has more than one.
 void node_facts(std::string& text, const std::vector<NodeView>& nodes) {
     std::string_view name = "nodes";
     for (const NodeView& node : nodes) {
-        const std::string host = node.host ? fmt::format(" ({})", harmless_line(*node.host)) : "";
         const std::string launcher = node.pid ? fmt::format(", launcher pid {}", *node.pid) : "";
         const std::string why = node.why ? ": " + harmless_line(*node.why) : "";
         fact(text, std::exchange(name, ""),
-             fmt::format("node {}{}: {}{}{}", node.node, host, harmless_line(node.state), launcher, why));
+             fmt::format("node {}{}: {}{}{}", node.node, host_text(node.host), harmless_line(node.state), launcher, why));
     }
 }
 
@@ -53,7 +56,7 @@ void rank_facts(std::string& text, const std::vector<RankView>& ranks, bool with
     std::string_view name = "workers";
     for (const RankView& rank : ranks) {
         const std::string node =
-            with_nodes ? fmt::format(" on node {} ({})", rank.node, harmless_line(rank.host)) : "";
+            with_nodes ? fmt::format(" on node {}{}", rank.node, host_text(rank.host)) : "";
         const std::string end = rank.signal      ? ": " + signal_text(*rank.signal)
                                 : rank.exit_code ? fmt::format(": exit code {}", *rank.exit_code)
                                                  : "";
@@ -83,13 +86,13 @@ JobView view_of(const Job& job) {
     view.state = name_of_value(job.state);
     if (job.record) {
         view.name = job.record->entry_name;
-        view.job_id = job.record->job_id;
+        if (!job.record->job_id.empty()) view.job_id = job.record->job_id;
         view.started_unix_ms = job.record->start_unix_ms;
     }
     if (job.end) {
         view.restarts = job.end->restart_count;
         view.max_restarts = job.end->max_restarts;
-        view.ranks = rank_views(job.end->workers, job.record ? job.record->node_rank : 0, "");
+        view.ranks = rank_views(job.end->workers, job.record ? job.record->node_rank : 0, {});
     }
     return view;
 }
@@ -171,7 +174,8 @@ std::string status_text(const Job& job, const std::optional<JobView>& status, st
     } else if (status) {
         const bool has_nodes = status->nodes.size() > 1;
         fact(text, "phase", harmless_line(status->state));
-        fact(text, "restarts", of_all(status->restarts, status->max_restarts));
+        if (status->restarts && status->max_restarts)
+            fact(text, "restarts", of_all(*status->restarts, *status->max_restarts));
         if (has_nodes) node_facts(text, status->nodes);
         rank_facts(text, status->ranks, has_nodes);
     }
@@ -220,7 +224,6 @@ std::string list_json(const std::vector<JobFacts>& jobs, std::int64_t now_unix_m
         const auto& record = facts.job.record;
         one["launcher_pid"] = record ? json::value(record->pid) : json::value(nullptr);
         one["nodes"] = record ? json::value(record->nnodes) : json::value(nullptr);
-        if (!facts.status) one["world_size"] = nullptr;
         one["age_s"] =
             record ? json::value(std::max<std::int64_t>(now_unix_ms - record->start_unix_ms, 0) / 1000)
                    : json::value(nullptr);

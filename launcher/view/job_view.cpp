@@ -19,6 +19,11 @@ constexpr std::array kUnknownOfRank{
     "gpu",   "output_age_s", "output_bytes", "last_line",   "waiting_ratio"};
 constexpr std::array kUnknownOfJob{"progress", "verdict", "lost_time"};
 
+// An empty text says that something is not known yet.
+std::optional<std::string> if_known(const std::string& text) {
+    return text.empty() ? std::nullopt : std::optional(text);
+}
+
 std::string state_of_job(const std::string& agent_state) {
     if (agent_state == "joining" || agent_state == "rejoining") return "joining";
     return agent_state == "running" || agent_state == "draining" ? "running" : "stopping";
@@ -70,7 +75,7 @@ std::string why_unknown(const NodeAnswer& answer, const std::optional<AgentStatu
 }  // namespace
 
 std::vector<RankView> rank_views(const std::vector<WorkerStatus>& workers, int node,
-                                 const std::string& host) {
+                                 const std::optional<std::string>& host) {
     std::vector<RankView> ranks;
     for (const WorkerStatus& worker : workers) {
         const bool by_signal = worker.signal.value_or(0) != 0;
@@ -90,17 +95,21 @@ std::vector<RankView> rank_views(const std::vector<WorkerStatus>& workers, int n
 
 JobView job_view(const JobNames& names, const AgentStatus& own, const std::vector<NodeAnswer>& others,
                  const std::string& why_none) {
-    JobView view{.id = names.id,
-                 .name = names.name,
-                 .job_id = own.job_id,
-                 .run_id = names.run_id,
+    // Before the first round there is no job yet.
+    const auto of_round = [&own](int number) {
+        return own.job_id.empty() ? std::nullopt : std::optional(number);
+    };
+    JobView view{.id = if_known(names.id),
+                 .name = if_known(names.name),
+                 .job_id = if_known(own.job_id),
+                 .run_id = if_known(names.run_id),
                  .state = state_of_job(own.state),
-                 .round = own.round,
-                 .restarts = own.restart_count,
-                 .max_restarts = own.max_restarts,
-                 .resizes = own.resizes,
+                 .round = of_round(own.round),
+                 .restarts = of_round(own.restart_count),
+                 .max_restarts = of_round(own.max_restarts),
+                 .resizes = of_round(own.resizes),
                  .started_unix_ms = names.started_unix_ms,
-                 .world_size = own.world_size,
+                 .world_size = of_round(own.world_size),
                  .url = {},
                  .nodes = {},
                  .ranks = {}};

@@ -38,7 +38,7 @@ struct RankView {
     int rank = 0;
     int local_rank = 0;
     int node = 0;
-    std::string host;
+    std::optional<std::string> host;
     pid_t pid = 0;
     std::string state;  // running, exited or signaled
     std::optional<int> exit_code;
@@ -49,17 +49,17 @@ BOOST_DESCRIBE_STRUCT(RankView, (), (rank, local_rank, node, host, pid, state, e
 
 struct JobView {
     int schema = 1;
-    std::string id;    // what ddpctl takes; empty: not known to ddpctl yet
-    std::string name;  // the program
-    std::string job_id;
-    std::string run_id;
+    std::optional<std::string> id;    // what ddpctl takes
+    std::optional<std::string> name;  // the program
+    std::optional<std::string> job_id;
+    std::optional<std::string> run_id;
     std::string state;  // joining, running, stopping, ended or lost
-    int round = 0;
-    int restarts = 0;
-    int max_restarts = 0;
-    int resizes = 0;
-    std::int64_t started_unix_ms = 0;
-    int world_size = 0;
+    std::optional<int> round;
+    std::optional<int> restarts;
+    std::optional<int> max_restarts;
+    std::optional<int> resizes;
+    std::optional<std::int64_t> started_unix_ms;
+    std::optional<int> world_size;
     std::optional<std::string> url;
     std::vector<NodeView> nodes;
     std::vector<RankView> ranks;
@@ -83,7 +83,8 @@ JobView job_view(const JobNames& names, const AgentStatus& own, const std::vecto
                  const std::string& why_none);
 
 // Returns the ranks of one node's workers.
-std::vector<RankView> rank_views(const std::vector<WorkerStatus>& workers, int node, const std::string& host);
+std::vector<RankView> rank_views(const std::vector<WorkerStatus>& workers, int node,
+                                 const std::optional<std::string>& host);
 
 // Returns one JSON object, with null for what the schema has beyond JobView.
 boost::json::object json_object(const JobView& view);

@@ -105,7 +105,7 @@ TEST_CASE("ddpctl: the list") {
 }
 
 TEST_CASE("ddpctl: the status in words") {
-    AgentStatus own{.state = "stopping", .node = 1};
+    AgentStatus own{.state = "stopping", .job_id = "none-1f", .node = 1};
     own.host = "gpu01";
     own.restart_count = 1;
     own.max_restarts = 3;
@@ -166,6 +166,27 @@ TEST_CASE("ddpctl: the status as JSON") {
                          Catch::Contains(R"("result":{"exit_code":7})") &&
                          Catch::Contains(R"("schema":1,"id":"none-1f")"));
     CHECK_THAT(status_json({some_job(JobState::lost), {}, "{"}), Catch::Contains(R"("result":null)"));
+}
+
+TEST_CASE("ddpctl: what is not known of a job is null") {
+    Job destroyed;
+    destroyed.id = "a";
+    const auto members = [](const Job& job) {
+        return boost::json::parse(status_json({job, {}, {}})).as_object();
+    };
+    const boost::json::object nothing = members(destroyed);
+    for (const char* name : {"name", "job_id", "run_id", "round", "restarts", "max_restarts", "resizes",
+                             "started_unix_ms", "world_size", "exit_code", "job", "result"}) {
+        CAPTURE(name);
+        CHECK(nothing.at(name).is_null());
+    }
+    const boost::json::object ended = members(some_job(JobState::ended));
+    for (const char* name : {"run_id", "round", "resizes", "world_size"}) {
+        CAPTURE(name);
+        CHECK(ended.at(name).is_null());
+    }
+    CHECK((ended.at("job_id") == "none-1f" && ended.at("restarts") == 0));
+    CHECK(ended.at("ranks").at(0).at("host").is_null());
 }
 
 TEST_CASE("ddpctl: the list as JSON has what schema 1 says, and what the status has") {

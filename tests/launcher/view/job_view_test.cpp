@@ -153,6 +153,12 @@ TEST_CASE("job view: schema 1, with null for what is not known") {
           R"("progress":null,"verdict":null,"lost_time":null})");
 }
 
+TEST_CASE("job view: before the first round there are no numbers of one") {
+    const JobView view = job_view({}, {.state = "joining"}, {}, "");
+    CHECK((!view.id && !view.name && !view.job_id && !view.run_id));
+    CHECK((!view.round && !view.restarts && !view.max_restarts && !view.resizes && !view.world_size));
+}
+
 TEST_CASE("job view: whatever it holds comes back, and no part of it does") {
     const unsigned seed = std::random_device()();
     INFO("seed " << seed);
