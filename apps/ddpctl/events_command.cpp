@@ -26,18 +26,20 @@ class EventsCommand final : public Command {
 
     int run(const KnownJobs& known) override {
         const Job job = known.find(id_);
+        if (job.state == JobState::lost) throw LostJob(job);
         if (job.state != JobState::running)
             fail(Errc::refused,
                  "job " + job.id + " does not run any more; ddprun --events FILE keeps its events");
         const StreamTerms terms{.kind = std::string(kEventsQuestion), .rank = {}, .follows = follow_};
         std::vector<ToldEvent> told;
         bool has_caught_up = false;
-        follow_running(job, terms, -1, [&](const StreamLine& line) {
+        const RunningEnd end = follow_running(job, terms, -1, [&](const StreamLine& line) {
             for (const KeptBlock& block : line.blocks) add_events(told, block.text, line.node);
             has_caught_up = has_caught_up || line.has_caught_up;
             if (has_caught_up) show(std::exchange(told, {}), job);
         });
         show(std::move(told), job);
+        if (!end.is_whole) known.see_end(job);
         return 0;
     }
 

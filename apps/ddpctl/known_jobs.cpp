@@ -1,8 +1,17 @@
 #include "apps/ddpctl/known_jobs.hpp"
 
+#include <fmt/core.h>
+#include <poll.h>
+
+#include <cerrno>
+#include <chrono>
+#include <variant>
+
 #include "apps/cli/option_values.hpp"
+#include "launcher/harmless_text.hpp"
 #include "launcher/jobs/jobs_place.hpp"
 #include "launcher/view/job_socket.hpp"
+#include "rendezvous/base/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun {
@@ -10,14 +19,36 @@ inline namespace app {
 namespace {
 
 constexpr std::size_t kMaxResultShown = 64 << 20;
+// Between the last word of a launcher and its end lies what it has to tidy up.
+constexpr std::chrono::milliseconds kLeavingTimeout{20'000};
 
 }  // namespace
+
+LostJob::LostJob(const Job& job)
+    : std::runtime_error(
+          fmt::format("job {} is lost: its launcher ended without a result{}", harmless_line(job.id),
+                      is_in_foreground(job) ? ", and of a job in the foreground no output is left" : "")) {}
 
 std::vector<Job> KnownJobs::all() const {
     return is_private_folder(folder_) ? list_jobs(folder_) : std::vector<Job>();
 }
 
 Job KnownJobs::find(const std::string& id) const { return value_or_throw<UsageError>(find_job(all(), id)); }
+
+void KnownJobs::see_end(const Job& job) const {
+    try {
+        if (const auto launcher = open_launcher(job)) {
+            pollfd ended{launcher->get(), POLLIN, 0};
+            while (::poll(&ended, 1, kLeavingTimeout.count()) < 0 && errno == EINTR) {
+            }
+        }
+    } catch (const Error&) {
+        // Of a launcher in another PID namespace the claim tells.
+    }
+    for (const Job& now : all()) {
+        if (now.id == job.id && now.state == JobState::lost) throw LostJob(now);
+    }
+}
 
 std::optional<JobView> KnownJobs::status_of(const Job& job) {
     if (job.state != JobState::running) return std::nullopt;

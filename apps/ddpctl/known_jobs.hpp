@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,12 @@
 namespace ddprun {
 inline namespace app {
 
+// LostJob: the launcher of the job has ended without a result, as one line. main ends with kExitUnavailable.
+class LostJob : public std::runtime_error {
+  public:
+    explicit LostJob(const Job& job);
+};
+
 class KnownJobs {
   public:
     // Keeps `folder`, which is find_jobs_folder()'s.
@@ -23,6 +30,10 @@ class KnownJobs {
     std::vector<Job> all() const;
     // Returns the job of this id. Throws UsageError if there is none.
     Job find(const std::string& id) const;
+
+    // Waits for the end of a launcher that has closed its conversation. Throws LostJob where it leaves no
+    // result; a job in the foreground that ends in order leaves nothing at all.
+    void see_end(const Job& job) const;
 
     // Returns what the launcher says, if it runs. Throws Error where it does not answer.
     static std::optional<JobView> status_of(const Job& job);

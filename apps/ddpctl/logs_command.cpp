@@ -15,11 +15,6 @@ namespace ddprun {
 inline namespace app {
 namespace {
 
-bool is_in_foreground(const Job& job) {
-    std::error_code unknown;
-    return !std::filesystem::exists(job.folder / "output", unknown);
-}
-
 class LogsCommand final : public Command {
   public:
     const char* name() const override { return "logs"; }
@@ -42,9 +37,10 @@ class LogsCommand final : public Command {
     int run(const KnownJobs& known) override {
         const Job job = known.find(id_);
         if (job.state == JobState::running && (is_in_foreground(job) || filter_.is_set())) {
-            print_running_output(job, filter_, follow_);
+            if (!print_running_output(job, filter_, follow_).is_whole) known.see_end(job);
             return 0;
         }
+        if (job.state == JobState::lost && is_in_foreground(job)) throw LostJob(job);
         if (filter_.is_set())
             throw UsageError(
                 fmt::format("--rank, --grep and --since are for a job that runs; all that {} has printed "
@@ -52,11 +48,12 @@ class LogsCommand final : public Command {
                             job.id, (job.folder / "output").string()));
         JobOutput output(job);
         if (filter_.last) output.seek_tail(*filter_.last);
-        if (follow_) {
-            output.follow(false);
-        } else {
+        if (!follow_) {
             output.print();
+            return 0;
         }
+        output.follow(false);
+        known.see_end(job);
         return 0;
     }
 
@@ -79,16 +76,18 @@ class AttachCommand final : public Command {
 
     int run(const KnownJobs& known) override {
         const Job job = known.find(id_);
-        const RunningEnd end = job.state == JobState::running && is_in_foreground(job)
-                                   ? follow_in_foreground(job)
-                                   : follow_detached(known, job);
+        const bool has_no_file = is_in_foreground(job);
+        if (job.state == JobState::lost && has_no_file) throw LostJob(job);
+        const RunningEnd end = job.state == JobState::running && has_no_file ? follow_in_foreground(job)
+                                                                             : follow_detached(known, job);
         if (end.is_interrupted) {
             complain(fmt::format("job {} goes on; 'ddpctl attach' follows it again, 'ddpctl kill' ends it",
                                  job.id));
             return kExitSignalBase + SIGINT;
         }
         if (end.exit_code) return *end.exit_code;
-        complain(fmt::format("job {} is lost: its launcher ended without a result", job.id));
+        known.see_end(job);
+        complain(fmt::format("job {} has ended; its launcher did not wait to tell its exit code", job.id));
         return kExitUnavailable;
     }
 

@@ -46,6 +46,8 @@ int main(int argc, char** argv) {
         return run({argv + 1, argv + argc});
     } catch (const UsageError& error) {
         return fail_with(kExitUsage, error);
+    } catch (const LostJob& error) {
+        return fail_with(kExitUnavailable, error);
     } catch (const boost::system::system_error& error) {
         return fail_with(kExitSystem, error);
     } catch (const std::exception& error) {

@@ -95,6 +95,7 @@ RunningEnd follow_running(const Job& job, const StreamTerms& terms, int interrup
             throw UsageError(fmt::format("--rank {}: {}", *terms.rank, line->refusal));
         note_trouble(*line);
         if (line->exit_code) end.exit_code = line->exit_code;
+        end.is_whole = end.is_whole || line->exit_code || (line->has_caught_up && !terms.follows);
         take(*line);
     }
     end.is_interrupted = interrupt >= 0 && !end.exit_code && can_be_read(interrupt);

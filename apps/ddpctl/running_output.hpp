@@ -26,6 +26,7 @@ struct LineFilter {
 // RunningEnd: how what a launcher tells came to its end.
 struct RunningEnd {
     std::optional<int> exit_code;  // the job's; nothing: the launcher did not say
+    bool is_whole = false;         // all that was asked for has been told
     bool is_interrupted = false;
 };
 

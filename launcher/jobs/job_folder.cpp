@@ -163,6 +163,8 @@ std::vector<Job> list_jobs(const fs::path& jobs) {
     return found;
 }
 
+bool is_in_foreground(const Job& job) { return !has_file(job.folder / kOutputName); }
+
 bool launcher_lives(const Job& job) {
     return claim_on(job.folder) == ClaimState::held || (job.record && process_lives(*job.record));
 }

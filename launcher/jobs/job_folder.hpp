@@ -79,6 +79,9 @@ struct Job {
 // Returns all jobs that have run workers, the oldest first.
 std::vector<Job> list_jobs(const std::filesystem::path& jobs);
 
+// Returns true for a job that has no file for its output.
+bool is_in_foreground(const Job& job);
+
 // Returns true if the launcher of this job still lives: the folder is claimed, or the record's process is
 // there (where claims mean nothing).
 bool launcher_lives(const Job& job);

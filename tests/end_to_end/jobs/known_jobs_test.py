@@ -115,13 +115,19 @@ class Foreground(JobsTest):
         self.assertEqual((attached.wait(), launcher.wait()), (7, 7), attached.err())
         self.assertIn("[1] end of 1", attached.out().splitlines())
 
-    def test_attach_says_that_the_launcher_was_killed(self):
+    def test_a_launcher_that_was_killed_is_told_to_all_that_follow_and_ask(self):
         launcher, job = self.running(*worker("ready-then-wait"))
-        attached = self.ctl("attach", job)
-        attached.wait_for_line("^ready$")
+        followers = [self.ctl("attach", job), self.ctl("logs", "-f", job), self.ctl("events", "-f", job)]
+        for follower, line in zip(followers, ("^ready$", "^ready$", "round.started")):
+            follower.wait_for_line(line)
         launcher.send(signal.SIGKILL)
-        self.assertEqual((attached.wait(), attached.err()), (69, f"ddpctl: job {job} is lost: its launcher ended without a result"))
         launcher.wait()
+        why = f"ddpctl: job {job} is lost: its launcher ended without a result, and of a job in the foreground no output is left"
+        for follower in followers:
+            self.assertEqual((follower.wait(), follower.err()), (69, why))
+        for command in (["attach"], ["logs"], ["logs", "-f"], ["logs", "--rank", 0], ["events"]):
+            self.assertEqual(self.run_ctl(*command, job), (69, "", why), command)
+        self.assertEqual(self.run_ctl("kill", job), (0, f"{job}: lost", ""))
 
     def test_what_is_in_files_is_said(self):
         logs = os.path.join(self.runtime, "logs")
