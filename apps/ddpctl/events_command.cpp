@@ -30,6 +30,7 @@ class EventsCommand final : public Command {
         if (job.state != JobState::running)
             fail(Errc::refused,
                  "job " + job.id + " does not run any more; ddprun --events FILE keeps its events");
+        refuse_suspended(job);
         const StreamTerms terms{.kind = std::string(kEventsQuestion), .rank = {}, .follows = follow_};
         std::vector<ToldEvent> told;
         bool has_caught_up = false;

@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <string_view>
 #include <utility>
 
@@ -66,6 +67,8 @@ void write_out(std::string_view bytes) {
         bytes.remove_prefix(static_cast<std::size_t>(count));
     }
 }
+
+void complain(const std::string& what) { std::fprintf(stderr, "ddpctl: %s\n", what.c_str()); }
 
 JobOutput::JobOutput(const Job& job)
     : path_((job.folder / "output").string()),

@@ -47,5 +47,8 @@ OwnedDescriptor take_interrupts();
 // Writes all of it to stdout. Throws Error.
 void write_out(std::string_view bytes);
 
+// Writes a line of ddpctl's own to stderr.
+void complain(const std::string& what);
+
 }  // namespace app
 }  // namespace ddprun

@@ -48,7 +48,8 @@ void node_facts(std::string& text, const std::vector<NodeView>& nodes) {
         const std::string launcher = node.pid ? fmt::format(", launcher pid {}", *node.pid) : "";
         const std::string why = node.why ? ": " + harmless_line(*node.why) : "";
         fact(text, std::exchange(name, ""),
-             fmt::format("node {}{}: {}{}{}", node.node, host_text(node.host), harmless_line(node.state), launcher, why));
+             fmt::format("node {}{}: {}{}{}", node.node, host_text(node.host), harmless_line(node.state),
+                         launcher, why));
     }
 }
 
@@ -79,11 +80,15 @@ std::string words_of(const json::value& value) {
     return value.is_string() ? std::string(value.get_string()) : json::serialize(value);
 }
 
+std::string_view state_of(const Job& job) {
+    return job.is_suspended ? "suspended" : name_of_value(job.state);
+}
+
 // What the files of a job tell of what its launcher does not say (any more).
 JobView view_of(const Job& job) {
     JobView view;
     view.id = job.id;
-    view.state = name_of_value(job.state);
+    view.state = state_of(job);
     if (job.record) {
         view.name = job.record->entry_name;
         if (!job.record->job_id.empty()) view.job_id = job.record->job_id;
@@ -113,8 +118,16 @@ json::object job_object(const JobFacts& facts) {
 
 }  // namespace
 
+std::string suspended_text(const Job& job) {
+    const pid_t pid = job.record ? job.record->pid : 0;
+    return fmt::format(
+        "job {0} is suspended: 'fg' in its shell or 'kill -CONT {1}' lets it go on, 'ddpctl kill --signal "
+        "KILL {0}' ends it",
+        harmless_line(job.id), pid);
+}
+
 std::string state_text(const Job& job) {
-    const std::string_view state = name_of_value(job.state);
+    const std::string_view state = state_of(job);
     return job.end ? fmt::format("{}, exit code {}", state, job.end->exit_code) : std::string(state);
 }
 
@@ -162,6 +175,7 @@ std::string status_text(const Job& job, const std::optional<JobView>& status, st
              fmt::format("{}, {} ago", local_time(record.start_unix_ms),
                          age_text(now_unix_ms - record.start_unix_ms)));
     }
+    if (job.is_suspended) fact(text, "hint", suspended_text(job));
     if (job.last_output_unix_ms != 0)
         fact(text, "lost", "after its last output at " + local_time(job.last_output_unix_ms));
     if (job.end) {

@@ -14,8 +14,11 @@
 namespace ddprun {
 inline namespace app {
 
-// Returns "running", "ended, exit code 3", "lost".
+// Returns "running", "suspended", "ended, exit code 3", "lost".
 std::string state_text(const Job& job);
+
+// Says of a suspended job what lets it go on, and what ends it, in one line.
+std::string suspended_text(const Job& job);
 
 // Returns "12s", "3m05s", "2h07m", "4d03h".
 std::string age_text(std::int64_t milliseconds);

@@ -31,6 +31,7 @@ class KillCommand final : public Command {
 
     int run(const KnownJobs& known) override {
         const Job job = known.find(id_);
+        if (signal_ != SIGKILL) refuse_suspended(job);
         const bool needs_process = !returns_at_once_ || signal_ == SIGKILL;
         const auto launcher = needs_process ? open_launcher(job) : std::nullopt;
         const int process = launcher ? launcher->get() : -1;

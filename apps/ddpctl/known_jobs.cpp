@@ -21,6 +21,10 @@ namespace {
 constexpr std::size_t kMaxResultShown = 64 << 20;
 // Between the last word of a launcher and its end lies what it has to tidy up.
 constexpr std::chrono::milliseconds kLeavingTimeout{20'000};
+// More than the 2 s after which a launcher tells what it knows without the other nodes.
+constexpr std::chrono::milliseconds kListTimeout{5'000};
+
+bool can_answer(const Job& job) { return job.state == JobState::running && !job.is_suspended; }
 
 }  // namespace
 
@@ -28,6 +32,10 @@ LostJob::LostJob(const Job& job)
     : std::runtime_error(
           fmt::format("job {} is lost: its launcher ended without a result{}", harmless_line(job.id),
                       is_in_foreground(job) ? ", and of a job in the foreground no output is left" : "")) {}
+
+void refuse_suspended(const Job& job) {
+    if (job.is_suspended) fail(Errc::refused, suspended_text(job));
+}
 
 std::vector<Job> KnownJobs::all() const {
     return is_private_folder(folder_) ? list_jobs(folder_) : std::vector<Job>();
@@ -51,8 +59,23 @@ void KnownJobs::see_end(const Job& job) const {
 }
 
 std::optional<JobView> KnownJobs::status_of(const Job& job) {
-    if (job.state != JobState::running) return std::nullopt;
+    if (!can_answer(job)) return std::nullopt;
     return ask_status(job.folder);
+}
+
+std::vector<JobFacts> KnownJobs::facts_of(const std::vector<Job>& jobs) {
+    std::vector<JobFacts> facts;
+    std::vector<std::filesystem::path> asked;
+    for (const Job& job : jobs) {
+        facts.push_back({job, std::nullopt, result_of(job)});
+        if (can_answer(job)) asked.push_back(job.folder);
+    }
+    auto views = ask_statuses(asked, kListTimeout);
+    auto view = views.begin();
+    for (JobFacts& one : facts) {
+        if (can_answer(one.job)) one.status = *std::move(view++);
+    }
+    return facts;
 }
 
 std::optional<std::string> KnownJobs::result_of(const Job& job) {

@@ -21,6 +21,9 @@ class LostJob : public std::runtime_error {
     explicit LostJob(const Job& job);
 };
 
+// Throws Error for a job that is suspended: its launcher gives no answers.
+void refuse_suspended(const Job& job);
+
 class KnownJobs {
   public:
     // Keeps `folder`, which is find_jobs_folder()'s.
@@ -35,8 +38,10 @@ class KnownJobs {
     // result; a job in the foreground that ends in order leaves nothing at all.
     void see_end(const Job& job) const;
 
-    // Returns what the launcher says, if it runs. Throws Error where it does not answer.
+    // Returns what the launcher says, if it runs and is not suspended. Throws Error where it does not answer.
     static std::optional<JobView> status_of(const Job& job);
+    // Returns what is known of each of these jobs: their launchers are asked side by side.
+    static std::vector<JobFacts> facts_of(const std::vector<Job>& jobs);
     // Returns the text of result.json, if it is there.
     static std::optional<std::string> result_of(const Job& job);
 

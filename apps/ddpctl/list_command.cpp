@@ -1,8 +1,8 @@
 #include "apps/cli/print.hpp"
 #include "apps/ddpctl/command.hpp"
+#include "apps/ddpctl/job_output.hpp"
 #include "apps/ddpctl/job_text.hpp"
 #include "launcher/wall_clock.hpp"
-#include "rendezvous/base/error.hpp"
 
 namespace ddprun {
 inline namespace app {
@@ -22,18 +22,12 @@ class ListCommand final : public Command {
         const std::vector<Job> jobs = known.all();
         if (!json_) {
             print(list_text(jobs, unix_time_now_ms()));
+            for (const Job& job : jobs) {
+                if (job.is_suspended) complain(suspended_text(job));
+            }
             return 0;
         }
-        std::vector<JobFacts> facts;
-        for (const Job& job : jobs) {
-            facts.push_back({job, std::nullopt, KnownJobs::result_of(job)});
-            try {
-                facts.back().status = KnownJobs::status_of(job);
-            } catch (const Error&) {
-                // A job that has ended since, or does not answer, does not keep the others from being listed.
-            }
-        }
-        print(list_json(facts, unix_time_now_ms()));
+        print(list_json(KnownJobs::facts_of(jobs), unix_time_now_ms()));
         return 0;
     }
 

@@ -37,6 +37,7 @@ class LogsCommand final : public Command {
     int run(const KnownJobs& known) override {
         const Job job = known.find(id_);
         if (job.state == JobState::running && (is_in_foreground(job) || filter_.is_set())) {
+            refuse_suspended(job);
             if (!print_running_output(job, filter_, follow_).is_whole) known.see_end(job);
             return 0;
         }
@@ -52,6 +53,7 @@ class LogsCommand final : public Command {
             output.print();
             return 0;
         }
+        if (job.is_suspended) complain(suspended_text(job));
         output.follow(false);
         known.see_end(job);
         return 0;
@@ -93,6 +95,7 @@ class AttachCommand final : public Command {
 
   private:
     static RunningEnd follow_in_foreground(const Job& job) {
+        refuse_suspended(job);
         const OwnedDescriptor interrupts = take_interrupts();
         LineFilter filter;
         filter.last = kAttachLines;
@@ -100,13 +103,13 @@ class AttachCommand final : public Command {
     }
     static RunningEnd follow_detached(const KnownJobs& known, const Job& job) {
         JobOutput output(job);
+        if (job.is_suspended) complain(suspended_text(job));
         output.seek_tail(kAttachLines);
         if (output.follow(true) == JobOutput::Stop::interrupted) return {.is_interrupted = true};
         block_signals();
         const Job ended = known.find(job.id);
         return {.exit_code = ended.end ? std::optional(ended.end->exit_code) : std::nullopt};
     }
-    static void complain(const std::string& line) { std::fprintf(stderr, "ddpctl: %s\n", line.c_str()); }
 
     std::string id_;
 };

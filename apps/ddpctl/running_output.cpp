@@ -4,7 +4,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <set>
 #include <string_view>
@@ -66,17 +65,15 @@ class LinePrinter {
     std::multimap<std::int64_t, std::string> lines_;  // by time, then as they came
 };
 
-void note(const std::string& what) { std::fprintf(stderr, "ddpctl: %s\n", what.c_str()); }
-
 void note_trouble(const StreamLine& line) {
     const std::string node = line.host.empty()
                                  ? fmt::format("node {}", line.node)
                                  : fmt::format("node {} ({})", line.node, harmless_line(line.host));
     if (!line.log_folder.empty())
-        note(fmt::format("{} has what goes to files in {}", node, harmless_line(line.log_folder)));
+        complain(fmt::format("{} has what goes to files in {}", node, harmless_line(line.log_folder)));
     if (!line.trouble.empty())
-        note(line.node == StreamLine::kJob ? line.trouble
-                                           : fmt::format("{}: {}", node, harmless_line(line.trouble)));
+        complain(line.node == StreamLine::kJob ? line.trouble
+                                               : fmt::format("{}: {}", node, harmless_line(line.trouble)));
 }
 
 bool can_be_read(int descriptor) {

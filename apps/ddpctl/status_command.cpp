@@ -22,9 +22,9 @@ class StatusCommand final : public Command {
         try {
             status = KnownJobs::status_of(job);
         } catch (const Error&) {
-            // It may have ended since it was looked at.
+            // It may have ended, or been suspended, since it was looked at.
             job = known.find(job.id);
-            if (job.state == JobState::running) throw;
+            if (job.state == JobState::running && !job.is_suspended) throw;
         }
         print(json_ ? status_json({job, status, KnownJobs::result_of(job)})
                     : status_text(job, status, unix_time_now_ms()));

@@ -46,6 +46,11 @@ std::optional<JobRecord> read_record(const fs::path& folder) {
     return text.has_value() ? parse_job_record(*text) : std::nullopt;
 }
 
+bool is_stopped(const JobRecord& record) {
+    const auto process = read_process_stat(record.pid);
+    return process && process->state == 'T' && process->start_time == record.start_time;
+}
+
 Job read_job(const fs::path& folder) {
     Job job{.id = folder.filename().string(), .folder = folder, .record = read_record(folder), .end = {}};
     const bool lived = launcher_lives(job);
@@ -53,6 +58,7 @@ Job read_job(const fs::path& folder) {
     if (const auto text = read_small_file(folder / kResultName, kMaxResultFile); text.has_value())
         job.end = parse_job_end(*text);
     job.state = job.end ? JobState::ended : lived ? JobState::running : JobState::lost;
+    job.is_suspended = job.state == JobState::running && job.record && is_stopped(*job.record);
     struct stat output {};
     if (job.state == JobState::lost && ::stat((folder / kOutputName).c_str(), &output) == 0)
         job.last_output_unix_ms =

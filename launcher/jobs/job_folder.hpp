@@ -71,6 +71,7 @@ struct Job {
     std::string id;
     std::filesystem::path folder;
     JobState state = JobState::lost;
+    bool is_suspended = false;        // its launcher runs and is stopped, by Ctrl-Z or SIGSTOP
     std::optional<JobRecord> record;  // missing only if something destroyed it
     std::optional<JobEnd> end;
     std::int64_t last_output_unix_ms = 0;  // of a lost job, when something was last printed

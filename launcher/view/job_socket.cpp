@@ -12,8 +12,10 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <cerrno>
+#include <list>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "launcher/view/http_server.hpp"
 #include "rendezvous/base/error.hpp"
@@ -82,9 +84,13 @@ void take_part(AnswerParser& parser, std::string& text, bool is_all) {
     if (error) fail(Errc::protocol_violation, "the launcher's answer is not understood");
 }
 
-OwnedDescriptor request(const std::filesystem::path& folder, http::verb verb, const std::string& target,
-                        std::chrono::milliseconds timeout) {
-    OwnedDescriptor socket = call_job(folder, timeout);
+OwnedDescriptor connected(const std::filesystem::path& folder, OwnedDescriptor socket) {
+    const JobAddress address(folder);
+    if (::connect(socket.get(), address.get(), JobAddress::size()) != 0) give_up(errno);
+    return socket;
+}
+
+OwnedDescriptor request(OwnedDescriptor socket, http::verb verb, const std::string& target) {
     const std::string text =
         fmt::format("{} {} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", std::string(http::to_string(verb)), target,
                     verb == http::verb::post ? "Content-Length: 0\r\n" : "");
@@ -105,18 +111,36 @@ bool receive(int socket, std::string& text) {
     }
 }
 
+// OpenAnswer: what a launcher says to one question, as it comes.
+class OpenAnswer {
+  public:
+    explicit OpenAnswer(OwnedDescriptor socket) : socket_(std::move(socket)) {
+        parser_.body_limit(kMaxAnswer);
+    }
+
+    int socket() const { return socket_.get(); }
+    const std::string& text() const { return parser_.get().body(); }
+
+    // Takes what comes next; returns whether that was all. Throws Error.
+    bool take() {
+        const bool is_all = !receive(socket_.get(), come_);
+        take_part(parser_, come_, is_all);
+        return parser_.is_done();
+    }
+
+  private:
+    OwnedDescriptor socket_;
+    AnswerParser parser_;
+    std::string come_;
+};
+
 // Returns the text of the answer.
 std::string ask(const std::filesystem::path& folder, http::verb verb, const std::string& target,
                 std::chrono::milliseconds timeout) {
-    const OwnedDescriptor socket = request(folder, verb, target, timeout);
-    AnswerParser parser;
-    parser.body_limit(kMaxAnswer);
-    std::string text;
-    while (!parser.is_done()) {
-        const bool is_all = !receive(socket.get(), text);
-        take_part(parser, text, is_all);
+    OpenAnswer answer(request(call_job(folder, timeout), verb, target));
+    while (!answer.take()) {
     }
-    return parser.get().body();
+    return answer.text();
 }
 
 template <class T>
@@ -139,19 +163,56 @@ OwnedDescriptor listen_job_socket(const std::filesystem::path& folder) {
 }
 
 OwnedDescriptor call_job(const std::filesystem::path& folder, std::chrono::milliseconds timeout) {
-    const JobAddress address(folder);
     OwnedDescriptor socket = unix_socket(0);
     limit_waits(socket.get(), timeout);
-    if (::connect(socket.get(), address.get(), JobAddress::size()) != 0) give_up(errno);
-    return socket;
+    return connected(folder, std::move(socket));
 }
 
 JobView ask_status(const std::filesystem::path& folder, std::chrono::milliseconds timeout) {
     return understood(parse_job_view(ask(folder, http::verb::get, std::string(kStatusTarget), timeout)));
 }
 
+std::vector<std::optional<JobView>> ask_statuses(const std::vector<std::filesystem::path>& folders,
+                                                 std::chrono::milliseconds timeout) {
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    std::vector<std::optional<JobView>> views(folders.size());
+    std::list<std::pair<std::size_t, OpenAnswer>> open;
+    // Calls `part`; a launcher that ends, or says nothing of use, keeps no other from being asked.
+    const auto without_errors = [](const auto& part) {
+        try {
+            return part();
+        } catch (const Error&) {
+            return true;
+        }
+    };
+    for (std::size_t i = 0; i < folders.size(); ++i) {
+        without_errors([&] {
+            open.emplace_back(i, request(connected(folders[i], unix_socket(SOCK_NONBLOCK)), http::verb::get,
+                                         std::string(kStatusTarget)));
+            return true;
+        });
+    }
+    while (!open.empty()) {
+        std::vector<pollfd> events;
+        for (const auto& [i, answer] : open) events.push_back({answer.socket(), POLLIN, 0});
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+        if (left.count() <= 0) break;
+        if (::poll(events.data(), events.size(), static_cast<int>(left.count())) < 0 && errno != EINTR) break;
+        auto event = events.cbegin();
+        std::erase_if(open, [&](auto& entry) {
+            return (event++)->revents != 0 && without_errors([&] {
+                       const bool is_all = entry.second.take();
+                       if (is_all) views[entry.first] = parse_job_view(entry.second.text());
+                       return is_all;
+                   });
+        });
+    }
+    return views;
+}
+
 StreamReader::StreamReader(const std::filesystem::path& folder, const StreamTerms& terms)
-    : socket_(request(folder, http::verb::get, stream_target(terms), kAnswerTimeout)) {
+    : socket_(request(call_job(folder, kAnswerTimeout), http::verb::get, stream_target(terms))) {
     constexpr std::string_view kGood = "HTTP/1.1 200 ";
     constexpr std::string_view kBlankLine = "\r\n\r\n";
     std::size_t end = 0;

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launcher/view/routes.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -37,6 +38,11 @@ inline constexpr std::chrono::seconds kAnswerTimeout{20};
 JobView ask_status(const std::filesystem::path& folder, std::chrono::milliseconds timeout = kAnswerTimeout);
 SignalEffect send_signal(const std::filesystem::path& folder, int signal,
                          std::chrono::milliseconds timeout = kAnswerTimeout);
+
+// Asks the launchers of all these jobs side by side; nothing where one gives no answer within `timeout`,
+// which is the time for all of them together.
+std::vector<std::optional<JobView>> ask_statuses(const std::vector<std::filesystem::path>& folders,
+                                                 std::chrono::milliseconds timeout);
 
 // StreamReader reads what a launcher tells as it comes.
 class StreamReader {

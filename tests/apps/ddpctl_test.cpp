@@ -168,6 +168,19 @@ TEST_CASE("ddpctl: the status as JSON") {
     CHECK_THAT(status_json({some_job(JobState::lost), {}, "{"}), Catch::Contains(R"("result":null)"));
 }
 
+TEST_CASE("ddpctl: of a suspended job the texts say what helps") {
+    Job job = some_job(JobState::running);
+    job.is_suspended = true;
+    const std::string hint =
+        "job none-1f is suspended: 'fg' in its shell or 'kill -CONT 4711' lets it go on, 'ddpctl kill "
+        "--signal KILL none-1f' ends it";
+    CHECK(suspended_text(job) == hint);
+    CHECK_THAT(list_text({job}, 0), Catch::Contains("none-1f  suspended  1/2"));
+    CHECK_THAT(status_text(job, {}, 0),
+               Catch::Contains("state      suspended\n") && Catch::Contains("hint       " + hint + "\n"));
+    CHECK_THAT(status_json({job, {}, {}}), Catch::Contains(R"("state":"suspended")"));
+}
+
 TEST_CASE("ddpctl: what is not known of a job is null") {
     Job destroyed;
     destroyed.id = "a";

@@ -61,7 +61,7 @@ class Job:
         return done.stdout
 
     def status(self) -> Dict[str, Any]:
-        """What `ddpctl status --json` shows: `state` is "running", "ended" or "lost"."""
+        """What `ddpctl status --json` shows: `state` is "running", "suspended", "ended" or "lost"."""
         status: Dict[str, Any] = json.loads(self._told("status", "--json"))
         return status
 

@@ -129,6 +129,29 @@ class Foreground(JobsTest):
             self.assertEqual(self.run_ctl(*command, job), (69, "", why), command)
         self.assertEqual(self.run_ctl("kill", job), (0, f"{job}: lost", ""))
 
+    def test_a_suspended_launcher_is_named_at_once_with_what_helps(self):
+        launcher, job = self.running(*worker("ready-then-wait"))
+        launcher.send(signal.SIGSTOP)
+        self.await_jobs(lambda: "suspended" in self.run_ctl("list")[1])
+        why = (f"ddpctl: job {job} is suspended: 'fg' in its shell or 'kill -CONT {launcher.process.pid}' lets it go on, "
+               f"'ddpctl kill --signal KILL {job}' ends it")
+        code, out, err = self.run_ctl("list")
+        self.assertEqual((code, err), (0, why))
+        self.assertRegex(out, rf"(?m)^{job} +suspended ")
+        self.assertEqual([one["state"] for one in json.loads(self.run_ctl("list", "--json")[1])], ["suspended"])
+        self.assertEqual(self.status(job)["state"], "suspended")
+        code, out, err = self.run_ctl("status", job)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("hint       " + why.removeprefix("ddpctl: "), out.splitlines())
+        for command in (["logs"], ["logs", "-f"], ["attach"], ["events"], ["kill"], ["kill", "--no-wait"]):
+            self.assertEqual(self.run_ctl(*command, job), (71, "", why), command)
+        launcher.send(signal.SIGCONT)
+        self.assertEqual(self.await_jobs(lambda: self.run_ctl("logs", job)[1] == "ready" and "running"), "running")
+        launcher.send(signal.SIGSTOP)
+        self.await_jobs(lambda: "suspended" in self.run_ctl("list")[1])
+        self.assertEqual(self.run_ctl("kill", "-9", job), (0, f"{job}: lost", ""))
+        self.assertEqual(launcher.wait(), -signal.SIGKILL)
+
     def test_what_is_in_files_is_said(self):
         logs = os.path.join(self.runtime, "logs")
         launcher, job = self.running("--log-dir", logs, "--redirects", "0:1", "--nproc-per-node", 2, *worker("say", "hello", "ready-then-wait"))

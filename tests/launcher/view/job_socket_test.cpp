@@ -321,6 +321,21 @@ TEST_CASE("control: a launcher that does not answer in time is an error") {
     }
 }
 
+TEST_CASE("control: launchers of many jobs are asked side by side, and those that say nothing hold up none") {
+    ControlFixture one, other;
+    TemporaryFolder silent, missing;
+    const OwnedDescriptor listener = listen_job_socket(silent.path());
+    const auto views =
+        ask_statuses({silent.path(), one.folder(), missing.path() / "x", silent.path(), other.folder()},
+                     milliseconds(500));
+    REQUIRE(views.size() == 5);
+    CHECK((!views[0] && !views[2] && !views[3]));
+    CHECK((views[1] && views[1]->job_id == "none-1f" && views[4] && views[4]->job_id == "none-1f"));
+    CHECK(ask_statuses({}, kHangGuard).empty());
+    // Nothing is waited for where all have answered.
+    CHECK(ask_statuses({one.folder()}, kHangGuard).at(0));
+}
+
 TEST_CASE("control: a folder may have a path longer than a socket's address") {
     TemporaryFolder folder;
     const std::filesystem::path deep = folder.path() / std::string(200, 'x');
