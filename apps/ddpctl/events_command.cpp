@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -35,7 +37,13 @@ class EventsCommand final : public Command {
         std::vector<ToldEvent> told;
         bool has_caught_up = false;
         const RunningEnd end = follow_running(job, terms, -1, [&](const StreamLine& line) {
-            for (const KeptBlock& block : line.blocks) add_events(told, block.text, line.node);
+            for (const KeptBlock& block : line.blocks) {
+                if (block.stream == KeptBlock::kGap)
+                    complain(fmt::format("events of node {}: {}", line.node,
+                                         harmless_line(lines_of(block.text).front())));
+                else
+                    add_events(told, block.text, line.node);
+            }
             has_caught_up = has_caught_up || line.has_caught_up;
             if (has_caught_up) show(std::exchange(told, {}), job);
         });

@@ -50,7 +50,8 @@ class LinePrinter {
 
   private:
     void take_line(const KeptBlock& block, std::string_view line) {
-        if (!filter_.text.empty() && line.find(filter_.text) == line.npos) return;
+        const bool is_gap = block.stream == KeptBlock::kGap;
+        if (!is_gap && !filter_.text.empty() && line.find(filter_.text) == line.npos) return;
         std::string shown = names_ranks_ ? fmt::format("[{}] {}", block.rank, line) : std::string(line);
         if (!shown.ends_with('\n')) shown += '\n';
         // Those of another node may be older than what has come already.

@@ -31,6 +31,7 @@ class Happenings {
         }
         while (lines_.size() > kMost || bytes_ > kMostBytes) {
             bytes_ -= lines_.front().size();
+            gone_ += lines_.front().size() + 1;
             lines_.pop_front();
         }
     }
@@ -42,6 +43,9 @@ class Happenings {
     KeptPiece read(std::uint64_t from, std::size_t most) const {
         KeptPiece piece{.next = std::max(from, end_ - lines_.size()), .is_all = true, .blocks = {}};
         std::string text;
+        std::uint64_t at = gone_;
+        const std::uint64_t first = lines_.size() - (end_ - std::min(piece.next, end_));
+        for (std::uint64_t i = 0; i < first; ++i) at += lines_[i].size() + 1;
         for (; piece.next < end_ && text.size() < most; ++piece.next)
             text += lines_[lines_.size() - (end_ - piece.next)] + "\n";
         piece.is_all = piece.next >= end_;
@@ -49,13 +53,15 @@ class Happenings {
             piece.blocks.push_back({.rank = KeptBlock::kNoRank,
                                     .stream = std::string(KeptBlock::kEvents),
                                     .unix_ms = 0,
-                                    .text = std::move(text)});
+                                    .text = std::move(text),
+                                    .at = at});
         return piece;
     }
 
   private:
     std::deque<std::string> lines_;
     std::size_t bytes_ = 0;
+    std::uint64_t gone_ = 0;  // bytes of those that are not kept any more, with their newlines
     std::uint64_t end_ = 0;
 };
 

@@ -16,10 +16,11 @@ void KeptOutput::take(int rank, OutputStream stream, std::string_view lines, std
     if (joins) {
         last->text += lines;
     } else {
-        kept.blocks.push_back({end_, stream, unix_ms, std::string(lines)});
+        kept.blocks.push_back({end_, stream, unix_ms, std::string(lines), kept.end});
         kept.bytes += kBlockCost;
     }
     end_ += lines.size();
+    kept.end += lines.size();
     kept.bytes += lines.size();
     while (kept.bytes > kMostOfRank && kept.blocks.size() > 1) {
         kept.bytes -= kept.blocks.front().text.size() + kBlockCost;
@@ -56,7 +57,7 @@ KeptPiece KeptOutput::read(std::optional<int> rank, std::uint64_t from, std::siz
         auto& place = places[entry->first];
         const std::size_t skipped = from > at ? from - at : 0;
         piece.blocks.push_back({entry->first, std::string(stream_name(place->stream)), place->unix_ms,
-                                place->text.substr(skipped)});
+                                place->text.substr(skipped), place->at_of_rank + skipped});
         bytes += piece.blocks.back().text.size() + kBlockCost;
         if (++place != entry->second.blocks.end()) ahead.emplace(place->at, entry);
     }

@@ -24,14 +24,17 @@ inline namespace launch {
 struct KeptBlock {
     static constexpr int kNoRank = -1;
     static constexpr std::string_view kEvents = "events";
+    static constexpr std::string_view kGap = "gap";
 
-    int rank = 0;        // kNoRank: of the launcher
-    std::string stream;  // stdout or stderr; kEvents: lines of --events
+    int rank = 0;  // kNoRank: of the launcher
+    std::string
+        stream;  // stdout or stderr; kEvents: lines of --events; kGap: a line that says what is missing
     std::int64_t unix_ms = 0;
     std::string text;
+    std::uint64_t at = 0;  // how many bytes of this rank came before
     bool operator==(const KeptBlock&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(KeptBlock, (), (rank, stream, unix_ms, text))
+BOOST_DESCRIBE_STRUCT(KeptBlock, (), (rank, stream, unix_ms, text, at))
 
 // KeptPiece: what is kept from a position on, or the beginning of that.
 struct KeptPiece {
@@ -75,10 +78,12 @@ class KeptOutput {
         OutputStream stream = OutputStream::out;
         std::int64_t unix_ms = 0;
         std::string text;
+        std::uint64_t at_of_rank = 0;
     };
     struct OfRank {
         std::deque<Block> blocks;
         std::size_t bytes = 0;
+        std::uint64_t end = 0;
     };
     std::map<int, OfRank> ranks_;
     std::uint64_t end_ = 0;

@@ -1,5 +1,7 @@
 #include "launcher/view/job_stream.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -83,7 +85,8 @@ bool JobStream::may_tell(const NodeAnswer& from, const KeptBlock& block) const {
     if (terms_.kind == kEventsQuestion)
         return block.rank == KeptBlock::kNoRank && block.stream == KeptBlock::kEvents;
     return block.rank >= from.first_rank && block.rank - from.first_rank < from.ranks &&
-           (!terms_.rank || block.rank == *terms_.rank) && block.stream != KeptBlock::kEvents;
+           (!terms_.rank || block.rank == *terms_.rank) && block.stream != KeptBlock::kEvents &&
+           block.stream != KeptBlock::kGap;
 }
 
 void JobStream::hear(int node, std::uint64_t number, HeardPiece heard) {
@@ -115,9 +118,30 @@ void JobStream::take_trouble(Source& source, const NodeAnswer& from, const std::
     queue_ += to_json(StreamLine{.node = from.node, .host = host, .trouble = why}) + "\n";
 }
 
+// What was dropped before the client came is no gap: until the client has all that there was, the first block
+// of a rank begins the count.
+std::vector<KeptBlock> JobStream::with_gaps(Source& source, const KeptPiece& piece) {
+    const bool has_all_before = source.has_caught_up && !source.launcher.empty();
+    if (source.launcher != piece.launcher) source.next_of.clear();
+    std::vector<KeptBlock> told;
+    for (const KeptBlock& block : piece.blocks) {
+        std::uint64_t& next =
+            source.next_of.try_emplace(block.rank, has_all_before ? 0 : block.at).first->second;
+        if (block.at > next)
+            told.push_back({.rank = block.rank,
+                            .stream = std::string(KeptBlock::kGap),
+                            .unix_ms = block.unix_ms,
+                            .text = fmt::format("[... {} bytes were not kept ...]\n", block.at - next)});
+        next = block.at + block.text.size();
+        told.push_back(block);
+    }
+    return told;
+}
+
 void JobStream::take_piece(Source& source, const NodeAnswer& from, KeptPiece piece) {
     if (queue_.size() > kMostQueued) return;
     source.trouble.clear();
+    std::vector<KeptBlock> blocks = with_gaps(source, piece);
     source.next = piece.next;
     source.launcher = piece.launcher;
     source.host = from.host;
@@ -128,7 +152,7 @@ void JobStream::take_piece(Source& source, const NodeAnswer& from, KeptPiece pie
     StreamLine line{.node = from.node, .host = from.host};
     if (std::exchange(source.log_folder, piece.log_folder) != piece.log_folder)
         line.log_folder = std::move(piece.log_folder);
-    line.blocks = std::move(piece.blocks);
+    line.blocks = std::move(blocks);
     if (!line.blocks.empty() || !line.log_folder.empty()) queue_ += to_json(line) + "\n";
 }
 

@@ -3,8 +3,9 @@
 //
 // A node is asked (KeptQuestion), answers with a piece, and is asked on when the client has taken all that
 // has come: the asking is the flow control, so that neither a client that stands still nor a node that says
-// much makes anything grow. For one thread; a stream is held by its reader, and what is on its way to it
-// finds nothing when that has let go.
+// much makes anything grow. What a node has dropped before it was asked on is told in the place of the lines.
+// For one thread; a stream is held by its reader, and what is on its way to it finds nothing when that has
+// let go.
 #pragma once
 
 #include <chrono>
@@ -76,12 +77,16 @@ class JobStream final : public ViewStream, public std::enable_shared_from_this<J
         std::string log_folder;
         std::string trouble;
         std::size_t told = 0;  // bytes
+        // next_of: by rank, how many of its bytes have come by the count of `launcher`, or were dropped
+        // there.
+        std::map<int, std::uint64_t> next_of;
         bool has_caught_up = false;
     };
     void ask_on();
     void ask(int node, Source& source);
     void hear(int node, std::uint64_t number, HeardPiece heard);
     void take_piece(Source& source, const NodeAnswer& from, KeptPiece piece);
+    static std::vector<KeptBlock> with_gaps(Source& source, const KeptPiece& piece);
     void take_trouble(Source& source, const NodeAnswer& from, const std::string& why);
     void pause(int node, std::chrono::milliseconds length);
     void look_whether_caught_up();

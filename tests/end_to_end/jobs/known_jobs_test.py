@@ -76,6 +76,24 @@ class Foreground(JobsTest):
         follower.wait_for_line("^end of 0$")
         self.assertEqual((follower.wait(), launcher.wait()), (0, 0))
 
+    def test_what_a_slow_client_has_missed_is_told_in_its_place(self):
+        script = f"echo ready; while [ ! -e {self.go} ]; do sleep 0.01; done; seq 1000000; echo end; while [ ! -e {self.go}.again ]; do sleep 0.01; done"
+        launcher, job = self.running("sh", "-c", script)
+        follower = self.ctl("logs", "-f", job)
+        follower.wait_for_line("^ready$")
+        follower.send(signal.SIGSTOP)
+        self.let_go()
+        self.await_jobs(lambda: self.run_ctl("logs", "--tail", 1, job)[1] == "end")
+        follower.send(signal.SIGCONT)
+        follower.wait_for_line(r"^\[\.\.\. \d+ bytes were not kept \.\.\.\]$")
+        follower.wait_for_line("^end$")
+        open(self.go + ".again", "w", encoding="ascii").close()
+        self.assertEqual((launcher.wait(), follower.wait()), (0, 0))
+        lines = follower.out().splitlines()
+        gaps = [int(line.split()[1]) for line in lines if line.startswith("[...")]
+        shown = sum(len(line) + 1 for line in lines if not line.startswith("[..."))
+        self.assertEqual(shown + sum(gaps), sum(len(str(number)) + 1 for number in range(1, 1000001)) + len("ready\nend\n"))
+
     def test_its_events_are_shown(self):
         launcher, job = self.running("--max-restarts", "1", "sh", "-c", 'echo ready; [ "$TORCHELASTIC_RESTART_COUNT" = 1 ] || exit 5; '
                                      f"while [ ! -e {self.go} ]; do sleep 0.01; done")

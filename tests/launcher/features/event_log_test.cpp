@@ -134,18 +134,18 @@ TEST_CASE("happenings: events are read on from a position, as long as they are k
     Happenings happenings;
     CHECK(happenings.read(0, 100) == KeptPiece{0, true, {}});
     happenings.add("one\ntwo\nthree\n");
-    const auto piece = [](std::uint64_t next, bool is_all, const std::string& text) {
-        return KeptPiece{next, is_all, {{KeptBlock::kNoRank, "events", 0, text}}};
+    const auto piece = [](std::uint64_t next, bool is_all, const std::string& text, std::uint64_t at) {
+        return KeptPiece{next, is_all, {{KeptBlock::kNoRank, "events", 0, text, at}}};
     };
-    CHECK(happenings.read(0, 1000) == piece(3, true, "one\ntwo\nthree\n"));
-    CHECK(happenings.read(0, 5) == piece(2, false, "one\ntwo\n"));
-    CHECK(happenings.read(2, 1) == piece(3, true, "three\n"));
+    CHECK(happenings.read(0, 1000) == piece(3, true, "one\ntwo\nthree\n", 0));
+    CHECK(happenings.read(0, 5) == piece(2, false, "one\ntwo\n", 0));
+    CHECK(happenings.read(2, 1) == piece(3, true, "three\n", 8));
     CHECK(happenings.read(3, 1000) == KeptPiece{3, true, {}});
     // By the count of another launcher there were more.
     CHECK(happenings.read(UINT64_MAX, 1000) == KeptPiece{UINT64_MAX, true, {}});
     for (std::size_t i = 0; i < Happenings::kMost; ++i) happenings.add("x\n");
     CHECK(happenings.end() == Happenings::kMost + 3);
-    CHECK(happenings.read(0, 1) == piece(4, false, "x\n"));
+    CHECK(happenings.read(0, 1) == piece(4, false, "x\n", 14));
 }
 
 }  // namespace ddprun

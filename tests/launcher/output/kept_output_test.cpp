@@ -2,7 +2,9 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <map>
 #include <random>
+#include <utility>
 
 #include "launcher/output/kept_readers.hpp"
 #include "tests/support/catch.hpp"
@@ -36,7 +38,7 @@ TEST_CASE("kept output: lines come back in the order in which they came, of one 
     const KeptPiece all = kept.read({}, 0, kAll);
     CHECK(all ==
           KeptPiece{
-              8, true, {{1, "stdout", 10, "a\n"}, {0, "stderr", 11, "b\n"}, {1, "stdout", 12, "c\nd\n"}}});
+              8, true, {{1, "stdout", 10, "a\n"}, {0, "stderr", 11, "b\n"}, {1, "stdout", 12, "c\nd\n", 2}}});
     CHECK(texts_of(kept.read(1, 0, kAll)) == "1:a\n1:c\nd\n");
     CHECK(texts_of(kept.read(2, 0, kAll)).empty());
     CHECK(kept.read(2, 0, kAll).next == 8);
@@ -72,6 +74,9 @@ TEST_CASE("kept output: of each rank the last lines are kept, whatever the other
     kept.take(2, OutputStream::out, "before\n", 1);
     kept.take(2, OutputStream::out, huge, 2);
     CHECK(kept.read(2, 0, kAll).blocks.size() == 1);
+    // What came before a block is counted, kept or not.
+    CHECK(kept.read(2, 0, kAll).blocks.front().at == 7);
+    CHECK(kept.read(1, 0, kAll).blocks.front().at == (5000 - left) * line.size());
 }
 
 TEST_CASE("kept output: whoever reads piece by piece reads all that is kept, once and in order") {
@@ -83,6 +88,7 @@ TEST_CASE("kept output: whoever reads piece by piece reads all that is kept, onc
         std::string printed;
         std::string read;
         std::uint64_t from = 0;
+        std::map<int, std::uint64_t> next_of;
         const std::optional<int> rank = round % 2 == 0 ? std::optional<int>() : 1;
         for (int i = 0; i < 50; ++i) {
             const int writer = static_cast<int>(random() % 3);
@@ -93,7 +99,10 @@ TEST_CASE("kept output: whoever reads piece by piece reads all that is kept, onc
             for (bool is_all = false; !is_all && random() % 8 != 0;) {
                 const KeptPiece piece = kept.read(rank, from, 1 + random() % 60);
                 REQUIRE((!piece.blocks.empty() || piece.is_all));
-                for (const KeptBlock& block : piece.blocks) read += block.text;
+                for (const KeptBlock& block : piece.blocks) {
+                    read += block.text;
+                    REQUIRE(std::exchange(next_of[block.rank], block.at + block.text.size()) == block.at);
+                }
                 is_all = piece.is_all;
                 from = piece.next;
             }

@@ -185,6 +185,34 @@ TEST_CASE("job stream: a node speaks of its own ranks, and of the one that was a
     CHECK(of_events.taken().at(0).blocks == std::vector<KeptBlock>{{-1, "events", 0, "{}\n"}});
 }
 
+TEST_CASE("job stream: what a node has dropped while the client stood still is told in its place") {
+    StreamFixture fixture({.kind = "output", .follows = true});
+    fixture.stream().read({1});
+    const auto piece = [](std::vector<KeptBlock> blocks, const std::string& launcher = "one") {
+        return KeptPiece{1, true, std::move(blocks), launcher};
+    };
+    // What was dropped before the client came is no gap.
+    fixture.say(1, piece({{2, "stdout", 1, "a\n", 5000}}));
+    fixture.taken();
+    fixture.say(1, piece({{2, "stderr", 2, "b\n", 5002},
+                          {3, "stdout", 3, "late\n", 7},
+                          {2, "stdout", 4, "c\n", 6208},
+                          {2, "stdout", 4, "d\n", 6210}}));
+    const auto lines = fixture.taken();
+    REQUIRE(lines.size() == 1);
+    std::string text;
+    for (const KeptBlock& block : lines[0].blocks) text += std::to_string(block.rank) + ":" + block.text;
+    CHECK(text ==
+          "2:b\n3:[... 7 bytes were not kept ...]\n3:late\n2:[... 1204 bytes were not kept ...]\n2:c\n2:d\n");
+    CHECK(lines[0].blocks[3].stream == KeptBlock::kGap);
+    // Another launcher counts anew.
+    fixture.say(1, piece({{2, "stdout", 5, "e\n", 0}}, "other"));
+    CHECK(fixture.taken().at(0).blocks.size() == 1);
+    // No node says such a line itself.
+    fixture.say(1, piece({{2, "gap", 6, "a lie\n", 2}, {2, "stdout", 6, "f\n", 2}}, "other"));
+    CHECK(fixture.taken().at(0).blocks.size() == 1);
+}
+
 TEST_CASE("job stream: a node that has always more to say does not keep a client from its end") {
     StreamFixture fixture({.kind = "output"});
     fixture.stream().read({1});
