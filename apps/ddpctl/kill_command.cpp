@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <variant>
 
 #include "apps/cli/print.hpp"
 #include "apps/ddpctl/command.hpp"
@@ -36,17 +35,15 @@ class KillCommand final : public Command {
         const auto launcher = needs_process ? open_launcher(job) : std::nullopt;
         const int process = launcher ? launcher->get() : -1;
         const bool lived = launcher || launcher_lives(job);
-        if (lived && send(job, process) && !returns_at_once_) {
+        if (lived) {
+            if (!send(job, process) || returns_at_once_) return 0;
             pollfd ended{process, POLLIN, 0};
             while (::poll(&ended, 1, -1) < 0 && errno == EINTR) {
             }
         }
         block_signals();
-        if (lived && (returns_at_once_ || launcher_lives(job))) return 0;
-        // Of a job in the foreground nothing is left.
-        const auto now = find_job(known.all(), job.id);
-        const Job* ended = std::get_if<Job>(&now);
-        print(fmt::format("{}: {}\n", job.id, ended != nullptr ? state_text(*ended) : "ended"));
+        const auto left = known.after_end(job);
+        print(fmt::format("{}: {}\n", job.id, left ? state_text(*left) : "ended"));
         return 0;
     }
 

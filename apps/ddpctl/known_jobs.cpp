@@ -5,7 +5,8 @@
 
 #include <cerrno>
 #include <chrono>
-#include <variant>
+#include <thread>
+#include <utility>
 
 #include "apps/cli/option_values.hpp"
 #include "launcher/harmless_text.hpp"
@@ -21,6 +22,8 @@ namespace {
 constexpr std::size_t kMaxResultShown = 64 << 20;
 // Between the last word of a launcher and its end lies what it has to tidy up.
 constexpr std::chrono::milliseconds kLeavingTimeout{20'000};
+// How often a claim is looked at.
+constexpr std::chrono::milliseconds kClaimPause{20};
 // More than the 2 s after which a launcher tells what it knows without the other nodes.
 constexpr std::chrono::milliseconds kListTimeout{5'000};
 
@@ -43,19 +46,33 @@ std::vector<Job> KnownJobs::all() const {
 
 Job KnownJobs::find(const std::string& id) const { return value_or_throw<UsageError>(find_job(all(), id)); }
 
-void KnownJobs::see_end(const Job& job) const {
+std::optional<Job> KnownJobs::after_end(const Job& job) const {
     try {
         if (const auto launcher = open_launcher(job)) {
             pollfd ended{launcher->get(), POLLIN, 0};
-            while (::poll(&ended, 1, kLeavingTimeout.count()) < 0 && errno == EINTR) {
+            while (::poll(&ended, 1, static_cast<int>(kLeavingTimeout.count())) < 0 && errno == EINTR) {
             }
         }
     } catch (const Error&) {
         // Of a launcher in another PID namespace the claim tells.
     }
-    for (const Job& now : all()) {
-        if (now.id == job.id && now.state == JobState::lost) throw LostJob(now);
+    const auto deadline = std::chrono::steady_clock::now() + kLeavingTimeout;
+    for (;;) {
+        std::optional<Job> left;
+        for (Job& now : all()) {
+            if (now.id == job.id && now.record == job.record) left = std::move(now);
+        }
+        const bool is_over = !left || left->state != JobState::running;
+        if (is_over || std::chrono::steady_clock::now() >= deadline) return left;
+        // The guardian of a launcher that was killed holds its claim until the workers have ended, and no
+        // event tells that a claim has become free.
+        std::this_thread::sleep_for(kClaimPause);
     }
+}
+
+void KnownJobs::see_end(const Job& job) const {
+    const auto left = after_end(job);
+    if (left && left->state == JobState::lost) throw LostJob(*left);
 }
 
 std::optional<JobView> KnownJobs::status_of(const Job& job) {

@@ -34,8 +34,10 @@ class KnownJobs {
     // Returns the job of this id. Throws UsageError if there is none.
     Job find(const std::string& id) const;
 
-    // Waits for the end of a launcher that has closed its conversation. Throws LostJob where it leaves no
-    // result; a job in the foreground that ends in order leaves nothing at all.
+    // Waits for the end of a launcher that is about to end, and returns what is left of its job then: nothing
+    // where a job in the foreground has ended in order.
+    std::optional<Job> after_end(const Job& job) const;
+    // Waits likewise. Throws LostJob where the launcher leaves no result.
     void see_end(const Job& job) const;
 
     // Returns what the launcher says, if it runs and is not suspended. Throws Error where it does not answer.
