@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
@@ -42,6 +43,21 @@ using HttpParser = http::request_parser<http::empty_body>;
 constexpr std::chrono::seconds kShortagePause{1};
 constexpr unsigned kHttp11 = 11;
 
+// Visit: a caller that has yet to ask.
+struct Visit {
+    explicit Visit(Socket& from) : socket(from) { parser.header_limit(ServerLimits::kMaxRequest); }
+
+    bool has_spoken() const {
+        error_code unknown;
+        return buffer.size() > 0 || socket.available(unknown) > 0;
+    }
+
+    Socket& socket;
+    boost::beast::flat_buffer buffer{ServerLimits::kMaxRequest};
+    HttpParser parser;
+    std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
+};
+
 // Kept alive by the coroutines that use it.
 struct HttpService : std::enable_shared_from_this<HttpService> {
     HttpService(const asio::any_io_executor& executor, Caller who, ViewSource told, const ServerLimits& most)
@@ -53,7 +69,7 @@ struct HttpService : std::enable_shared_from_this<HttpService> {
     Caller caller;
     ViewSource source;
     ServerLimits limits;
-    std::list<Socket*> open;      // that have not asked yet, the oldest first
+    std::list<Visit*> open;       // the oldest first
     std::size_t answering = 0;    // connections that have asked
     std::size_t streams = 0;      // answers that go on
     asio::steady_timer answered;  // never expires; cancelled when one of those ends
@@ -99,12 +115,11 @@ struct Turn {
     std::shared_ptr<ViewStream> stream;  // the answer goes on
 };
 
-asio::awaitable<void> converse(HttpService& service, Socket& socket, Turn& turn) {
-    boost::beast::flat_buffer buffer(ServerLimits::kMaxRequest);
-    HttpParser parser;
-    parser.header_limit(ServerLimits::kMaxRequest);
+asio::awaitable<void> converse(HttpService& service, Visit& visit, Turn& turn) {
+    Socket& socket = visit.socket;
+    const HttpParser& parser = visit.parser;
     error_code error;
-    co_await http::async_read_header(socket, buffer, parser,
+    co_await http::async_read_header(socket, visit.buffer, visit.parser,
                                      asio::redirect_error(asio::use_awaitable, error));
     const auto fault = fault_of(error);
     if (error && !fault) co_return;
@@ -115,7 +130,7 @@ asio::awaitable<void> converse(HttpService& service, Socket& socket, Turn& turn)
         const bool is_head = request.method() == http::verb::head;
         // A temporary in the call would be destroyed twice (GCC 12).
         const ViewRequest asked{service.caller, verb_of(request.method()), std::string(request.target())};
-        service.open.remove(&socket);
+        service.open.remove(&visit);
         ++service.answering;
         turn.is_answered = true;
         said = co_await said_to(asked, service);
@@ -176,18 +191,27 @@ asio::awaitable<void> carry(std::shared_ptr<ViewStream> stream, Socket& socket) 
     socket.shutdown(Socket::shutdown_send, error);
 }
 
+// Sends one away: the oldest that has said nothing for a while, else the oldest of all.
+void make_room(HttpService& service) {
+    const auto late = std::chrono::steady_clock::now() - service.limits.first_word;
+    auto place = std::find_if(service.open.begin(), service.open.end(), [late](const Visit* visit) {
+        return visit->since <= late && !visit->has_spoken();
+    });
+    if (place == service.open.end()) place = service.open.begin();
+    // Closing it ends what its conversation waits for.
+    error_code ignored;
+    (*place)->socket.close(ignored);
+    service.open.erase(place);
+}
+
 asio::awaitable<void> serve_one(std::shared_ptr<HttpService> service, Socket socket) {
-    service->open.push_back(&socket);
-    if (service->open.size() > service->limits.connections) {
-        // Closing it ends what its conversation waits for.
-        error_code ignored;
-        service->open.front()->close(ignored);
-        service->open.pop_front();
-    }
+    Visit visit(socket);
+    service->open.push_back(&visit);
+    if (service->open.size() > service->limits.connections) make_room(*service);
     Turn turn;
     asio::steady_timer timer(socket.get_executor(), service->limits.timeout);
-    co_await (converse(*service, socket, turn) || timer.async_wait(asio::use_awaitable));
-    service->open.remove(&socket);
+    co_await (converse(*service, visit, turn) || timer.async_wait(asio::use_awaitable));
+    service->open.remove(&visit);
     if (!turn.is_answered) co_return;
     --service->answering;
     service->answered.cancel();

@@ -2,8 +2,9 @@
 // executor's thread. An executor that stands still does not answer.
 //
 // A caller cannot disturb the launcher: there is one request for a connection, kTimeout for all of it,
-// kMaxRequest bytes, and kMaxConnections at one time. The oldest connection that has not asked yet gives way
-// to a new one, so that a caller that holds connections open keeps no other out. At a unix socket further
+// kMaxRequest bytes, and kMaxConnections at one time. Of the connections that have not asked yet one gives
+// way to a new one, so that a caller that holds connections open keeps no other out: the oldest that has said
+// nothing at all in kFirstWord, else the oldest. At a unix socket further
 // callers wait to be let in while any of kMaxConnections is answered. An answer that goes on (ViewStream) has
 // no limit of time and counts no more among those; there are kMaxStreams at one time.
 #pragma once
@@ -25,9 +26,11 @@ struct ServerLimits {
     static constexpr std::size_t kMaxStreams = 8;
     static constexpr std::size_t kMaxRequest = 4096;
     static constexpr std::chrono::milliseconds kTimeout{5000};
+    static constexpr std::chrono::milliseconds kFirstWord{100};
 
     std::size_t connections = kMaxConnections;
     std::chrono::milliseconds timeout = kTimeout;
+    std::chrono::milliseconds first_word = kFirstWord;
 };
 
 // Listens for Caller::anybody until the executor's context ends. Returns the port, which is `port` unless

@@ -144,6 +144,20 @@ TEST_CASE("health server: of too many connections the oldest gives way, and a pr
     CHECK(server.is_alive());
 }
 
+TEST_CASE("health server: callers that have said nothing give way before one that has begun to ask") {
+    HealthFixture server({.timeout = kHangGuard, .first_word = std::chrono::milliseconds(0)});
+    const OwnedDescriptor speaker = server.connect();
+    ::send(speaker.get(), "GET /", 5, MSG_NOSIGNAL);
+    std::vector<OwnedDescriptor> silent;
+    for (std::size_t i = 0; i < 2 * ServerLimits::kMaxConnections; ++i) silent.push_back(server.connect());
+    CHECK(server.is_alive());
+    for (std::size_t i = 0; i < ServerLimits::kMaxConnections; ++i)
+        CHECK(HealthFixture::rest(silent[i]).empty());
+    const std::string rest = " HTTP/1.1\r\nHost: pod\r\n\r\n";
+    ::send(speaker.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+    CHECK(HealthFixture::rest(speaker).starts_with("HTTP/1.1 200 "));
+}
+
 TEST_CASE("health watch: where the site says so, only this machine may ask") {
     const HealthFixture everybody;
     const OwnedDescriptor other(connect_tcp({"127.0.0.2", everybody.port()}, kHangGuard));
