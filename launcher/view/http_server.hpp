@@ -22,8 +22,8 @@ namespace ddprun {
 inline namespace launch {
 
 struct ServerLimits {
-    static constexpr std::size_t kMaxConnections = 16;
-    static constexpr std::size_t kMaxStreams = 8;
+    static constexpr std::size_t kMaxConnections = 64;
+    static constexpr std::size_t kMaxStreams = 64;
     static constexpr std::size_t kMaxRequest = 4096;
     static constexpr std::chrono::milliseconds kTimeout{5000};
     static constexpr std::chrono::milliseconds kFirstWord{100};

@@ -43,7 +43,7 @@ class JobStream final : public ViewStream, public std::enable_shared_from_this<J
     // kMostAsked: nodes that are asked at one time for what there was before.
     static constexpr int kMostAsked = 16;
     // kMostQueued: what has come beyond is thrown away, and its node asked for it again.
-    static constexpr std::size_t kMostQueued = std::size_t{32} << 20;
+    static constexpr std::size_t kMostQueued = std::size_t{4} << 20;
     // kTroublePause: after which a node that has given no answer is asked again. kEmptyPause: the same for
     // one that had nothing to say, though it might have waited for more.
     static constexpr std::chrono::milliseconds kTroublePause{2'000};

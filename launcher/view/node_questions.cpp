@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -26,37 +27,51 @@ void NodeQuestions::ask(std::string kind, std::string text, Done done) {
 }
 
 void NodeQuestions::ask_one(Question question, std::chrono::milliseconds may_wait, DoneOne done) {
-    OfNode& of_node = of_nodes_[{question.node, question.rank}];
-    ForOne one{std::move(question), limit_ + may_wait, std::move(done)};
-    if (of_node.open == kMostOfNode) return of_node.waiting.push_back(std::move(one));
-    ++of_node.open;
-    open_one(std::move(one));
+    const auto known = nodes_of_ranks_.find(question.rank);
+    const int node = known != nodes_of_ranks_.end() ? known->second : question.node;
+    of_nodes_[node].waiting.push_back({std::move(question), may_wait, std::move(done)});
+    open_next(node);
 }
 
-void NodeQuestions::open_one(ForOne one) {
-    const int node = one.question.node;
-    const Place place{node, one.question.rank};
-    ask_by(std::move(one.question), kMostSaid, one.limit,
-           [this, node, place, done = std::move(one.done)](std::vector<NodeAnswer> answers,
-                                                           const std::string& why_none) {
-               next_of(place);
-               if (answers.size() == 1) return done(std::move(answers.front()));
-               done({.node = node,
-                     .host = {},
-                     .text = {},
-                     .trouble = why_none.empty() ? "its launcher is not connected" : why_none});
+void NodeQuestions::open_next(int node) {
+    OfNode& of_node = of_nodes_[node];
+    const auto may_open = [&of_node](const ForOne& one) {
+        return one.may_wait.count() == 0 || of_node.kept < kMostKept;
+    };
+    const auto next = std::find_if(of_node.waiting.begin(), of_node.waiting.end(), may_open);
+    if (of_node.open == kMostOfNode || next == of_node.waiting.end()) return;
+    ForOne one = std::move(*next);
+    of_node.waiting.erase(next);
+    ++of_node.open;
+    if (one.may_wait.count() > 0) ++of_node.kept;
+    open_one(node, std::move(one));
+}
+
+void NodeQuestions::open_one(int node, ForOne one) {
+    const std::chrono::milliseconds limit = limit_ + one.may_wait;
+    const int asked = one.question.node, rank = one.question.rank;
+    ask_by(std::move(one.question), kMostSaid, limit,
+           [this, node, asked, rank, may_wait = one.may_wait, done = std::move(one.done)](
+               std::vector<NodeAnswer> answers, const std::string& why_none) {
+               settle(node, may_wait);
+               if (answers.size() != 1)
+                   return done({.node = asked,
+                                .host = {},
+                                .text = {},
+                                .trouble = why_none.empty() ? "its launcher is not connected" : why_none});
+               if (rank != Question::kAny) nodes_of_ranks_[rank] = answers.front().node;
+               done(std::move(answers.front()));
            });
 }
 
-void NodeQuestions::next_of(const Place& place) {
-    const auto of_node = of_nodes_.find(place);
-    if (of_node->second.waiting.empty()) {
-        if (--of_node->second.open == 0) of_nodes_.erase(of_node);
+void NodeQuestions::settle(int node, std::chrono::milliseconds may_wait) {
+    const auto of_node = of_nodes_.find(node);
+    if (may_wait.count() > 0) --of_node->second.kept;
+    if (--of_node->second.open == 0 && of_node->second.waiting.empty()) {
+        of_nodes_.erase(of_node);
         return;
     }
-    ForOne one = std::move(of_node->second.waiting.front());
-    of_node->second.waiting.pop_front();
-    open_one(std::move(one));
+    open_next(node);
 }
 
 void NodeQuestions::hear(const ControlMessage& message) {

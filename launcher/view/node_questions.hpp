@@ -35,9 +35,12 @@ class NodeQuestions {
     NodeQuestions(boost::asio::any_io_executor executor, Send send, std::chrono::milliseconds limit = kLimit)
         : executor_(std::move(executor)), send_(std::move(send)), limit_(limit) {}
 
-    // kMostOfNode: Questions that one node is asked alone at one time, less than Questions::kMaxOwed; further
-    // ones wait for their turn. kMostSaid: the longest answer to one of them.
+    // kMostOfNode: Questions that one node is asked alone at one time; further ones wait for their turn.
+    // kMostKept: how many of them the node may keep until it has something to say, so that those which it
+    // answers at once never stand behind. Twice kMostOfNode is less than Questions::kMaxOwed, since a rank's
+    // node is not known before it has answered once. kMostSaid: the longest answer to one of them.
     static constexpr int kMostOfNode = 3;
+    static constexpr int kMostKept = 2;
     static constexpr std::size_t kMostSaid = std::size_t{4} << 20;
     using DoneOne = std::function<void(NodeAnswer)>;
 
@@ -58,26 +61,28 @@ class NodeQuestions {
     };
     struct ForOne {
         Question question;
-        std::chrono::milliseconds limit;
+        std::chrono::milliseconds may_wait;
         DoneOne done;
     };
     // OfNode: what one node is asked alone.
     struct OfNode {
         int open = 0;
+        int kept = 0;  // of those, by the node
         std::deque<ForOne> waiting;
     };
-    using Place = std::pair<int, int>;  // the Question's node and rank
 
     void ask_by(Question question, std::size_t most, std::chrono::milliseconds limit, Done done);
-    void open_one(ForOne one);
-    void next_of(const Place& place);
+    void open_next(int node);
+    void open_one(int node, ForOne one);
+    void settle(int node, std::chrono::milliseconds may_wait);
     void finish(std::uint64_t id, const std::string& why_unfinished);
 
     boost::asio::any_io_executor executor_;
     Send send_;
     std::chrono::milliseconds limit_;
     std::map<std::uint64_t, Open> open_;
-    std::map<Place, OfNode> of_nodes_;
+    std::map<int, OfNode> of_nodes_;     // Question::kAny: of ranks with a node not known yet
+    std::map<int, int> nodes_of_ranks_;  // as the last answer told
     std::uint64_t last_id_ = 0;
 };
 

@@ -20,7 +20,7 @@ class Questions {
   public:
     // kMaxOwed: Questions of one agent that one node may leave unanswered at one time. What that agent asks
     // beyond is not passed to that node.
-    static constexpr int kMaxOwed = 4;
+    static constexpr int kMaxOwed = 8;
     // kMaxPieces: the most pieces of one Answer. What a node says beyond is not passed on.
     static constexpr int kMaxPieces = 1024;
 

@@ -182,16 +182,16 @@ class Foreground(JobsTest):
 
     def test_so_many_follow_it_and_one_more_is_refused(self):
         launcher, job = self.running(*worker("ready-then-wait"))
-        followers = [self.ctl("logs", "-f", job) for _ in range(8)]
+        followers = [self.ctl("logs", "-f", job) for _ in range(64)]
         for follower in followers:
             follower.wait_for_line("^ready$")
-        self.assertEqual(self.run_ctl("logs", job), (71, "", "ddpctl: the launcher has 8 clients that follow the job, and takes no more"))
+        self.assertEqual(self.run_ctl("logs", job), (71, "", "ddpctl: the launcher has 64 clients that follow the job, and takes no more"))
         self.assertEqual(self.status(job)["state"], "running")
         followers[0].send(signal.SIGTERM)
         followers[0].wait()
         self.await_jobs(lambda: self.run_ctl("logs", job)[0] == 0)
         self.assertEqual(self.run_ctl("kill", job)[0], 0)
-        self.assertEqual([launcher.wait(), *(follower.wait() for follower in followers[1:])], [143] + [0] * 7)
+        self.assertEqual([launcher.wait(), *(follower.wait() for follower in followers[1:])], [143] + [0] * 63)
 
     def test_a_signal_reaches_it_as_it_reaches_a_detached_one(self):
         launcher, job = self.running("--forward", "USR1", *worker("ready-then-wait"))
@@ -396,6 +396,20 @@ class Nodes(JobsTest):
         for one in launchers:
             one.send(signal.SIGTERM)
         self.assertEqual([one.wait() for one in (*launchers, *followers)], [143, 143, 0, 0])
+
+    def test_those_that_follow_keep_nobody_else_from_an_answer(self):
+        launchers, names, writers = self.printing(secret=SECRET)
+        self.await_jobs(lambda: self.run_ctl("logs", names[0])[1].count("begin") == 4)
+        ways = [("logs", "-f"), ("logs", "-f", "--rank", 2), ("logs", "-f", "--rank", 3), ("events", "-f")] * 8
+        followers = [self.ctl(*way, names[0]) for way in ways]
+        for follower in followers:
+            follower.wait_for_line("begin of|round.started")
+        for _ in range(10):
+            self.assertEqual([one["state"] for one in self.status(names[0])["nodes"]], ["running"] * 2)
+            self.assertEqual(self.run_ctl("logs", names[0])[1].count("begin"), 4)
+        for writer in writers:
+            writer.close()
+        self.assertEqual([one.wait() for one in (*launchers, *followers)], [0] * (2 + len(followers)))
 
     def test_a_client_that_does_not_read_holds_nothing_up(self):
         launchers, names = self.two(words=("sh", "-c", f"echo ready; while [ ! -e {self.go} ]; do echo 0123456789012345678901234567890123456789; done"), secret=SECRET)

@@ -28,8 +28,9 @@ class QuestionsFixture {
             heard = Heard{std::move(answers), why};
         });
     }
-    void ask_one(int node, std::vector<NodeAnswer>& heard) {
-        questions_.ask_one(Question{.kind = "output", .node = node}, {},
+    void ask_one(int node, std::vector<NodeAnswer>& heard, std::chrono::milliseconds may_wait = {},
+                 int rank = Question::kAny) {
+        questions_.ask_one(Question{.kind = "output", .node = node, .rank = rank}, may_wait,
                            [&heard](NodeAnswer answer) { heard.push_back(std::move(answer)); });
     }
     std::size_t sent() const { return sent_.size(); }
@@ -93,6 +94,40 @@ TEST_CASE("node questions: one node is asked so much at one time, and another be
     for (std::size_t i = 3; i < fixture.sent(); ++i) fixture.hear({.id = fixture.id(i)});
     CHECK(heard.size() == NodeQuestions::kMostOfNode + 3);
     fixture.run();  // no timer is left
+}
+
+TEST_CASE("node questions: those that a node keeps hold up none that it answers at once") {
+    QuestionsFixture fixture(kHangGuard);
+    std::vector<NodeAnswer> kept, heard;
+    for (int i = 0; i < 64; ++i) fixture.ask_one(1, kept, kHangGuard);
+    CHECK(fixture.sent() == NodeQuestions::kMostKept);
+    for (std::size_t i = 0; i < 100; ++i) {
+        fixture.ask_one(1, heard);
+        REQUIRE(fixture.sent() == NodeQuestions::kMostKept + i + 1);
+        fixture.hear({.id = fixture.id(NodeQuestions::kMostKept + i), .node = 1, .asked = 1});
+        REQUIRE(heard.size() == i + 1);
+    }
+    // Each that is answered makes room for the next one of its kind.
+    for (std::size_t i = 0; kept.size() < 64; ++i) fixture.hear({.id = fixture.id(i), .node = 1, .asked = 1});
+    fixture.run();  // no timer is left
+}
+
+TEST_CASE("node questions: of all ranks together a node is asked so much, too") {
+    QuestionsFixture fixture(kHangGuard);
+    std::vector<NodeAnswer> heard;
+    for (int rank = 0; rank < 8; ++rank) fixture.ask_one(Question::kAny, heard, {}, rank);
+    CHECK(fixture.sent() == NodeQuestions::kMostOfNode);
+    for (std::size_t i = 0; i < 8; ++i) fixture.hear({.id = fixture.id(i), .node = 1, .asked = 1});
+    REQUIRE(heard.size() == 8);
+    // It is known now on which node they are.
+    for (int rank = 0; rank < 8; ++rank) fixture.ask_one(Question::kAny, heard, {}, rank);
+    fixture.ask_one(1, heard);
+    CHECK(fixture.sent() == 8 + NodeQuestions::kMostOfNode);
+    fixture.ask_one(Question::kAny, heard, {}, 99);
+    CHECK(fixture.sent() == 8 + NodeQuestions::kMostOfNode + 1);
+    for (std::size_t i = 8; i < fixture.sent(); ++i)
+        fixture.hear({.id = fixture.id(i), .node = 1, .asked = 1});
+    fixture.run();
 }
 
 TEST_CASE("node questions: what has not come in time is told") {
